@@ -1,0 +1,65 @@
+# Thin front door: every target is one or two commands of CMake or of scripts/. Start with `make help`.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --out out/demo
+PEERS = bench/peers/run
+STEP = @scripts/step
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo bench peers lint format asan fuzz clean
+MAKEFLAGS += --no-print-directory
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup: ## install the Debian packages that are missing
+	@scripts/setup build test
+
+build: setup ## build the program: build/flyball
+	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
+	$(STEP) "Build build/flyball" build/logs/build.log cmake --build build -j $(JOBS) --target flyball
+
+test: setup ## build everything and run all tests
+	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
+	$(STEP) "Build the program and the tests" build/logs/build.log cmake --build build -j $(JOBS)
+	$(STEP) "Run the tests" build/logs/test.log ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error
+	@sed -n '/tests passed/,$$p' build/logs/test.log
+
+demo: build ## plan the shipped GPT-3 1.3B profile; the report lands in out/demo/
+	$(DEMO)
+
+bench: ## build and run the benchmarks
+	@scripts/setup build bench
+	$(STEP) "Configure build/bench/" build/logs/bench-configure.log cmake --preset bench
+	$(STEP) "Build the benchmarks" build/logs/bench-build.log cmake --build build/bench -j $(JOBS)
+	@scripts/bench build/bench/bench
+
+peers: build ## compare with the published solvers (downloads them from PyPI)
+	@scripts/setup bench
+	$(PEERS)
+
+lint: ## check formatting, clang-tidy, layers, file lengths and scripts
+	@scripts/setup build test lint bench
+	@scripts/lint
+
+format: ## format all tracked C++ files in place
+	@scripts/setup lint
+	@git ls-files -z '*.h' '*.cpp' | xargs -0 -r clang-format -i
+
+asan: ## run all tests under the address and undefined-behaviour sanitizers
+	@scripts/setup build test
+	$(STEP) "Configure build/asan-ubsan/" build/logs/asan-configure.log cmake --preset asan-ubsan
+	$(STEP) "Build with sanitizers" build/logs/asan-build.log cmake --build build/asan-ubsan -j $(JOBS)
+	$(STEP) "Run the tests with sanitizers" build/logs/asan-test.log \
+	  ctest --test-dir build/asan-ubsan -j $(JOBS) --output-on-failure --no-tests=error
+	@sed -n '/tests passed/,$$p' build/logs/asan-test.log
+
+fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
+	@scripts/setup build fuzz
+	$(STEP) "Configure build/fuzz/" build/logs/fuzz-configure.log cmake --preset fuzz
+	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/fuzz -j $(JOBS)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) scripts/fuzz build/fuzz/fuzz
+
+clean: ## remove everything that was built
+	rm -rf build out
