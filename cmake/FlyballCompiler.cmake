@@ -16,6 +16,7 @@ endif()
 add_library(flyball_options INTERFACE)
 target_compile_options(flyball_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wzero-as-null-pointer-constant
   # Same input, same bytes on every machine: no fused multiply-add where the source has two operations.
   -ffp-contract=off)
 if(FLYBALL_WARNINGS_AS_ERRORS)

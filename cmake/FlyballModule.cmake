@@ -68,6 +68,6 @@ function(flyball_embed target folder)
     DEPENDS ${files} "${list_file}" "${PROJECT_SOURCE_DIR}/cmake/embed_files.cmake"
     COMMENT "Embedding the data files" VERBATIM)
   target_sources(${target} PRIVATE "${output}")
-  # Data, not code of ours: clang-tidy and warnings have no business in it.
-  set_source_files_properties("${output}" PROPERTIES COMPILE_OPTIONS "-w" SKIP_LINTING ON)
+  # Data, not code of ours: warnings have no business in it.
+  set_source_files_properties("${output}" PROPERTIES COMPILE_OPTIONS "-w")
 endfunction()
