@@ -16,11 +16,14 @@ endif()
 add_library(flyball_options INTERFACE)
 target_compile_options(flyball_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
-  -Wzero-as-null-pointer-constant
   # Same input, same bytes on every machine: no fused multiply-add where the source has two operations.
   -ffp-contract=off)
 if(FLYBALL_WARNINGS_AS_ERRORS)
   target_compile_options(flyball_options INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # clang takes a defaulted <=> for a null pointer.
+  target_compile_options(flyball_options INTERFACE -Wzero-as-null-pointer-constant)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 warns about the standard library's own std::string concatenation (GCC bug 105651).
