@@ -1,0 +1,46 @@
+// The plan file: a frontier with the clock of every operation at every point, as JSON.
+//
+// docs/formats/plan.md describes it, docs/formats/plan.schema.json is its JSON Schema. Operations and measured options
+// are listed once; a point holds only what differs from the point before, so that many points of many operations stay
+// small. Seconds, joules, watts, megahertz.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "plan/frontier.h"
+
+namespace flyball {
+
+struct PlanFileHeader {
+  std::string planner;                  // "perseus"
+  std::string source;                   // the profile's name, for people
+  std::string schedule;                 // "1f1b"; empty for an explicit DAG
+  std::optional<std::size_t> selected;  // index of the point to run
+};
+
+// The frontier's plans must be plans of `dag`; `blocking` holds one power per stage. Deterministic. Cost: linear in the
+// operations plus, per point, in the operations (the plan is rebuilt).
+// Throws Error when two operation types share stage and instruction, since clocks are found by these.
+[[nodiscard]] std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& dag,
+                                          const std::vector<Watts>& blocking, const Frontier& frontier);
+
+struct PlanFile {
+  PlanFileHeader header;
+  ComputationDag dag;
+  std::vector<Watts> blocking;
+  Frontier frontier;
+};
+
+// Rebuilds every plan exactly. Throws InputError: with line and column for text that is no JSON, with the path of the
+// value ("points[3].edits[0]") for JSON that is no plan.
+[[nodiscard]] PlanFile read_plan_json(const std::string& source, std::string_view text);
+[[nodiscard]] PlanFile read_plan_file(const std::filesystem::path& path);
+
+}  // namespace flyball

@@ -1,0 +1,84 @@
+// What people look at: the timeline before and after, the frontier of every planner, the cost curves, and one HTML file
+// that holds them all with their tables.
+//
+// Output is self-contained (no network, no fonts, no dates) and deterministic: same input, same bytes. Pictures follow
+// the reader's light or dark setting. Thread-safe: no state is kept.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "pipeline/timeline.h"
+#include "plan/frontier.h"
+#include "plan/planner.h"
+
+namespace flyball {
+
+// A plan and what comes of it on the DAG that it runs on (a planner may have rescheduled operations). The DAG is not
+// owned and must outlive it.
+struct RealisedPlan {
+  std::string name;  // "all-maximum clocks", "perseus"
+  const ComputationDag* dag = nullptr;
+  ClockPlan plan;
+  std::vector<Nanoseconds> durations;  // one per operation
+  Nanoseconds makespan = 0;
+  EnergyBreakdown energy;  // of one pipeline and iteration, waiting for a straggler included
+};
+
+// The plan with clock changes free of cost; fill the fields from emulate_switching() where they are not.
+[[nodiscard]] RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan plan,
+                                        std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
+
+struct PlannerCurve {
+  std::string name;
+  const Frontier* frontier = nullptr;   // not owned; empty frontiers are left out
+  std::optional<std::size_t> selected;  // point that the planner proposes, marked in the picture
+};
+
+struct BoundPoint {
+  Seconds time;
+  Joules energy;  // least total energy of any plan that ends by `time`, blocking included
+};
+
+struct SummaryRow {
+  std::string label;
+  std::string value;
+  std::string unit;  // may be empty
+};
+
+// All that the pictures need. What is pointed at must outlive it.
+struct ReportInput {
+  std::string title;                     // "GPT-3 1.3B on A100: 4 stages, 128 microbatches, 1F1B"
+  const PlanProblem* problem = nullptr;  // the cost curves are drawn from its DAG and choices
+  RealisedPlan baseline;                 // all-maximum clocks
+  RealisedPlan chosen;
+  std::vector<PlannerCurve> planners;   // the first is the chosen plan's planner; its frontier fills the table
+  std::vector<BoundPoint> lower_bound;  // in rising time; may be empty
+  Seconds t_min;
+  Seconds t_star;                        // least energy when waiting is paid anyway
+  std::optional<Seconds> t_least_total;  // least total energy, blocking included, without straggler
+  std::optional<Seconds> t_straggler;    // T'
+  std::vector<SummaryRow> summary;       // further facts: solver, gap, counts
+  std::vector<std::string> commands;     // that made this report
+};
+
+// Plain SVG files that stand alone: own styles, own background. `width` in pixels, at least 320.
+//
+// Timelines before and after on one scale, a row per stage, coloured by mean power. A long iteration is drawn as its
+// start, a stretch of its steady state and its end.
+[[nodiscard]] std::string timeline_svg(const ReportInput& input, int width = 1200);
+// Time against energy: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
+[[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
+// Measured options per stage and instruction, the Pareto-optimal ones filled, the relaxation that the planner sees.
+[[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
+
+// The whole report as one HTML file.
+[[nodiscard]] std::string html_report(const ReportInput& input);
+
+}  // namespace flyball

@@ -1,0 +1,78 @@
+#include "report/text_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+std::size_t code_points(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string pad(const std::string& text, std::size_t width, TextTable::Align align) {
+  const std::string blanks(width - std::min(width, code_points(text)), ' ');
+  return align == TextTable::Align::kRight ? blanks + text : text + blanks;
+}
+
+void append_line(std::string& out, std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line + '\n';
+}
+
+}  // namespace
+
+TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void TextTable::add_row(std::vector<std::string> cells) {
+  if (cells.size() > columns_.size()) throw std::invalid_argument("more cells than columns");
+  cells.resize(columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::str() const {
+  std::vector<std::string> headings;
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns_) {
+    headings.push_back(column.unit.empty() ? column.heading : fmt::format("{} ({})", column.heading, column.unit));
+    widths.push_back(code_points(headings.back()));
+  }
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], code_points(row[c]));
+  }
+  const auto line_of = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      if (c > 0) line += "  ";
+      line += pad(cells[c], widths[c], columns_[c].align);
+    }
+    return line;
+  };
+  std::string rule;
+  for (std::size_t c = 0; c < widths.size(); ++c) rule += (c > 0 ? "  " : "") + std::string(widths[c], '-');
+
+  std::string out;
+  append_line(out, line_of(headings));
+  append_line(out, rule);
+  for (const auto& row : rows_) append_line(out, line_of(row));
+  return out;
+}
+
+std::string format_fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.front() == '-' && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
+  return text;
+}
+
+std::string format_signed(double value, int decimals) {
+  const std::string text = format_fixed(value, decimals);
+  return text.front() == '-' || text.find_first_not_of("0.") == std::string::npos ? text : '+' + text;
+}
+
+}  // namespace flyball

@@ -1,0 +1,39 @@
+// Plain-text tables for terminals and logs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flyball {
+
+// Columns are as wide as their widest cell (counted in code points); numbers stand right, text left.
+class TextTable {
+ public:
+  enum class Align { kLeft, kRight };
+
+  struct Column {
+    std::string heading;
+    std::string unit;  // shown as "heading (unit)" unless empty
+    Align align = Align::kRight;
+  };
+
+  explicit TextTable(std::vector<Column> columns);
+
+  // Missing cells at the end are left empty. Throws std::invalid_argument when there are more cells than columns.
+  void add_row(std::vector<std::string> cells);
+
+  // Heading, rule, rows; every line ends with a newline, none with blanks.
+  [[nodiscard]] std::string str() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Fixed decimals; "-" when not finite; never "-0.00".
+[[nodiscard]] std::string format_fixed(double value, int decimals);
+// Fixed decimals with a leading plus or minus, for changes in per cent.
+[[nodiscard]] std::string format_signed(double value, int decimals);
+
+}  // namespace flyball
