@@ -254,7 +254,8 @@ def summary(document: dict) -> str:
     lines = [
         f"{inputs['profile']} M={inputs['microbatches']} {inputs['path']} path: "
         f"{document['points_done']} of {document['points_expected']} points, "
-        f"fit {document['fit_seconds']:.2f} s, build {document['build_seconds']:.2f} s, solve {document['solve_seconds']:.2f} s"
+        f"fit {document['fit_seconds']:.2f} s, build {document['build_seconds']:.2f} s, "
+        f"solve {document['solve_seconds']:.2f} s"
     ]
     if document["solve_seconds_extrapolated"]:
         lines.append(
