@@ -1,5 +1,6 @@
 # Run at build time (cmake -P): writes OUTPUT, a C++ table of the files named in LIST, with paths relative to ROOT.
-# The bytes go into raw string literals, split because compilers limit the length of one.
+# The bytes go into raw string literals, split because compilers limit the length of one. For text only: a compiler
+# reads CR LF in a raw string as LF.
 
 file(STRINGS "${LIST}" files)
 set(text "#include \"profile/embedded_table.h\"\n\nnamespace flyball {\n\nnamespace {\n")
