@@ -18,6 +18,7 @@ target_compile_options(flyball_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   # Same input, same bytes on every machine: no fused multiply-add where the source has two operations.
   -ffp-contract=off)
+target_compile_definitions(flyball_options INTERFACE FLYBALL_VERSION="${PROJECT_VERSION}")
 if(FLYBALL_WARNINGS_AS_ERRORS)
   target_compile_options(flyball_options INTERFACE -Werror)
 endif()
