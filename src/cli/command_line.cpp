@@ -1,0 +1,93 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/help_format.h"
+
+namespace flyball {
+namespace {
+
+// The deepest subcommand that the words name; the whole program for none.
+const CLI::App& find_command(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* command = &program;
+  for (const std::string& word : words) {
+    const auto found = command->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (found.empty()) throw UsageError(fmt::format("there is no command '{}'; 'flyball help' lists them", word));
+    command = found.front();
+  }
+  return *command;
+}
+
+// The deepest command that the command line named.
+const CLI::App& parsed_command(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+// Of this command, whichever subcommand was parsed (CLI::App::help() would show that one's).
+std::string help_text(const CLI::App& command) {
+  return command.get_formatter()->make_help(&command, "", CLI::AppFormatMode::Normal);
+}
+
+// What the user typed, quoted so that a shell would read it back.
+std::string shell_line(int argc, const char* const* argv) {
+  std::string line = "flyball";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789-_./,:=+@%") == std::string::npos;
+    line += ' ';
+    if (plain) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace
+
+void run_command_line(int argc, const char* const* argv) {
+  CLI::App program("Plans a clock for every computation of a training pipeline: less energy, no slower.", "flyball");
+  program.formatter(std::make_shared<HelpFormatter>());
+  program.get_formatter()->label("Subcommands", "Commands");
+  program.set_help_flag("-h,--help", "print this help and exit");
+  program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
+  program.require_subcommand(1);
+  add_plan_command(program, shell_line(argc, argv));
+  add_partition_command(program);
+  add_emulate_command(program);
+  add_profile_command(program);
+
+  std::vector<std::string> help_of;
+  CLI::App* help = program.add_subcommand("help", "print the help of a command");
+  help->add_option("COMMAND", help_of, "the command's words, such as: profile synth");
+  help->callback([&] { print_result(help_text(find_command(program, help_of))); });
+
+  if (argc <= 1) throw UsageError("no command given\n\n" + help_text(program));
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print_result(help_text(parsed_command(program)));
+  } catch (const CLI::CallForVersion& version) {
+    print_result(std::string(version.what()) + "\n");
+  } catch (const CLI::ParseError& error) {
+    const std::string command = full_command_name(parsed_command(program));
+    throw UsageError(fmt::format("{}: {}\n  see: {} --help", command, error.what(), command));
+  }
+}
+
+}  // namespace flyball

@@ -1,0 +1,9 @@
+// From argv to the subcommand that it names.
+#pragma once
+
+namespace flyball {
+
+// Runs the program. Throws UsageError for a command line that cannot be understood, and what the engines throw.
+void run_command_line(int argc, const char* const* argv);
+
+}  // namespace flyball

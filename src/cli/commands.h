@@ -1,0 +1,16 @@
+// The subcommands. Each adds itself, its options and its action to the program; the action runs while the command line
+// is parsed, throws what its engine throws, and prints only when it has succeeded.
+#pragma once
+
+#include <string>
+#include <CLI/CLI.hpp>
+
+namespace flyball {
+
+// `command_line` is what the user typed, for reports.
+void add_plan_command(CLI::App& program, const std::string& command_line);
+void add_partition_command(CLI::App& program);
+void add_emulate_command(CLI::App& program);
+void add_profile_command(CLI::App& program);
+
+}  // namespace flyball

@@ -1,0 +1,76 @@
+#include "cli/console.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+bool smart_terminal(int descriptor) {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+bool coloured() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return smart_terminal(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
+}
+
+void print_message(std::string_view word, std::string_view colour, std::string_view text) {
+  const std::string line = coloured() ? fmt::format("flyball: \x1b[{}m{}:\x1b[0m {}\n", colour, word, text)
+                                      : fmt::format("flyball: {}: {}\n", word, text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+void print_result(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw SystemError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+}
+
+void print_warning(std::string_view text) { print_message("warning", "33", text); }
+void print_error(std::string_view text) { print_message("error", "31", text); }
+
+ProgressBar::ProgressBar(std::string label)
+    : label_(std::move(label)),
+      terminal_(smart_terminal(STDERR_FILENO)),
+      due_(Clock::now() + std::chrono::milliseconds(200)) {}
+
+ProgressBar::~ProgressBar() {
+  if (drawn_) std::fputs("\r\x1b[K", stderr);
+}
+
+void ProgressBar::update(double share) {
+  if (!terminal_ || Clock::now() < due_) return;
+  due_ = Clock::now() + std::chrono::milliseconds(100);
+  drawn_ = true;
+  share = std::clamp(share, 0.0, 1.0);
+  const std::size_t columns = std::min<std::size_t>(terminal_columns(), 80);
+  const std::size_t frame = label_.size() + 10;  // " [" "] 100 %" and the last column, which stays free
+  const std::size_t width = columns > frame ? columns - frame : 0;
+  const auto done = static_cast<std::size_t>(share * static_cast<double>(width));
+  const std::string line =
+      fmt::format("\r{} [{:#<{}}{:.<{}}] {:3.0f} %\x1b[K", label_, "", done, "", width - done, 100.0 * share);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace flyball

@@ -1,0 +1,39 @@
+// What the program says: results to standard output; warnings, errors and progress to standard error. Colour and
+// progress only where standard error is a terminal. Used from the main thread only.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace flyball {
+
+// Writes all of `text` to standard output and flushes it. Throws SystemError when that fails (disk full, closed pipe).
+void print_result(std::string_view text);
+
+// "flyball: warning: ..." and "flyball: error: ..." on standard error. The word is coloured on a terminal unless the
+// environment sets NO_COLOR (no-color.org).
+void print_warning(std::string_view text);
+void print_error(std::string_view text);
+
+// One line that is redrawn in place, at most ten times a second and not before 0.2 s have passed; erased at the end of
+// its life. Silent when standard error is no terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void update(double share);  // in [0, 1]
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string label_;
+  bool terminal_;
+  bool drawn_ = false;
+  Clock::time_point due_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,154 @@
+// flyball emulate: what planning saves over a whole job of many pipelines, and from which bloat (Perseus section 6.3).
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+#include "cli/planning_run.h"
+#include "plan/stage_clock.h"
+#include "plan/straggler.h"
+#include "report/text_table.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct EmulateOptions {
+  PipelineOptions pipeline;
+  std::optional<int> pipelines;
+  std::optional<std::vector<double>> stragglers;
+  std::optional<std::string> planner;
+  std::optional<std::string> format;
+};
+
+std::vector<double> parse_stragglers(std::string_view option, std::string_view text) {
+  std::vector<double> degrees;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    degrees.push_back(parse_straggler(option, text.substr(0, comma)));
+    if (comma == std::string_view::npos) return degrees;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+struct Emulation {
+  double degree = 1.0;
+  JobEmulation job;
+};
+
+Json split_json(Joules baseline, Joules intrinsic, Joules extrinsic, Joules planned, double saving_pct) {
+  return {{"baseline", baseline.value()},
+          {"intrinsic", intrinsic.value()},
+          {"extrinsic", extrinsic.value()},
+          {"planned", planned.value()},
+          {"saving_pct", saving_pct}};
+}
+
+std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
+  Json list = Json::array();
+  for (const auto& [degree, job] : emulations) {
+    const BloatBreakdown& one = job.pipeline;
+    list.push_back(
+        {{"straggler", degree},
+         {"t_straggler", to_seconds(one.straggler_time).value()},
+         {"t_opt", run.result.frontier.time(one.point).value()},
+         {"pipeline", split_json(one.baseline, one.intrinsic, one.extrinsic, one.planned(), one.saving_pct())},
+         {"job", split_json(job.baseline, job.intrinsic, job.extrinsic, job.planned(), job.saving_pct())}});
+  }
+  const Json json = {{"planner", run.summary.planner},
+                     {"pipelines", shape.pipelines},
+                     {"tensor_parallel", shape.tensor_parallel},
+                     {"gpus", emulations.front().job.gpus},
+                     {"t_min", run.summary.t_min.value()},
+                     {"t_star", run.summary.t_star.value()},
+                     {"emulations", std::move(list)}};
+  return json.dump(2) + "\n";
+}
+
+std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
+                    const std::vector<Emulation>& emulations) {
+  TextTable one({{"straggler", ""},
+                 {"T' s", ""},
+                 {"T_opt s", ""},
+                 {"max clocks J", ""},
+                 {"intrinsic %", ""},
+                 {"extrinsic %", ""},
+                 {"saving %", ""}});
+  TextTable all({{"straggler", ""},
+                 {"max clocks kJ", ""},
+                 {"intrinsic kJ", ""},
+                 {"extrinsic kJ", ""},
+                 {"planned kJ", ""},
+                 {"saving %", ""}});
+  const auto kilojoules = [](Joules energy) { return format_fixed(energy.value() * 1e-3, 3); };
+  for (const auto& [degree, job] : emulations) {
+    const BloatBreakdown& own = job.pipeline;
+    const std::string label = degree > 1.0 ? fmt::format("{:g}", degree) : "none";
+    one.add_row({label, format_fixed(to_seconds(own.straggler_time).value(), 4),
+                 format_fixed(run.result.frontier.time(own.point).value(), 4), format_fixed(own.baseline.value(), 1),
+                 format_fixed(own.intrinsic_pct(), 2), format_fixed(own.extrinsic_pct(), 2),
+                 format_fixed(own.saving_pct(), 2)});
+    all.add_row({label, kilojoules(job.baseline), kilojoules(job.intrinsic), kilojoules(job.extrinsic),
+                 kilojoules(job.planned()), format_fixed(job.saving_pct(), 2)});
+  }
+  return fmt::format(
+      "{}\nT_min {:.4f} s, T* {:.4f} s; energies per iteration, blocking and waiting included\n\n"
+      "One planned pipeline, one GPU per stage:\n{}\n"
+      "Whole job, {} pipeline{} of {} stages with {} GPU{} each ({} GPUs), one of them the straggler:\n{}",
+      pipeline.title(), run.summary.t_min.value(), run.summary.t_star.value(), one.str(), shape.pipelines,
+      shape.pipelines == 1 ? "" : "s", pipeline.dag.stages(), shape.tensor_parallel,
+      shape.tensor_parallel == 1 ? "" : "s", emulations.front().job.gpus, all.str());
+}
+
+void run_emulate(const EmulateOptions& options) {
+  if (options.pipelines && options.pipeline.data_parallel && *options.pipelines != *options.pipeline.data_parallel) {
+    throw UsageError("--pipelines and --data-parallel both count the pipelines; give one of them");
+  }
+  const auto pipeline = load_pipeline(options.pipeline);
+  const JobShape shape{options.pipelines.value_or(pipeline->spec.data_parallel), pipeline->spec.tensor_parallel};
+  const InterruptGuard guard;
+  const auto runs = run_planners(*pipeline, options.planner.value_or(kMainPlanner), {}, guard);
+  const PlanProblem& problem = pipeline->problem;
+  const FrontierPoint baseline = replay(pipeline->dag, problem.blocking, max_clock_plan(problem));
+  std::vector<Emulation> emulations;
+  for (const double degree : options.stragglers.value_or(std::vector<double>{1.0})) {
+    emulations.push_back(
+        {degree, emulate_job(runs.front().result.frontier, baseline, pipeline->dag.stages(), shape, degree)});
+  }
+  print_result(options.format == "json" ? as_json(runs.front(), shape, emulations)
+                                        : as_text(*pipeline, runs.front(), shape, emulations));
+}
+
+}  // namespace
+
+void add_emulate_command(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("emulate", "what planning saves over a job of many pipelines, and from which bloat");
+  const auto options = std::make_shared<EmulateOptions>();
+  add_pipeline_options(*command, options->pipeline);
+  add_value(*command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
+  add_value(*command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
+            "one pipeline takes FACTOR times T_min; several factors make a table (default 1: none)");
+  add_choice(*command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic bloat\n"
+      "is what slowing down to T_opt = min(T*, T') saves beyond it while another pipeline\n"
+      "sets the pace (Perseus, sections 2 and 6.3).\n\n"
+      "Examples:\n"
+      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
+      "    --pipelines 16 --straggler 1.2\n"
+      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
+      "    --pipelines 16 --tensor-parallel 8 --straggler 1,1.05,1.1,1.2,1.5 --format json");
+  command->callback([options] { run_emulate(*options); });
+}
+
+}  // namespace flyball

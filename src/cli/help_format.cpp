@@ -1,0 +1,65 @@
+#include "cli/help_format.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+
+// `name` on the left, `text` wrapped at words on the right; on lines of its own where the name is too long.
+std::string two_columns(const std::string& name, std::string_view text, std::size_t left) {
+  std::string out = fmt::format("  {:<{}}", name, left - 2);
+  if (name.size() + 3 > left) out += "\n" + std::string(left, ' ');
+  std::size_t at = left;
+  bool first = true;
+  while (!text.empty()) {
+    const std::size_t space = text.find(' ');
+    const std::string_view word = text.substr(0, space);
+    text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
+    if (!first && at + 1 + word.size() > kColumns) {
+      out += "\n" + std::string(left, ' ');
+      at = left;
+      first = true;
+    }
+    if (!first) out += ' ';
+    out += word;
+    at += word.size() + (first ? 0 : 1);
+    first = false;
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string full_command_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_command_name(*parent) + " " + command.get_name();
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
+  std::string usage = "Usage: " + full_command_name(*app);
+  if (!app->get_subcommands({}).empty()) return usage + " COMMAND ...\n";
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_positional()) usage += " " + make_option_usage(option);
+  }
+  return usage + " [OPTIONS]\n";
+}
+
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  return option->get_type_size() == 0 || option->get_type_name().empty() ? "" : " " + option->get_type_name();
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  const std::string name =
+      is_positional ? make_option_name(option, true) : make_option_name(option, false) + make_option_opts(option);
+  return two_columns(name, option->get_description(), kOptionColumns);
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
+  return two_columns(sub->get_name(), sub->get_description(), 14);
+}
+
+}  // namespace flyball

@@ -1,0 +1,97 @@
+#include "cli/option_values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+// Longest time that whole nanoseconds are sure to hold, however often it is summed: about a month.
+constexpr double kLongestSeconds = 3e6;
+constexpr long kLargestCount = 10'000'000;
+
+[[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view wanted) {
+  throw UsageError(fmt::format("{} takes {}, not '{}'", option, wanted, text));
+}
+
+}  // namespace
+
+int parse_count(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 1 || *value > kLargestCount) {
+    refuse(option, text, fmt::format("a whole number from 1 to {}", kLargestCount));
+  }
+  return static_cast<int>(*value);
+}
+
+double parse_positive(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value <= 0.0) refuse(option, text, "a number above 0");
+  return *value;
+}
+
+double parse_straggler(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value < 1.0 || *value > kLongestSeconds) {
+    refuse(option, text, "a slowdown of 1 or above, such as 1.2 for 20 % slower");
+  }
+  return *value;
+}
+
+double parse_percent(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value < 0.0 || *value >= 100.0) refuse(option, text, "per cent, from 0 to below 100");
+  return *value;
+}
+
+Seconds parse_duration(std::string_view option, std::string_view text) {
+  const auto value = parse_duration_seconds(text);
+  if (!value || *value < 1e-9 || *value > kLongestSeconds) {
+    refuse(option, text, "a time such as 1ms, 250us or 1.5s (a bare number is in seconds)");
+  }
+  return Seconds(*value);
+}
+
+Seconds parse_duration_or_zero(std::string_view option, std::string_view text) {
+  const auto value = parse_duration_seconds(text);
+  if (value && *value == 0.0) return Seconds(0);
+  return parse_duration(option, text);
+}
+
+std::vector<Watts> parse_powers(std::string_view option, std::string_view text) {
+  std::vector<Watts> powers;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const auto value = parse_number(rest.substr(0, comma));
+    if (!value || *value < 0.0) refuse(option, text, "watts: one number, or one per stage with commas between");
+    powers.emplace_back(*value);
+    if (comma == std::string_view::npos) return powers;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string parse_choice(std::string_view option, std::string_view text, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    refuse(option, text, fmt::format("one of {}", fmt::join(choices, ", ")));
+  }
+  return std::string(text);
+}
+
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<std::string>& target,
+                        std::vector<std::string> choices, const std::string& what, const std::string& description) {
+  return add_value(
+      app, name, target,
+      [choices = std::move(choices)](std::string_view option, std::string_view text) {
+        return parse_choice(option, text, choices);
+      },
+      what, description);
+}
+
+}  // namespace flyball

@@ -1,0 +1,42 @@
+// Values of command line options, parsed strictly: the whole text or a UsageError that names the option, what stood
+// there and what is wanted.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <CLI/CLI.hpp>
+
+#include "base/units.h"
+
+namespace flyball {
+
+[[nodiscard]] int parse_count(std::string_view option, std::string_view text);  // 1, 2, ...
+[[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
+[[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, 1 or above
+[[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
+[[nodiscard]] Seconds parse_duration(std::string_view option, std::string_view text);          // above 0
+[[nodiscard]] Seconds parse_duration_or_zero(std::string_view option, std::string_view text);  // not below 0
+[[nodiscard]] std::vector<Watts> parse_powers(std::string_view option, std::string_view text);  // "75" or "75,72,..."
+
+// One of `choices`, else a UsageError that lists them.
+[[nodiscard]] std::string parse_choice(std::string_view option, std::string_view text,
+                                       const std::vector<std::string>& choices);
+
+// An option that fills `target` by parse(name, text). `target` must outlive the parsing.
+template <class Value, class Parse>
+CLI::Option* add_value(CLI::App& app, const std::string& name, std::optional<Value>& target, Parse parse,
+                       const std::string& what, const std::string& description) {
+  return app
+      .add_option_function<std::string>(
+          name, [&target, name, parse](const std::string& text) { target = parse(name, text); }, description)
+      ->type_name(what);
+}
+
+// As above, for one of a fixed list of words.
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<std::string>& target,
+                        std::vector<std::string> choices, const std::string& what, const std::string& description);
+
+}  // namespace flyball

@@ -1,0 +1,120 @@
+// flyball partition: layers to stages with the least imbalance.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "pipeline/partition.h"
+#include "report/text_table.h"
+
+namespace flyball {
+namespace {
+
+struct PartitionOptions {
+  std::string latencies;
+  std::optional<int> stages;
+  std::optional<Seconds> tail;
+  std::optional<std::string> format;
+};
+
+struct Layers {
+  std::vector<std::string> names;
+  std::vector<Seconds> times;
+};
+
+Layers read_layers(const std::string& path) {
+  const std::string text = read_text_file(path);
+  CsvReader rows(path, text, {"layer", "time"});
+  Layers layers;
+  while (rows.next()) {
+    const double time = rows.number("time");
+    if (time <= 0.0) {
+      throw InputError(rows.where("time"), fmt::format("a layer's time must be above 0, not {}", rows.text("time")),
+                       "give the forward time of one microbatch in seconds");
+    }
+    const std::string name(rows.text("layer"));
+    // Numbered layers stand in the order in which the model runs them; a gap or a jump is a row lost or misplaced.
+    if (!layers.names.empty()) {
+      const auto before = parse_integer(layers.names.back());
+      const auto number = parse_integer(name);
+      if (before && number && *number != *before + 1) {
+        throw InputError(rows.where("layer"), fmt::format("layer {} follows layer {}", name, layers.names.back()),
+                         "give one row per layer, in the order of the model");
+      }
+    }
+    layers.names.push_back(name);
+    layers.times.emplace_back(time);
+  }
+  if (layers.times.empty()) throw InputError({path}, "the file has no layers", "give one row layer,time per layer");
+  return layers;
+}
+
+std::string as_json(const Layers& layers, const Partition& partition) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
+    const auto begin = static_cast<std::size_t>(partition.bounds[s]);
+    const auto end = static_cast<std::size_t>(partition.bounds[s + 1]);
+    stages.push_back({{"stage", s},
+                      {"first_layer", layers.names[begin]},
+                      {"last_layer", layers.names[end - 1]},
+                      {"layers", end - begin},
+                      {"time", partition.stage_times[s].value()}});
+  }
+  const nlohmann::ordered_json result = {
+      {"bounds", partition.bounds}, {"imbalance", partition.imbalance}, {"stages", stages}};
+  return result.dump(2) + "\n";
+}
+
+std::string as_text(const Layers& layers, const Partition& partition) {
+  TextTable table({{"stage", ""},
+                   {"layers", ""},
+                   {"first", "", TextTable::Align::kLeft},
+                   {"last", "", TextTable::Align::kLeft},
+                   {"time", "s"}});
+  for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
+    const auto begin = static_cast<std::size_t>(partition.bounds[s]);
+    const auto end = static_cast<std::size_t>(partition.bounds[s + 1]);
+    table.add_row({fmt::to_string(s), fmt::to_string(end - begin), layers.names[begin], layers.names[end - 1],
+                   format_fixed(partition.stage_times[s].value(), 6)});
+  }
+  return fmt::format("{}\nimbalance (longest stage over shortest): {:.4f}\nbounds: {}\n", table.str(),
+                     partition.imbalance, fmt::join(partition.bounds, ", "));
+}
+
+void run_partition(const PartitionOptions& options) {
+  const Layers layers = read_layers(options.latencies);
+  const Partition partition = partition_layers(layers.times, options.stages.value(), options.tail.value_or(Seconds(0)));
+  print_result(options.format == "json" ? as_json(layers, partition) : as_text(layers, partition));
+}
+
+}  // namespace
+
+void add_partition_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("partition", "split a model's layers into stages of least imbalance");
+  const auto options = std::make_shared<PartitionOptions>();
+  command
+      ->add_option("LATENCIES", options->latencies,
+                   "CSV layer,time: forward time of every layer in s, in the order of the model")
+      ->required();
+  add_value(*command, "--stages", options->stages, parse_count, "N", "stages of the pipeline")->required();
+  add_value(*command, "--tail", options->tail, parse_duration_or_zero, "TIME",
+            "what only the last stage can run, on top of its layers (a language model's head)");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "The ratio of the longest to the shortest stage is the least possible (Perseus,\n"
+      "appendix B). Layers keep their order.\n\n"
+      "Examples:\n"
+      "  flyball partition examples/layers/gpt3-1.3b-a100.csv --stages 4\n"
+      "  flyball partition examples/layers/gpt3-1.3b-a100.csv --stages 8 --format json");
+  command->callback([options] { run_partition(*options); });
+}
+
+}  // namespace flyball

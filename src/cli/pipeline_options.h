@@ -1,0 +1,57 @@
+// The options that say what is to be planned: a profile, a pipeline, how finely. Shared by the commands that plan.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <CLI/CLI.hpp>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "pipeline/pipeline_spec.h"
+#include "plan/planner.h"
+#include "profile/profile.h"
+
+namespace flyball {
+
+struct PipelineOptions {
+  std::string profile;
+  std::optional<std::string> pipeline_file;
+  std::optional<int> microbatches;
+  std::optional<std::string> schedule;
+  std::optional<int> chunks;
+  std::optional<std::vector<Watts>> blocking_power;
+  std::optional<int> data_parallel;
+  std::optional<int> tensor_parallel;
+  std::optional<Seconds> unit_time;
+  std::optional<std::string> cost_model;
+  std::optional<double> noise_pct;
+};
+
+// Adds the options to a command; `options` must outlive its parsing.
+void add_pipeline_options(CLI::App& command, PipelineOptions& options);
+
+// A profile and the pipeline that runs it, ready to be planned. Not movable: the problem points at the DAG.
+struct LoadedPipeline {
+  LoadedPipeline(Profile measured, PipelineSpec stated, const PipelineOptions& options);
+  LoadedPipeline(const LoadedPipeline&) = delete;
+  LoadedPipeline& operator=(const LoadedPipeline&) = delete;
+
+  Profile profile;
+  PipelineSpec spec;
+  ComputationDag dag;
+  PlanProblem problem;
+
+  // "gpt3.csv: 4 stages, 128 microbatches, 1f1b", for headings.
+  [[nodiscard]] std::string title() const;
+};
+
+// Reads the files; an option on the command line overrides what the pipeline file says. Throws UsageError for options
+// that contradict each other or the pipeline file, and what the readers throw.
+[[nodiscard]] std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options);
+
+// A profile by its path; "-" is standard input.
+[[nodiscard]] Profile load_profile(const std::string& path);
+
+}  // namespace flyball

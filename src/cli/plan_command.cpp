@@ -1,0 +1,117 @@
+// flyball plan: from a measured profile to a clock for every computation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+#include "cli/plan_files.h"
+#include "cli/plan_output.h"
+#include "cli/planning_run.h"
+#include "report/text_table.h"
+
+namespace flyball {
+namespace {
+
+struct PlanOptions {
+  PipelineOptions pipeline;
+  std::optional<std::string> planner;
+  std::optional<Seconds> target_time;
+  std::optional<double> straggler;
+  std::optional<std::string> out;
+  std::optional<std::string> zeus_files;
+  std::optional<std::string> format;
+};
+
+void refuse_contradictions(const PlanOptions& options, const std::string& planner) {
+  if (options.target_time && options.straggler) {
+    throw UsageError("--target-time and --straggler both set the pace; give one of them");
+  }
+  if (options.zeus_files && !options.out) throw UsageError("--zeus-files says which files go to --out DIR; add --out");
+  if (options.pipeline.cost_model && planner != kMainPlanner && planner != kAllPlanners) {
+    throw UsageError(
+        fmt::format("--cost-model is for planner perseus; planner {} uses the measurements themselves", planner));
+  }
+}
+
+ZeusFiles zeus_choice(const PlanOptions& options) {
+  const std::string choice = options.zeus_files.value_or("selected");
+  return choice == "all" ? ZeusFiles::kAll : choice == "none" ? ZeusFiles::kNone : ZeusFiles::kSelected;
+}
+
+void refuse_missed_target(const PlanSummary& summary, const PlanOptions& options) {
+  if (!options.target_time || to_nanoseconds(summary.selected.time) <= to_nanoseconds(*options.target_time)) return;
+  throw Error(
+      fmt::format("no plan of {} ends within {} s: its fastest takes {:.9g} s\n"
+                  "  to mend: ask for a --target-time of at least that",
+                  summary.planner, options.target_time->value(), summary.selected.time.value()));
+}
+
+std::string files_text(const std::string& folder, const std::vector<WrittenFile>& files) {
+  std::size_t width = 0;
+  for (const WrittenFile& file : files) width = std::max(width, file.name.size());
+  std::string text = fmt::format("\nwritten to {}\n", folder);
+  for (const WrittenFile& file : files) text += fmt::format("  {:<{}}  {}\n", file.name, width, file.what);
+  return text;
+}
+
+void run_plan(const PlanOptions& options, const std::string& command) {
+  const std::string planner = options.planner.value_or(kMainPlanner);
+  refuse_contradictions(options, planner);
+  const auto pipeline = load_pipeline(options.pipeline);
+  const InterruptGuard guard;
+  const auto runs = run_planners(*pipeline, planner, {options.target_time, options.straggler}, guard);
+  refuse_missed_target(runs.front().summary, options);
+  std::vector<WrittenFile> files;
+  if (options.out) files = write_plan_files(*options.out, *pipeline, runs, zeus_choice(options), command);
+  if (options.format == "json") return print_result(plan_results_json(*pipeline, runs, true));
+  print_result(plan_results_text(*pipeline, runs) + (files.empty() ? "" : files_text(*options.out, files)));
+}
+
+std::vector<std::string> planner_choices() {
+  std::vector<std::string> names = planner_names();
+  names.emplace_back(kAllPlanners);
+  return names;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program, const std::string& command_line) {
+  CLI::App* command = program.add_subcommand("plan", "find the time-energy frontier and a clock for every computation");
+  const auto options = std::make_shared<PlanOptions>();
+  add_pipeline_options(*command, options->pipeline);
+  add_choice(*command, "--planner", options->planner, planner_choices(), "NAME",
+             fmt::format("{}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
+  add_value(*command, "--target-time", options->target_time, parse_duration, "TIME",
+            "choose the slowest plan that ends by then (default: the fastest plan)");
+  add_value(*command, "--straggler", options->straggler, parse_straggler, "FACTOR",
+            "another pipeline takes FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
+  command
+      ->add_option_function<std::string>(
+          "--out", [options](const std::string& path) { options->out = path; },
+          "write plan.json, report.html, pictures, summary.json and Zeus files to this folder")
+      ->type_name("DIR");
+  add_choice(*command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
+             "freqs_pipeline files: of the selected plan (default), of all plans, or none");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"
+      "included. T_min is the shortest iteration; T* takes the least energy when waiting\n"
+      "for others is paid anyway; 'least total' takes the least when nobody else is\n"
+      "waited for. The gap is to a lower bound that no plan can beat.\n\n"
+      "Examples:\n"
+      "  flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128\n"
+      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
+      "    --straggler 1.2 --out out/bert\n"
+      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
+      "    --planner all --format json");
+  command->callback([options, command_line] { run_plan(*options, command_line); });
+}
+
+}  // namespace flyball

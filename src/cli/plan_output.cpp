@@ -1,0 +1,164 @@
+#include "cli/plan_output.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "report/text_table.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024.0 * 1e-6;
+}
+
+Json run_json(const PlannerRun& run, bool measured) {
+  const PlanSummary& summary = run.summary;
+  const Frontier& frontier = run.result.frontier;
+  const PlannerStats& stats = run.result.stats;
+  const PointFigures& selected = summary.selected;
+  Json points = Json::array();
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    points.push_back({{"time", frontier.time(i).value()},
+                      {"energy", frontier.energy(i).value()},
+                      {"lower_bound", frontier.lower_bound(i).value()}});
+  }
+  Json json = {{"planner", summary.planner},
+               {"t_min", summary.t_min.value()},
+               {"t_star", summary.t_star.value()},
+               {"t_least_total", summary.t_least_total.value()},
+               {"baseline", {{"time", summary.baseline.time.value()}, {"energy", summary.baseline.energy.value()}}},
+               {"selected",
+                {{"time", selected.time.value()},
+                 {"energy", selected.energy.value()},
+                 {"lower_bound", selected.lower_bound.value()},
+                 {"gap_pct", selected.gap_pct},
+                 {"saving_pct", selected.saving_pct},
+                 {"slowdown_pct", selected.slowdown_pct},
+                 {"switches", selected.switches}}},
+               {"frontier", std::move(points)},
+               {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
+  if (measured) {
+    json["stats"]["solve_seconds"] = stats.solve_seconds;
+    json["stats"]["peak_rss_mb"] = peak_rss_mb();
+  }
+  return json;
+}
+
+TextTable figures_table(const std::string& first_heading) {
+  return TextTable({{first_heading, "", TextTable::Align::kLeft},
+                    {"time s", ""},
+                    {"energy J", ""},
+                    {"saving %", ""},
+                    {"slower %", ""},
+                    {"gap %", ""},
+                    {"switches", ""}});
+}
+
+void add_figures(TextTable& table, const std::string& label, const PointFigures& figures, bool is_baseline) {
+  table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
+                 is_baseline ? "-" : format_fixed(figures.saving_pct, 2),
+                 is_baseline ? "-" : format_fixed(figures.slowdown_pct, 2), format_fixed(figures.gap_pct, 3),
+                 fmt::to_string(figures.switches)});
+}
+
+// The frontier's landmarks, the chosen one marked.
+std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
+  const Frontier& frontier = run.result.frontier;
+  const PlanSummary& summary = run.summary;
+  const std::size_t last = frontier.size() - 1;
+  std::vector<std::pair<std::size_t, std::string>> rows;
+  if (frontier.size() == 1) {
+    rows = {{0, summary.planner}};
+  } else {
+    rows = {{0, "fastest"}, {frontier.least_total_energy(), "least total"}, {last, "T*"}};
+    bool named = false;
+    for (const auto& row : rows) named = named || row.first == summary.selected_point;
+    if (!named) rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : "target");
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  TextTable table = figures_table("  plan");
+  add_figures(table, "  max clocks", summary.baseline, true);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0 && rows[i].first == rows[i - 1].first) continue;
+    const bool chosen = rows[i].first == summary.selected_point;
+    add_figures(
+        table, (chosen ? "> " : "  ") + rows[i].second,
+        point_figures(run.result.dag_of(problem), frontier, rows[i].first, summary.baseline, summary.straggler_time),
+        false);
+  }
+  return table.str();
+}
+
+std::string comparison(const std::vector<PlannerRun>& runs) {
+  TextTable table = figures_table("planner");
+  add_figures(table, "max clocks", runs.front().summary.baseline, true);
+  for (const PlannerRun& run : runs) {
+    if (run.summary.planner == "max") continue;  // the row above
+    add_figures(table, run.summary.planner, run.summary.selected, false);
+  }
+  return table.str();
+}
+
+// One pipeline's ranks do the same work: joules multiply, seconds do not (Perseus section 4.4).
+std::string whole_job(const LoadedPipeline& pipeline, const PlanSummary& summary) {
+  const int ranks = pipeline.spec.tensor_parallel;
+  const int pipelines = pipeline.spec.data_parallel;
+  if (ranks * pipelines == 1) return "";
+  TextTable table(
+      {{"energy per iteration", "", TextTable::Align::kLeft}, {"max clocks J", ""}, {"plan J", ""}, {"saved J", ""}});
+  const auto add = [&](const std::string& label, int copies) {
+    const double before = copies * summary.baseline.energy.value();
+    const double after = copies * summary.selected.energy.value();
+    table.add_row({label, format_fixed(before, 1), format_fixed(after, 1), format_fixed(before - after, 1)});
+  };
+  add("one GPU per stage", 1);
+  if (ranks > 1) add(fmt::format("one pipeline, {} GPUs per stage", ranks), ranks);
+  if (pipelines > 1) add(fmt::format("whole job, {} pipelines", pipelines), ranks * pipelines);
+  return "\n" + table.str();
+}
+
+std::string pace(const PlanSummary& summary) {
+  if (!summary.straggler_time) return "";
+  std::string text = fmt::format("straggler: T' = {:.4f} s sets the pace; energies include waiting for it\n",
+                                 summary.straggler_time->value());
+  if (*summary.straggler_time > summary.t_star) {
+    text += fmt::format("T' lies beyond T*: slowing down further than T* = {:.4f} s saves nothing\n",
+                        summary.t_star.value());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_results_json(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs, bool measured) {
+  Json json = run_json(runs.front(), measured);
+  if (runs.size() > 1) {
+    json["planners"] = Json::array();
+    for (const PlannerRun& run : runs) json["planners"].push_back(run_json(run, measured));
+  }
+  static_cast<void>(pipeline);
+  return json.dump(2) + "\n";
+}
+
+std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs) {
+  const PlannerRun& main = runs.front();
+  const Frontier& frontier = main.result.frontier;
+  std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
+  if (runs.size() > 1) text += comparison(runs) + "\n";
+  text += landmarks(pipeline.problem, main) + whole_job(pipeline, main.summary);
+  text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
+                      frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
+                      frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);
+  return text;
+}
+
+}  // namespace flyball

@@ -1,0 +1,30 @@
+// Runs one planner, or all of them, on a loaded pipeline.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/interrupt.h"
+#include "cli/pipeline_options.h"
+#include "plan/planner.h"
+#include "plan/summary.h"
+
+namespace flyball {
+
+inline constexpr const char* kAllPlanners = "all";
+inline constexpr const char* kMainPlanner = "perseus";
+
+// What one planner made. Plans count the operations of result.dag_of(problem).
+struct PlannerRun {
+  PlannerResult result;
+  PlanSummary summary;
+};
+
+// Plans with `planner`, or with every planner when it is "all", the main one first. Shows progress, checks for Ctrl-C
+// (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no plan.
+[[nodiscard]] std::vector<PlannerRun> run_planners(const LoadedPipeline& pipeline, const std::string& planner,
+                                                   const PaceRequest& request, const InterruptGuard& guard);
+
+}  // namespace flyball

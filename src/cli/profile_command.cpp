@@ -1,0 +1,220 @@
+// flyball profile: look at profiles, make synthetic ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+#include "pipeline/pipeline_spec.h"
+#include "profile/cost_curve.h"
+#include "profile/profile.h"
+#include "profile/synth.h"
+#include "report/text_table.h"
+
+namespace flyball {
+namespace {
+
+struct ShowOptions {
+  std::string profile;
+  std::optional<std::vector<Watts>> blocking_power;
+  std::optional<std::string> format;
+};
+
+// One operation between its fastest option and its least net energy, which is as far as any plan slows it down.
+struct OperationFigures {
+  const OperationProfile* operation = nullptr;
+  ClockOption fastest;
+  ClockOption thriftiest;
+  std::size_t pareto = 0;
+
+  // A blocked GPU draws on while the faster clock has already finished, so both are taken over the slower one's time.
+  [[nodiscard]] double saving_pct(Watts blocking) const {
+    const Joules fast = fastest.energy + blocking * (thriftiest.time - fastest.time);
+    return 100.0 * (1.0 - thriftiest.energy / fast);
+  }
+  [[nodiscard]] double stretch_pct() const { return 100.0 * (thriftiest.time / fastest.time - 1.0); }
+};
+
+OperationFigures figures_of(const OperationProfile& operation, Watts blocking) {
+  const std::vector<ClockOption> pareto = pareto_options(operation.options, blocking);
+  return {&operation, pareto.front(), pareto.back(), pareto.size()};
+}
+
+Watts blocking_of(const ShowOptions& options, const Profile& profile, int stage) {
+  PipelineSpec spec;
+  if (options.blocking_power) spec.blocking_power = *options.blocking_power;
+  if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != static_cast<std::size_t>(profile.stages)) {
+    throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
+                                 spec.blocking_power.size(), profile.stages));
+  }
+  return spec.blocking(stage);
+}
+
+// Longest stage's forward over the shortest's at their fastest (Perseus table 1); 0 when a stage has none.
+double forward_imbalance(const Profile& profile) {
+  double longest = 0.0;
+  double shortest = 0.0;
+  for (int stage = 0; stage < profile.stages; ++stage) {
+    const OperationProfile* forward = profile.find(stage, "forward");
+    if (forward == nullptr) return 0.0;
+    const double time = forward->options.front().time.value();
+    longest = stage == 0 ? time : std::max(longest, time);
+    shortest = stage == 0 ? time : std::min(shortest, time);
+  }
+  return longest / shortest;
+}
+
+std::string clock_range(const OperationProfile& operation) {
+  if (operation.constant_time()) return "constant";
+  return fmt::format("{:.0f}-{:.0f}", operation.options.back().frequency.value(),
+                     operation.options.front().frequency.value());
+}
+
+std::string show_text(const Profile& profile, const ShowOptions& options) {
+  TextTable table({{"stage", ""},
+                   {"instruction", "", TextTable::Align::kLeft},
+                   {"clocks", "MHz"},
+                   {"rows", ""},
+                   {"time", "s"},
+                   {"energy", "J"},
+                   {"least at", "MHz"},
+                   {"slower %", ""},
+                   {"saving %", ""}});
+  for (const OperationProfile& operation : profile.operations) {
+    const Watts blocking = blocking_of(options, profile, operation.stage);
+    const OperationFigures figures = figures_of(operation, blocking);
+    const bool choice = !operation.constant_time();
+    table.add_row({fmt::to_string(operation.stage), operation.instruction, clock_range(operation),
+                   fmt::to_string(operation.options.size()), format_fixed(figures.fastest.time.value(), 5),
+                   format_fixed(figures.fastest.energy.value(), 2),
+                   choice ? format_fixed(figures.thriftiest.frequency.value(), 0) : "-",
+                   choice ? format_fixed(figures.stretch_pct(), 1) : "-",
+                   choice ? format_fixed(figures.saving_pct(blocking), 1) : "-"});
+  }
+  std::string text = fmt::format("{}: {} stages\n\n{}", profile.source, profile.stages, table.str());
+  const double imbalance = forward_imbalance(profile);
+  if (imbalance > 0.0) text += fmt::format("\nforward imbalance (longest stage over shortest): {:.3f}\n", imbalance);
+  return text;
+}
+
+std::string show_json(const Profile& profile, const ShowOptions& options) {
+  nlohmann::ordered_json operations = nlohmann::ordered_json::array();
+  for (const OperationProfile& operation : profile.operations) {
+    const Watts blocking = blocking_of(options, profile, operation.stage);
+    const OperationFigures figures = figures_of(operation, blocking);
+    operations.push_back({{"stage", operation.stage},
+                          {"instruction", operation.instruction},
+                          {"rows", operation.options.size()},
+                          {"pareto_rows", figures.pareto},
+                          {"fastest_frequency", figures.fastest.frequency.value()},
+                          {"fastest_time", figures.fastest.time.value()},
+                          {"fastest_energy", figures.fastest.energy.value()},
+                          {"least_energy_frequency", figures.thriftiest.frequency.value()},
+                          {"slowdown_pct", figures.stretch_pct()},
+                          {"saving_pct", figures.saving_pct(blocking)}});
+  }
+  const double imbalance = forward_imbalance(profile);
+  nlohmann::ordered_json json = {{"stages", profile.stages}};
+  json["forward_imbalance"] = imbalance > 0.0 ? nlohmann::ordered_json(imbalance) : nlohmann::ordered_json(nullptr);
+  json["operations"] = std::move(operations);
+  return json.dump(2) + "\n";
+}
+
+void add_show(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("show", "what a profile holds and how much each operation can save");
+  const auto options = std::make_shared<ShowOptions>();
+  command->add_option("PROFILE", options->profile, "profile CSV; - reads standard input")->required();
+  add_value(*command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
+            "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "'least at' is the clock of least energy, blocking counted; 'slower' and 'saving'\n"
+      "compare it with the fastest.\n\n"
+      "Examples:\n"
+      "  flyball profile show examples/profiles/gpt3-1.3b-a100-4stage.csv");
+  command->callback([options] {
+    const Profile profile = load_profile(options->profile);
+    print_result(options->format == "json" ? show_json(profile, *options) : show_text(profile, *options));
+  });
+}
+
+struct SynthOptions {
+  SynthRequest request;
+  std::optional<int> stages;
+  std::optional<double> noise_pct;
+  std::optional<int> seed;
+  std::optional<std::string> out;
+  bool layers = false;
+  bool list = false;
+};
+
+std::string listing() {
+  return fmt::format("GPUs:\n  {}\nworkloads:\n  {}\n", fmt::join(synth_gpus(), "\n  "),
+                     fmt::join(synth_workloads(), "\n  "));
+}
+
+void run_synth(SynthOptions& options) {
+  if (options.list) return print_result(listing());
+  if (options.layers && (options.stages || options.noise_pct || options.seed)) {
+    throw UsageError(
+        "--layers prints the layers before they are split and measured; drop --stages, --noise and --seed");
+  }
+  SynthRequest& request = options.request;
+  if (options.stages) request.stages = *options.stages;
+  if (options.noise_pct) request.noise_relative = *options.noise_pct / 100.0;
+  if (options.seed) request.seed = static_cast<std::uint64_t>(*options.seed);
+  std::string text;
+  if (options.layers) {
+    text = synthesize_layer_times(request.gpu, request.workload);
+  } else {
+    const SynthProfile made = synthesize_profile(request);
+    text = write_profile(made.profile, made.comment);
+  }
+  if (!options.out) return print_result(text);
+  write_text_file(*options.out, text);
+  print_result(fmt::format("wrote {}\n", *options.out));
+}
+
+void add_synth(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("synth", "make a calibrated synthetic profile (not a measurement)");
+  const auto options = std::make_shared<SynthOptions>();
+  command->add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)")->type_name("NAME");
+  command->add_option("--workload", options->request.workload, "model that is trained, see --list (default gpt3-1.3b)")
+      ->type_name("NAME");
+  add_value(*command, "--stages", options->stages, parse_count, "N", "pipeline stages (default 4)");
+  add_value(*command, "--noise", options->noise_pct, parse_percent, "PERCENT",
+            "standard deviation of the measurement noise (default 0.1)");
+  add_value(*command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
+  command->add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
+  command->add_flag("--list", options->list, "list the GPUs and workloads");
+  command
+      ->add_option_function<std::string>(
+          "--out", [options](const std::string& path) { options->out = path; }, "write to this file")
+      ->type_name("FILE");
+  command->footer(
+      "Examples:\n"
+      "  flyball profile synth --list\n"
+      "  flyball profile synth --gpu a100 --workload gpt3-1.3b --stages 4 --out out/gpt3.csv\n"
+      "  flyball profile synth --gpu a40 --workload bloom-3b --layers");
+  command->callback([options] { run_synth(*options); });
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("profile", "show a profile, or make a synthetic one");
+  command->require_subcommand(1);
+  add_show(*command);
+  add_synth(*command);
+}
+
+}  // namespace flyball

@@ -1,0 +1,108 @@
+#include "plan/summary.h"
+
+#include <cassert>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "pipeline/timeline.h"
+#include "plan/stage_clock.h"
+#include "plan/straggler.h"
+
+namespace flyball {
+namespace {
+
+double percent_over(double value, double reference) { return 100.0 * (value / reference - 1.0); }
+
+// T' for the energy functions; 0 is none.
+Nanoseconds pace_of(std::optional<Seconds> straggler) { return straggler ? to_nanoseconds(*straggler) : 0; }
+
+Joules bound_of(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler) {
+  return energy_with_straggler({point.time, point.net_lower_bound}, total_blocking, straggler);
+}
+
+void compare(PointFigures& point, const PointFigures& baseline) {
+  point.gap_pct = percent_over(point.energy.value(), point.lower_bound.value());
+  point.saving_pct = -percent_over(point.energy.value(), baseline.energy.value());
+  point.slowdown_pct = percent_over(point.time.value(), baseline.time.value());
+}
+
+}  // namespace
+
+void set_lower_bounds(Frontier& frontier, const BoundCurve& bound) {
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    FrontierPoint& point = frontier.point(i);
+    if (std::isnan(point.net_lower_bound)) point.net_lower_bound = bound.at(point.time);
+  }
+}
+
+std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min) {
+  return request.straggler ? std::optional(*request.straggler * t_min) : std::nullopt;
+}
+
+std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, Seconds t_min) {
+  if (request.target_time) return frontier.lookup(to_nanoseconds(*request.target_time));
+  if (const auto straggler = straggler_time(request, t_min)) return frontier.lookup(to_nanoseconds(*straggler));
+  return 0;
+}
+
+Seconds fastest_time(const PlanProblem& problem) {
+  const ComputationDag& dag = *problem.dag;
+  ClockPlan plan(static_cast<std::size_t>(dag.size()));
+  for (int i = 0; i < dag.size(); ++i) {
+    plan[static_cast<std::size_t>(i)] = problem.choices[static_cast<std::size_t>(dag[i].type)].pareto.front();
+  }
+  std::vector<Nanoseconds> finish(plan.size());
+  return to_seconds(makespan(dag, plan_durations(dag, plan), finish));
+}
+
+PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler, const BoundCurve* bound) {
+  const ComputationDag& dag = *problem.dag;
+  const ClockPlan plan = max_clock_plan(problem);
+  FrontierPoint point = replay(dag, problem.blocking, plan);
+  if (bound != nullptr) point.net_lower_bound = bound->at(point.time);
+
+  PointFigures baseline;
+  baseline.time = to_seconds(point.time);
+  baseline.energy = energy_with_straggler(point, problem.total_blocking(), pace_of(straggler));
+  baseline.lower_bound = bound_of(point, problem.total_blocking(), pace_of(straggler));
+  baseline.switches = count_switches(dag, plan);
+  compare(baseline, baseline);
+  return baseline;
+}
+
+PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
+                           const PointFigures& baseline, std::optional<Seconds> straggler) {
+  const FrontierPoint& planned = frontier.points()[index];
+  PointFigures point;
+  point.time = frontier.time(index);
+  point.energy = energy_with_straggler(planned, frontier.total_blocking(), pace_of(straggler));
+  point.lower_bound = bound_of(planned, frontier.total_blocking(), pace_of(straggler));
+  point.switches = count_switches(dag, frontier.plan(index));
+  compare(point, baseline);
+  return point;
+}
+
+PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,
+                      const Frontier& frontier, const PaceRequest& request, const BoundCurve* bound) {
+  assert(!frontier.empty());
+  if (request.target_time && request.straggler) {
+    throw UsageError("a target time and a straggler both set the pace; give one of them");
+  }
+  if (request.straggler && *request.straggler < 1.0) {
+    throw UsageError("a straggler is not faster than the pipeline; its slowdown must be at least 1");
+  }
+  PlanSummary summary;
+  summary.planner = std::move(planner);
+  summary.t_min = fastest_time(problem);
+  summary.t_star = frontier.time(frontier.size() - 1);
+  summary.t_least_total = frontier.time(frontier.least_total_energy());
+  summary.straggler_time = straggler_time(request, summary.t_min);
+  summary.baseline = baseline_figures(problem, summary.straggler_time, bound);
+  summary.selected_point = choose_point(frontier, request, summary.t_min);
+  summary.selected = point_figures(dag, frontier, summary.selected_point, summary.baseline, summary.straggler_time);
+  return summary;
+}
+
+}  // namespace flyball

@@ -1,0 +1,70 @@
+// The figures of one planning run: what a user is told, on whatever surface.
+//
+// Energies are per iteration of one pipeline with one GPU per stage, blocking included (Perseus eq. 3). Where a
+// straggler sets the pace, they include waiting for it, the baseline's too.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "plan/frontier.h"
+#include "plan/planner.h"
+#include "plan/relaxation.h"
+
+namespace flyball {
+
+// What the iteration time must fit. At most one is set; with neither, the fastest plan is chosen, which slows nothing.
+struct PaceRequest {
+  std::optional<Seconds> target_time;  // the slowest plan that ends by then
+  std::optional<double> straggler;     // T' = this times T_min, at least 1; the plan of T_opt = min(T*, T')
+};
+
+struct PointFigures {
+  Seconds time;
+  Joules energy;
+  Joules lower_bound;         // no plan that ends by `time` takes less; NaN when unknown
+  double gap_pct = 0.0;       // energy over lower_bound, NaN when unknown
+  double saving_pct = 0.0;    // of the baseline's energy
+  double slowdown_pct = 0.0;  // of the baseline's time
+  int switches = 0;           // clock changes per iteration
+};
+
+struct PlanSummary {
+  std::string planner;
+  Seconds t_min;                          // all computations at their fastest option: no plan is faster
+  Seconds t_star;                         // the frontier's slowest point: least energy when waiting is paid anyway
+  Seconds t_least_total;                  // the point of least total energy, without straggler
+  std::optional<Seconds> straggler_time;  // T'
+  PointFigures baseline;                  // all-maximum clocks
+  std::size_t selected_point = 0;         // index into the frontier
+  PointFigures selected;
+};
+
+// Fills lower bounds that the planner left open, from the relaxation's curve. Points that have one keep it.
+void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
+
+// The point that a request chooses: the slowest that fits, or the fastest when none does (the caller sees that
+// by its time). `t_min` is the pipeline's. Cost O(log points).
+[[nodiscard]] std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, Seconds t_min);
+
+// T' of a request, if it names a straggler.
+[[nodiscard]] std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min);
+
+// Iteration time with every computation at its fastest option.
+[[nodiscard]] Seconds fastest_time(const PlanProblem& problem);
+
+// All-maximum clocks; the lower bound stays unknown unless `bound` is given.
+[[nodiscard]] PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler_time,
+                                            const BoundCurve* bound);
+
+// One point of a frontier against a baseline that was made with the same straggler time.
+[[nodiscard]] PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
+                                         const PointFigures& baseline, std::optional<Seconds> straggler_time);
+
+// The frontier must not be empty. Throws UsageError when both fields of the request are set, or a straggler below 1.
+[[nodiscard]] PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,
+                                    const Frontier& frontier, const PaceRequest& request, const BoundCurve* bound);
+
+}  // namespace flyball
