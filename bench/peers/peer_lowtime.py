@@ -138,7 +138,7 @@ def build_dag(shape: pl.Pipeline, specs: dict) -> tuple[nx.DiGraph, list]:
 class Run:
     """What the peer did. Seconds are those inside its code, without the cuts sampled in Python.
 
-    They are processor time, so that a busy machine does not make the peer look slow; beside it the wall clock.
+    They are processor time, so that a busy machine does not make the peer look slow; wall clock beside it.
     """
 
     finished: bool = False
