@@ -1,0 +1,103 @@
+#include "plan/stage_clock.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "profile/cost_curve.h"
+
+namespace flyball {
+namespace {
+
+std::vector<std::size_t> types_with_choice(const ComputationDag& dag, int stage) {
+  std::vector<std::size_t> found;
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    if (dag.types()[t].stage == stage && dag.types()[t].options.size() > 1) found.push_back(t);
+  }
+  return found;
+}
+
+std::uint16_t least_energy_option(const OperationType& type) {
+  const auto least = std::min_element(type.options.begin(), type.options.end(),
+                                      [](const ClockOption& a, const ClockOption& b) { return a.energy < b.energy; });
+  return static_cast<std::uint16_t>(least - type.options.begin());
+}
+
+}  // namespace
+
+std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz clock) {
+  for (std::size_t o = 0; o < type.options.size(); ++o) {
+    if (type.options[o].frequency == clock) return static_cast<std::uint16_t>(o);
+  }
+  return std::nullopt;
+}
+
+std::uint16_t nearest_option(const OperationType& type, Megahertz clock) {
+  std::size_t best = 0;
+  const auto distance = [&](std::size_t o) { return std::abs((type.options[o].frequency - clock).value()); };
+  for (std::size_t o = 1; o < type.options.size(); ++o) {
+    if (distance(o) < distance(best)) best = o;
+  }
+  return static_cast<std::uint16_t>(best);
+}
+
+std::vector<Megahertz> common_clocks(const ComputationDag& dag, int stage) {
+  const std::vector<std::size_t> types = types_with_choice(dag, stage);
+  std::vector<Megahertz> clocks;
+  if (types.empty()) return clocks;
+  for (const ClockOption& option : dag.types()[types.front()].options) {
+    const bool everywhere = std::all_of(types.begin(), types.end(), [&](std::size_t t) {
+      return option_at(dag.types()[t], option.frequency).has_value();
+    });
+    if (everywhere) clocks.push_back(option.frequency);
+  }
+  return clocks;
+}
+
+TypeOptions valley_options(const ComputationDag& dag) {
+  std::vector<double> runs(dag.types().size(), 0.0);
+  for (const Computation& computation : dag.computations()) runs[static_cast<std::size_t>(computation.type)] += 1.0;
+
+  TypeOptions options(dag.types().size(), 0);
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const std::vector<std::size_t> types = types_with_choice(dag, stage);
+    std::optional<Megahertz> valley;
+    Joules least;
+    for (const Megahertz clock : common_clocks(dag, stage)) {
+      Joules energy;
+      for (const std::size_t t : types)
+        energy += runs[t] * dag.types()[t].options[*option_at(dag.types()[t], clock)].energy;
+      if (valley && energy >= least) continue;
+      valley = clock;
+      least = energy;
+    }
+    for (const std::size_t t : types) {
+      options[t] = valley ? *option_at(dag.types()[t], *valley) : least_energy_option(dag.types()[t]);
+    }
+  }
+  return options;
+}
+
+ClockPlan plan_of_types(const ComputationDag& dag, std::span<const std::uint16_t> options) {
+  ClockPlan plan;
+  plan.reserve(static_cast<std::size_t>(dag.size()));
+  for (const Computation& computation : dag.computations()) {
+    plan.push_back(options[static_cast<std::size_t>(computation.type)]);
+  }
+  return plan;
+}
+
+FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking, const ClockPlan& plan) {
+  FrontierPoint point;
+  std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
+  point.time = makespan(dag, plan_durations(dag, plan), finish);
+  for (int i = 0; i < dag.size(); ++i) {
+    const OperationType& type = dag.type_of(i);
+    const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
+    // A transfer runs beside the stage, which is charged as blocked meanwhile.
+    point.net_joules += type.occupies_stage ? net_joules(option, blocking[static_cast<std::size_t>(type.stage)])
+                                            : option.energy.value();
+  }
+  return point;
+}
+
+}  // namespace flyball

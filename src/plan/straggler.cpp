@@ -1,0 +1,58 @@
+#include "plan/straggler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace flyball {
+
+std::size_t optimal_point(const Frontier& frontier, Nanoseconds straggler_time) {
+  return frontier.lookup(straggler_time);
+}
+
+Joules energy_with_straggler(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler_time) {
+  return Joules(point.net_joules) + total_blocking * to_seconds(std::max(point.time, straggler_time));
+}
+
+BloatBreakdown break_down_bloat(const Frontier& frontier, const FrontierPoint& baseline, double degree) {
+  assert(!frontier.empty());
+  if (!std::isfinite(degree) || degree < 1.0) {
+    throw UsageError(fmt::format("the straggler's slowdown is {}, it must be at least 1 (--straggler 1.2)", degree));
+  }
+  const Watts blocking = frontier.total_blocking();
+  BloatBreakdown bloat;
+  bloat.straggler_time = std::llround(degree * static_cast<double>(baseline.time));
+  // Rounding of clocks may leave the fastest plan a little slower than the baseline; that alone is no reason to run it
+  // slower still.
+  bloat.point = degree > 1.0 ? optimal_point(frontier, bloat.straggler_time) : 0;
+  bloat.baseline = energy_with_straggler(baseline, blocking, bloat.straggler_time);
+  const Joules fastest = energy_with_straggler(frontier.points().front(), blocking, bloat.straggler_time);
+  const Joules chosen = energy_with_straggler(frontier.points()[bloat.point], blocking, bloat.straggler_time);
+  bloat.intrinsic = bloat.baseline - fastest;
+  bloat.extrinsic = fastest - chosen;
+  return bloat;
+}
+
+JobEmulation emulate_job(const Frontier& frontier, const FrontierPoint& baseline, int stages, JobShape shape,
+                         double degree) {
+  if (stages < 1 || shape.pipelines < 1 || shape.tensor_parallel < 1) {
+    throw UsageError(
+        fmt::format("a job of {} pipelines with {} stages of {} tensor-parallel ranks; each must be at least 1",
+                    shape.pipelines, stages, shape.tensor_parallel));
+  }
+  JobEmulation job;
+  job.pipeline = break_down_bloat(frontier, baseline, degree);
+  job.gpus = static_cast<long>(stages) * shape.pipelines * shape.tensor_parallel;
+  job.planned_pipelines = degree > 1.0 ? shape.pipelines - 1 : shape.pipelines;
+  const auto ranks = static_cast<double>(shape.tensor_parallel);
+  job.baseline = shape.pipelines * ranks * job.pipeline.baseline;
+  job.intrinsic = job.planned_pipelines * ranks * job.pipeline.intrinsic;
+  job.extrinsic = job.planned_pipelines * ranks * job.pipeline.extrinsic;
+  return job;
+}
+
+}  // namespace flyball
