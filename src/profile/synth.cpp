@@ -1,0 +1,150 @@
+#include "profile/synth.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "profile/gpu_model.h"
+#include "profile/workload_model.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kRisesToStop = 5;
+constexpr double kLargestNoise = 0.05;
+
+// Noise is a function of what is measured, not of the order of measuring: adding a stage or a clock changes no other
+// row. Only integer arithmetic and exact sums, so that every machine draws the same.
+std::uint64_t hash_text(std::string_view text) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
+  state += 0x9e3779b97f4a7c15u;
+  std::uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// Nearly normal with variance 1: the sum of twelve uniform numbers less its mean.
+double standard_noise(std::uint64_t seed, std::string_view what) {
+  std::uint64_t state = hash_text(what) ^ (seed * 0x9e3779b97f4a7c15u);
+  double sum = -6.0;
+  for (int i = 0; i < 12; ++i) sum += static_cast<double>(next_random(state) >> 11) * 0x1p-53;
+  return sum;
+}
+
+struct Subject {
+  GpuModel gpu;
+  WorkloadModel workload;
+};
+
+OperationProfile sweep(const Subject& subject, const SynthRequest& request, int stage, std::string_view instruction,
+                       const Activity& activity, Seconds time_at_maximum) {
+  OperationProfile operation;
+  operation.stage = stage;
+  operation.instruction = instruction;
+  int rises = 0;
+  for (const Megahertz clock : subject.gpu.clocks()) {
+    ClockOption option = subject.gpu.run(activity, time_at_maximum, clock);
+    const std::string key =
+        fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
+    option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
+    option.energy = option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
+    const bool rose = !operation.options.empty() && option.energy > operation.options.back().energy;
+    rises = rose ? rises + 1 : 0;
+    operation.options.push_back(option);
+    if (rises == kRisesToStop) break;
+  }
+  return operation;
+}
+
+std::vector<std::string> describe(const Subject& subject, const SynthRequest& request, const std::vector<int>& bounds,
+                                  bool published) {
+  const WorkloadModel& workload = subject.workload;
+  const GpuModel& gpu = subject.gpu;
+  std::vector<std::string> lines{
+      "SYNTHETIC profile: computed from a model of the GPU, not measured. docs/profiles.md describes the model, what",
+      "it is calibrated to, and what it is not.",
+      "Workload: " + workload.title + ".",
+      fmt::format("GPU: {}; one GPU of each of {} stages{}.", gpu.title, request.stages,
+                  workload.tensor_parallel > 1 ? fmt::format(", tensor parallel {}", workload.tensor_parallel) : ""),
+      fmt::format("Layers of the stages: [{}], {}.", fmt::join(bounds, ", "),
+                  published ? "as published (" + workload.source + ")" : "split for the shortest longest stage"),
+  };
+  if (!workload.fitted) lines.push_back("No figure published for this workload on this GPU went into it.");
+  if (workload.microbatches > 0) {
+    lines.push_back(
+        fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));
+  }
+  lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
+  lines.push_back(fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}",
+                              gpu.name, workload.name, request.stages, request.noise_relative, request.seed));
+  lines.push_back("Units: frequency MHz, time s, energy J.");
+  return lines;
+}
+
+}  // namespace
+
+SynthProfile synthesize_profile(const SynthRequest& request) {
+  GpuModel gpu = load_gpu_model(request.gpu);
+  WorkloadModel workload = load_workload_model(request.workload, gpu);
+  const Subject subject{std::move(gpu), std::move(workload)};
+  const std::vector<Layer>& layers = subject.workload.layers;
+  if (request.stages < 1 || static_cast<std::size_t>(request.stages) > layers.size()) {
+    throw UsageError(fmt::format("{} stages asked for: '{}' has {} layers, so choose 1 to {}", request.stages,
+                                 subject.workload.name, layers.size(), layers.size()));
+  }
+  if (!(request.noise_relative >= 0.0 && request.noise_relative <= kLargestNoise)) {
+    throw UsageError(fmt::format("relative noise {} is outside 0 to {}", request.noise_relative, kLargestNoise));
+  }
+
+  SynthProfile result;
+  const PublishedPartition* published = subject.workload.published(request.stages);
+  result.bounds = published != nullptr ? published->bounds : balanced_bounds(layers, request.stages);
+  result.blocking = subject.gpu.blocking;
+  result.microbatches = subject.workload.microbatches;
+  result.comment = describe(subject, request, result.bounds, published != nullptr);
+  result.profile.source = fmt::format("synthetic {} on {}", subject.workload.name, subject.gpu.name);
+  result.profile.stages = request.stages;
+  for (int stage = 0; stage < request.stages; ++stage) {
+    const auto at = static_cast<std::size_t>(stage);
+    Seconds forward;
+    for (int i = result.bounds[at]; i < result.bounds[at + 1]; ++i) {
+      forward += layers[static_cast<std::size_t>(i)].forward;
+    }
+    const Seconds backward = forward * subject.workload.backward_ratio;
+    result.profile.operations.push_back(sweep(subject, request, stage, "forward", subject.workload.forward, forward));
+    result.profile.operations.push_back(
+        sweep(subject, request, stage, "backward", subject.workload.backward, backward));
+  }
+  return result;
+}
+
+std::string synthesize_layer_times(std::string_view gpu_name, std::string_view workload_name) {
+  const GpuModel gpu = load_gpu_model(gpu_name);
+  const WorkloadModel workload = load_workload_model(workload_name, gpu);
+  std::string text = "# SYNTHETIC layer times: computed from a model, not measured (docs/profiles.md).\n";
+  text +=
+      fmt::format("# Workload {} on {}: forward of one microbatch at the maximum clock, s.\n", workload.name, gpu.name);
+  for (const PublishedPartition& partition : workload.partitions) {
+    if (partition.imbalance == 0.0) continue;
+    text += fmt::format("# Published for {} stages: [{}], imbalance {:.2f} ({}).\n", partition.bounds.size() - 1,
+                        fmt::join(partition.bounds, ", "), partition.imbalance, workload.source);
+  }
+  text += "layer,kind,time\n";
+  for (std::size_t i = 0; i < workload.layers.size(); ++i) {
+    text += fmt::format("{},{},{:.6g}\n", i, workload.layers[i].kind, workload.layers[i].forward.value());
+  }
+  return text;
+}
+
+std::vector<std::string> synth_gpus() { return gpu_models(); }
+std::vector<std::string> synth_workloads() { return workload_models(); }
+
+}  // namespace flyball

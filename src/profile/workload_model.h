@@ -1,0 +1,54 @@
+// What is trained in the synthetic profiles: layers, their forward times on a GPU, and the published stage partitions.
+// Every workload is a data file (data/workloads/NAME.toml) that names its sources.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "profile/gpu_model.h"
+
+namespace flyball {
+
+struct Layer {
+  std::string kind;  // "layer", "encoder", "head", ...
+  Seconds forward;   // one microbatch on one GPU at the maximum clock
+};
+
+struct PublishedPartition {
+  std::vector<int> bounds;  // stages + 1 layer indices
+  double imbalance = 0.0;   // longest over shortest stage, as printed; 0 where nothing is printed
+};
+
+// A workload on one GPU model. Immutable; safe to share between threads.
+struct WorkloadModel {
+  std::string name;
+  std::string title;
+  std::string source;       // "Perseus tables 7 and 10"
+  int microbatch_size = 0;  // samples; 0 where none is published
+  int microbatches = 0;     // of one iteration and pipeline, as published; 0 where none is
+  int tensor_parallel = 1;
+  double backward_ratio = 0.0;  // backward over forward time
+  std::vector<Layer> layers;
+  Activity forward;
+  Activity backward;
+  bool fitted = false;  // false: the activities are the GPU's general ones
+  std::vector<PublishedPartition> partitions;
+
+  // The published bounds for that many stages; null when none are known.
+  [[nodiscard]] const PublishedPartition* published(int stages) const;
+};
+
+// Names of all workloads, sorted.
+[[nodiscard]] std::vector<std::string> workload_models();
+
+// Throws UsageError, naming the known ones, when there is no such workload.
+[[nodiscard]] WorkloadModel load_workload_model(std::string_view name, const GpuModel& gpu);
+
+// Contiguous split with the shortest longest stage, earliest bounds among equals: what frameworks do when asked to
+// balance time. Requires 1 <= stages <= layers. Cost O(stages * layers^2).
+[[nodiscard]] std::vector<int> balanced_bounds(std::span<const Layer> layers, int stages);
+
+}  // namespace flyball
