@@ -1,0 +1,19 @@
+// Cost curves, one small picture per operation type.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "report/report.h"
+#include "report/svg_canvas.h"
+
+namespace flyball {
+
+// The operation types that have a choice, by stage, then instruction.
+[[nodiscard]] std::vector<std::size_t> types_with_choice(const ComputationDag& dag);
+
+// Net energy against time of one type: measured options, Pareto-optimal ones filled, hull, exponential where that is
+// the cost model, a ring around the options that `input.chosen` uses.
+[[nodiscard]] SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type, int width);
+
+}  // namespace flyball

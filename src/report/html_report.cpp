@@ -1,0 +1,121 @@
+// The report as one HTML file.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/cost_curve_picture.h"
+#include "report/frontier_picture.h"
+#include "report/html_tables.h"
+#include "report/report.h"
+#include "report/scale.h"
+#include "report/style.h"
+#include "report/svg_canvas.h"
+#include "report/text_table.h"
+#include "report/timeline_picture.h"
+
+namespace flyball {
+namespace {
+
+// Changes below this are not worth a figure in the headline.
+constexpr double kSamePercent = 0.005;
+
+std::string headline(const ReportInput& input) {
+  const RealisedPlan& before = input.baseline;
+  const RealisedPlan& after = input.chosen;
+  const double saving = (1.0 - after.energy.total() / before.energy.total()) * 100.0;
+  const double t0 = to_seconds(before.makespan).value();
+  const double t1 = to_seconds(after.makespan).value();
+  const double slowdown = (t1 / t0 - 1.0) * 100.0;
+  const std::string speed = std::abs(slowdown) < kSamePercent
+                                ? fmt::format("at an unchanged {} s per iteration", format_fixed(t1, 3))
+                                : fmt::format("at {} s instead of {} s per iteration ({} %)", format_fixed(t1, 3),
+                                              format_fixed(t0, 3), format_signed(slowdown, 2));
+  const std::string wait = input.t_straggler
+                               ? fmt::format(", while a straggler takes {} s and waiting for it is counted",
+                                             format_fixed(input.t_straggler->value(), 3))
+                               : "";
+  return fmt::format("<strong>{} % {} energy</strong>: {} J instead of {} J, {}{}.", format_fixed(std::abs(saving), 1),
+                     saving >= 0.0 ? "less" : "more", grouped_number(after.energy.total().value(), 0),
+                     grouped_number(before.energy.total().value(), 0), speed, escape_markup(wait));
+}
+
+std::string cost_curves(const ReportInput& input) {
+  const auto key = [](auto draw) {
+    SvgCanvas svg(22.0, 12.0, "key");
+    draw(svg);
+    return svg.inlined("key");
+  };
+  std::string out = "<div class=\"legend\">";
+  out += "<span>" + key([](SvgCanvas& svg) { svg.circle(11, 6, 3, "option"); }) + "measured</span>";
+  out += "<span>" + key([](SvgCanvas& svg) { svg.circle(11, 6, 3, "pareto"); }) + "Pareto-optimal</span>";
+  out += "<span>" + key([](SvgCanvas& svg) { svg.line(1, 6, 21, 6, "hull"); }) + "lower hull</span>";
+  if (input.problem->cost_model == CostModel::kExponential) {
+    out += "<span>" + key([](SvgCanvas& svg) { svg.line(1, 6, 21, 6, "fit"); }) + "exponential fit</span>";
+  }
+  out += "<span>" + key([](SvgCanvas& svg) { svg.circle(11, 6, 4.6, "used"); }) + "in the chosen plan</span></div>\n";
+  out += "<div class=\"multiples\">\n";
+  for (const std::size_t type : types_with_choice(*input.problem->dag)) {
+    out += cost_curve_canvas(input, type, 270).inlined("panel");
+  }
+  return out + "</div>\n";
+}
+
+constexpr std::string_view kWords = R"(<h2>Words</h2>
+<dl>
+<dt>T<sub>min</sub></dt><dd>the fastest iteration that any clocks allow</dd>
+<dt>T*</dt><dd>the iteration time of least energy when waiting is paid for anyway: slower than this never saves</dd>
+<dt>T&#8242;</dt><dd>the iteration time of a straggler that all pipelines wait for</dd>
+<dt>least total energy</dt><dd>the cheapest point when nothing else sets the pace: beyond it, blocking costs more than
+slower clocks save</dd>
+<dt>blocking</dt><dd>the draw of a GPU that waits for another stage</dd>
+<dt>net energy</dt><dd>energy above what the GPU would draw blocked for the same time</dd>
+<dt>lower bound</dt><dd>no assignment of clocks that ends by that time takes less: the optimum over the lower hulls of
+the measured options</dd>
+<dt>critical path</dt><dd>operations whose delay delays the iteration; where there are several paths, one is drawn</dd>
+</dl>
+)";
+
+}  // namespace
+
+std::string html_report(const ReportInput& input) {
+  std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+  out += "<meta name=\"color-scheme\" content=\"light dark\">\n";
+  out += fmt::format("<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n", escape_markup(input.title),
+                     chart_css(), page_css());
+  out += fmt::format("<header>\n<h1>{}</h1>\n<p class=\"headline\">{}</p>\n</header>\n<main>\n",
+                     escape_markup(input.title), headline(input));
+  out += before_after_table(input);
+
+  out +=
+      "<h2>Timeline</h2>\n<p>One row per stage; an operation is as bright as the power it draws. Point at one for "
+      "its clock, time and energy.</p>\n";
+  out += timeline_view(input);
+
+  out +=
+      "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
+      "measured options.</p>\n";
+  out += frontier_canvas(input, 1000).inlined("wide");
+  out += frontier_canvas(input, 380).inlined("narrow");
+  out += planner_table(input);
+  out += frontier_table(input);
+
+  out += "<h2>Clocks</h2>\n" + clock_table(input);
+
+  out += "<h2>Cost curves</h2>\n<p>What each operation takes at each measured clock, fastest on the left.</p>\n";
+  out += cost_curves(input);
+
+  if (!input.summary.empty()) out += "<h2>Figures</h2>\n" + summary_table(input);
+  if (!input.commands.empty()) {
+    out += "<h2>Made by</h2>\n<pre tabindex=\"0\">";
+    for (const std::string& command : input.commands) out += escape_markup(command) + '\n';
+    out += "</pre>\n";
+  }
+  out += kWords;
+  out += "</main>\n<div id=\"tip\" class=\"tip\" role=\"tooltip\" hidden></div>\n<script>\n";
+  out += timeline_script();
+  out += "</script>\n</body>\n</html>\n";
+  return out;
+}
+
+}  // namespace flyball

@@ -1,0 +1,34 @@
+// Axes: linear scales, round tick values and their labels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flyball {
+
+// Maps [from, to] linearly to [low, high] pixels; high may be less than low.
+struct LinearScale {
+  double from = 0.0;
+  double to = 1.0;
+  double low = 0.0;
+  double high = 1.0;
+
+  [[nodiscard]] double operator()(double value) const { return low + (value - from) / (to - from) * (high - low); }
+};
+
+struct Ticks {
+  std::vector<double> values;
+  double step = 1.0;
+  [[nodiscard]] std::string label(double value) const;  // as many decimals as the step needs, thin thousands' spaces
+};
+
+// At most about `count` multiples of 1, 2 or 5 times a power of ten in [from, to].
+[[nodiscard]] Ticks round_ticks(double from, double to, int count);
+
+// "12 345.6": fixed decimals, groups of three set apart by narrow no-break spaces from 10,000 on.
+[[nodiscard]] std::string grouped_number(double value, int decimals);
+
+// Four significant digits or so, for hover texts and labels: "12.35", "0.1235", "1235", "75".
+[[nodiscard]] std::string short_number(double value);
+
+}  // namespace flyball

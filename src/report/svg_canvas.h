@@ -1,0 +1,64 @@
+// A growing SVG picture. Styles are classes of chart_css() (style.h), so that one picture serves light and dark, alone
+// or inside the report. Coordinates in pixels, y downwards.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flyball {
+
+// Text made safe for element content and attribute values.
+[[nodiscard]] std::string escape_markup(std::string_view text);
+
+// At most two decimals, no trailing zeros: small files, same bytes everywhere.
+[[nodiscard]] std::string coordinate(double value);
+
+// Estimate of the width of sans-serif text, rather too wide than too narrow.
+[[nodiscard]] double text_width(std::string_view text, double font_px);
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+using Points = std::vector<std::pair<double, double>>;
+
+class SvgCanvas {
+ public:
+  // `label` tells those who cannot see the picture what it shows.
+  SvgCanvas(double width, double height, std::string label);
+
+  // `css` is one or more class names; `fill` a colour or empty for the class's own; `title` appears on hovering.
+  void rect(double x, double y, double width, double height, std::string_view css, std::string_view fill = {},
+            std::string_view title = {}, double radius = 0.0);
+  void circle(double x, double y, double radius, std::string_view css, std::string_view title = {});
+  void line(double x1, double y1, double x2, double y2, std::string_view css);
+  void polyline(const Points& points, std::string_view css);
+  // A closed outline.
+  void polygon(const Points& points, std::string_view css, std::string_view title = {});
+  // "_{...}" in the content, once at most, is set as an index.
+  void text(double x, double y, std::string_view content, std::string_view css, Anchor anchor = Anchor::kStart);
+  // Text turned by a quarter to read upwards.
+  void vertical_text(double x, double y, std::string_view content, std::string_view css);
+
+  // Everything drawn until close_group() is moved by (x, y).
+  void open_group(double x, double y);
+  void close_group();
+  // Copies another picture's content, moved by (x, y).
+  void place(const SvgCanvas& other, double x, double y);
+
+  [[nodiscard]] double width() const { return width_; }
+  [[nodiscard]] double height() const { return height_; }
+
+  // A file of its own, with styles and background.
+  [[nodiscard]] std::string standalone() const;
+  // For a page that brings the styles; `css` are classes of the svg element.
+  [[nodiscard]] std::string inlined(std::string_view css) const;
+
+ private:
+  double width_;
+  double height_;
+  std::string label_;
+  std::string body_;
+};
+
+}  // namespace flyball
