@@ -1,0 +1,188 @@
+#include "base/text.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace flyball {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text) {
+  text = trim(text);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  Number value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw SystemError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    throw SystemError(fmt::format("cannot read {}: it is a folder", path.string()));
+  }
+  const auto check_size = [&](std::uintmax_t bytes) {
+    if (bytes <= max_bytes) return;
+    throw InputError({path.string()}, fmt::format("the file is larger than {} MiB", max_bytes >> 20),
+                     "check that this is the right file; inputs of this kind are far smaller");
+  };
+  // A regular file is refused unread; pipes have no size and are counted as they come.
+  if (std::filesystem::is_regular_file(path, code)) check_size(std::filesystem::file_size(path, code));
+  std::string text;
+  std::vector<char> block(1u << 16);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    check_size(text.size());
+  }
+  if (file.bad()) throw SystemError(fmt::format("reading {} failed: {}", path.string(), std::strerror(errno)));
+  return text;
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  std::error_code code;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
+  if (code) throw SystemError(fmt::format("cannot make folder {}: {}", path.parent_path().string(), code.message()));
+  const std::filesystem::path partial = path.string() + fmt::format(".partial.{}", ::getpid());
+  {
+    std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    file.flush();
+    if (!file) {
+      const std::string reason = std::strerror(errno);
+      std::filesystem::remove(partial, code);
+      throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
+    }
+  }
+  std::filesystem::rename(partial, path, code);
+  if (code) {
+    const std::string reason = code.message();
+    std::filesystem::remove(partial, code);
+    throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
+  }
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  const auto value = parse_whole<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<long> parse_integer(std::string_view text) { return parse_whole<long>(text); }
+
+std::optional<double> parse_duration_seconds(std::string_view text) {
+  text = trim(text);
+  const std::size_t unit_at = text.find_last_of("0123456789.");
+  if (unit_at == std::string_view::npos) return std::nullopt;
+  const std::string_view unit = trim(text.substr(unit_at + 1));
+  const auto value = parse_number(text.substr(0, unit_at + 1));
+  if (!value) return std::nullopt;
+  if (unit.empty() || unit == "s") return value;
+  if (unit == "ms") return *value * 1e-3;
+  if (unit == "us") return *value * 1e-6;
+  if (unit == "ns") return *value * 1e-9;
+  return std::nullopt;
+}
+
+CsvReader::CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required)
+    : source_(std::move(source)), rest_(text) {
+  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
+  std::string wanted;
+  for (const std::string& name : required) wanted += (wanted.empty() ? "" : ",") + name;
+  std::vector<Field> fields;
+  if (!read_line(fields)) {
+    throw InputError({source_}, "the file has no header and no rows", "the first line must be " + wanted);
+  }
+  for (const Field& field : fields) {
+    if (has_column(field.text)) {
+      throw InputError({source_, line_, field.column},
+                       fmt::format("column '{}' stands twice in the header", field.text), "name every column once");
+    }
+    header_.emplace_back(field.text);
+  }
+  for (const std::string& name : required) {
+    if (has_column(name)) continue;
+    throw InputError({source_, line_, 1}, fmt::format("the header has no column '{}'", name),
+                     "the first line must hold the columns " + wanted);
+  }
+}
+
+bool CsvReader::has_column(std::string_view name) const {
+  return std::find(header_.begin(), header_.end(), name) != header_.end();
+}
+
+bool CsvReader::read_line(std::vector<Field>& fields) {
+  while (!rest_.empty()) {
+    const std::size_t end = rest_.find('\n');
+    const std::string_view line = rest_.substr(0, end);
+    rest_ = end == std::string_view::npos ? std::string_view() : rest_.substr(end + 1);
+    ++line_;
+    const std::string_view content = trim(line);
+    if (content.empty() || content.front() == '#') continue;
+    fields.clear();
+    std::size_t begin = 0;
+    while (true) {
+      const std::size_t comma = line.find(',', begin);
+      std::string_view field = trim(line.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
+      if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+      fields.push_back({field, begin + 1});
+      if (comma == std::string_view::npos) return true;
+      begin = comma + 1;
+    }
+  }
+  return false;
+}
+
+bool CsvReader::next() {
+  if (!read_line(row_)) return false;
+  if (row_.size() != header_.size()) {
+    throw InputError({source_, line_, row_.back().column},
+                     fmt::format("the row has {} fields, the header has {}", row_.size(), header_.size()),
+                     "give every row one value per column");
+  }
+  return true;
+}
+
+std::size_t CsvReader::index_of(std::string_view column) const {
+  return static_cast<std::size_t>(std::find(header_.begin(), header_.end(), column) - header_.begin());
+}
+
+std::string_view CsvReader::text(std::string_view column) const { return row_.at(index_of(column)).text; }
+
+InputLocation CsvReader::where(std::string_view column) const {
+  return {source_, line_, row_.at(index_of(column)).column};
+}
+
+double CsvReader::number(std::string_view column) const {
+  const auto value = parse_number(text(column));
+  if (value) return *value;
+  throw InputError(where(column), fmt::format("{} is '{}', not a finite number", column, text(column)),
+                   "write a plain decimal number with a point, no unit");
+}
+
+long CsvReader::integer(std::string_view column) const {
+  const auto value = parse_integer(text(column));
+  if (value) return *value;
+  throw InputError(where(column), fmt::format("{} is '{}', not a whole number", column, text(column)),
+                   "write a whole number");
+}
+
+}  // namespace flyball

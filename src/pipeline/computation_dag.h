@@ -1,0 +1,84 @@
+// The computation DAG of one training iteration: what runs, on which stage, after what.
+//
+// Nodes are operations (computations, and constant-time operations such as transfers); edges say that one must end
+// before the other begins. Operations of the same stage and instruction share one OperationType, hence one set of
+// measured options: the solver relies on that sameness. Nodes are numbered in topological order, so that every pass over
+// the schedule is one loop over an array.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/schedule.h"
+#include "profile/profile.h"
+
+namespace flyball {
+
+struct OperationType {
+  int stage = 0;
+  std::string instruction;
+  // Measured options as in the profile, highest clock first.
+  std::vector<ClockOption> options;
+  // False for transfers: they delay their successor, but the stage's GPU may compute meanwhile and, while it does not,
+  // is charged as blocking.
+  bool occupies_stage = true;
+};
+
+struct Computation {
+  std::int32_t type = 0;
+  std::int32_t microbatch = 0;  // -1 for operations of the whole iteration
+  std::int32_t chunk = 0;
+};
+
+// Immutable once built; safe to share between threads.
+class ComputationDag {
+ public:
+  struct Edge {
+    std::int32_t before = 0;
+    std::int32_t after = 0;
+  };
+
+  // Takes nodes in any order and renumbers them topologically (stable: by start level, then by given order). Edges may
+  // stand more than once. Throws InputError naming the nodes of a cycle, and when all operations together take more than
+  // 2e9 s at their slowest. Cost O(nodes + edges).
+  ComputationDag(std::string source, int stages, std::vector<OperationType> types,
+                 std::vector<Computation> computations, const std::vector<Edge>& edges);
+
+  [[nodiscard]] int size() const { return static_cast<int>(computations_.size()); }
+  [[nodiscard]] int stages() const { return stages_; }
+  [[nodiscard]] std::size_t edge_count() const { return predecessors_.size(); }
+  [[nodiscard]] const Computation& operator[](int i) const { return computations_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] std::span<const Computation> computations() const { return computations_; }
+  [[nodiscard]] std::span<const OperationType> types() const { return types_; }
+  [[nodiscard]] const OperationType& type_of(int i) const { return types_[static_cast<std::size_t>((*this)[i].type)]; }
+  [[nodiscard]] std::span<const std::int32_t> predecessors(int i) const {
+    return {predecessors_.data() + pred_begin_[static_cast<std::size_t>(i)],
+            predecessors_.data() + pred_begin_[static_cast<std::size_t>(i) + 1]};
+  }
+  [[nodiscard]] std::span<const std::int32_t> successors(int i) const {
+    return {successors_.data() + succ_begin_[static_cast<std::size_t>(i)],
+            successors_.data() + succ_begin_[static_cast<std::size_t>(i) + 1]};
+  }
+  // The operations that occupy a stage, in the order in which it runs them.
+  [[nodiscard]] std::span<const std::int32_t> stage_order(int stage) const {
+    return stage_order_[static_cast<std::size_t>(stage)];
+  }
+  // Where the node stood in the constructor's list.
+  [[nodiscard]] int original_index(int i) const { return original_[static_cast<std::size_t>(i)]; }
+  // "F12 stage 3"; "F12/1 stage 3" for model chunk 1, for messages and pictures.
+  [[nodiscard]] std::string label(int i) const;
+
+ private:
+  int stages_;
+  std::vector<OperationType> types_;
+  std::vector<Computation> computations_;
+  std::vector<std::int32_t> original_;
+  std::vector<std::size_t> pred_begin_, succ_begin_;
+  std::vector<std::int32_t> predecessors_, successors_;
+  std::vector<std::vector<std::int32_t>> stage_order_;
+};
+
+}  // namespace flyball

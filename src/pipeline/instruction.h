@@ -1,0 +1,41 @@
+// Instructions of a pipeline stage, in the field's words.
+#pragma once
+
+#include <string_view>
+
+namespace flyball {
+
+enum class InstructionKind {
+  kForward,
+  kBackward,
+  kRecompute,       // activation recomputation on its own (early-recomputation 1F1B)
+  kBackwardInput,   // gradient of the activations (zero-bubble schedules)
+  kBackwardWeight,  // gradient of the weights (zero-bubble schedules)
+};
+
+// The name in profiles: "forward", "backward", "recompute", "backward_input", "backward_weight".
+[[nodiscard]] constexpr std::string_view instruction_name(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kForward: return "forward";
+    case InstructionKind::kBackward: return "backward";
+    case InstructionKind::kRecompute: return "recompute";
+    case InstructionKind::kBackwardInput: return "backward_input";
+    case InstructionKind::kBackwardWeight: return "backward_weight";
+  }
+  return "";
+}
+
+// Constant-time operations; a profile may hold them as operations with one row.
+inline constexpr std::string_view kP2pName = "p2p";
+inline constexpr std::string_view kDataLoadName = "data_load";
+inline constexpr std::string_view kGradientSyncName = "gradient_sync";
+inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
+
+// One entry of a stage's instruction stream.
+struct Instruction {
+  InstructionKind kind = InstructionKind::kForward;
+  int microbatch = 0;
+  int chunk = 0;  // model chunk on this stage (interleaved schedules), from 0
+};
+
+}  // namespace flyball

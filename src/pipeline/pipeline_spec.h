@@ -1,0 +1,70 @@
+// A pipeline as its user states it (command line or TOML), and the DAG that follows from it and a profile.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "pipeline/schedule.h"
+#include "profile/profile.h"
+
+namespace flyball {
+
+// Blocked GPU's draw, measured on P2P waits; about 70-75 W on the data-centre boards of the Zeus manual.
+inline constexpr Watts kDefaultBlockingPower{75.0};
+
+struct ConstantOperation {
+  Seconds time;
+  // Of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as blocking
+  // meanwhile) and any other operation draws the stage's blocking power.
+  std::optional<Joules> energy;
+};
+
+struct PipelineSpec {
+  ScheduleKind schedule = ScheduleKind::k1f1b;
+  int stages = 0;  // 0: as many as the profile has
+  int microbatches = 0;
+  int chunks = 1;
+  // One for all stages, or one per stage.
+  std::vector<Watts> blocking_power{kDefaultBlockingPower};
+  int data_parallel = 1;
+  int tensor_parallel = 1;
+  // Constant-time operations; a profile's own rows of the same name stand in where these are not given.
+  std::optional<ConstantOperation> p2p;             // on every edge between stages
+  std::optional<ConstantOperation> data_load;       // before every forward of the first stage
+  std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
+  std::optional<ConstantOperation> optimizer_step;  // after that
+  // Explicit DAG (JSON) in place of a schedule; empty when unused.
+  std::string dag_file;
+
+  [[nodiscard]] Watts blocking(int stage) const {
+    return blocking_power.size() == 1 ? blocking_power[0] : blocking_power.at(static_cast<std::size_t>(stage));
+  }
+  // Sum over stages: what the pipeline draws while all of it is blocked.
+  [[nodiscard]] Watts total_blocking(int stage_count) const;
+};
+
+// Reads a pipeline file; docs/formats/pipeline-file.md gives its keys. A relative dag_file is taken relative to `path`.
+// Keys that the file does not state keep their default: microbatches then stay 0 and are the caller's to ask for.
+// Throws InputError with line and column for unknown keys, wrong types and values out of range. Files are limited to
+// 1 MiB.
+[[nodiscard]] PipelineSpec read_pipeline_file(const std::filesystem::path& path);
+[[nodiscard]] PipelineSpec read_pipeline(const std::string& source, std::string_view text);
+
+// The DAG of one iteration. Throws InputError when the profile lacks an operation that the schedule needs, UsageError
+// for shapes that the schedule does not allow (make_schedule).
+[[nodiscard]] ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile);
+
+// Explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?, "after"?: [name,
+// ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details. A stage runs its
+// computations in the order in which they are listed; "p2p" operations do not occupy it and are free of that order.
+// Throws InputError (line and column of the JSON, and the name of the computation) for syntax errors, unknown or
+// repeated names, computations that depend on themselves, cycles, operations that the profile lacks, more than
+// kMostOperations computations or dependencies. Cost: linear in the text.
+[[nodiscard]] ComputationDag read_dag(const std::string& source, std::string_view json, const Profile& profile);
+
+}  // namespace flyball

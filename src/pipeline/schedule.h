@@ -1,0 +1,36 @@
+// Pipeline schedules: in which order each stage runs its instructions.
+//
+//   gpipe                 all forwards, then all backwards in reverse order (GPipe, NeurIPS'19)
+//   1f1b                  one forward, one backward after a warm-up (PipeDream-flush, Megatron-LM)
+//   interleaved-1f1b      1F1B over several model chunks per stage (Megatron-LM, SC'21)
+//   early-recompute-1f1b  1F1B with recomputation hoisted before the gradient arrives (Merak, TPDS'23)
+//   zb-h1                 1F1B with the backward split in two; weight gradients fill the drain (Zero Bubble, ICLR'24)
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/instruction.h"
+
+namespace flyball {
+
+enum class ScheduleKind { kGpipe, k1f1b, kInterleaved1f1b, kEarlyRecompute1f1b, kZbH1 };
+
+// Names as above. Throws UsageError that lists them.
+[[nodiscard]] ScheduleKind parse_schedule(std::string_view name);
+[[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
+[[nodiscard]] std::vector<std::string> schedule_names();
+
+// Largest iteration that is accepted, in operations of all stages together. 512 microbatches on 16 stages are 16,384; the
+// limit only keeps a slip of the pen (microbatches = 2000000000) from eating the machine's memory.
+inline constexpr long kMostOperations = 20'000'000;
+
+using InstructionStream = std::vector<Instruction>;
+
+// One stream per stage. Throws UsageError when stages, microbatches or chunks are not positive, when chunks are asked
+// of a schedule that has none, or when interleaving is asked for with microbatches that are no multiple of the stages
+// (Megatron-LM's rule) or with fewer than two chunks, or when the iteration has more than kMostOperations. Cost: linear in the instructions.
+[[nodiscard]] std::vector<InstructionStream> make_schedule(ScheduleKind kind, int stages, int microbatches, int chunks);
+
+}  // namespace flyball

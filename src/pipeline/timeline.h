@@ -1,0 +1,70 @@
+// The timeline emulator: when each operation of an iteration starts and ends, where the bubbles are, what is critical,
+// and where the energy goes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+
+namespace flyball {
+
+// One clock for every operation: the index into its type's options. The thing that planners make.
+using ClockPlan = std::vector<std::uint16_t>;
+
+struct Timeline {
+  std::vector<Nanoseconds> start;  // as early as predecessors allow
+  std::vector<Nanoseconds> finish;
+  std::vector<Nanoseconds> latest_start;  // without delaying the iteration
+  Nanoseconds makespan = 0;
+
+  // Operations whose delay delays the iteration.
+  [[nodiscard]] bool critical(int i) const {
+    return start[static_cast<std::size_t>(i)] == latest_start[static_cast<std::size_t>(i)];
+  }
+};
+
+// As-soon-as-possible execution with the given durations, one per operation. Cost O(nodes + edges).
+[[nodiscard]] Timeline emulate(const ComputationDag& dag, std::span<const Nanoseconds> durations);
+
+// Makespan alone; `finish` is scratch of dag.size() values.
+[[nodiscard]] Nanoseconds makespan(const ComputationDag& dag, std::span<const Nanoseconds> durations,
+                                   std::span<Nanoseconds> finish);
+
+// One critical path, first operation first. Where several predecessors end last, the one on the same stage is taken.
+[[nodiscard]] std::vector<int> critical_path(const ComputationDag& dag, const Timeline& timeline);
+
+// Durations of a plan from the measured options.
+[[nodiscard]] std::vector<Nanoseconds> plan_durations(const ComputationDag& dag, const ClockPlan& plan);
+
+// Perseus eq. 3, for one pipeline: what the chosen discrete clocks really take.
+struct EnergyBreakdown {
+  Joules computation;     // sum of e_i
+  Joules blocking;        // P_blocking * (N T - sum t_i), bubbles and waits inside the iteration
+  Joules straggler_wait;  // P_blocking * N * (T' - T)
+
+  [[nodiscard]] Joules total() const { return computation + blocking + straggler_wait; }
+};
+
+// `blocking` holds one power per stage; `straggler_time` below the makespan counts as no straggler. Operations that do
+// not occupy a stage add their energy but no busy time.
+[[nodiscard]] EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nanoseconds makespan,
+                                        std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
+
+// Clock changes that running a plan over and over makes: pairs of neighbours on a stage with different clocks, the step
+// from the last operation to the next iteration's first included; operations without a choice keep the clock.
+[[nodiscard]] int count_switches(const ComputationDag& dag, const ClockPlan& plan);
+
+// The same plan with clock changes that are not free. A change asked for at the start of an operation takes hold
+// `latency` later (about 10 ms in the driver, Perseus 3.1); until then the operation runs at the stage's previous clock.
+struct SwitchedRun {
+  Nanoseconds makespan = 0;
+  EnergyBreakdown energy;
+  std::vector<Nanoseconds> durations;
+};
+[[nodiscard]] SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan,
+                                            std::span<const Watts> blocking, Nanoseconds latency);
+
+}  // namespace flyball

@@ -1,0 +1,97 @@
+// The flow network behind relaxation.h. Internal to plan/: use solve_relaxation().
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "plan/relaxation.h"
+#include "profile/cost_curve.h"
+
+namespace flyball {
+
+using Price = std::int64_t;  // of time, in multiples of kPriceUnit
+
+inline constexpr double kPriceUnit = 0x1p-24;  // J/s
+inline constexpr Price kUnlimited = std::numeric_limits<Price>::max() / 4;
+inline constexpr Nanoseconds kFar = std::numeric_limits<Nanoseconds>::max() / 4;
+
+// A cost curve as the flow sees it. Vertex k (0 = fastest) has length time[k]; flow x on the computation makes vertex k
+// optimal while slope[k + 1] <= x < slope[k], with slope[0] unlimited and slope[K + 1] = 0 below the slowest vertex K.
+struct PricedCurve {
+  std::vector<Nanoseconds> time;
+  std::vector<double> net;
+  std::vector<Price> slope;
+
+  explicit PricedCurve(const CostCurve& curve);
+
+  [[nodiscard]] std::size_t slowest() const { return time.size() - 1; }
+
+  // min over vertices of net + x * time, given the vertex that the rounded prices choose; x in J/ns.
+  [[nodiscard]] double least(std::size_t k, double x) const;
+};
+
+// Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then source and sink.
+// The DAG must outlive it.
+class ParametricFlow {
+ public:
+  ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves);
+
+  // From T* to T_min, calling `visit` for each stretch. Once only.
+  RelaxationResult run(const StretchVisitor& visit);
+
+ private:
+  // The computation's own arc: its vertex (level) and flow, slope[level + 1] <= flow < slope[level].
+  struct Work {
+    std::int32_t curve;
+    std::int32_t level;
+    Price flow;
+  };
+  // A precedence: unlimited capacity, no length.
+  struct Link {
+    std::int32_t from, to;  // events
+    Price flow;
+  };
+  struct PathStep {
+    std::int32_t from, link;
+    Price capacity;
+  };
+
+  static constexpr std::int32_t kOwnArc = -1;  // in place of a link's number: the computation's own
+
+  static std::size_t index(std::int32_t v) { return static_cast<std::size_t>(v); }
+
+  void add_links();
+  void place_events();
+  bool augment_all();
+  void find_distances();
+  void push(std::int32_t from, std::int32_t link_index, Price amount);
+  bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);
+  [[nodiscard]] double intercept() const;
+  template <class Visit>
+  bool for_each_arc(std::int32_t v, std::int32_t first, Visit arc) const;
+
+  const ComputationDag* dag_;
+  std::vector<PricedCurve> curves_;  // per operation type
+  std::int32_t source_ = 0, sink_ = 0;
+  std::vector<Work> work_;
+  std::vector<Link> links_;
+  std::vector<std::int32_t> out_begin_, in_begin_, out_, in_;
+  std::vector<Nanoseconds> event_;
+  Price total_ = 0;
+  // Scratch.
+  std::vector<Nanoseconds> distance_;
+  std::vector<std::int64_t> visited_;
+  std::int64_t visit_mark_ = 0;
+  std::vector<std::int32_t> next_arc_;
+  std::vector<PathStep> path_;
+  std::vector<std::pair<Nanoseconds, std::int32_t>> heap_;
+  std::vector<std::int32_t> stack_;
+  std::vector<Nanoseconds> start_, finish_, start_shift_, finish_shift_;
+};
+
+}  // namespace flyball

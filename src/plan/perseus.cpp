@@ -1,0 +1,168 @@
+#include "plan/perseus.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plan/clock_rounding.h"
+#include "plan/relaxation.h"
+
+namespace flyball {
+namespace {
+
+// Trials of the polish's random search at each point that matters, and the work they may take in all (operations
+// replayed): enough for a thousand operations, less for the largest pipelines.
+constexpr int kMostTrials = 4000;
+constexpr int kTrialBudget = 6'000'000;
+// Points spread over the frontier that get the pair improvement as well.
+constexpr std::size_t kPolishedPoints = 32;
+
+std::vector<CostCurve> hulls_of(const PlanProblem& problem) {
+  std::vector<CostCurve> curves;
+  for (const auto& choices : problem.choices) curves.push_back(choices.hull);
+  return curves;
+}
+
+std::vector<CostCurve> exponentials_of(const PlanProblem& problem) {
+  std::vector<CostCurve> curves;
+  for (std::size_t type = 0; type < problem.choices.size(); ++type) {
+    const OperationType& operation = problem.dag->types()[type];
+    std::vector<ClockOption> pareto;
+    for (const std::uint16_t option : problem.choices[type].pareto) pareto.push_back(operation.options[option]);
+    curves.push_back(exponential_curve(pareto, problem.charged_blocking(operation), problem.unit_time));
+  }
+  return curves;
+}
+
+Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>& curves, bool fastest) {
+  std::vector<Nanoseconds> durations;
+  for (const Computation& computation : dag.computations()) {
+    const CostCurve& curve = curves[static_cast<std::size_t>(computation.type)];
+    durations.push_back(fastest ? curve.front().time : curve.back().time);
+  }
+  std::vector<Nanoseconds> finish(durations.size());
+  return makespan(dag, durations, finish);
+}
+
+class Crawl {
+ public:
+  Crawl(const PlanProblem& problem, const Progress& progress)
+      : problem_(problem), progress_(progress), rounder_(problem), frontier_(problem.total_blocking()) {}
+
+  PlannerResult run() {
+    const ComputationDag& dag = *problem_.dag;
+    std::vector<CostCurve> curves = hulls_of(problem_);
+    const auto ignore = [](const FrontierStretch&) { return true; };
+    // The exponential steers, the hull still bounds.
+    std::optional<RelaxationResult> hull_run;
+    if (problem_.cost_model == CostModel::kExponential) {
+      hull_run = solve_relaxation(dag, curves, ignore);
+      curves = exponentials_of(problem_);
+    }
+    t_star_ = makespan_at(dag, curves, false);
+    t_min_ = makespan_at(dag, curves, true);
+    next_ = t_star_;
+    if (t_star_ == t_min_) add_fastest();
+    const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
+    const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
+    frontier_.finish();
+    if (run.status == RelaxationStatus::kOptimal) {
+      polish();
+      frontier_.finish();
+    }
+    for (std::size_t i = 0; i < frontier_.size(); ++i) {
+      FrontierPoint& point = frontier_.point(i);
+      point.net_lower_bound = bound.at(point.time);
+    }
+    PlannerResult result;
+    result.frontier = std::move(frontier_);
+    result.stats.nodes = dag.size();
+    result.stats.edges = static_cast<std::int64_t>(dag.edge_count());
+    result.stats.steps = run.rounds;
+    return result;
+  }
+
+ private:
+  bool visit(const FrontierStretch& stretch) {
+    for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
+         next_ = std::max(t_min_, next_ - problem_.unit_time)) {
+      rounder_.round(stretch, next_);
+      add_point();
+      if (next_ == t_min_) {
+        next_ = -1;
+        break;
+      }
+    }
+    if (!progress_) return true;
+    return progress_(static_cast<double>(t_star_ - stretch.t_low) / static_cast<double>(t_star_ - t_min_));
+  }
+
+  void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
+
+  // A pipeline without choices: one point.
+  void add_fastest() {
+    rounder_.load(fastest_plan());
+    add_point();
+  }
+
+  [[nodiscard]] ClockPlan fastest_plan() const {
+    ClockPlan plan;
+    for (const Computation& computation : problem_.dag->computations()) {
+      plan.push_back(problem_.choices[static_cast<std::size_t>(computation.type)].pareto.front());
+    }
+    return plan;
+  }
+
+  void polish() {
+    struct Task {
+      ClockPlan plan;
+      Nanoseconds deadline;
+      int trials;
+    };
+    std::vector<Task> tasks;
+    const int trials = std::min(kMostTrials, kTrialBudget / std::max(1, problem_.dag->size()));
+    const auto add_task = [&](std::size_t index, Nanoseconds deadline, int with_trials) {
+      tasks.push_back({frontier_.plan(index), std::max(deadline, frontier_.points()[index].time), with_trials});
+    };
+    add_task(0, t_min_, trials);
+    add_task(frontier_.least_total_energy(), 0, trials);
+    for (const Nanoseconds time : problem_.focus) {
+      if (time < t_star_) add_task(frontier_.lookup(time), time, trials);
+    }
+    const std::size_t spread = std::min(kPolishedPoints, frontier_.size());
+    for (std::size_t k = 1; k < spread; ++k) add_task(k * frontier_.size() / spread, 0, 0);
+    for (const Task& task : tasks) {
+      rounder_.load(task.plan);
+      rounder_.polish(task.deadline, task.trials);
+      add_point();
+    }
+  }
+
+  const PlanProblem& problem_;
+  const Progress& progress_;
+  ClockRounder rounder_;
+  Frontier frontier_;
+  Nanoseconds t_star_ = 0;
+  Nanoseconds t_min_ = 0;
+  Nanoseconds next_ = 0;  // iteration time of the next point
+};
+
+class Perseus final : public Planner {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "perseus"; }
+  [[nodiscard]] PlannerResult plan(const PlanProblem& problem, const Progress& progress) const override {
+    const auto begin = std::chrono::steady_clock::now();
+    PlannerResult result = Crawl(problem, progress).run();
+    result.stats.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> make_perseus() { return std::make_unique<Perseus>(); }
+
+}  // namespace flyball

@@ -1,0 +1,106 @@
+// PlanProblem and the registry of planners.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "plan/envpipe.h"
+#include "plan/perseus.h"
+#include "plan/planner.h"
+#include "plan/zeus.h"
+
+namespace flyball {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::unique_ptr<Planner> (*make)();
+};
+
+constexpr Entry kPlanners[] = {
+    {"perseus", make_perseus},
+    {"envpipe", [] { return make_envpipe(EnvPipePolicy::kBalanced); }},
+    {"envpipe-greedy", [] { return make_envpipe(EnvPipePolicy::kGreedy); }},
+    {"envpipe-no-reconfigure", [] { return make_envpipe(EnvPipePolicy::kNoReconfigure); }},
+    {"max", make_max},
+    {"uniform", make_uniform},
+    {"zeus-global", make_zeus_global},
+    {"zeus-per-stage", make_zeus_per_stage},
+};
+
+PlanProblem::TypeChoices choices_of(const OperationType& type, Watts charged, double noise) {
+  PlanProblem::TypeChoices choices;
+  const std::vector<ClockOption> pareto = pareto_options(type.options, charged, noise);
+  for (const ClockOption& kept : pareto) {
+    const auto found = std::find_if(type.options.begin(), type.options.end(),
+                                    [&](const ClockOption& option) { return option.frequency == kept.frequency; });
+    choices.pareto.push_back(static_cast<std::uint16_t>(found - type.options.begin()));
+  }
+  choices.hull = hull_curve(pareto, charged);
+  const auto highest = std::max_element(type.options.begin(), type.options.end(),
+                                        [](const auto& a, const auto& b) { return a.frequency < b.frequency; });
+  choices.max_clock = static_cast<std::uint16_t>(highest - type.options.begin());
+  return choices;
+}
+
+void check_unit_time(const ComputationDag& dag, Nanoseconds unit_time) {
+  if (unit_time <= 0) throw UsageError("the unit time must be above zero (--unit-time 1ms)");
+  for (const OperationType& type : dag.types()) {
+    if (type.options.size() < 2) continue;
+    const auto fastest = std::min_element(type.options.begin(), type.options.end(),
+                                          [](const auto& a, const auto& b) { return a.time < b.time; });
+    if (to_nanoseconds(fastest->time) >= unit_time) continue;
+    throw UsageError(
+        fmt::format("the unit time of {} ms is longer than stage {} {}, which takes {:.4g} ms; choose a "
+                    "shorter one (--unit-time)",
+                    static_cast<double>(unit_time) * 1e-6, type.stage, type.instruction, fastest->time.value() * 1e3));
+  }
+}
+
+}  // namespace
+
+Watts PlanProblem::total_blocking() const {
+  Watts total;
+  for (const Watts power : blocking) total += power;
+  return total;
+}
+
+PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
+                         CostModel cost_model, double noise) {
+  check_unit_time(dag, unit_time);
+  if (blocking.size() == 1) blocking.resize(static_cast<std::size_t>(dag.stages()), blocking[0]);
+  PlanProblem problem;
+  problem.dag = &dag;
+  problem.blocking = std::move(blocking);
+  problem.unit_time = unit_time;
+  problem.cost_model = cost_model;
+  for (const OperationType& type : dag.types()) {
+    problem.choices.push_back(choices_of(type, problem.charged_blocking(type), noise));
+  }
+  return problem;
+}
+
+std::unique_ptr<Planner> make_planner(std::string_view name) {
+  for (const Entry& entry : kPlanners) {
+    if (entry.name == name) return entry.make();
+  }
+  throw UsageError(fmt::format("unknown planner '{}'; known are {}", name, fmt::join(planner_names(), ", ")));
+}
+
+std::vector<std::string> planner_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kPlanners) names.emplace_back(entry.name);
+  return names;
+}
+
+ClockPlan max_clock_plan(const PlanProblem& problem) {
+  ClockPlan plan;
+  for (const Computation& computation : problem.dag->computations()) {
+    plan.push_back(problem.choices[static_cast<std::size_t>(computation.type)].max_clock);
+  }
+  return plan;
+}
+
+}  // namespace flyball

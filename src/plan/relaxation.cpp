@@ -1,0 +1,34 @@
+#include "plan/relaxation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/parametric_flow.h"
+
+namespace flyball {
+
+BoundCurve::BoundCurve(std::vector<Piece> pieces, Nanoseconds t_star) : pieces_(std::move(pieces)), t_star_(t_star) {
+  std::reverse(pieces_.begin(), pieces_.end());
+}
+
+double BoundCurve::at(Nanoseconds time) const {
+  const Nanoseconds t = std::clamp(time, t_min(), t_star_);
+  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), t,
+                                      [](Nanoseconds value, const Piece& piece) { return value < piece.from; });
+  const Piece& piece = *(after - 1);
+  return piece.intercept - piece.price * static_cast<double>(t);
+}
+
+Nanoseconds BoundCurve::least_total(Watts total_blocking) const {
+  const double per_ns = total_blocking.value() * 1e-9;
+  // Total energy falls with T while the price of time exceeds the blocking power.
+  const auto flat = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.price <= per_ns; });
+  return flat == pieces_.end() ? t_star_ : flat->from;
+}
+
+RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,
+                                  const StretchVisitor& visit) {
+  return ParametricFlow(dag, curves).run(visit);
+}
+
+}  // namespace flyball

@@ -1,0 +1,90 @@
+// The relaxed frontier: least net energy for every iteration time when computations may run at any point of their convex
+// cost curves. Its optimum bounds every discrete plan from below, and its event times guide the rounding to clocks.
+//
+// Problem (Perseus eq. 5, relaxed): minimise sum_i c_i(t_i) subject to event times pi with pi(finish_i) - pi(start_i) >=
+// t_i along the computation DAG and pi(end) <= T, for all T from T* (all at least cost) down to T_min (all fastest).
+//
+// Idea. This is the time-cost trade-off problem of Fulkerson and Kelley (1961); Phillips and Dessouky's minimum cuts
+// with lower bounds (Perseus appendix D) are one step of its dual. The dual is a parametric maximum-cost flow: flow on a
+// computation is the price of its time in J/s; a curve with slopes s_1 > s_2 > ... (fastest piece first) is a bundle of
+// parallel arcs, longest first, with capacities s_K, s_{K-1} - s_K, ..., and infinity at the fastest vertex. Sending flow
+// along longest paths (successive longest paths, primal-dual) visits the frontier from T* to T_min:
+//   - a round of Dijkstra on slacks gives, for every event v, how far d(v) the schedule can shrink before v must move.
+//     At iteration time T - delta the events stand at pi(v) - min(d(v), delta): one round thus covers every cut of equal
+//     price at once, however many unit steps, hull vertices or like microbatches lie in it;
+//   - flow is then augmented along the slack-free arcs, keeping what earlier rounds sent (warm start).
+// The number of rounds is the number of distinct prices, not of time units.
+//
+// Numbers. Times are whole nanoseconds; prices are whole multiples of 2^-24 J/s, so that the search is exact integer
+// arithmetic. Rounding of a price never breaks the bound: it is evaluated from the flow by weak duality with the
+// measured costs, sum_i min_t (c_i(t) + x_i t) - F T, valid for every flow. Limits: costs below 2^30 J per computation.
+//
+// Cost: rounds * O(nodes log nodes + edges); see docs/performance.md for counts. Memory O(nodes + edges).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "profile/cost_curve.h"
+
+namespace flyball {
+
+// Net energy (Perseus eq. 4) against iteration time, J and ns: convex, falling, one straight piece per price.
+class BoundCurve {
+ public:
+  struct Piece {
+    Nanoseconds from = 0;    // the piece reaches from `from` up to the next piece's `from`
+    double intercept = 0.0;  // bound(T) = intercept - price * T
+    double price = 0.0;      // J/ns
+  };
+
+  BoundCurve() = default;
+  // Pieces in falling order of time, as the solver finds them; `t_star` is where the first ends.
+  BoundCurve(std::vector<Piece> pieces, Nanoseconds t_star);
+
+  // Least net energy of any plan, relaxed or discrete, that ends by `time` >= t_min(); constant above t_star().
+  [[nodiscard]] double at(Nanoseconds time) const;
+
+  [[nodiscard]] Nanoseconds t_min() const { return pieces_.front().from; }
+  [[nodiscard]] Nanoseconds t_star() const { return t_star_; }
+  // The time at which bound + total_blocking * T is least (T_least_total of the relaxation).
+  [[nodiscard]] Nanoseconds least_total(Watts total_blocking) const;
+  [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
+
+ private:
+  std::vector<Piece> pieces_;  // in rising order of time
+  Nanoseconds t_star_ = 0;
+};
+
+// A stretch of the frontier over which one price holds. Event times at any T in [t_low, t_high]:
+// start(i, T) = start[i] - min(start_shift[i], t_high - T), likewise finish. Views into the solver's state.
+struct FrontierStretch {
+  Nanoseconds t_high = 0;
+  Nanoseconds t_low = 0;
+  std::span<const Nanoseconds> start, finish;              // at t_high
+  std::span<const Nanoseconds> start_shift, finish_shift;  // at most t_high - t_low
+};
+
+enum class RelaxationStatus {
+  kOptimal,    // the whole frontier, T* to T_min
+  kCancelled,  // the visitor said stop; the curve covers what was visited
+};
+
+struct RelaxationResult {
+  RelaxationStatus status = RelaxationStatus::kOptimal;
+  BoundCurve bound;
+  std::int64_t rounds = 0;
+};
+
+// Called for each stretch, from T* downwards; returns false to stop.
+using StretchVisitor = std::function<bool(const FrontierStretch&)>;
+
+// `curves` holds one cost curve per operation type of the DAG. Deterministic.
+[[nodiscard]] RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,
+                                                const StretchVisitor& visit);
+
+}  // namespace flyball

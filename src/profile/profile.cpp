@@ -1,0 +1,197 @@
+#include "profile/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+struct Row {
+  ClockOption option;
+  InputLocation where;
+};
+
+struct OperationRows {
+  int stage = 0;
+  std::string instruction;
+  std::size_t line = 0;
+  std::map<long, std::vector<Row>> by_rank;
+};
+
+// Whole nanoseconds of solver time, and sums over an iteration, must hold every value; real ones are far inside.
+constexpr double kLeastSeconds = 1e-9;
+constexpr double kMostSeconds = 1e6;
+constexpr double kLeastJoules = 1e-12;
+constexpr double kMostJoules = 1e9;
+constexpr double kMostMegahertz = 1e6;
+constexpr std::size_t kMostClocks = 10'000;  // a ClockPlan counts them in 16 bits
+
+double positive(const CsvReader& csv, std::string_view column, double least, double most, std::string_view unit) {
+  const double value = csv.number(column);
+  if (value >= least && value <= most) return value;
+  if (value > 0.0) {
+    throw InputError(csv.where(column),
+                     fmt::format("{} is {} {}, it must be from {} to {}", column, value, unit, least, most),
+                     fmt::format("write the {} in {}", column, unit));
+  }
+  throw InputError(csv.where(column), fmt::format("{} is {}, it must be above zero", column, csv.text(column)),
+                   "measure the operation again, or delete the row");
+}
+
+Row read_row(const CsvReader& csv) {
+  const double frequency = csv.number("frequency");
+  if (frequency < 0.0 || frequency > kMostMegahertz) {
+    throw InputError(csv.where("frequency"),
+                     fmt::format("frequency is {} MHz, it must be from 0 to {}", frequency, kMostMegahertz),
+                     "write the locked SM clock in MHz");
+  }
+  return {{Megahertz(frequency), Seconds(positive(csv, "time", kLeastSeconds, kMostSeconds, "s")),
+           Joules(positive(csv, "energy", kLeastJoules, kMostJoules, "J"))},
+          csv.where("frequency")};
+}
+
+int read_stage(const CsvReader& csv, std::string_view column) {
+  constexpr long kMostStages = 100000;
+  const long stage = csv.integer(column);
+  if (stage >= 0 && stage < kMostStages) return static_cast<int>(stage);
+  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 0 to {}", column, stage, kMostStages - 1),
+                   "count pipeline stages from 0");
+}
+
+// The rows of one rank in the order of the file: clocks must fall or rise, each standing once.
+void check_order(const OperationRows& operation, const std::vector<Row>& rows) {
+  if (rows.size() > kMostClocks) {
+    throw InputError(
+        rows[kMostClocks].where,
+        fmt::format("stage {} {} has more than {} clocks", operation.stage, operation.instruction, kMostClocks),
+        "keep the clocks that the GPU really offers");
+  }
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const Megahertz before = rows[i - 1].option.frequency;
+    const Megahertz here = rows[i].option.frequency;
+    if (before == here) {
+      throw InputError(rows[i].where,
+                       fmt::format("clock {} MHz stands twice for stage {} {}", here.value(), operation.stage,
+                                   operation.instruction),
+                       "keep one row per clock (average repeated measurements)");
+    }
+    const bool falls = rows[1].option.frequency < rows[0].option.frequency;
+    if ((here < before) != falls) {
+      throw InputError(
+          rows[i].where,
+          fmt::format("the clocks of stage {} {} are unsorted: {} MHz follows {} MHz in a {} list", operation.stage,
+                      operation.instruction, here.value(), before.value(), falls ? "falling" : "rising"),
+          "sort the rows of each operation by frequency, e.g. with sort -t, -k1,1n -k2,2 -k3,3nr");
+    }
+  }
+}
+
+OperationProfile merge_ranks(const std::string& source, OperationRows&& rows) {
+  OperationProfile merged{rows.stage, std::move(rows.instruction), {}, rows.line};
+  std::map<double, std::pair<std::size_t, ClockOption>, std::greater<>> by_clock;
+  for (const auto& [rank, measured] : rows.by_rank) {
+    for (const Row& row : measured) {
+      auto& [count, sum] = by_clock[row.option.frequency.value()];
+      sum.frequency = row.option.frequency;
+      sum.time = std::max(sum.time, row.option.time);
+      sum.energy += row.option.energy;
+      ++count;
+    }
+  }
+  for (const auto& [clock, entry] : by_clock) {
+    auto [count, option] = entry;
+    if (count != rows.by_rank.size()) continue;
+    option.energy = option.energy / static_cast<double>(count);
+    merged.options.push_back(option);
+  }
+  if (merged.options.empty()) {
+    throw InputError({source, rows.line, 1},
+                     fmt::format("the ranks of stage {} {} have no clock in common", merged.stage, merged.instruction),
+                     "profile the same clocks on every rank");
+  }
+  return merged;
+}
+
+}  // namespace
+
+const OperationProfile* Profile::find(int stage, std::string_view instruction) const {
+  const auto found = std::find_if(operations.begin(), operations.end(), [&](const OperationProfile& operation) {
+    return operation.stage == stage && operation.instruction == instruction;
+  });
+  return found == operations.end() ? nullptr : &*found;
+}
+
+Profile read_profile(const std::string& source, std::string_view text) {
+  CsvReader csv(source, text, {"instruction", "frequency", "time", "energy"});
+  const std::string stage_column = csv.has_column("stage") ? "stage" : "pp_rank";
+  if (!csv.has_column(stage_column)) {
+    throw InputError({source, csv.line(), 1}, "the header has no column 'stage' (nor 'pp_rank')",
+                     "the first line must be stage,instruction,frequency,time,energy");
+  }
+
+  std::map<std::pair<int, std::string>, std::size_t> index;
+  std::vector<OperationRows> operations;
+  while (csv.next()) {
+    const int stage = read_stage(csv, stage_column);
+    const std::string instruction(csv.text("instruction"));
+    if (instruction.empty()) {
+      throw InputError(csv.where("instruction"), "the instruction has no name", "write forward, backward, ...");
+    }
+    const auto [entry, is_new] = index.try_emplace({stage, instruction}, operations.size());
+    if (is_new) operations.push_back({stage, instruction, csv.line(), {}});
+    // Ranks are told apart by whichever rank columns there are.
+    long rank = 0;
+    for (const char* column : {"rank", "dp_rank", "tp_rank"}) {
+      if (csv.has_column(column)) rank = rank * 65536 + csv.integer(column) % 65536;
+    }
+    operations[entry->second].by_rank[rank].push_back(read_row(csv));
+  }
+  if (operations.empty()) {
+    throw InputError({source, csv.line(), 1}, "the profile has a header but no rows",
+                     "add one row per operation and clock");
+  }
+
+  Profile profile{source, 0, {}};
+  for (OperationRows& operation : operations) {
+    for (const auto& [rank, rows] : operation.by_rank) check_order(operation, rows);
+    profile.stages = std::max(profile.stages, operation.stage + 1);
+    profile.operations.push_back(merge_ranks(source, std::move(operation)));
+  }
+  std::stable_sort(profile.operations.begin(), profile.operations.end(),
+                   [](const OperationProfile& a, const OperationProfile& b) { return a.stage < b.stage; });
+  int expected = 0;
+  for (const OperationProfile& operation : profile.operations) {
+    if (operation.stage > expected) {
+      throw InputError({source, operation.line, 1},
+                       fmt::format("stage {} has rows but stage {} has none", operation.stage, expected),
+                       "profile every stage, and count stages from 0 without gaps");
+    }
+    expected = operation.stage + 1;
+  }
+  return profile;
+}
+
+Profile read_profile_file(const std::filesystem::path& path) {
+  return read_profile(path.string(), read_text_file(path));
+}
+
+std::string write_profile(const Profile& profile, const std::vector<std::string>& comment) {
+  std::string text;
+  for (const std::string& line : comment) text += line.empty() ? "#\n" : "# " + line + "\n";
+  text += "stage,instruction,frequency,time,energy\n";
+  for (const OperationProfile& operation : profile.operations) {
+    for (const ClockOption& option : operation.options) {
+      text += fmt::format("{},{},{},{:.6g},{:.6g}\n", operation.stage, operation.instruction, option.frequency.value(),
+                          option.time.value(), option.energy.value());
+    }
+  }
+  return text;
+}
+
+}  // namespace flyball
