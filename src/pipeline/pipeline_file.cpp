@@ -1,0 +1,203 @@
+// read_pipeline: the pipeline file (TOML).
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/text.h"
+#include "pipeline/pipeline_spec.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kMostPipelineBytes = 1u << 20;
+constexpr std::int64_t kMostStages = 100'000;
+constexpr std::int64_t kMostReplicas = 1'000'000;
+constexpr double kMostWatts = 1e6;
+constexpr double kMostSeconds = 1e6;
+constexpr double kMostJoules = 1e9;
+
+const std::vector<std::string> kKeys = {"schedule",      "stages",          "microbatches", "chunks", "blocking_power",
+                                        "data_parallel", "tensor_parallel", "dag",          "p2p",    "data_load",
+                                        "gradient_sync", "optimizer_step"};
+const std::vector<std::string> kOperationKeys = {"time", "energy"};
+
+std::string type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "an array";
+    case toml::node_type::string: return "a string";
+    case toml::node_type::integer: return "a whole number";
+    case toml::node_type::floating_point: return "a number";
+    case toml::node_type::boolean: return "a boolean";
+    default: return "a date or time";
+  }
+}
+
+class PipelineFile {
+ public:
+  PipelineFile(std::string source, std::string_view text) : source_(std::move(source)), root_(parse(text)) {
+    check_keys(root_, kKeys, "");
+  }
+
+  PipelineSpec read() {
+    PipelineSpec spec;
+    if (const toml::node* node = root_.get("schedule")) spec.schedule = schedule(*node);
+    spec.stages = integer("stages", kMostStages).value_or(spec.stages);
+    spec.microbatches = integer("microbatches", kMostOperations).value_or(spec.microbatches);
+    spec.chunks = integer("chunks", kMostOperations).value_or(spec.chunks);
+    spec.data_parallel = integer("data_parallel", kMostReplicas).value_or(spec.data_parallel);
+    spec.tensor_parallel = integer("tensor_parallel", kMostReplicas).value_or(spec.tensor_parallel);
+    if (const toml::node* node = root_.get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
+    if (const toml::node* node = root_.get("dag")) spec.dag_file = dag(*node);
+    spec.p2p = operation("p2p");
+    spec.data_load = operation("data_load");
+    spec.gradient_sync = operation("gradient_sync");
+    spec.optimizer_step = operation("optimizer_step");
+    return spec;
+  }
+
+ private:
+  InputLocation at(const toml::source_region& region) const {
+    return {source_, region.begin.line, region.begin.column};
+  }
+
+  [[noreturn]] void fail(const toml::node& node, const std::string& problem, const std::string& mend) const {
+    throw InputError(at(node.source()), problem, mend);
+  }
+
+  toml::table parse(std::string_view text) const {
+    try {
+      return toml::parse(text);
+    } catch (const toml::parse_error& error) {
+      throw InputError(at(error.source()), std::string(error.description()),
+                       "write TOML, one 'key = value' per line and strings in double quotes");
+    }
+  }
+
+  void check_keys(const toml::table& table, const std::vector<std::string>& known, const std::string& inside) const {
+    for (const auto& [key, value] : table) {
+      const std::string name(key.str());
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      const std::string nearest = nearest_name(name, known);
+      throw InputError(at(key.source()), fmt::format("unknown key '{}'{}", name, inside),
+                       nearest.empty() ? fmt::format("the keys are {}", fmt::join(known, ", "))
+                                       : fmt::format("did you mean '{}'?", nearest));
+    }
+  }
+
+  std::optional<int> integer(const std::string& key, std::int64_t most) const {
+    const toml::node* node = root_.get(key);
+    if (node == nullptr) return std::nullopt;
+    const auto* value = node->as_integer();
+    if (value == nullptr) {
+      fail(*node, fmt::format("{} is {}, it must be a whole number", key, type_name(*node)),
+           fmt::format("write for example {} = 4", key));
+    }
+    if (value->get() < 1 || value->get() > most) {
+      fail(*node, fmt::format("{} is {}, it must be from 1 to {}", key, value->get(), most),
+           fmt::format("correct the number, or leave {} out", key));
+    }
+    return static_cast<int>(value->get());
+  }
+
+  double number(const toml::node& node, const std::string& what, double least, double most,
+                const std::string& unit) const {
+    if (!node.is_number()) {
+      fail(node, fmt::format("{} is {}, it must be a number", what, type_name(node)), "write a number in " + unit);
+    }
+    const double value = node.value<double>().value_or(std::nan(""));
+    if (!(value >= least && value <= most)) {
+      fail(node, fmt::format("{} is {}, it must be from {} to {} {}", what, value, least, most, unit),
+           "write a number in " + unit);
+    }
+    return value;
+  }
+
+  ScheduleKind schedule(const toml::node& node) const {
+    const std::vector<std::string> names = schedule_names();
+    const auto* value = node.as_string();
+    if (value == nullptr) {
+      fail(node, fmt::format("schedule is {}, it must be a string", type_name(node)), "write schedule = \"1f1b\"");
+    }
+    if (std::find(names.begin(), names.end(), value->get()) == names.end()) {
+      const std::string nearest = nearest_name(value->get(), names);
+      fail(node, fmt::format("unknown schedule '{}'", value->get()),
+           nearest.empty() ? fmt::format("the schedules are {}", fmt::join(names, ", "))
+                           : fmt::format("did you mean '{}'?", nearest));
+    }
+    return parse_schedule(value->get());
+  }
+
+  std::vector<Watts> powers(const toml::node& node, int stages) const {
+    const auto power = [&](const toml::node& one) {
+      return Watts(number(one, "blocking_power", 0.0, kMostWatts, "watts"));
+    };
+    const auto* list = node.as_array();
+    if (list == nullptr) return {power(node)};
+    std::vector<Watts> powers;
+    for (const toml::node& one : *list) powers.push_back(power(one));
+    if (powers.empty()) fail(node, "blocking_power is an empty array", "write one number, or one per stage");
+    if (stages > 0 && powers.size() != 1 && powers.size() != static_cast<std::size_t>(stages)) {
+      fail(node, fmt::format("blocking_power has {} numbers for {} stages", powers.size(), stages),
+           "write one number, or one per stage");
+    }
+    return powers;
+  }
+
+  std::string dag(const toml::node& node) const {
+    const auto* value = node.as_string();
+    if (value == nullptr || value->get().empty()) {
+      fail(node, "dag must be the path of a JSON file", "write for example dag = \"dag.json\"");
+    }
+    for (const char* other : {"schedule", "microbatches", "chunks"}) {
+      if (const toml::node* stated = root_.get(other)) {
+        fail(*stated, fmt::format("{} is stated beside dag, which says itself what runs in which order", other),
+             fmt::format("remove {} or dag", other));
+      }
+    }
+    return value->get();
+  }
+
+  std::optional<ConstantOperation> operation(const std::string& key) const {
+    const toml::node* node = root_.get(key);
+    if (node == nullptr) return std::nullopt;
+    const auto* table = node->as_table();
+    if (table == nullptr) {
+      fail(*node, fmt::format("{} is {}, it must be a table", key, type_name(*node)),
+           fmt::format("write a line [{}] and below it time = 0.001 (seconds)", key));
+    }
+    check_keys(*table, kOperationKeys, fmt::format(" in [{}]", key));
+    const toml::node* time = table->get("time");
+    if (time == nullptr) {
+      fail(*node, fmt::format("[{}] has no time", key), "add for example time = 0.001 (seconds)");
+    }
+    ConstantOperation operation{Seconds(number(*time, key + ".time", 1e-9, kMostSeconds, "seconds")), std::nullopt};
+    if (const toml::node* energy = table->get("energy")) {
+      operation.energy = Joules(number(*energy, key + ".energy", 0.0, kMostJoules, "joules"));
+    }
+    return operation;
+  }
+
+  std::string source_;
+  toml::table root_;
+};
+
+}  // namespace
+
+PipelineSpec read_pipeline(const std::string& source, std::string_view text) {
+  return PipelineFile(source, text).read();
+}
+
+PipelineSpec read_pipeline_file(const std::filesystem::path& path) {
+  PipelineSpec spec = read_pipeline(path.string(), read_text_file(path, kMostPipelineBytes));
+  if (!spec.dag_file.empty()) spec.dag_file = (path.parent_path() / spec.dag_file).lexically_normal().string();
+  return spec;
+}
+
+}  // namespace flyball
