@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "pipeline/pipeline_spec.h"
+#include "support/expect_error.h"
+#include "support/small_pipelines.h"
+
+namespace flyball {
+namespace {
+
+PipelineSpec spec_of(ScheduleKind kind, int microbatches) {
+  PipelineSpec spec;
+  spec.schedule = kind;
+  spec.microbatches = microbatches;
+  return spec;
+}
+
+int count_type(const ComputationDag& dag, const std::string& instruction) {
+  return static_cast<int>(
+      std::count_if(dag.computations().begin(), dag.computations().end(), [&](const Computation& each) {
+        return dag.types()[static_cast<std::size_t>(each.type)].instruction == instruction;
+      }));
+}
+
+TEST(BuildDag, HasStageOrderAndTransfersOnly) {
+  // 2 stages, 3 microbatches: 12 operations; 5 edges of order on each stage, and 3 forwards and 3 gradients between.
+  const ComputationDag dag =
+      build_dag(spec_of(ScheduleKind::k1f1b, 3), uniform_profile(2, {{"forward", 1}, {"backward", 2}}));
+  EXPECT_EQ(dag.size(), 12);
+  EXPECT_EQ(dag.edge_count(), 16u);
+  EXPECT_EQ(dag.types().size(), 4u);
+}
+
+TEST(BuildDag, ConstantOperationsStandWhereTheyBelong) {
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 3);
+  spec.p2p = ConstantOperation{Seconds(0.001), {}};
+  spec.data_load = ConstantOperation{Seconds(0.002), Joules(1)};
+  spec.gradient_sync = ConstantOperation{Seconds(0.003), Joules(2)};
+  spec.optimizer_step = ConstantOperation{Seconds(0.004), {}};
+  spec.blocking_power = {Watts(50), Watts(80)};
+  const ComputationDag dag = build_dag(spec, uniform_profile(2, {{"forward", 1}, {"backward", 2}}));
+  EXPECT_EQ(count_type(dag, "p2p"), 6);        // 3 forwards and 3 gradients cross
+  EXPECT_EQ(count_type(dag, "data_load"), 3);  // first stage only
+  EXPECT_EQ(count_type(dag, "gradient_sync"), 2);
+  EXPECT_EQ(count_type(dag, "optimizer_step"), 2);
+  const auto name = [&](int i) { return dag.type_of(i).instruction; };
+  EXPECT_EQ(name(dag.stage_order(0)[0]), "data_load");
+  EXPECT_EQ(name(dag.stage_order(0)[1]), "forward");
+  EXPECT_EQ(name(dag.stage_order(1)[0]), "forward");
+  EXPECT_EQ(name(dag.stage_order(1)[6]), "gradient_sync");
+  EXPECT_EQ(name(dag.stage_order(1)[7]), "optimizer_step");
+  EXPECT_EQ(dag[dag.stage_order(1)[7]].microbatch, -1);
+  // Where no energy is stated: 4 ms at the stage's blocking power, and nothing for a transfer.
+  EXPECT_NEAR(dag.type_of(dag.stage_order(0).back()).options[0].energy.value(), 0.2, 1e-12);
+  EXPECT_NEAR(dag.type_of(dag.stage_order(1).back()).options[0].energy.value(), 0.32, 1e-12);
+  for (const OperationType& type : dag.types()) {
+    EXPECT_EQ(type.occupies_stage, type.instruction != "p2p");
+    if (type.instruction == "p2p") {
+      EXPECT_EQ(type.options[0].energy, Joules(0));
+    }
+  }
+}
+
+TEST(BuildDag, TheProfilesConstantOperationsStandInForTheSpecifications) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"p2p", 3}});
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 1);
+  const auto p2p_time = [&] {
+    const ComputationDag dag = build_dag(spec, profile);
+    const auto p2p =
+        std::find_if(dag.types().begin(), dag.types().end(), [](const auto& t) { return t.instruction == "p2p"; });
+    return p2p->options[0].time;
+  };
+  EXPECT_EQ(p2p_time(), Seconds(0.003));
+  spec.p2p = ConstantOperation{Seconds(0.5), {}};
+  EXPECT_EQ(p2p_time(), Seconds(0.5));
+}
+
+TEST(BuildDag, ChunksMayHaveOperationsOfTheirOwn) {
+  const Profile profile = profile_of_rows(
+      "0,forward,1000,0.001,1\n0,forward.1,1000,0.005,1\n0,backward,1000,0.002,2\n"
+      "1,forward,1000,0.001,1\n1,backward,1000,0.002,2\n");
+  PipelineSpec spec = spec_of(ScheduleKind::kInterleaved1f1b, 2);
+  spec.chunks = 2;
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_EQ(dag.size(), 16);
+  for (int i = 0; i < dag.size(); ++i) {
+    const bool own = dag.type_of(i).stage == 0 && dag[i].chunk == 1 && dag.type_of(i).instruction != "backward";
+    EXPECT_EQ(dag.type_of(i).options[0].time == Seconds(0.005), own) << dag.label(i);
+  }
+}
+
+TEST(BuildDag, EveryDependencyOfTheModelHolds) {
+  // Whatever the schedule: a forward follows the forward of the stage before, a gradient the gradient of the stage
+  // after, and on the last stage the forward.
+  for (const std::string& schedule : schedule_names()) {
+    PipelineSpec spec = spec_of(parse_schedule(schedule), 8);
+    spec.chunks = spec.schedule == ScheduleKind::kInterleaved1f1b ? 2 : 1;
+    const int stages = 4;
+    const ComputationDag dag = build_dag(
+        spec, uniform_profile(
+                  stages,
+                  {{"forward", 1}, {"backward", 2}, {"recompute", 1}, {"backward_input", 1}, {"backward_weight", 1}}));
+    const Timeline timeline = emulate(dag, plan_durations(dag, same_clock_plan(dag, 0)));
+    const std::string gradient = spec.schedule == ScheduleKind::kZbH1 ? "backward_input" : "backward";
+    const auto find = [&](const std::string& instruction, int virtual_stage, int microbatch) {
+      for (int i = 0; i < dag.size(); ++i) {
+        if (dag.type_of(i).instruction == instruction && dag[i].microbatch == microbatch &&
+            dag[i].chunk * stages + dag.type_of(i).stage == virtual_stage) {
+          return static_cast<std::size_t>(i);
+        }
+      }
+      ADD_FAILURE() << schedule << " lacks " << instruction;
+      return std::size_t{0};
+    };
+    const int last = stages * spec.chunks - 1;
+    for (int m = 0; m < spec.microbatches; ++m) {
+      EXPECT_LE(timeline.finish[find("forward", last, m)], timeline.start[find(gradient, last, m)]);
+      for (int v = 0; v < last; ++v) {
+        EXPECT_LE(timeline.finish[find("forward", v, m)], timeline.start[find("forward", v + 1, m)]);
+        EXPECT_LE(timeline.finish[find(gradient, v + 1, m)], timeline.start[find(gradient, v, m)]);
+      }
+    }
+    // A stage runs one operation at a time.
+    for (int stage = 0; stage < stages; ++stage) {
+      const auto order = dag.stage_order(stage);
+      for (std::size_t k = 1; k < order.size(); ++k) {
+        EXPECT_LE(timeline.finish[static_cast<std::size_t>(order[k - 1])],
+                  timeline.start[static_cast<std::size_t>(order[k])]);
+      }
+    }
+  }
+}
+
+TEST(BuildDag, SaysWhatTheProfileLacks) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
+  const auto build = [&](const PipelineSpec& spec) { static_cast<void>(build_dag(spec, profile)); };
+  expect_input_error([&] { build(spec_of(ScheduleKind::kZbH1, 4)); }, 0, 0,
+                     "no 'backward_input' for stage 0, which schedule zb-h1 needs");
+  expect_input_error([&] { build(spec_of(ScheduleKind::kEarlyRecompute1f1b, 4)); }, 0, 0,
+                     "stage 0 has: forward, backward");
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 4);
+  spec.stages = 3;
+  expect_input_error([&] { build(spec); }, 0, 0, "3 stages but the profile only 2");
+}
+
+TEST(BuildDag, FewerStagesThanProfiledAreTheFirstOnes) {
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 4);
+  spec.stages = 1;
+  EXPECT_EQ(build_dag(spec, uniform_profile(2, {{"forward", 1}, {"backward", 2}})).stages(), 1);
+}
+
+TEST(BuildDag, BlockingPowersMustFitTheStages) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 4);
+  spec.blocking_power = {Watts(70), Watts(71), Watts(72)};
+  expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "3 blocking powers for 2 stages");
+  spec.blocking_power = {Watts(70), Watts(71)};
+  EXPECT_EQ(build_dag(spec, profile).stages(), 2);
+  EXPECT_EQ(spec.total_blocking(2), Watts(141));
+  EXPECT_EQ(spec.blocking(1), Watts(71));
+  EXPECT_EQ(PipelineSpec().total_blocking(3), Watts(225));
+}
+
+TEST(BuildDag, ReadsAnExplicitDagInPlaceOfASchedule) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
+  PipelineSpec spec = read_pipeline_file(FLYBALL_SOURCE_DIR "/examples/pipelines/explicit-dag.toml");
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_EQ(show(dag, emulate(dag, plan_durations(dag, same_clock_plan(dag, 0)))),
+            "01..aa.bb\n"
+            ".0aa1bb..\n");
+  spec.stages = 3;
+  expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "the pipeline has 3 stages but");
+  spec.stages = 2;
+  spec.blocking_power = {Watts(70), Watts(71), Watts(72)};
+  expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "3 blocking powers for 2 stages");
+  spec.dag_file = "no/such/file.json";
+  EXPECT_THROW(static_cast<void>(build_dag(spec, profile)), SystemError);
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,321 @@
+#include "pipeline/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/small_pipelines.h"
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+Timeline at_max_clocks(const ComputationDag& dag) { return emulate(dag, plan_durations(dag, same_clock_plan(dag, 0))); }
+
+Nanoseconds max_clock_time(ScheduleKind kind, int stages, int microbatches, const std::vector<Timed>& operations,
+                           int chunks = 1) {
+  return at_max_clocks(scheduled_dag(kind, uniform_profile(stages, operations), microbatches, chunks)).makespan;
+}
+
+// Digits are forwards (1 ms), letters backwards (2 ms).
+TEST(Timeline, DrawsGpipe) {
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::kGpipe, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 2);
+  EXPECT_EQ(show(dag, at_max_clocks(dag)),
+            "01...bbaa\n"
+            ".01bbaa..\n");
+}
+
+TEST(Timeline, Draws1f1b) {
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  EXPECT_EQ(show(dag, at_max_clocks(dag)),
+            "01..aa2bb.cc\n"
+            ".0aa1bb2cc..\n");
+}
+
+TEST(Timeline, SlackOfOneOperation) {
+  // In the picture above F1 of stage 0 ends at 2 and must end by 4, when F1 of stage 1 begins; B1 of stage 0 ends at 9
+  // and must end by 10, when B2 begins. F2 of stage 0 ends just when F2 of stage 1 begins: all others are critical.
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  const Timeline timeline = at_max_clocks(dag);
+  for (int i = 0; i < dag.size(); ++i) {
+    const auto node = static_cast<std::size_t>(i);
+    const std::string label = dag.label(i);
+    const Nanoseconds slack = label == "F1 stage 0" ? 2 * kMs : label == "B1 stage 0" ? kMs : 0;
+    EXPECT_EQ(timeline.latest_start[node] - timeline.start[node], slack) << label;
+    EXPECT_EQ(timeline.critical(i), slack == 0) << label;
+  }
+}
+
+TEST(Timeline, IterationTimesArePublishedFormulas) {
+  // p stages, m microbatches, all stages alike: the bubble of GPipe and 1F1B is (p - 1)(f + b).
+  for (int p = 1; p <= 6; ++p) {
+    for (int m = p; m <= 12; ++m) {
+      const Nanoseconds expected = (m + p - 1) * 3 * kMs;
+      EXPECT_EQ(max_clock_time(ScheduleKind::kGpipe, p, m, {{"forward", 1}, {"backward", 2}}), expected);
+      EXPECT_EQ(max_clock_time(ScheduleKind::k1f1b, p, m, {{"forward", 1}, {"backward", 2}}), expected);
+      // ZB-H1's is (p - 1)(f + b - w) with b the activations' and w the weights' gradient (ICLR'24, table 1).
+      EXPECT_EQ(
+          max_clock_time(ScheduleKind::kZbH1, p, m, {{"forward", 1}, {"backward_input", 1}, {"backward_weight", 1}}),
+          (m * 3 + (p - 1)) * kMs);
+    }
+  }
+  // Interleaving v chunks divides the bubble by v (SC'21, section 2.2.2): f and b are a chunk's here.
+  for (const int p : {2, 4}) {
+    for (const int v : {2, 3}) {
+      EXPECT_EQ(max_clock_time(ScheduleKind::kInterleaved1f1b, p, 2 * p, {{"forward", 1}, {"backward", 2}}, v),
+                (2 * p * v * 3 + (p - 1) * 3) * kMs);
+    }
+  }
+}
+
+TEST(Timeline, EarlyRecomputationHidesInBubbles) {
+  // Recomputing inside the backward (2 + 1 ms) against before the gradient comes.
+  const std::vector<Timed> hoisted = {{"forward", 1}, {"recompute", 1}, {"backward", 2}};
+  for (int p = 2; p <= 5; ++p) {
+    const Nanoseconds late = max_clock_time(ScheduleKind::k1f1b, p, 8, {{"forward", 1}, {"backward", 3}});
+    EXPECT_LT(max_clock_time(ScheduleKind::kEarlyRecompute1f1b, p, 8, hoisted), late);
+  }
+}
+
+std::vector<ComputationDag> random_dags(std::mt19937& random, int rounds) {
+  std::vector<ComputationDag> dags;
+  const std::vector<std::string> names = schedule_names();
+  for (int round = 0; round < rounds; ++round) {
+    const ScheduleKind kind = parse_schedule(names[static_cast<std::size_t>(round) % names.size()]);
+    const int stages = 1 + static_cast<int>(random() % 5);
+    const bool interleaved = kind == ScheduleKind::kInterleaved1f1b;
+    const int microbatches =
+        interleaved ? stages * (1 + static_cast<int>(random() % 3)) : 1 + static_cast<int>(random() % 8);
+    const Profile profile =
+        random_profile(random, stages, {"forward", "backward", "recompute", "backward_input", "backward_weight"},
+                       1 + static_cast<int>(random() % 6));
+    PipelineSpec spec;
+    spec.schedule = kind;
+    spec.microbatches = microbatches;
+    spec.chunks = interleaved ? 2 : 1;
+    if (round % 2 == 0) spec.p2p = ConstantOperation{Seconds(0.0005), {}};
+    if (round % 3 == 0) spec.data_load = ConstantOperation{Seconds(0.001), Joules(0.1)};
+    if (round % 5 == 0) spec.gradient_sync = ConstantOperation{Seconds(0.01), {}};
+    if (round % 7 == 0) spec.optimizer_step = ConstantOperation{Seconds(0.02), Joules(3)};
+    dags.push_back(build_dag(spec, profile));
+  }
+  return dags;
+}
+
+ClockPlan random_plan(std::mt19937& random, const ComputationDag& dag) {
+  ClockPlan plan;
+  for (int i = 0; i < dag.size(); ++i)
+    plan.push_back(static_cast<std::uint16_t>(random() % dag.type_of(i).options.size()));
+  return plan;
+}
+
+TEST(Timeline, AgreesWithTheSlowReference) {
+  std::mt19937 random(11);
+  for (const ComputationDag& dag : random_dags(random, 100)) {
+    const std::vector<Nanoseconds> durations = plan_durations(dag, random_plan(random, dag));
+    const Timeline timeline = emulate(dag, durations);
+    EXPECT_EQ(timeline.makespan, slow_makespan(dag, durations));
+    std::vector<Nanoseconds> scratch(durations.size());
+    EXPECT_EQ(makespan(dag, durations, scratch), timeline.makespan);
+
+    for (int i = 0; i < dag.size(); ++i) {
+      const auto node = static_cast<std::size_t>(i);
+      EXPECT_EQ(timeline.finish[node], timeline.start[node] + durations[node]);
+      EXPECT_GE(timeline.latest_start[node], timeline.start[node]);
+      for (const int s : dag.successors(i)) {
+        EXPECT_LE(timeline.finish[node], timeline.start[static_cast<std::size_t>(s)]);
+        EXPECT_LE(timeline.latest_start[node] + durations[node], timeline.latest_start[static_cast<std::size_t>(s)]);
+      }
+      // All of its slack may be used, and not a nanosecond more.
+      std::vector<Nanoseconds> longer = durations;
+      longer[node] += timeline.latest_start[node] - timeline.start[node];
+      EXPECT_EQ(makespan(dag, longer, scratch), timeline.makespan);
+      ++longer[node];
+      EXPECT_EQ(makespan(dag, longer, scratch), timeline.makespan + 1);
+    }
+  }
+}
+
+TEST(Timeline, CriticalPathIsAPathAsLongAsTheIteration) {
+  std::mt19937 random(12);
+  for (const ComputationDag& dag : random_dags(random, 60)) {
+    const std::vector<Nanoseconds> durations = plan_durations(dag, random_plan(random, dag));
+    const Timeline timeline = emulate(dag, durations);
+    const std::vector<int> path = critical_path(dag, timeline);
+    Nanoseconds length = 0;
+    for (std::size_t k = 0; k < path.size(); ++k) {
+      EXPECT_TRUE(timeline.critical(path[k]));
+      length += durations[static_cast<std::size_t>(path[k])];
+      if (k == 0) continue;
+      const auto before = dag.predecessors(path[k]);
+      EXPECT_NE(std::find(before.begin(), before.end(), path[k - 1]), before.end());
+    }
+    EXPECT_EQ(length, timeline.makespan);
+  }
+}
+
+TEST(Timeline, CriticalPathStaysOnItsStageWhereItCan) {
+  // 01..aa2bb.cc   One stage with p = 1 has one path; with two alike stages the path that ends in stage 0's B2 comes
+  // .0aa1bb2cc..   from stage 1's B2 and stays there until its F0.
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  std::string text;
+  for (const int i : critical_path(dag, at_max_clocks(dag))) text += dag.label(i) + ", ";
+  EXPECT_EQ(text, "F0 stage 0, F0 stage 1, B0 stage 1, F1 stage 1, B1 stage 1, F2 stage 1, B2 stage 1, B2 stage 0, ");
+}
+
+// Perseus eq. 3 on the 1F1B picture above. 12 ms on 2 stages are 24 ms; operations take 2 * 3 * (1 + 2) = 18 ms and, at
+// one joule per millisecond, 18 J. 6 ms of bubbles at 75 W are 0.45 J. A straggler of 20 ms makes both stages wait 8 ms:
+// 16 ms at 75 W are 1.2 J.
+TEST(Energy, IsComputationBlockingAndStragglerWait) {
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  const std::vector<Watts> blocking(2, Watts(75));
+  const ClockPlan plan = same_clock_plan(dag, 0);
+  const EnergyBreakdown alone = energy_of(dag, plan, 12 * kMs, blocking);
+  EXPECT_DOUBLE_EQ(alone.computation.value(), 18.0);
+  EXPECT_NEAR(alone.blocking.value(), 0.45, 1e-12);
+  EXPECT_EQ(alone.straggler_wait, Joules(0));
+  const EnergyBreakdown waiting = energy_of(dag, plan, 12 * kMs, blocking, 20 * kMs);
+  EXPECT_EQ(waiting.blocking, alone.blocking);
+  EXPECT_NEAR(waiting.straggler_wait.value(), 1.2, 1e-12);
+  EXPECT_NEAR(waiting.total().value(), 18.0 + 0.45 + 1.2, 1e-12);
+  // A straggler that is faster than the pipeline is none.
+  EXPECT_EQ(energy_of(dag, plan, 12 * kMs, blocking, 11 * kMs).straggler_wait, Joules(0));
+}
+
+// Stages of different boards: stage 0 idles 3 ms of 12 (12 - 9) and so does stage 1; 3 ms * 100 W + 3 ms * 20 W.
+TEST(Energy, EveryStageHasItsOwnBlockingPower) {
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  const std::vector<Watts> blocking = {Watts(100), Watts(20)};
+  EXPECT_NEAR(energy_of(dag, same_clock_plan(dag, 0), 12 * kMs, blocking).blocking.value(), 0.36, 1e-12);
+}
+
+// One microbatch over two stages with transfers of 1 ms:  F . . . . . B B    (. blocked, the transfer is in it)
+//                                                         . . F B B . . .
+// 8 ms on 2 stages less 6 ms of computing leave 10 ms at 100 W: 1 J, and 6 J of computing. The transfers add no busy
+// time, and no energy unless it is stated: 0.25 J each of two.
+TEST(Energy, TransfersAreChargedAsBlocking) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
+  PipelineSpec spec;
+  spec.microbatches = 1;
+  spec.p2p = ConstantOperation{Seconds(1e-3), {}};
+  const std::vector<Watts> blocking(2, Watts(100));
+  const ComputationDag dag = build_dag(spec, profile);
+  const Timeline timeline = at_max_clocks(dag);
+  EXPECT_EQ(show(dag, timeline),
+            "0.....aa\n"
+            "..0aa...\n");
+  const EnergyBreakdown energy = energy_of(dag, same_clock_plan(dag, 0), timeline.makespan, blocking);
+  EXPECT_NEAR(energy.computation.value(), 6.0, 1e-12);
+  EXPECT_NEAR(energy.blocking.value(), 1.0, 1e-12);
+
+  spec.p2p->energy = Joules(0.25);
+  const ComputationDag dear = build_dag(spec, profile);
+  EXPECT_NEAR(energy_of(dear, same_clock_plan(dear, 0), timeline.makespan, blocking).computation.value(), 6.5, 1e-12);
+}
+
+TEST(Energy, IsConserved) {
+  // Charging every stage for the whole iteration at its blocking power, plus each operation's draw above it, must give
+  // the same total.
+  std::mt19937 random(13);
+  for (const ComputationDag& dag : random_dags(random, 60)) {
+    const ClockPlan plan = random_plan(random, dag);
+    const std::vector<Watts> blocking(static_cast<std::size_t>(dag.stages()), Watts(70));
+    const Nanoseconds time = emulate(dag, plan_durations(dag, plan)).makespan;
+    double expected = 70.0 * dag.stages() * to_seconds(time + 5 * kMs).value();
+    for (int i = 0; i < dag.size(); ++i) {
+      const ClockOption& option = dag.type_of(i).options[plan[static_cast<std::size_t>(i)]];
+      expected += option.energy.value();
+      if (dag.type_of(i).occupies_stage) expected -= 70.0 * to_seconds(to_nanoseconds(option.time)).value();
+    }
+    EXPECT_NEAR(energy_of(dag, plan, time, blocking, time + 5 * kMs).total().value(), expected, 1e-9 * expected);
+  }
+}
+
+// One stage, one microbatch, forward then backward:
+//            1000 MHz       500 MHz
+//   forward  10 ms, 10 J    20 ms,  6 J
+//   backward 20 ms, 20 J    40 ms, 12 J
+class Switching : public testing::Test {
+ protected:
+  static constexpr std::uint16_t kFast = 0;
+  static constexpr std::uint16_t kSlow = 1;
+  const ComputationDag dag_ = scheduled_dag(ScheduleKind::k1f1b,
+                                            profile_of_rows("0,forward,1000,0.010,10\n0,forward,500,0.020,6\n"
+                                                            "0,backward,1000,0.020,20\n0,backward,500,0.040,12\n"),
+                                            1);
+  const std::vector<Watts> blocking_ = {Watts(100)};
+};
+
+TEST_F(Switching, TheStepIntoTheNextIterationCounts) {
+  EXPECT_EQ(count_switches(dag_, {kFast, kFast}), 0);
+  EXPECT_EQ(count_switches(dag_, {kSlow, kSlow}), 0);
+  EXPECT_EQ(count_switches(dag_, {kFast, kSlow}), 2);
+}
+
+// The forward begins at the backward's 500 MHz. In 5 ms of its 20 ms there it does a quarter of its work, 1.5 J; the
+// rest takes three quarters of 10 ms and 10 J: 12.5 ms, 9 J. The backward begins at 1000 MHz: 5 of 20 ms and 5 J for a
+// quarter, 30 ms and 9 J for the rest: 35 ms, 14 J. No bubbles, hence no blocking.
+TEST_F(Switching, WorkBeforeTheChangeRunsAtTheOldClock) {
+  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 5 * kMs);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{12'500'000, 35'000'000}));
+  EXPECT_EQ(run.makespan, 47'500'000);
+  EXPECT_NEAR(run.energy.computation.value(), 23.0, 1e-12);
+  EXPECT_NEAR(run.energy.blocking.value(), 0.0, 1e-12);
+}
+
+// A change that takes longer than the operation comes too late for it: both run wholly at the other's clock.
+TEST_F(Switching, AChangeMayComeTooLate) {
+  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 100 * kMs);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMs, 20 * kMs}));
+  EXPECT_NEAR(run.energy.computation.value(), 26.0, 1e-12);
+}
+
+TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {
+  for (const ClockPlan& plan : {ClockPlan{kFast, kSlow}, ClockPlan{kSlow, kSlow}}) {
+    const Nanoseconds latency = plan[0] == plan[1] ? 5 * kMs : 0;
+    const SwitchedRun run = emulate_switching(dag_, plan, blocking_, latency);
+    EXPECT_EQ(run.durations, plan_durations(dag_, plan));
+    const EnergyBreakdown energy = energy_of(dag_, plan, run.makespan, blocking_);
+    EXPECT_DOUBLE_EQ(run.energy.total().value(), energy.total().value());
+  }
+}
+
+// A clock that an operation was not measured at: the nearest measured one stands in. The forward knows 1000 and 500 MHz
+// and begins at the backward's 900 MHz, which is nearer to 1000: nothing changes for it. The backward, told 900, begins
+// at the forward's 1000 MHz, of which it knows only 900: nothing changes either. Still both changes are made.
+TEST(SwitchingBetweenProfiles, TheNearestMeasuredClockStandsIn) {
+  const ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b,
+                                           profile_of_rows("0,forward,1000,0.010,10\n0,forward,500,0.020,6\n"
+                                                           "0,backward,900,0.020,20\n0,backward,400,0.040,12\n"),
+                                           1);
+  const ClockPlan plan = {0, 0};
+  const std::vector<Watts> blocking = {Watts(100)};
+  EXPECT_EQ(count_switches(dag, plan), 2);
+  EXPECT_EQ(emulate_switching(dag, plan, blocking, 5 * kMs).makespan, 30 * kMs);
+}
+
+TEST(SwitchingBetweenProfiles, OperationsWithoutAChoiceKeepTheClock) {
+  // data_load has one clock and stands between the backward of one iteration and the forward of the next.
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::k1f1b,
+                    profile_of_rows("0,data_load,1400,0.001,0.1\n0,forward,1000,0.010,10\n0,forward,500,0.020,6\n"
+                                    "0,backward,1000,0.020,20\n0,backward,500,0.040,12\n"),
+                    2);
+  EXPECT_EQ(dag.size(), 6);
+  EXPECT_EQ(count_switches(dag, same_clock_plan(dag, 0)), 0);
+  EXPECT_EQ(count_switches(dag, same_clock_plan(dag, 1)), 0);
+}
+
+}  // namespace
+}  // namespace flyball
