@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/help_format.h"
@@ -38,6 +40,26 @@ std::string help_text(const CLI::App& command) {
   return command.get_formatter()->make_help(&command, "", CLI::AppFormatMode::Normal);
 }
 
+// What the command line holds beyond what the command knows, and what may have been meant.
+std::string unexpected(const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty()) return "unexpected argument";
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with("-"); });
+  const std::string& word = option != extras.end() ? *option : extras.front();
+  std::vector<std::string> known;
+  if (word.starts_with("-")) {
+    for (const CLI::Option* choice : command.get_options()) known.push_back(choice->get_name());
+  } else {
+    for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
+  }
+  const std::string meant = nearest_name(word.substr(0, word.find('=')), known);
+  const std::string what = word.starts_with("-") ? "there is no option"
+                           : known.empty()       ? "unexpected"
+                                                 : "there is no command";
+  return fmt::format("{} {}{}", what, word, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
+
 // What the user typed, quoted so that a shell would read it back.
 std::string shell_line(int argc, const char* const* argv) {
   std::string line = "flyball";
@@ -63,10 +85,8 @@ std::string shell_line(int argc, const char* const* argv) {
 void run_command_line(int argc, const char* const* argv) {
   CLI::App program("Plans a clock for every computation of a training pipeline: less energy, no slower.", "flyball");
   program.formatter(std::make_shared<HelpFormatter>());
-  program.get_formatter()->label("Subcommands", "Commands");
   program.set_help_flag("-h,--help", "print this help and exit");
   program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
-  program.require_subcommand(1);
   add_plan_command(program, shell_line(argc, argv));
   add_partition_command(program);
   add_emulate_command(program);
@@ -74,10 +94,10 @@ void run_command_line(int argc, const char* const* argv) {
 
   std::vector<std::string> help_of;
   CLI::App* help = program.add_subcommand("help", "print the help of a command");
+  for (CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");
   help->add_option("COMMAND", help_of, "the command's words, such as: profile synth");
   help->callback([&] { print_result(help_text(find_command(program, help_of))); });
 
-  if (argc <= 1) throw UsageError("no command given\n\n" + help_text(program));
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -85,9 +105,13 @@ void run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& version) {
     print_result(std::string(version.what()) + "\n");
   } catch (const CLI::ParseError& error) {
-    const std::string command = full_command_name(parsed_command(program));
-    throw UsageError(fmt::format("{}: {}\n  see: {} --help", command, error.what(), command));
+    const CLI::App& command = parsed_command(program);
+    const std::string name = full_command_name(command);
+    const bool extra = error.get_name() == "ExtrasError";
+    throw UsageError(fmt::format("{}: {}\n  see: {} --help", name, extra ? unexpected(command) : error.what(), name));
   }
+  if (parsed_command(program).get_subcommands([](const CLI::App*) { return true; }).empty()) return;
+  throw UsageError("no command given\n\n" + help_text(parsed_command(program)));
 }
 
 }  // namespace flyball

@@ -102,7 +102,7 @@ std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobSh
   return fmt::format(
       "{}\nT_min {:.4f} s, T* {:.4f} s; energies per iteration, blocking and waiting included\n\n"
       "One planned pipeline, one GPU per stage:\n{}\n"
-      "Whole job, {} pipeline{} of {} stages with {} GPU{} each ({} GPUs), one of them the straggler:\n{}",
+      "Whole job, {} pipeline{} of {} stages with {} GPU{} each ({} GPUs),\none pipeline the straggler:\n{}",
       pipeline.title(), run.summary.t_min.value(), run.summary.t_star.value(), one.str(), shape.pipelines,
       shape.pipelines == 1 ? "" : "s", pipeline.dag.stages(), shape.tensor_parallel,
       shape.tensor_parallel == 1 ? "" : "s", emulations.front().job.gpus, all.str());
@@ -115,11 +115,15 @@ void run_emulate(const EmulateOptions& options) {
   const auto pipeline = load_pipeline(options.pipeline);
   const JobShape shape{options.pipelines.value_or(pipeline->spec.data_parallel), pipeline->spec.tensor_parallel};
   const InterruptGuard guard;
-  const auto runs = run_planners(*pipeline, options.planner.value_or(kMainPlanner), {}, guard);
   const PlanProblem& problem = pipeline->problem;
+  const std::vector<double> degrees = options.stragglers.value_or(std::vector<double>{1.0});
+  PlanningRequest request{options.planner.value_or(kMainPlanner), {}, std::nullopt, {}};
+  const Seconds t_min = fastest_time(problem);
+  for (const double degree : degrees) request.focus.push_back(to_nanoseconds(degree * t_min));
+  const auto runs = run_planners(*pipeline, request, guard);
   const FrontierPoint baseline = replay(pipeline->dag, problem.blocking, max_clock_plan(problem));
   std::vector<Emulation> emulations;
-  for (const double degree : options.stragglers.value_or(std::vector<double>{1.0})) {
+  for (const double degree : degrees) {
     emulations.push_back(
         {degree, emulate_job(runs.front().result.frontier, baseline, pipeline->dag.stages(), shape, degree)});
   }

@@ -24,6 +24,8 @@ struct PlanOptions {
   std::optional<std::string> planner;
   std::optional<Seconds> target_time;
   std::optional<double> straggler;
+  std::optional<Seconds> switch_latency;
+  std::optional<Seconds> min_dwell;
   std::optional<std::string> out;
   std::optional<std::string> zeus_files;
   std::optional<std::string> format;
@@ -65,12 +67,16 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   const std::string planner = options.planner.value_or(kMainPlanner);
   refuse_contradictions(options, planner);
   const auto pipeline = load_pipeline(options.pipeline);
+  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}};
+  if (options.switch_latency || options.min_dwell) {
+    request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
+  }
   const InterruptGuard guard;
-  const auto runs = run_planners(*pipeline, planner, {options.target_time, options.straggler}, guard);
+  const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);
   std::vector<WrittenFile> files;
   if (options.out) files = write_plan_files(*options.out, *pipeline, runs, zeus_choice(options), command);
-  if (options.format == "json") return print_result(plan_results_json(*pipeline, runs, true));
+  if (options.format == "json") return print_result(plan_results_json(runs, true));
   print_result(plan_results_text(*pipeline, runs) + (files.empty() ? "" : files_text(*options.out, files)));
 }
 
@@ -92,6 +98,10 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
             "choose the slowest plan that ends by then (default: the fastest plan)");
   add_value(*command, "--straggler", options->straggler, parse_straggler, "FACTOR",
             "another pipeline takes FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
+  add_value(*command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",
+            "a clock change takes hold that much later: avoid those that do not pay, charge the others");
+  add_value(*command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
+            "least time between two clock changes of one stage");
   command
       ->add_option_function<std::string>(
           "--out", [options](const std::string& path) { options->out = path; },
@@ -102,9 +112,9 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
       "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"
-      "included. T_min is the shortest iteration; T* takes the least energy when waiting\n"
-      "for others is paid anyway; 'least total' takes the least when nobody else is\n"
-      "waited for. The gap is to a lower bound that no plan can beat.\n\n"
+      "included. T_min is the shortest iteration; T* takes the least energy when\n"
+      "waiting for others is paid anyway; 'least total' takes the least when nobody\n"
+      "else is waited for. The gap is to a lower bound that no plan can beat.\n\n"
       "Examples:\n"
       "  flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"

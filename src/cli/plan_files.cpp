@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
 #include "cli/plan_output.h"
+#include "plan/stage_clock.h"
 #include "report/plan_json.h"
 #include "report/report.h"
 #include "report/text_table.h"
@@ -36,6 +38,15 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
                                 pipeline.problem.blocking, straggler);
   input.chosen = realise_plan(summary.planner, main.result.dag_of(pipeline.problem),
                               main.result.frontier.plan(summary.selected_point), pipeline.problem.blocking, straggler);
+  if (main.switching) {
+    const SwitchingFigures& switching = *main.switching;
+    input.chosen.plan = switching.reduced_plan;
+    input.chosen.durations = switching.reduced_run.durations;
+    input.chosen.makespan = switching.reduced_run.makespan;
+    input.chosen.energy = switching.reduced_run.energy;
+    const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.reduced_run.makespan);
+    input.chosen.energy.straggler_wait = pipeline.problem.total_blocking() * to_seconds(wait);
+  }
   for (const PlannerRun& run : runs) {
     input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});
   }
@@ -68,26 +79,33 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
     write_text_file(folder / name, text);
     files.push_back({name, what});
   };
+  const ComputationDag& dag = main.result.dag_of(pipeline.problem);
+  const std::string source = std::filesystem::path(pipeline.profile.source).filename().string();
   const std::string schedule(pipeline.spec.dag_file.empty() ? schedule_name(pipeline.spec.schedule) : "");
-  write("report.html", "open this: timelines before and after, frontier, costs", html_report(input));
+  write("report.html", "open this: timelines, frontier, costs", html_report(input));
   write("plan.json", "the clock of every computation at every point",
-        write_plan_json({main.summary.planner, std::filesystem::path(pipeline.profile.source).filename().string(),
-                         schedule, selected},
-                        main.result.dag_of(pipeline.problem), pipeline.problem.blocking, frontier));
-  write("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
+        write_plan_json({main.summary.planner, source, schedule, selected}, dag, pipeline.problem.blocking, frontier));
+  if (main.switching) {
+    Frontier reduced(frontier.total_blocking());
+    reduced.add(replay(dag, pipeline.problem.blocking, main.switching->reduced_plan), main.switching->reduced_plan);
+    reduced.finish();
+    write("plan-switching.json", "the chosen plan with clock changes reduced",
+          write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
+  }
+  write("summary.json", "the figures above and the frontier", plan_results_json(runs, false));
   write("timeline.svg", "the iteration before and after", timeline_svg(input));
   write("frontier.svg", "time against energy, every planner", frontier_svg(input));
   write("cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input));
   if (zeus == ZeusFiles::kAll) {
-    const std::size_t count = write_zeus_files(folder / "zeus", main.result.dag_of(pipeline.problem), frontier);
-    files.push_back({"zeus/", fmt::format("{} plans for Zeus's pipeline frequency optimizer", count)});
+    const std::size_t count = write_zeus_files(folder / "zeus", dag, frontier);
+    files.push_back({"zeus/", fmt::format("{} plans for Zeus", count)});
   } else if (zeus == ZeusFiles::kSelected) {
     // Numbered as in the whole set, slowest first.
     const std::string name = "zeus/" + zeus_file_name(frontier.size() - 1 - selected);
-    write(name, "the chosen plan for Zeus's pipeline frequency optimizer",
-          zeus_frequencies(
-              main.result.dag_of(pipeline.problem), frontier.plan(selected),
-              fmt::format("{} s, {} J", frontier.time(selected).value(), frontier.energy(selected).value())));
+    write(name, "the chosen plan for Zeus",
+          zeus_frequencies(dag, input.chosen.plan,
+                           fmt::format("{} s, {} J", to_seconds(input.chosen.makespan).value(),
+                                       input.chosen.energy.total().value())));
   }
   return files;
 }

@@ -11,8 +11,7 @@ namespace flyball {
 
 // One JSON object with the fields that docs/manual/plan.md lists; with several runs, the first one's object and all of
 // them under "planners". `measured` includes solve_seconds and peak_rss_mb, which differ from run to run.
-[[nodiscard]] std::string plan_results_json(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs,
-                                            bool measured);
+[[nodiscard]] std::string plan_results_json(const std::vector<PlannerRun>& runs, bool measured);
 
 // Tables for people, at most 80 columns.
 [[nodiscard]] std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs);

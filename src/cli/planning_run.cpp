@@ -39,15 +39,26 @@ BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, co
   return std::move(relaxed.bound);
 }
 
+// The selected plan may take until the pace that was asked for, but never less than it does with free changes.
+SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& run, const PlanningRequest& request) {
+  const PlanSummary& summary = run.summary;
+  const Seconds pace = request.pace.target_time.value_or(summary.straggler_time.value_or(summary.selected.time));
+  return switching_figures(problem, run.result.dag_of(problem), run.result.frontier.plan(summary.selected_point),
+                           std::max(pace, summary.selected.time), *request.switching, summary.baseline,
+                           summary.straggler_time);
+}
+
 }  // namespace
 
-std::vector<PlannerRun> run_planners(const LoadedPipeline& pipeline, const std::string& planner,
-                                     const PaceRequest& request, const InterruptGuard& guard) {
-  std::vector<std::string> names{planner};
-  if (planner == kAllPlanners) {
+std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
+                                     const InterruptGuard& guard) {
+  std::vector<std::string> names{request.planner};
+  if (request.planner == kAllPlanners) {
     names = planner_names();
     std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kMainPlanner; });
   }
+  pipeline.problem.focus = focus_times(request.pace, fastest_time(pipeline.problem));
+  pipeline.problem.focus.insert(pipeline.problem.focus.end(), request.focus.begin(), request.focus.end());
   std::vector<PlannerRun> runs;
   std::map<const ComputationDag*, BoundCurve> bounds;
   const auto bound_on = [&](const ComputationDag& dag) -> const BoundCurve& {
@@ -56,12 +67,13 @@ std::vector<PlannerRun> run_planners(const LoadedPipeline& pipeline, const std::
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}};
+    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
-    run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request,
+    run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request.pace,
                             bound == bounds.end() ? nullptr : &bound->second);
+    if (request.switching) run.switching = charge_switching(pipeline.problem, run, request);
     runs.push_back(std::move(run));
   }
   return runs;

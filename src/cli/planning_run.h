@@ -20,11 +20,20 @@ inline constexpr const char* kMainPlanner = "perseus";
 struct PlannerRun {
   PlannerResult result;
   PlanSummary summary;
+  std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
 };
 
-// Plans with `planner`, or with every planner when it is "all", the main one first. Shows progress, checks for Ctrl-C
+// What is to be known of a pipeline.
+struct PlanningRequest {
+  std::string planner = kMainPlanner;
+  PaceRequest pace;
+  std::optional<SwitchingLimits> switching;
+  std::vector<Nanoseconds> focus;  // iteration times that matter besides the pace's
+};
+
+// Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for Ctrl-C
 // (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no plan.
-[[nodiscard]] std::vector<PlannerRun> run_planners(const LoadedPipeline& pipeline, const std::string& planner,
-                                                   const PaceRequest& request, const InterruptGuard& guard);
+[[nodiscard]] std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
+                                                   const InterruptGuard& guard);
 
 }  // namespace flyball

@@ -212,7 +212,6 @@ void add_synth(CLI::App& parent) {
 
 void add_profile_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("profile", "show a profile, or make a synthetic one");
-  command->require_subcommand(1);
   add_show(*command);
   add_synth(*command);
 }

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "pipeline/timeline.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
+#include "plan/switching.h"
 
 namespace flyball {
 namespace {
@@ -39,6 +41,13 @@ void set_lower_bounds(Frontier& frontier, const BoundCurve& bound) {
 
 std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min) {
   return request.straggler ? std::optional(*request.straggler * t_min) : std::nullopt;
+}
+
+std::vector<Nanoseconds> focus_times(const PaceRequest& request, Seconds t_min) {
+  std::vector<Nanoseconds> times;
+  if (request.target_time) times.push_back(to_nanoseconds(*request.target_time));
+  if (const auto straggler = straggler_time(request, t_min)) times.push_back(to_nanoseconds(*straggler));
+  return times;
 }
 
 std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, Seconds t_min) {
@@ -100,9 +109,42 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
   summary.t_least_total = frontier.time(frontier.least_total_energy());
   summary.straggler_time = straggler_time(request, summary.t_min);
   summary.baseline = baseline_figures(problem, summary.straggler_time, bound);
+  if (bound == nullptr && &dag == problem.dag && frontier.time(0) == summary.baseline.time) {
+    // The fastest plan is as fast as the baseline, so that what bounds the one bounds the other.
+    summary.baseline.lower_bound =
+        point_figures(dag, frontier, 0, summary.baseline, summary.straggler_time).lower_bound;
+    compare(summary.baseline, summary.baseline);
+  }
   summary.selected_point = choose_point(frontier, request, summary.t_min);
   summary.selected = point_figures(dag, frontier, summary.selected_point, summary.baseline, summary.straggler_time);
   return summary;
+}
+
+SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag, const ClockPlan& plan,
+                                   Seconds deadline, SwitchingLimits limits, const PointFigures& baseline,
+                                   std::optional<Seconds> straggler) {
+  PlanProblem planned = problem;
+  planned.dag = &dag;
+  const Nanoseconds latency = to_nanoseconds(limits.latency);
+  const auto charge = [&](const SwitchedRun& run, const ClockPlan& run_plan) {
+    PointFigures figures;
+    figures.time = to_seconds(run.makespan);
+    const Seconds wait = straggler && *straggler > figures.time ? *straggler - figures.time : Seconds(0);
+    figures.energy = run.energy.total() + problem.total_blocking() * wait;
+    figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
+    figures.switches = count_switches(dag, run_plan);
+    compare(figures, baseline);
+    return figures;
+  };
+  SwitchingFigures result;
+  result.charged = charge(emulate_switching(dag, plan, problem.blocking, latency), plan);
+  result.charged_dwell = to_seconds(shortest_dwell(planned, plan, latency));
+  result.reduced_plan =
+      reduce_switches(planned, plan, to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell));
+  result.reduced_run = emulate_switching(dag, result.reduced_plan, problem.blocking, latency);
+  result.reduced = charge(result.reduced_run, result.reduced_plan);
+  result.reduced_dwell = to_seconds(shortest_dwell(planned, result.reduced_plan, latency));
+  return result;
 }
 
 }  // namespace flyball

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "plan/frontier.h"
@@ -63,8 +64,34 @@ void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 [[nodiscard]] PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
                                          const PointFigures& baseline, std::optional<Seconds> straggler_time);
 
+// Iteration times that a request names, for PlanProblem::focus.
+[[nodiscard]] std::vector<Nanoseconds> focus_times(const PaceRequest& request, Seconds t_min);
+
 // The frontier must not be empty. Throws UsageError when both fields of the request are set, or a straggler below 1.
 [[nodiscard]] PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,
                                     const Frontier& frontier, const PaceRequest& request, const BoundCurve* bound);
+
+// Clock changes that are not free: how long one takes to take hold, and how far apart two on one stage must be.
+struct SwitchingLimits {
+  Seconds latency;
+  Seconds min_dwell;
+};
+
+// A plan as it stands and as it becomes when switching is reduced, both charged with the latency. Lower bounds and gaps
+// are left unknown: the bound is of free changes.
+struct SwitchingFigures {
+  PointFigures charged;
+  PointFigures reduced;
+  ClockPlan reduced_plan;
+  SwitchedRun reduced_run;
+  Seconds charged_dwell;  // shortest time between two changes of one stage
+  Seconds reduced_dwell;
+};
+
+// For a plan that may take until `deadline`, against the baseline, which changes no clock. `dag` is the plan's.
+// Cost as reduce_switches().
+[[nodiscard]] SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag,
+                                                 const ClockPlan& plan, Seconds deadline, SwitchingLimits limits,
+                                                 const PointFigures& baseline, std::optional<Seconds> straggler_time);
 
 }  // namespace flyball

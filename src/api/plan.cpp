@@ -1,0 +1,137 @@
+#include "flyball/plan.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "pipeline/pipeline_spec.h"
+#include "plan/planner.h"
+#include "plan/straggler.h"
+#include "plan/summary.h"
+#include "profile/profile.h"
+#include "report/plan_json.h"
+
+namespace flyball {
+namespace {
+
+PipelineSpec spec_of(const PlanRequest& request) {
+  PipelineSpec spec;
+  spec.schedule = parse_schedule(request.schedule);
+  spec.microbatches = request.microbatches;
+  spec.chunks = request.chunks;
+  spec.blocking_power.clear();
+  for (const double power : request.blocking_power_w) {
+    if (!(power >= 0.0)) throw UsageError("blocking_power_w must hold watts, 0 or above");
+    spec.blocking_power.emplace_back(power);
+  }
+  if (spec.blocking_power.empty()) throw UsageError("blocking_power_w is empty; give one number, or one per stage");
+  return spec;
+}
+
+CostModel cost_model_of(const PlanRequest& request) {
+  if (request.cost_model == "hull") return CostModel::kHull;
+  if (request.cost_model == "exponential") return CostModel::kExponential;
+  throw UsageError(fmt::format("unknown cost_model '{}'; known are hull, exponential", request.cost_model));
+}
+
+}  // namespace
+
+struct PlannedFrontier::State {
+  explicit State(const PlanRequest& request)
+      : profile(read_profile(request.profile_name, request.profile_csv)),
+        spec(spec_of(request)),
+        planner(request.planner),
+        dag(build_dag(spec, profile)),
+        problem(make_problem(dag, spec.blocking_power, to_nanoseconds(Seconds(request.unit_time_s)),
+                             cost_model_of(request), request.noise)) {
+    for (const double time : request.wanted_times_s) problem.focus.push_back(to_nanoseconds(Seconds(time)));
+  }
+
+  [[nodiscard]] const ComputationDag& planned_dag() const { return result.dag_of(problem); }
+
+  Profile profile;
+  PipelineSpec spec;
+  std::string planner;
+  ComputationDag dag;
+  PlanProblem problem;  // points at `dag`: a State stays where it was made
+  PlannerResult result;
+  std::vector<TradeOff> points;
+};
+
+PlannedFrontier::PlannedFrontier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+const std::vector<TradeOff>& PlannedFrontier::points() const { return state_->points; }
+
+int PlannedFrontier::stages() const { return state_->dag.stages(); }
+
+double PlannedFrontier::t_min_s() const { return fastest_time(state_->problem).value(); }
+
+TradeOff PlannedFrontier::baseline() const {
+  const PointFigures figures = baseline_figures(state_->problem, std::nullopt, nullptr);
+  return {figures.time.value(), figures.energy.value(), figures.lower_bound.value()};
+}
+
+std::size_t PlannedFrontier::point_for(double deadline_s) const {
+  return state_->result.frontier.lookup(to_nanoseconds(Seconds(deadline_s)));
+}
+
+std::size_t PlannedFrontier::least_total() const { return state_->result.frontier.least_total_energy(); }
+
+double PlannedFrontier::energy_with_straggler_j(std::size_t point, double straggler_time_s) const {
+  static_cast<void>(points().at(point));
+  const Frontier& frontier = state_->result.frontier;
+  return energy_with_straggler(frontier.points()[point], frontier.total_blocking(),
+                               to_nanoseconds(Seconds(straggler_time_s)))
+      .value();
+}
+
+std::vector<std::vector<ComputationClock>> PlannedFrontier::clocks(std::size_t point) const {
+  static_cast<void>(points().at(point));
+  const ComputationDag& dag = state_->planned_dag();
+  const ClockPlan plan = state_->result.frontier.plan(point);
+  std::vector<std::vector<ComputationClock>> clocks(static_cast<std::size_t>(dag.stages()));
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    for (const int i : dag.stage_order(stage)) {
+      const OperationType& type = dag.type_of(i);
+      const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
+      clocks[static_cast<std::size_t>(stage)].push_back({type.instruction, dag[i].microbatch, dag[i].chunk,
+                                                         option.frequency.value(), option.time.value(),
+                                                         option.energy.value()});
+    }
+  }
+  return clocks;
+}
+
+int PlannedFrontier::switches(std::size_t point) const {
+  static_cast<void>(points().at(point));
+  return count_switches(state_->planned_dag(), state_->result.frontier.plan(point));
+}
+
+std::string PlannedFrontier::plan_json(std::size_t selected) const {
+  static_cast<void>(points().at(selected));
+  const PlanFileHeader header{state_->planner, state_->profile.source,
+                              std::string(schedule_name(state_->spec.schedule)), selected};
+  return write_plan_json(header, state_->planned_dag(), state_->problem.blocking, state_->result.frontier);
+}
+
+PlannedFrontier plan_pipeline(const PlanRequest& request, const std::function<bool(double)>& progress) {
+  const auto state = std::make_shared<PlannedFrontier::State>(request);
+  bool cancelled = false;
+  state->result = make_planner(request.planner)->plan(state->problem, [&](double share) {
+    if (progress && !progress(share)) cancelled = true;
+    return !cancelled;
+  });
+  if (cancelled) throw std::runtime_error("planning was cancelled");
+  const Frontier& frontier = state->result.frontier;
+  if (frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", request.planner));
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    state->points.push_back({frontier.time(i).value(), frontier.energy(i).value(), frontier.lower_bound(i).value()});
+  }
+  return PlannedFrontier(state);
+}
+
+std::string version() { return FLYBALL_VERSION; }
+
+}  // namespace flyball

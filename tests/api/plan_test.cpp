@@ -1,0 +1,137 @@
+// The public interface as its users see it: nothing but include/.
+#include "flyball/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <nlohmann/json.hpp>
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+
+PlanRequest small_request() {
+  std::ifstream file(FLYBALL_SOURCE_DIR "/examples/profiles/bert-1.3b-a100-4stage.csv");
+  PlanRequest request;
+  request.profile_csv = std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  request.microbatches = 6;
+  return request;
+}
+
+std::string error_of(const PlanRequest& request) {
+  try {
+    static_cast<void>(plan_pipeline(request));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PlanApi, ClocksOfAPointGiveItsEnergy) {
+  const PlannedFrontier frontier = plan_pipeline(small_request());
+  ASSERT_GT(frontier.size(), 20u);
+  EXPECT_EQ(frontier.stages(), 4);
+  for (const std::size_t point : {std::size_t{0}, frontier.size() / 2, frontier.size() - 1}) {
+    const TradeOff& promised = frontier.points()[point];
+    // Perseus eq. 3: computations, and 75 W on every stage whenever it does not compute.
+    double energy = 0.0;
+    double busy = 0.0;
+    for (const auto& stage : frontier.clocks(point)) {
+      EXPECT_EQ(stage.size(), 12u);
+      for (const ComputationClock& computation : stage) {
+        energy += computation.energy_j;
+        busy += computation.time_s;
+        EXPECT_GE(computation.clock_mhz, 210.0);
+      }
+    }
+    energy += 75.0 * (4 * promised.time_s - busy);
+    EXPECT_NEAR(energy, promised.energy_j, 1e-6 * energy);
+    EXPECT_GE(promised.energy_j, promised.lower_bound_j * (1 - 1e-12));
+  }
+}
+
+TEST(PlanApi, StagesRunInOrder) {
+  const PlannedFrontier frontier = plan_pipeline(small_request());
+  const auto clocks = frontier.clocks(0);
+  // 1F1B: the last stage alternates; the first warms up with four forwards.
+  EXPECT_EQ(clocks[3][0].instruction, "forward");
+  EXPECT_EQ(clocks[3][1].instruction, "backward");
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(clocks[0][i].instruction, "forward");
+    EXPECT_EQ(clocks[0][i].microbatch, static_cast<int>(i));
+  }
+  EXPECT_EQ(clocks[0][4].instruction, "backward");
+}
+
+TEST(PlanApi, LooksUpPoints) {
+  const PlannedFrontier frontier = plan_pipeline(small_request());
+  EXPECT_EQ(frontier.point_for(0.0), 0u);
+  EXPECT_EQ(frontier.point_for(1e3), frontier.size() - 1);
+  const double deadline = 1.1 * frontier.t_min_s();
+  const std::size_t point = frontier.point_for(deadline);
+  EXPECT_LE(frontier.points()[point].time_s, deadline);
+  EXPECT_GT(frontier.points()[point + 1].time_s, deadline);
+  for (const TradeOff& other : frontier.points()) {
+    EXPECT_GE(other.energy_j, frontier.points()[frontier.least_total()].energy_j);
+  }
+  // Waiting costs 4 stages * 75 W.
+  EXPECT_NEAR(frontier.energy_with_straggler_j(0, frontier.points()[0].time_s + 2.0),
+              frontier.points()[0].energy_j + 600.0, 1e-6);
+  EXPECT_LT(frontier.points()[0].energy_j, frontier.baseline().energy_j);
+  EXPECT_GT(frontier.switches(0), 0);
+}
+
+TEST(PlanApi, WritesThePlanFile) {
+  const PlannedFrontier frontier = plan_pipeline(small_request());
+  EXPECT_TRUE(nlohmann::json::parse(frontier.plan_json(3)).is_object());
+}
+
+TEST(PlanApi, ErrorsSayWhereAndHowToMend) {
+  PlanRequest request = small_request();
+  request.profile_name = "mine.csv";
+  request.profile_csv = "stage,instruction,frequency,time,energy\n0,forward,1410,zero,3\n";
+  EXPECT_THAT(error_of(request), HasSubstr("mine.csv:2:16: "));
+  EXPECT_THAT(error_of(request), HasSubstr("to mend: "));
+  request = small_request();
+  request.schedule = "2f2b";
+  EXPECT_THAT(error_of(request), HasSubstr("2f2b"));
+  request = small_request();
+  request.microbatches = 0;
+  EXPECT_THAT(error_of(request), HasSubstr("microbatches"));
+  request = small_request();
+  request.planner = "oracle";
+  EXPECT_THAT(error_of(request), HasSubstr("oracle"));
+  request = small_request();
+  request.cost_model = "spline";
+  EXPECT_THAT(error_of(request), HasSubstr("spline"));
+  request = small_request();
+  request.blocking_power_w = {};
+  EXPECT_THAT(error_of(request), HasSubstr("blocking_power_w"));
+}
+
+TEST(PlanApi, PointsThatAreNotThereAreRefused) {
+  const PlannedFrontier frontier = plan_pipeline(small_request());
+  EXPECT_THROW(static_cast<void>(frontier.clocks(frontier.size())), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(frontier.plan_json(frontier.size())), std::out_of_range);
+}
+
+TEST(PlanApi, CanBeCancelled) {
+  EXPECT_THROW(static_cast<void>(plan_pipeline(small_request(), [](double) { return false; })), std::runtime_error);
+}
+
+TEST(PlanApi, CopiesShareWhatTheyShow) {
+  const auto make = [] { return plan_pipeline(small_request()); };
+  PlannedFrontier copy = make();
+  const PlannedFrontier original = copy;
+  EXPECT_EQ(&copy.points(), &original.points());
+  EXPECT_EQ(original.points().size(), make().points().size());
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,123 @@
+// flyball partition, emulate and profile, run as users run them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace flyball::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
+
+TEST(Partition, FindsTheLeastImbalance) {
+  const TempFolder folder;
+  // 3 | 2 1 | 3: perfectly balanced.
+  write_file(folder / "layers.csv", "layer,time\nembed,0.3\na,0.2\nb,0.1\nhead,0.3\n");
+  const Ran ran = run_flyball({"partition", folder / "layers.csv", "--stages", "3", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json result = ran.json();
+  EXPECT_EQ(result.at("bounds"), (json{0, 1, 3, 4}));
+  EXPECT_NEAR(result.at("imbalance"), 1.0, 1e-9);
+  EXPECT_EQ(result.at("stages").at(1).at("first_layer"), "a");
+  EXPECT_EQ(result.at("stages").at(1).at("last_layer"), "b");
+  EXPECT_EQ(result.at("stages").at(1).at("layers"), 2);
+}
+
+TEST(Partition, TailBurdensTheLastStage) {
+  const TempFolder folder;
+  write_file(folder / "layers.csv", "layer,time\n0,0.1\n1,0.1\n2,0.1\n3,0.1\n4,0.1\n");
+  const Ran ran =
+      run_flyball({"partition", folder / "layers.csv", "--stages", "2", "--tail", "100ms", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.json().at("bounds"), (json{0, 3, 5}));
+  EXPECT_NEAR(ran.json().at("imbalance"), 1.0, 1e-9);
+}
+
+TEST(Partition, RefusesAMissingLayer) {
+  const TempFolder folder;
+  write_file(folder / "layers.csv", "layer,time\n0,0.1\n1,0.1\n3,0.1\n");
+  const Ran ran = run_flyball({"partition", folder / "layers.csv", "--stages", "2"});
+  EXPECT_EQ(ran.status, 3);
+  EXPECT_THAT(ran.err, HasSubstr("layers.csv:4:1: layer 3 follows layer 1"));
+}
+
+json emulate(std::vector<std::string> options) {
+  std::vector<std::string> arguments{"emulate", kProfile, "--microbatches", "8", "--format", "json"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const Ran ran = run_flyball(arguments);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  return ran.json();
+}
+
+TEST(Emulate, SplitsBloatAndScalesToTheJob) {
+  const json result = emulate({"--pipelines", "16", "--tensor-parallel", "8", "--straggler", "1,1.2"});
+  EXPECT_EQ(result.at("gpus"), 16 * 8 * 4);
+  ASSERT_EQ(result.at("emulations").size(), 2u);
+  for (const json& emulation : result.at("emulations")) {
+    for (const char* scope : {"pipeline", "job"}) {
+      const json& split = emulation.at(scope);
+      const double saved = split.at("intrinsic").get<double>() + split.at("extrinsic").get<double>();
+      EXPECT_NEAR(split.at("planned"), split.at("baseline").get<double>() - saved, 1e-6);
+      EXPECT_NEAR(split.at("saving_pct"), 100.0 * saved / split.at("baseline").get<double>(), 1e-9);
+    }
+  }
+  const json& none = result.at("emulations").at(0);
+  const json& slow = result.at("emulations").at(1);
+  EXPECT_EQ(none.at("pipeline").at("extrinsic"), 0.0);
+  EXPECT_NEAR(none.at("job").at("baseline"), 16 * 8 * none.at("pipeline").at("baseline").get<double>(), 1e-6);
+  // All but the straggler are planned.
+  EXPECT_GT(slow.at("pipeline").at("extrinsic").get<double>(), 0.0);
+  EXPECT_NEAR(slow.at("job").at("extrinsic"), 15 * 8 * slow.at("pipeline").at("extrinsic").get<double>(), 1e-6);
+}
+
+TEST(Emulate, OnePointPlannersHaveNoExtrinsicSaving) {
+  const json result = emulate({"--pipelines", "4", "--straggler", "1.2", "--planner", "envpipe"});
+  EXPECT_EQ(result.at("planner"), "envpipe");
+  EXPECT_EQ(result.at("emulations").at(0).at("pipeline").at("extrinsic"), 0.0);
+}
+
+TEST(Profile, ShowTellsHowMuchEachOperationCanSave) {
+  const Ran ran = run_flyball({"profile", "show", kProfile, "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json result = ran.json();
+  EXPECT_EQ(result.at("stages"), 4);
+  EXPECT_EQ(result.at("operations").size(), 8u);
+  for (const json& operation : result.at("operations")) {
+    EXPECT_GT(operation.at("saving_pct").get<double>(), 0.0);
+    EXPECT_LT(operation.at("least_energy_frequency"), operation.at("fastest_frequency"));
+  }
+  EXPECT_THAT(run_flyball({"profile", "show", kProfile}).out, HasSubstr("forward imbalance"));
+}
+
+TEST(Profile, SynthesisIsMarkedReproducibleAndReadable) {
+  const std::vector<std::string> request{"profile", "synth", "--gpu", "a40", "--workload", "bloom-3b", "--stages", "4"};
+  const Ran ran = run_flyball(request);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("#"));
+  EXPECT_THAT(ran.out, HasSubstr("SYNTHETIC"));
+  EXPECT_EQ(ran.out, run_flyball(request).out);
+  const Ran shown = run_flyball({"profile", "show", "-", "--format", "json"}, ran.out);
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  EXPECT_EQ(shown.json().at("stages"), 4);
+}
+
+TEST(Profile, SynthesisedLayersCanBePartitioned) {
+  const TempFolder folder;
+  const Ran layers = run_flyball(
+      {"profile", "synth", "--gpu", "a100", "--workload", "gpt3-1.3b", "--layers", "--out", folder / "layers.csv"});
+  ASSERT_EQ(layers.status, 0) << layers.err;
+  const Ran ran = run_flyball({"partition", folder / "layers.csv", "--stages", "4", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  // Perseus, table 7: GPT-3 1.3B on four A100 stages.
+  EXPECT_EQ(ran.json().at("bounds"), (json{0, 6, 12, 19, 25}));
+}
+
+}  // namespace
+}  // namespace flyball::testing

@@ -1,0 +1,104 @@
+// Help texts: what they promise must run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::vector<std::vector<std::string>>& commands() {
+  static const std::vector<std::vector<std::string>> all = {
+      {}, {"plan"}, {"partition"}, {"emulate"}, {"profile"}, {"profile", "show"}, {"profile", "synth"}, {"help"}};
+  return all;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> with(std::vector<std::string> words, const std::string& last) {
+  words.push_back(last);
+  return words;
+}
+
+// The example command lines of a help text, continued lines joined, as words after "flyball".
+std::vector<std::vector<std::string>> examples_in(const std::string& help) {
+  std::vector<std::vector<std::string>> examples;
+  bool continued = false;
+  for (const std::string& line : lines_of(help.substr(std::min(help.size(), help.find("Examples:"))))) {
+    std::istringstream words(line);
+    std::string word;
+    if (!continued) {
+      if (!line.starts_with("  flyball ")) continue;
+      words >> word;
+      examples.emplace_back();
+    }
+    continued = false;
+    while (words >> word) {
+      if (word == "\\") {
+        continued = true;
+      } else {
+        examples.back().push_back(word);
+      }
+    }
+  }
+  return examples;
+}
+
+TEST(Help, IsTheSameByOptionAndByCommand) {
+  for (const auto& command : commands()) {
+    std::vector<std::string> by_command{"help"};
+    by_command.insert(by_command.end(), command.begin(), command.end());
+    const Ran asked = run_flyball(with(command, "--help"));
+    EXPECT_EQ(asked.status, 0);
+    EXPECT_EQ(asked.out, run_flyball(by_command).out);
+    EXPECT_THAT(asked.out, HasSubstr("Usage: flyball"));
+    EXPECT_EQ(asked.err, "");
+  }
+}
+
+TEST(Help, FitsEightyColumns) {
+  for (const auto& command : commands()) {
+    for (const std::string& line : lines_of(run_flyball(with(command, "--help")).out))
+      EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+TEST(Help, ExamplesRun) {
+  // In a folder of their own, since some write files.
+  const TempFolder folder;
+  std::filesystem::create_directory_symlink(std::filesystem::path(FLYBALL_SOURCE_DIR) / "examples",
+                                            folder.path() / "examples");
+  std::size_t count = 0;
+  for (const auto& command : commands()) {
+    for (const auto& example : examples_in(run_flyball(with(command, "--help")).out)) {
+      const Ran ran = run_flyball(example, "", folder.path());
+      EXPECT_EQ(ran.status, 0) << ::testing::PrintToString(example) << ran.err;
+      EXPECT_FALSE(ran.out.empty());
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 10u);
+}
+
+TEST(Help, VersionIsOneLine) {
+  const Ran ran = run_flyball({"--version"});
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_THAT(ran.out, ::testing::MatchesRegex("flyball [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+}  // namespace
+}  // namespace flyball::testing

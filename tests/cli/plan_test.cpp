@@ -1,0 +1,283 @@
+// flyball plan, run as users run it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace flyball::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr const char* kProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
+constexpr double kBlockingWatts = 4 * 75.0;  // four stages at the default power
+
+Ran plan(std::vector<std::string> options) {
+  std::vector<std::string> arguments{"plan", kProfile, "--microbatches", "8"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return run_flyball(arguments);
+}
+
+json plan_json(std::vector<std::string> options = {}) {
+  options.insert(options.end(), {"--format", "json"});
+  const Ran ran = plan(options);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  return ran.json();
+}
+
+std::vector<std::string> keys_of(const json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+// What must hold of every planner's object.
+void expect_consistent(const json& result) {
+  SCOPED_TRACE(result.at("planner").get<std::string>());
+  const json& selected = result.at("selected");
+  const json& baseline = result.at("baseline");
+  const json& frontier = result.at("frontier");
+  const auto percent = [](double part, double whole) { return 100.0 * part / whole; };
+  const double time = selected.at("time");
+  const double energy = selected.at("energy");
+  EXPECT_NEAR(selected.at("saving_pct"), percent(baseline.at("energy").get<double>() - energy, baseline.at("energy")),
+              1e-9);
+  EXPECT_NEAR(selected.at("slowdown_pct"), percent(time - baseline.at("time").get<double>(), baseline.at("time")),
+              1e-9);
+  if (!selected.at("lower_bound").is_null()) {
+    const double bound = selected.at("lower_bound");
+    EXPECT_NEAR(selected.at("gap_pct"), percent(energy - bound, bound), 1e-9);
+    EXPECT_GE(energy, bound * (1 - 1e-12));
+  }
+  EXPECT_TRUE(selected.at("switches").is_number_integer());
+
+  ASSERT_FALSE(frontier.empty());
+  double least_total = frontier[0].at("energy");
+  double least_total_time = frontier[0].at("time");
+  for (std::size_t i = 1; i < frontier.size(); ++i) {
+    const json& point = frontier[i];
+    const json& before = frontier[i - 1];
+    EXPECT_LT(before.at("time"), point.at("time"));
+    // What counts once waiting is paid anyway: energy net of blocking.
+    EXPECT_LT(point.at("energy").get<double>() - kBlockingWatts * point.at("time").get<double>(),
+              before.at("energy").get<double>() - kBlockingWatts * before.at("time").get<double>());
+    if (point.at("energy") < least_total) {
+      least_total = point.at("energy");
+      least_total_time = point.at("time");
+    }
+  }
+  for (const json& point : frontier) {
+    if (point.at("lower_bound").is_null()) continue;
+    EXPECT_GE(point.at("energy").get<double>(), point.at("lower_bound").get<double>() * (1 - 1e-12));
+  }
+  EXPECT_EQ(result.at("t_star"), frontier.back().at("time"));
+  EXPECT_EQ(result.at("t_least_total"), least_total_time);
+}
+
+TEST(PlanJson, HasExactlyTheDocumentedFields) {
+  const json result = plan_json();
+  EXPECT_EQ(keys_of(result), (std::vector<std::string>{"baseline", "frontier", "planner", "selected", "stats",
+                                                       "t_least_total", "t_min", "t_star"}));
+  EXPECT_EQ(keys_of(result.at("baseline")), (std::vector<std::string>{"energy", "time"}));
+  EXPECT_EQ(keys_of(result.at("selected")), (std::vector<std::string>{"energy", "gap_pct", "lower_bound", "saving_pct",
+                                                                      "slowdown_pct", "switches", "time"}));
+  EXPECT_EQ(keys_of(result.at("frontier").at(0)), (std::vector<std::string>{"energy", "lower_bound", "time"}));
+  EXPECT_EQ(keys_of(result.at("stats")),
+            (std::vector<std::string>{"edges", "nodes", "peak_rss_mb", "solve_seconds", "steps"}));
+  EXPECT_EQ(result.at("planner"), "perseus");
+  // 4 stages, 8 microbatches, a forward and a backward each.
+  EXPECT_EQ(result.at("stats").at("nodes"), 64);
+  EXPECT_GT(result.at("stats").at("peak_rss_mb").get<double>(), 1.0);
+}
+
+TEST(PlanJson, SelectsTheFastestPlanWhichSlowsNothing) {
+  const json result = plan_json();
+  expect_consistent(result);
+  EXPECT_EQ(result.at("selected").at("time"), result.at("frontier").at(0).at("time"));
+  EXPECT_LE(result.at("selected").at("time").get<double>(), 1.001 * result.at("t_min").get<double>());
+  EXPECT_GT(result.at("selected").at("saving_pct").get<double>(), 1.0);
+  EXPECT_GT(result.at("frontier").size(), 50u);
+}
+
+TEST(PlanJson, TargetTimeSelectsTheSlowestPlanThatFits) {
+  const json all = plan_json();
+  const double target = 1.1 * all.at("t_min").get<double>();
+  const json result = plan_json({"--target-time", std::to_string(target)});
+  expect_consistent(result);
+  double slowest_that_fits = 0.0;
+  for (const json& point : result.at("frontier")) {
+    if (point.at("time").get<double>() <= target) slowest_that_fits = point.at("time");
+  }
+  EXPECT_EQ(result.at("selected").at("time"), slowest_that_fits);
+  EXPECT_GT(result.at("selected").at("saving_pct"), all.at("selected").at("saving_pct"));
+}
+
+TEST(PlanJson, StragglerChargesEveryoneForWaiting) {
+  const json alone = plan_json();
+  const json result = plan_json({"--straggler", "1.1"});
+  expect_consistent(result);
+  const double pace = 1.1 * alone.at("t_min").get<double>();
+  const double baseline_wait = kBlockingWatts * (pace - alone.at("baseline").at("time").get<double>());
+  EXPECT_NEAR(result.at("baseline").at("energy"), alone.at("baseline").at("energy").get<double>() + baseline_wait,
+              1e-6);
+  EXPECT_LE(result.at("selected").at("time").get<double>(), pace);
+  EXPECT_GT(result.at("selected").at("time").get<double>(), 1.09 * alone.at("t_min").get<double>());
+}
+
+TEST(PlanJson, StragglerBeyondTStarSelectsTStar) {
+  const json result = plan_json({"--straggler", "3"});
+  EXPECT_EQ(result.at("selected").at("time"), result.at("t_star"));
+}
+
+TEST(PlanJson, AllComparesEveryPlannerOnTheSameBaseline) {
+  const json result = plan_json({"--planner", "all"});
+  EXPECT_EQ(result.at("planner"), "perseus");
+  std::vector<std::string> names;
+  for (const json& planner : result.at("planners")) {
+    expect_consistent(planner);
+    names.push_back(planner.at("planner"));
+    EXPECT_EQ(planner.at("baseline"), result.at("baseline"));
+    EXPECT_EQ(planner.at("t_min"), result.at("t_min"));
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("perseus", "envpipe", "envpipe-greedy", "envpipe-no-reconfigure",
+                                                     "max", "uniform", "zeus-global", "zeus-per-stage"));
+  EXPECT_EQ(names.front(), "perseus");
+}
+
+TEST(PlanJson, EveryScheduleAndCostModelIsConsistent) {
+  expect_consistent(plan_json({"--schedule", "gpipe"}));
+  expect_consistent(plan_json({"--schedule", "interleaved-1f1b", "--chunks", "2"}));
+  expect_consistent(plan_json({"--cost-model", "exponential"}));
+  expect_consistent(plan_json({"--unit-time", "5ms"}));
+  expect_consistent(plan_json({"--noise", "0.5"}));
+}
+
+TEST(PlanJson, OneBlockingPowerStandsForAllStages) {
+  json one = plan_json({"--blocking-power", "60"});
+  json each = plan_json({"--blocking-power", "60,60,60,60"});
+  one.erase("stats");
+  each.erase("stats");
+  EXPECT_EQ(one, each);
+  EXPECT_NE(one.at("baseline"), plan_json().at("baseline"));
+}
+
+TEST(PlanJson, SwitchingIsReducedAndCharged) {
+  const json result = plan_json({"--straggler", "1.1", "--switch-latency", "10ms", "--min-dwell", "50ms"});
+  const json& charged = result.at("switching").at("charged");
+  const json& reduced = result.at("switching").at("reduced");
+  EXPECT_EQ(charged.at("switches"), result.at("selected").at("switches"));
+  EXPECT_LT(reduced.at("switches"), charged.at("switches"));
+  EXPECT_GE(reduced.at("shortest_dwell").get<double>(), 0.05);
+  EXPECT_LE(reduced.at("time").get<double>(), 1.1 * result.at("t_min").get<double>() + 1e-9);
+  EXPECT_GT(reduced.at("saving_pct").get<double>(), 0.0);
+}
+
+TEST(Plan, ReadsAProfileFromStandardInput) {
+  const std::string profile = file_text(std::filesystem::path(FLYBALL_SOURCE_DIR) / kProfile);
+  const Ran piped = run_flyball({"plan", "-", "--microbatches", "8", "--format", "json"}, profile);
+  ASSERT_EQ(piped.status, 0) << piped.err;
+  EXPECT_EQ(piped.json().at("frontier"), plan_json().at("frontier"));
+}
+
+TEST(Plan, OptionsOverrideThePipelineFile) {
+  const TempFolder folder;
+  write_file(folder / "pipeline.toml", "schedule = \"gpipe\"\nmicrobatches = 3\nblocking_power = 60\n");
+  const auto nodes = [&](std::vector<std::string> options) {
+    std::vector<std::string> arguments{"plan", kProfile, "--pipeline", folder / "pipeline.toml", "--format", "json"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Ran ran = run_flyball(arguments);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran.json().at("stats").at("nodes").get<int>();
+  };
+  EXPECT_EQ(nodes({}), 4 * 2 * 3);
+  EXPECT_EQ(nodes({"--microbatches", "5"}), 4 * 2 * 5);
+}
+
+TEST(Plan, TextFitsEightyColumnsAndNamesTheFiles) {
+  const TempFolder folder;
+  const Ran ran = plan({"--planner", "all", "--straggler", "1.1", "--switch-latency", "10ms", "--tensor-parallel", "2",
+                        "--out", folder / "out"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  std::istringstream lines(ran.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(folder.path().string()) == std::string::npos) EXPECT_LE(line.size(), 80u) << line;
+  }
+  for (const auto& [name, contents] : folder_contents(folder / "out")) EXPECT_THAT(ran.out, HasSubstr(name));
+}
+
+TEST(Plan, WholeJobMultipliesJoules) {
+  const Ran ran = plan({"--data-parallel", "8", "--tensor-parallel", "2"});
+  const double one = plan_json().at("baseline").at("energy");
+  char joules[64];
+  std::snprintf(joules, sizeof joules, "%.1f", 16 * one);
+  EXPECT_THAT(ran.out, HasSubstr("whole job, 8 pipelines"));
+  EXPECT_THAT(ran.out, HasSubstr(joules));
+}
+
+TEST(PlanFiles, AreTheSameBytesEveryTime) {
+  const TempFolder first;
+  const TempFolder second;
+  const std::string profile = (std::filesystem::path(FLYBALL_SOURCE_DIR) / kProfile).string();
+  const std::vector<std::string> arguments{"plan", profile, "--microbatches", "8", "--planner", "all", "--out", "out"};
+  ASSERT_EQ(run_flyball(arguments, "", first.path()).status, 0);
+  ASSERT_EQ(run_flyball(arguments, "", second.path()).status, 0);
+  const auto files = folder_contents(first / "out");
+  EXPECT_EQ(files, folder_contents(second / "out"));
+  for (const char* name :
+       {"plan.json", "report.html", "summary.json", "timeline.svg", "frontier.svg", "cost-curves.svg"}) {
+    ASSERT_TRUE(files.contains(name)) << name;
+    EXPECT_GT(files.at(name).size(), 1000u) << name;
+  }
+}
+
+TEST(PlanFiles, SummaryIsThePrintedObjectWithoutMeasuredRunTimes) {
+  const TempFolder folder;
+  json printed = plan_json({"--out", folder / "out"});
+  printed.at("stats").erase("solve_seconds");
+  printed.at("stats").erase("peak_rss_mb");
+  EXPECT_EQ(json::parse(file_text(folder / "out/summary.json")), printed);
+}
+
+TEST(PlanFiles, ZeusFilesAreTheSelectedAllOrNone) {
+  const TempFolder folder;
+  const std::size_t points = plan_json({"--out", folder / "selected"}).at("frontier").size();
+  ASSERT_EQ(plan({"--out", folder / "all", "--zeus-files", "all"}).status, 0);
+  ASSERT_EQ(plan({"--out", folder / "none", "--zeus-files", "none"}).status, 0);
+  const auto selected = folder_contents(folder / "selected/zeus");
+  const auto all = folder_contents(folder / "all/zeus");
+  EXPECT_EQ(all.size(), points);
+  EXPECT_FALSE(std::filesystem::exists(folder / "none/zeus"));
+  // The fastest plan has the largest number, and stands under the same one in both.
+  ASSERT_EQ(selected.size(), 1u);
+  EXPECT_EQ(selected.begin()->first, all.rbegin()->first);
+}
+
+TEST(PlanInterrupt, LeavesNothingBehind) {
+  const TempFolder folder;
+  const Ran ran = run_interrupted({"plan", kProfile, "--microbatches", "20000", "--out", folder / "out"}, 1.5);
+  EXPECT_EQ(ran.status, 130);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr("interrupted; nothing was written"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST(Terminal, ColoursErrorsUnlessToldNotTo) {
+  const Ran coloured = run_on_terminal({"plan"});
+  EXPECT_EQ(coloured.status, 2);
+  EXPECT_THAT(coloured.out, HasSubstr("\x1b[31merror:\x1b[0m"));
+  EXPECT_THAT(run_on_terminal({"plan"}, {{"NO_COLOR", "1"}}).out, ::testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(run_on_terminal({"plan"}, {{"TERM", "dumb"}}).out, ::testing::Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace flyball::testing

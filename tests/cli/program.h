@@ -1,0 +1,157 @@
+// Runs the real program and keeps what it printed.
+#pragma once
+
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+namespace flyball::testing {
+
+struct Ran {
+  int status = -1;  // exit status; 128 + signal when killed by one
+  std::string out;
+  std::string err;
+
+  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+// An empty folder that goes away with its test.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "flyball_test_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Relative path -> contents of all files below.
+inline std::map<std::string, std::string> folder_contents(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) contents[entry.path().lexically_relative(folder).string()] = file_text(entry.path());
+  }
+  return contents;
+}
+
+[[noreturn]] inline void exec_flyball(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv{const_cast<char*>("flyball")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execv(FLYBALL_PROGRAM, argv.data());
+  ::_exit(127);
+}
+
+inline int wait_for(pid_t child) {
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  return WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+}
+
+// A program under way with its output in files.
+class Running {
+ public:
+  Running(const std::vector<std::string>& arguments, const std::string& input, const std::filesystem::path& folder) {
+    write_file(files_ / "in", input);
+    child_ = ::fork();
+    if (child_ == 0) {
+      redirect("in", O_RDONLY, STDIN_FILENO);
+      redirect("out", O_WRONLY | O_CREAT, STDOUT_FILENO);
+      redirect("err", O_WRONLY | O_CREAT, STDERR_FILENO);
+      if (::chdir(folder.c_str()) != 0) ::_exit(126);
+      exec_flyball(arguments);
+    }
+  }
+
+  void interrupt() const { ::kill(child_, SIGINT); }
+
+  [[nodiscard]] Ran wait() const {
+    const int status = wait_for(child_);
+    return {status, file_text(files_ / "out"), file_text(files_ / "err")};
+  }
+
+ private:
+  void redirect(const std::string& name, int flags, int descriptor) const {
+    ::dup2(::open((files_ / name).c_str(), flags, 0600), descriptor);
+  }
+
+  TempFolder files_;
+  pid_t child_ = -1;
+};
+
+// `folder` is the working folder (default: the repository's root, where examples/ is).
+inline Ran run_flyball(const std::vector<std::string>& arguments, const std::string& input = "",
+                       const std::filesystem::path& folder = FLYBALL_SOURCE_DIR) {
+  return Running(arguments, input, folder).wait();
+}
+
+// Sends Ctrl-C's signal after so many seconds.
+inline Ran run_interrupted(const std::vector<std::string>& arguments, double seconds) {
+  const Running running(arguments, "", FLYBALL_SOURCE_DIR);
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  running.interrupt();
+  return running.wait();
+}
+
+// With a terminal of 80 columns as standard output and error; `out` holds both. `environment` adds to the caller's.
+inline Ran run_on_terminal(const std::vector<std::string>& arguments,
+                           const std::map<std::string, std::string>& environment = {}) {
+  winsize size{24, 80, 0, 0};
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    ::unsetenv("NO_COLOR");
+    ::setenv("TERM", "xterm", 1);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    if (::chdir(FLYBALL_SOURCE_DIR) != 0) ::_exit(126);
+    exec_flyball(arguments);
+  }
+  Ran ran;
+  std::array<char, 4096> block{};
+  ssize_t count = 0;
+  while ((count = ::read(terminal, block.data(), block.size())) > 0) {
+    ran.out.append(block.data(), static_cast<std::size_t>(count));
+  }
+  ::close(terminal);
+  ran.status = wait_for(child);
+  return ran;
+}
+
+}  // namespace flyball::testing
