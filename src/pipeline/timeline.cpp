@@ -120,6 +120,18 @@ int count_switches(const ComputationDag& dag, const ClockPlan& plan) {
   return switches;
 }
 
+SwitchedOperation run_switched(const OperationType& type, std::uint16_t option, Megahertz held, Nanoseconds latency) {
+  const ClockOption& new_clock = type.options[option];
+  if (new_clock.frequency == held) return {to_nanoseconds(new_clock.time), new_clock.energy};
+  const ClockOption& old_clock = option_near(type, held);
+  const auto old_time = static_cast<double>(to_nanoseconds(old_clock.time));
+  const auto new_time = static_cast<double>(to_nanoseconds(new_clock.time));
+  // The share of the work that is done before the new clock takes hold.
+  const double early = std::min(1.0, static_cast<double>(latency) / old_time);
+  return {std::llround(early * old_time + (1.0 - early) * new_time),
+          new_clock.energy + early * (old_clock.energy - new_clock.energy)};
+}
+
 SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
                               Nanoseconds latency) {
   SwitchedRun run;
@@ -128,14 +140,9 @@ SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan, 
   for (int i = 0; i < dag.size(); ++i) computation += dag.type_of(i).options[plan[at(i)]].energy;
   for_each_clock_change(dag, plan, [&](int i, const ClockOption& held) {
     const OperationType& type = dag.type_of(i);
-    const ClockOption& old_clock = option_near(type, held.frequency);
-    const ClockOption& new_clock = type.options[plan[at(i)]];
-    const Nanoseconds old_time = to_nanoseconds(old_clock.time);
-    // The share of the work that is done before the new clock takes hold.
-    const double early = std::min(1.0, static_cast<double>(latency) / static_cast<double>(old_time));
-    run.durations[at(i)] = std::llround(early * static_cast<double>(old_time) +
-                                        (1.0 - early) * static_cast<double>(to_nanoseconds(new_clock.time)));
-    computation += early * (old_clock.energy - new_clock.energy);
+    const SwitchedOperation switched = run_switched(type, plan[at(i)], held.frequency, latency);
+    run.durations[at(i)] = switched.duration;
+    computation += switched.energy - type.options[plan[at(i)]].energy;
   });
   std::vector<Nanoseconds> finish(at(dag.size()));
   run.makespan = makespan(dag, run.durations, finish);

@@ -59,6 +59,15 @@ struct EnergyBreakdown {
 
 // The same plan with clock changes that are not free. A change asked for at the start of an operation takes hold
 // `latency` later (about 10 ms in the driver, Perseus 3.1); until then the operation runs at the stage's previous clock.
+struct SwitchedOperation {
+  Nanoseconds duration = 0;
+  Joules energy;
+};
+// One operation that asks for its clock when the stage runs at `held`; where the type was not measured at that clock,
+// its nearest stands in.
+[[nodiscard]] SwitchedOperation run_switched(const OperationType& type, std::uint16_t option, Megahertz held,
+                                             Nanoseconds latency);
+
 struct SwitchedRun {
   Nanoseconds makespan = 0;
   EnergyBreakdown energy;

@@ -17,7 +17,8 @@ namespace flyball {
 //      its clock, so that the change happens earlier, on an operation that can bear it;
 //   2. changes of a stage that follow within `min_dwell` are merged: one of the runs of equal clock beside the change
 //      takes its neighbour's clock, whichever costs least within the deadline;
-//   3. runs take a neighbour's clock wherever that does not raise the charged energy and keeps the deadline.
+//   3. runs take a neighbour's clock wherever that keeps the deadline and does not raise the charged energy;
+//   4. runs take the next lower clock under the same conditions, so that the slack left over is spent.
 // Times are per iteration and repeat: the last operation of a stage precedes its first.
 //
 // Guarantees, where the operations of a stage share their clocks and higher clocks are faster:
@@ -28,8 +29,7 @@ namespace flyball {
 // Where operations do not share a clock, changes between them stay and the deadline and dwell time are met as far as
 // that allows. With no latency and no dwell time only runs that gain nothing are merged.
 //
-// `problem.dag` must be the DAG of the plan. Deterministic. Cost O(nodes) per change that is tried: well under a second
-// for 1,000 operations. Requires latency >= 0 and min_dwell >= 0.
+// `problem.dag` must be the DAG of the plan. Deterministic. Cost O(nodes) per change that is tried. Requires latency >= 0 and min_dwell >= 0.
 [[nodiscard]] ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline,
                                         Nanoseconds latency, Nanoseconds min_dwell);
 
