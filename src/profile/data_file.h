@@ -84,10 +84,10 @@ class DataTable {
 [[nodiscard]] inline std::vector<std::string> data_file_names(std::string_view folder) {
   std::vector<std::string> names;
   for (std::string_view path : embedded_files()) {
-    constexpr std::string_view suffix = ".toml";
-    if (!path.starts_with(folder) || !path.ends_with(suffix)) continue;
+    constexpr std::string_view kSuffix = ".toml";
+    if (!path.starts_with(folder) || !path.ends_with(kSuffix)) continue;
     path.remove_prefix(folder.size());
-    path.remove_suffix(suffix.size());
+    path.remove_suffix(kSuffix.size());
     names.emplace_back(path);
   }
   return names;

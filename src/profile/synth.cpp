@@ -77,7 +77,7 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
       fmt::format("Layers of the stages: [{}], {}.", fmt::join(bounds, ", "),
                   published ? "as published (" + workload.source + ")" : "split for the shortest longest stage"),
   };
-  if (!workload.fitted) lines.push_back("No figure published for this workload on this GPU went into it.");
+  if (!workload.fitted) lines.emplace_back("No figure published for this workload on this GPU went into it.");
   if (workload.microbatches > 0) {
     lines.push_back(
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));
@@ -85,7 +85,7 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
   lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
   lines.push_back(fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}",
                               gpu.name, workload.name, request.stages, request.noise_relative, request.seed));
-  lines.push_back("Units: frequency MHz, time s, energy J.");
+  lines.emplace_back("Units: frequency MHz, time s, energy J.");
   return lines;
 }
 
