@@ -67,7 +67,7 @@ table{border-collapse:collapse;font-size:.9rem;margin:.5rem 0 1rem}
 caption{text-align:left;color:var(--soft);padding:.2rem 0}
 th,td{padding:.3rem .75rem;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child{padding-left:0}
-th{font-weight:600;vertical-align:bottom;border-bottom-color:var(--line)}
+th{font-weight:600;vertical-align:bottom;white-space:normal;border-bottom-color:var(--line)}
 th small{display:block;font-weight:400;color:var(--soft);font-size:.8rem}
 tbody th{font-weight:400;border-bottom-color:var(--grid)}
 .left{text-align:left}

@@ -1,0 +1,368 @@
+#include "report/plan_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string number_or_null(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+const ClockOption& option_at(const ComputationDag& dag, const ClockPlan& plan, int i) {
+  return dag.type_of(i).options[plan[static_cast<std::size_t>(i)]];
+}
+
+void append_type(std::string& out, const OperationType& type) {
+  fmt::format_to(std::back_inserter(out),
+                 "{{\"stage\": {}, \"instruction\": {}, \"occupies_stage\": {}, \"options\": [", type.stage,
+                 quoted(type.instruction), type.occupies_stage);
+  for (std::size_t k = 0; k < type.options.size(); ++k) {
+    const ClockOption& option = type.options[k];
+    fmt::format_to(std::back_inserter(out), "{}{{\"clock_mhz\": {}, \"time_s\": {}, \"energy_j\": {}}}",
+                   k == 0 ? "" : ", ", option.frequency.value(), option.time.value(), option.energy.value());
+  }
+  out += "]}";
+}
+
+void append_operation(std::string& out, const ComputationDag& dag, int i) {
+  const OperationType& type = dag.type_of(i);
+  fmt::format_to(std::back_inserter(out), "{{\"stage\": {}, \"instruction\": {}", type.stage, quoted(type.instruction));
+  if (dag[i].microbatch >= 0) fmt::format_to(std::back_inserter(out), ", \"microbatch\": {}", dag[i].microbatch);
+  if (dag[i].chunk > 0) fmt::format_to(std::back_inserter(out), ", \"chunk\": {}", dag[i].chunk);
+  fmt::format_to(std::back_inserter(out), ", \"after\": [{}]}}", fmt::join(dag.predecessors(i), ","));
+}
+
+void append_clocks(std::string& out, const ComputationDag& dag, const ClockPlan& plan) {
+  out += "\"clocks_mhz\": [";
+  for (int i = 0; i < dag.size(); ++i) {
+    fmt::format_to(std::back_inserter(out), "{}{}", i == 0 ? "" : ",", option_at(dag, plan, i).frequency.value());
+  }
+  out += ']';
+}
+
+void append_edits(std::string& out, const ComputationDag& dag, const ClockPlan& before, const ClockPlan& plan) {
+  out += "\"edits\": [";
+  bool first = true;
+  for (int i = 0; i < dag.size(); ++i) {
+    if (before[static_cast<std::size_t>(i)] == plan[static_cast<std::size_t>(i)]) continue;
+    fmt::format_to(std::back_inserter(out), "{}[{},{}]", first ? "" : ",", i,
+                   option_at(dag, plan, i).frequency.value());
+    first = false;
+  }
+  out += ']';
+}
+
+// A value of the document and the way to it, for messages. Parents outlive their children.
+class Value {
+ public:
+  Value(const std::string& source, const nlohmann::json& json) : source_(source), json_(json) {}
+
+  [[nodiscard]] bool has(const std::string& key) const { return json_.is_object() && json_.contains(key); }
+
+  [[nodiscard]] Value at(const std::string& key) const {
+    if (!json_.is_object()) fail("this is no object", "write {...}");
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(fmt::format("'{}' is missing", key), "see docs/formats/plan.md");
+    return {*this, *found, key, 0};
+  }
+  [[nodiscard]] Value at(std::size_t index) const { return {*this, json_[index], "", index}; }
+
+  [[nodiscard]] std::size_t array_size() const {
+    if (!json_.is_array()) fail("this is no array", "write [...]");
+    return json_.size();
+  }
+  [[nodiscard]] std::string text() const {
+    if (!json_.is_string()) fail("this is no string", "write it in double quotes");
+    return json_.get<std::string>();
+  }
+  [[nodiscard]] bool boolean() const {
+    if (!json_.is_boolean()) fail("this is neither true nor false", "write true or false");
+    return json_.get<bool>();
+  }
+  [[nodiscard]] bool is_null() const { return json_.is_null(); }
+  [[nodiscard]] double number(double least, double most) const {
+    if (!json_.is_number()) fail("this is no number", "write a number");
+    const double value = json_.get<double>();
+    if (!(value >= least && value <= most)) {
+      fail(fmt::format("{} is out of range", value), fmt::format("write a number from {} to {}", least, most));
+    }
+    return value;
+  }
+  [[nodiscard]] std::int32_t index(std::size_t count, const char* of_what) const {
+    if (!json_.is_number_integer() || json_.get<double>() < 0.0 || json_.get<double>() >= static_cast<double>(count)) {
+      fail(fmt::format("there is no such {}", of_what), fmt::format("write a whole number from 0, below {}", count));
+    }
+    return json_.get<std::int32_t>();
+  }
+
+  [[nodiscard]] const std::string& source() const { return source_; }
+
+  [[noreturn]] void fail(const std::string& problem, const std::string& mend) const {
+    const std::string where = path();
+    throw InputError({source_}, where.empty() ? problem : fmt::format("{}: {}", where, problem), mend);
+  }
+
+ private:
+  Value(const Value& parent, const nlohmann::json& json, std::string key, std::size_t index)
+      : source_(parent.source_), json_(json), parent_(&parent), key_(std::move(key)), index_(index) {}
+
+  [[nodiscard]] std::string path() const {
+    if (parent_ == nullptr) return "";
+    const std::string before = parent_->path();
+    if (key_.empty()) return fmt::format("{}[{}]", before, index_);
+    return before.empty() ? key_ : fmt::format("{}.{}", before, key_);
+  }
+
+  const std::string& source_;
+  const nlohmann::json& json_;
+  const Value* parent_ = nullptr;
+  std::string key_;
+  std::size_t index_ = 0;
+};
+
+constexpr double kLargest = 1e9;  // seconds, joules, watts, megahertz: beyond any meaning
+constexpr std::size_t kIndexLimit = 0x7fffffff;
+constexpr std::size_t kOptionLimit = 0xffff;
+
+nlohmann::json parse(const std::string& source, std::string_view text) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    InputLocation where{source, 1, 1};
+    for (const char c : text.substr(0, error.byte == 0 ? 0 : error.byte - 1)) {
+      where.column = c == '\n' ? 1 : where.column + 1;
+      where.line += c == '\n' ? 1 : 0;
+    }
+    throw InputError(where, "this is no valid JSON", "write the file anew, or compare it with docs/formats/plan.md");
+  } catch (const nlohmann::json::exception&) {
+    throw InputError({source}, "the JSON holds a number that is too large", "write the file anew");
+  }
+}
+
+class PlanReader {
+ public:
+  explicit PlanReader(const Value& root) : root_(root) {}
+
+  PlanFile read() {
+    if (root_.at("format").text() != "flyball-plan" || root_.at("version").number(0, kLargest) != 1.0) {
+      root_.fail("this is no plan of format flyball-plan, version 1", "give the plan.json that flyball plan wrote");
+    }
+    read_stages();
+    read_types();
+    ComputationDag dag = read_operations();
+    Frontier frontier = read_points(dag);
+    PlanFileHeader header{root_.at("planner").text(), root_.at("source").text(), root_.at("schedule").text(), {}};
+    if (const Value selected = root_.at("selected"); !selected.is_null()) {
+      header.selected = static_cast<std::size_t>(selected.index(frontier.size(), "point"));
+    }
+    return {std::move(header), std::move(dag), std::move(blocking_), std::move(frontier)};
+  }
+
+ private:
+  void read_stages() {
+    const Value blocking = root_.at("blocking_w");
+    const std::size_t count = blocking.array_size();
+    for (std::size_t k = 0; k < count; ++k) blocking_.emplace_back(blocking.at(k).number(0.0, kLargest));
+    if (count == 0 || root_.at("stages").number(0, kLargest) != static_cast<double>(count)) {
+      blocking.fail(fmt::format("{} powers, but 'stages' says otherwise", count), "give one power per stage, in W");
+    }
+  }
+
+  void read_types() {
+    const Value types = root_.at("types");
+    const std::size_t count = types.array_size();
+    for (std::size_t k = 0; k < count; ++k) {
+      const Value value = types.at(k);
+      OperationType type;
+      type.stage = value.at("stage").index(blocking_.size(), "stage");
+      type.instruction = value.at("instruction").text();
+      type.occupies_stage = value.at("occupies_stage").boolean();
+      const Value options = value.at("options");
+      const std::size_t option_count = options.array_size();
+      if (option_count == 0 || option_count > kOptionLimit) {
+        options.fail(fmt::format("{} options", option_count), "give at least one, at most 65,535");
+      }
+      std::map<double, std::uint16_t> clocks;
+      for (std::size_t j = 0; j < option_count; ++j) {
+        const Value option = options.at(j);
+        type.options.push_back({Megahertz(option.at("clock_mhz").number(0.0, kLargest)),
+                                Seconds(option.at("time_s").number(0.0, kLargest)),
+                                Joules(option.at("energy_j").number(0.0, kLargest))});
+        if (!clocks.try_emplace(type.options.back().frequency.value(), static_cast<std::uint16_t>(j)).second) {
+          option.fail("this clock stands twice", "keep one option per clock");
+        }
+      }
+      if (!type_of_.try_emplace({type.stage, type.instruction}, static_cast<std::int32_t>(k)).second) {
+        value.fail(fmt::format("stage {} has '{}' twice", type.stage, type.instruction), "keep one type of them");
+      }
+      types_.push_back(std::move(type));
+      clocks_.push_back(std::move(clocks));
+    }
+  }
+
+  ComputationDag read_operations() {
+    const Value operations = root_.at("operations");
+    const std::size_t count = operations.array_size();
+    if (count == 0 || count > kIndexLimit) operations.fail("there is no operation", "list at least one");
+    std::vector<Computation> computations;
+    std::vector<ComputationDag::Edge> edges;
+    for (std::size_t k = 0; k < count; ++k) {
+      const Value value = operations.at(k);
+      const std::int32_t stage = value.at("stage").index(blocking_.size(), "stage");
+      const std::string instruction = value.at("instruction").text();
+      const auto type = type_of_.find({stage, instruction});
+      if (type == type_of_.end()) {
+        value.fail(fmt::format("'types' has no '{}' of stage {}", instruction, stage), "add it to 'types'");
+      }
+      Computation computation{type->second, -1, 0};
+      if (value.has("microbatch")) computation.microbatch = value.at("microbatch").index(kIndexLimit, "microbatch");
+      if (value.has("chunk")) computation.chunk = value.at("chunk").index(kIndexLimit, "chunk");
+      computations.push_back(computation);
+      const Value after = value.at("after");
+      const std::size_t before_count = after.array_size();
+      for (std::size_t j = 0; j < before_count; ++j) {
+        edges.push_back({after.at(j).index(count, "operation"), static_cast<std::int32_t>(k)});
+      }
+    }
+    file_types_.reserve(count);
+    for (const Computation& computation : computations) file_types_.push_back(computation.type);
+    return {root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges};
+  }
+
+  std::uint16_t option_of(const Value& clock, std::size_t operation) const {
+    const auto& clocks = clocks_[static_cast<std::size_t>(file_types_[operation])];
+    const auto found = clocks.find(clock.number(0.0, kLargest));
+    if (found == clocks.end())
+      clock.fail("the operation has no such clock", "choose one of its type's options, in MHz");
+    return found->second;
+  }
+
+  Frontier read_points(const ComputationDag& dag) {
+    Watts total;
+    for (const Watts power : blocking_) total += power;
+    Frontier frontier(total);
+    const Value points = root_.at("points");
+    const std::size_t count = points.array_size();
+    if (count == 0) points.fail("there is no point", "list at least one");
+    // In the file's order of operations; `plan` in the DAG's, which may number them anew.
+    std::vector<std::uint16_t> listed(file_types_.size());
+    ClockPlan plan(file_types_.size());
+    for (std::size_t k = 0; k < count; ++k) {
+      const Value value = points.at(k);
+      if (k == 0) {
+        const Value clocks = value.at("clocks_mhz");
+        if (clocks.array_size() != listed.size()) {
+          clocks.fail(fmt::format("{} clocks for {} operations", clocks.array_size(), listed.size()),
+                      "give one clock per operation, in MHz");
+        }
+        for (std::size_t i = 0; i < listed.size(); ++i) listed[i] = option_of(clocks.at(i), i);
+      } else {
+        const Value edits = value.at("edits");
+        const std::size_t edit_count = edits.array_size();
+        for (std::size_t j = 0; j < edit_count; ++j) {
+          const Value edit = edits.at(j);
+          if (edit.array_size() != 2) edit.fail("this is no pair", "write [operation, clock in MHz]");
+          const auto operation = static_cast<std::size_t>(edit.at(std::size_t{0}).index(listed.size(), "operation"));
+          listed[operation] = option_of(edit.at(std::size_t{1}), operation);
+        }
+      }
+      for (int i = 0; i < dag.size(); ++i) {
+        plan[static_cast<std::size_t>(i)] = listed[static_cast<std::size_t>(dag.original_index(i))];
+      }
+      FrontierPoint point;
+      point.time = to_nanoseconds(Seconds(value.at("time_s").number(0.0, kLargest)));
+      const Joules idle = total * to_seconds(point.time);
+      point.net_joules = value.at("energy_j").number(0.0, kLargest) - idle.value();
+      if (const Value bound = value.at("lower_bound_j"); !bound.is_null()) {
+        point.net_lower_bound = bound.number(0.0, kLargest) - idle.value();
+      }
+      // Energies stand in the file rounded to doubles, and net energy is a difference of two of them.
+      const double rounding = 1e-12 * value.at("energy_j").number(0.0, kLargest);
+      if (k > 0 && (point.time <= frontier.points().back().time ||
+                    point.net_joules >= frontier.points().back().net_joules + rounding)) {
+        value.fail("the point is no better than the one before",
+                   "list points in rising time and falling energy net of blocking");
+      }
+      frontier.add(point, plan);
+    }
+    return frontier;
+  }
+
+  const Value& root_;
+  std::vector<Watts> blocking_;
+  std::vector<OperationType> types_;
+  std::map<std::pair<std::int32_t, std::string>, std::int32_t> type_of_;
+  std::vector<std::map<double, std::uint16_t>> clocks_;  // per type: clock to option
+  std::vector<std::int32_t> file_types_;                 // per operation, in the file's order
+};
+
+}  // namespace
+
+std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& dag, const std::vector<Watts>& blocking,
+                            const Frontier& frontier) {
+  std::set<std::pair<int, std::string>> seen;
+  for (const OperationType& type : dag.types()) {
+    if (!seen.insert({type.stage, type.instruction}).second) {
+      throw Error(fmt::format("two operation types of stage {} are called '{}'", type.stage, type.instruction));
+    }
+  }
+  std::string out = "{\n\"format\": \"flyball-plan\",\n\"version\": 1,\n";
+  fmt::format_to(std::back_inserter(out), "\"planner\": {},\n\"source\": {},\n\"schedule\": {},\n\"stages\": {},\n",
+                 quoted(header.planner), quoted(header.source), quoted(header.schedule), dag.stages());
+  out += "\"blocking_w\": [";
+  for (std::size_t k = 0; k < blocking.size(); ++k) {
+    fmt::format_to(std::back_inserter(out), "{}{}", k == 0 ? "" : ", ", blocking[k].value());
+  }
+  fmt::format_to(std::back_inserter(out), "],\n\"selected\": {},\n",
+                 header.selected ? fmt::to_string(*header.selected) : "null");
+
+  out += "\"types\": [\n";
+  for (std::size_t k = 0; k < dag.types().size(); ++k) {
+    append_type(out, dag.types()[k]);
+    out += k + 1 < dag.types().size() ? ",\n" : "\n";
+  }
+  out += "],\n\"operations\": [\n";
+  for (int i = 0; i < dag.size(); ++i) {
+    append_operation(out, dag, i);
+    out += i + 1 < dag.size() ? ",\n" : "\n";
+  }
+  out += "],\n\"points\": [\n";
+  ClockPlan before;
+  for (std::size_t k = 0; k < frontier.size(); ++k) {
+    ClockPlan plan = frontier.plan(k);
+    fmt::format_to(std::back_inserter(out), "{{\"time_s\": {}, \"energy_j\": {}, \"lower_bound_j\": {}, ",
+                   frontier.time(k).value(), frontier.energy(k).value(),
+                   number_or_null(frontier.lower_bound(k).value()));
+    if (k == 0)
+      append_clocks(out, dag, plan);
+    else
+      append_edits(out, dag, before, plan);
+    out += k + 1 < frontier.size() ? "},\n" : "}\n";
+    before = std::move(plan);
+  }
+  return out + "]\n}\n";
+}
+
+PlanFile read_plan_json(const std::string& source, std::string_view text) {
+  const nlohmann::json json = parse(source, text);
+  const Value root(source, json);
+  return PlanReader(root).read();
+}
+
+PlanFile read_plan_file(const std::filesystem::path& path) {
+  return read_plan_json(path.string(), read_text_file(path));
+}
+
+}  // namespace flyball

@@ -1,0 +1,38 @@
+#include "report/text_table.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace flyball {
+namespace {
+
+TEST(TextTable, AlignsAndNamesUnits) {
+  TextTable table({{"planner", "", TextTable::Align::kLeft}, {"time", "s"}, {"T\u2032", "s"}});
+  table.add_row({"perseus", "24.476", "1"});
+  table.add_row({"max", "5"});
+  EXPECT_EQ(table.str(),
+            "planner  time (s)  T\u2032 (s)\n"
+            "-------  --------  ------\n"
+            "perseus    24.476       1\n"
+            "max             5\n");
+}
+
+TEST(TextTable, RefusesMoreCellsThanColumns) {
+  TextTable table(std::vector<TextTable::Column>{{"a", "", TextTable::Align::kLeft}});
+  EXPECT_THROW(table.add_row({"1", "2"}), std::invalid_argument);
+}
+
+TEST(FormatFixed, HasNoNegativeZeroAndNoNan) {
+  EXPECT_EQ(format_fixed(-0.0004, 2), "0.00");
+  EXPECT_EQ(format_fixed(-0.0051, 2), "-0.01");
+  EXPECT_EQ(format_fixed(std::numeric_limits<double>::quiet_NaN(), 2), "-");
+  EXPECT_EQ(format_signed(0.001, 2), "0.00");
+  EXPECT_EQ(format_signed(1.25, 1), "+1.2");
+  EXPECT_EQ(format_signed(-1.25, 2), "-1.25");
+}
+
+}  // namespace
+}  // namespace flyball
