@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -318,15 +319,85 @@ TEST(EnvPipe, PlansAreForTheRescheduledDag) {
   EXPECT_EQ(make_envpipe(in_order)->plan(problem, nullptr).dag, nullptr);
 }
 
+// Only 1F1B is reordered; every schedule keeps its speed and saves energy.
 TEST(EnvPipe, PlansEverySchedule) {
-  const Profile profile = modelled_profile({0.020, 0.022, 0.020, 0.021});
-  for (const ScheduleKind schedule : {ScheduleKind::k1f1b, ScheduleKind::kGpipe}) {
-    const ComputationDag dag = dag_of(profile, 8, schedule);
+  const std::vector<double> seconds = {0.020, 0.022, 0.020, 0.021};
+  Profile profile = modelled_profile(seconds);
+  for (int s = 0; s < 4; ++s) {
+    for (const char* instruction : {"recompute", "backward_input", "backward_weight"}) {
+      profile.operations.push_back(testing::modelled_operation(s, instruction, seconds[at(s)]));
+    }
+  }
+  for (const std::string& name : schedule_names()) {
+    SCOPED_TRACE(name);
+    PipelineSpec spec;
+    spec.schedule = parse_schedule(name);
+    spec.microbatches = 8;
+    spec.chunks = spec.schedule == ScheduleKind::kInterleaved1f1b ? 2 : 1;
+    const ComputationDag dag = build_dag(spec, profile);
     const PlanProblem problem = problem_of(dag);
     const FrontierPoint base = replay(dag, problem.blocking, ClockPlan(at(dag.size()), 0));
     const PlannerResult result = make_envpipe(EnvPipePolicy::kBalanced)->plan(problem, nullptr);
+    EXPECT_EQ(result.dag != nullptr, spec.schedule == ScheduleKind::k1f1b);
     EXPECT_LE(result.frontier.points()[0].time, base.time);
     EXPECT_LT(result.frontier.points()[0].net_joules, base.net_joules);
+  }
+}
+
+// A pipeline with transfers, data loading, gradient synchronisation and an optimizer step, on unequal stages.
+TEST(EnvPipe, SeesConstantTimeOperations) {
+  const Profile profile = modelled_profile({0.020, 0.024, 0.018, 0.021});
+  PipelineSpec spec;
+  spec.microbatches = 12;
+  spec.p2p = ConstantOperation{Seconds(0.002), Joules(0)};
+  spec.data_load = ConstantOperation{Seconds(0.004), Joules(0.4)};
+  spec.gradient_sync = ConstantOperation{Seconds(0.050), Joules(5)};
+  spec.optimizer_step = ConstantOperation{Seconds(0.010), Joules(1)};
+  const ComputationDag dag = build_dag(spec, profile);
+  const PlanProblem problem = problem_of(dag);
+  const FrontierPoint base = replay(dag, problem.blocking, ClockPlan(at(dag.size()), 0));
+  for (const EnvPipePolicy policy : {EnvPipePolicy::kBalanced, EnvPipePolicy::kGreedy}) {
+    const PlannerResult result = make_envpipe(policy)->plan(problem, nullptr);
+    EXPECT_LE(result.frontier.points()[0].time, base.time);
+    EXPECT_LT(result.frontier.points()[0].net_joules, base.net_joules);
+  }
+}
+
+// The workloads of EnvPipe table 1 (16 microbatches): what section 4.2 and figures 10 to 12 say of them.
+TEST(EnvPipe, HoldsOnTheShippedProfiles) {
+  const std::filesystem::path folder = std::filesystem::path(FLYBALL_SOURCE_DIR) / "examples" / "profiles";
+  const std::vector<std::string> names = {
+      "bert-336m-v100",        "gpt-125m-v100",         "megatron-125m-v100",
+      "resnet-152-v100",       "bert-3.9b-rtx3090",     "gpt-350m-rtx3090",
+      "megatron-350m-rtx3090", "megatron-760m-rtx3090", "bert-1.3b-envpipe-rtx3090"};
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    const Profile profile = read_profile_file(folder / (name + "-4stage.csv"));
+    const ComputationDag dag = dag_of(profile, 16);
+    const PlanProblem problem = problem_of(dag);
+    const auto energy = [&](const FrontierPoint& p) {
+      return p.net_joules + (problem.total_blocking() * to_seconds(p.time)).value();
+    };
+    const auto point = [&](const std::unique_ptr<Planner>& planner) {
+      return planner->plan(problem, nullptr).frontier.points()[0];
+    };
+    const FrontierPoint base = point(make_max());
+    const auto slowdown = [&](const FrontierPoint& p) {
+      return static_cast<double>(p.time) / static_cast<double>(base.time) - 1.0;
+    };
+    const FrontierPoint uniform = point(make_uniform());
+    const FrontierPoint unchecked = point(make_envpipe(EnvPipePolicy::kNoReconfigure));
+    const FrontierPoint balanced = point(make_envpipe(EnvPipePolicy::kBalanced));
+    const FrontierPoint greedy = point(make_envpipe(EnvPipePolicy::kGreedy));
+    EXPECT_GT(slowdown(uniform), 0.19);
+    EXPECT_LT(slowdown(uniform), 0.26);
+    EXPECT_LT(slowdown(balanced), 0.01);
+    EXPECT_LT(slowdown(greedy), 0.01);
+    EXPECT_GE(slowdown(unchecked), slowdown(balanced));
+    EXPECT_LE(energy(balanced), energy(greedy));
+    // Figure 10: 8.1 % to 25.2 %.
+    EXPECT_LT(energy(balanced), 0.919 * energy(base));
+    EXPECT_GT(energy(balanced), 0.748 * energy(base));
   }
 }
 
