@@ -142,7 +142,12 @@ bool CsvReader::read_line(std::vector<Field>& fields) {
     while (true) {
       const std::size_t comma = line.find(',', begin);
       std::string_view field = trim(line.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
-      if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+      if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
+        field = trim(field.substr(1, field.size() - 2));
+      if (field.find('"') != std::string_view::npos) {
+        throw InputError({source_, line_, begin + 1}, "a quote stands inside a field",
+                         "put quotes around a whole field or leave them out; fields hold no commas and no quotes");
+      }
       fields.push_back({field, begin + 1});
       if (comma == std::string_view::npos) return true;
       begin = comma + 1;

@@ -105,6 +105,16 @@ TEST(CsvReader, AcceptsByteOrderMarkCarriageReturnsBlanksAndQuotes) {
   EXPECT_FALSE(csv.next());
 }
 
+TEST(CsvReader, RefusesQuotesInsideFields) {
+  CsvReader csv("t.csv", "a,b\n1,\"x\n1,\"x,y\"\n1,x\"\"y\n1,\" x \"\n", {"a", "b"});
+  expect_input_error([&] { csv.next(); }, 2, 3, "a quote stands inside a field");
+  expect_input_error([&] { csv.next(); }, 3, 3, "no commas and no quotes");
+  expect_input_error([&] { csv.next(); }, 4, 3, "a quote stands inside a field");
+  ASSERT_TRUE(csv.next());
+  EXPECT_EQ(csv.text("b"), "x");
+  expect_input_error([] { CsvReader("t.csv", "a,\"b\n", {"a"}); }, 1, 3, "a quote stands inside a field");
+}
+
 TEST(CsvReader, KnowsWhichColumnsThereAre) {
   CsvReader csv("t.csv", "a,extra\n", {"a"});
   EXPECT_TRUE(csv.has_column("extra"));
