@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongDag{"NoStage", listing("{\"name\": \"a\", \"instruction\": \"forward\"}"), 2, 1, "'a' has no stage"},
         WrongDag{"NoInstruction", listing("{\"name\": \"a\", \"stage\": 0}"), 2, 1, "'a' has no instruction"},
         WrongDag{"NegativeStage", listing("{\"name\": \"a\", \"stage\": -1}"), 2, 24, "stage is -1"},
-        WrongDag{"HugeStage", listing("{\"name\": \"a\", \"stage\": 20000001}"), 2, 24, "20000001 is no whole number"},
+        WrongDag{"HugeStage", listing("{\"name\": \"a\", \"stage\": 2000001}"), 2, 24, "2000001 is no whole number"},
         WrongDag{"StageBeyond", listing("{\"name\": \"a\", \"stage\": 2, \"instruction\": \"forward\"}"), 2, 1,
                  "'a' runs on stage 2, but there are 2 stages"},
         WrongDag{"NameNumber", listing("{\"name\": 7}"), 2, 10, "\"name\" cannot be a number"},

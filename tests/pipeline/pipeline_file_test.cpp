@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongPipeline{"HugeStages", "stages = 1000000000\n", 1, 10, "from 1 to 100000"},
         WrongPipeline{"ZeroMicrobatches", "microbatches = 0\n", 1, 16, "microbatches is 0"},
         WrongPipeline{"NegativeMicrobatches", "microbatches = -8\n", 1, 16, "microbatches is -8"},
-        WrongPipeline{"HugeMicrobatches", "microbatches = 2000000000\n", 1, 16, "from 1 to 20000000"},
+        WrongPipeline{"HugeMicrobatches", "microbatches = 2000000000\n", 1, 16, "from 1 to 2000000"},
         WrongPipeline{"ZeroChunks", "chunks = 0\n", 1, 10, "chunks is 0"},
         WrongPipeline{"ZeroReplicas", "data_parallel = 0\n", 1, 17, "data_parallel is 0"},
         WrongPipeline{"TensorParallelArray", "tensor_parallel = [8]\n", 1, 19, "tensor_parallel is an array"},

@@ -212,9 +212,9 @@ TEST(Schedule, RefusesShapesThatDoNotWork) {
   expect_usage_error([&] { make(ScheduleKind::kInterleaved1f1b, 4, 8, 1); }, "at least two chunks");
   expect_usage_error([&] { make(ScheduleKind::kInterleaved1f1b, 4, 8, 0); }, "at least two chunks");
   expect_usage_error([&] { make(ScheduleKind::kInterleaved1f1b, 4, 6, 2); }, "multiples of the 4 stages, not 6");
-  expect_usage_error([&] { make(ScheduleKind::k1f1b, 4, 2'000'000'000, 1); }, "more than 20000000 operations");
-  expect_usage_error([&] { make(ScheduleKind::k1f1b, 2'000'000'000, 4, 1); }, "more than 20000000 operations");
-  expect_usage_error([&] { make(ScheduleKind::kInterleaved1f1b, 4, 8, 2'000'000'000); }, "more than 20000000");
+  expect_usage_error([&] { make(ScheduleKind::k1f1b, 4, 2'000'000'000, 1); }, "more than 2000000 operations");
+  expect_usage_error([&] { make(ScheduleKind::k1f1b, 2'000'000'000, 4, 1); }, "more than 2000000 operations");
+  expect_usage_error([&] { make(ScheduleKind::kInterleaved1f1b, 4, 8, 2'000'000'000); }, "more than 2000000");
 }
 
 }  // namespace
