@@ -65,7 +65,7 @@ std::vector<Shipped> all_shipped() {
   return all;
 }
 
-SynthProfile synth(const Shipped& shipped, double noise = 0.001, std::uint64_t seed = 1) {
+SynthProfile synth(const Shipped& shipped, double noise = SynthRequest{}.noise_relative, std::uint64_t seed = 1) {
   return synthesize_profile({shipped.gpu, shipped.workload, shipped.stages, noise, seed});
 }
 
