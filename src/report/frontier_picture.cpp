@@ -246,13 +246,27 @@ class FrontierPlot {
 
   void marker(std::size_t k, double x, double y, double r, const std::string& title) {
     const std::string css = fmt::format("f{}", k % kPlannerClasses);
-    switch (k % 4) {
+    // Shapes besides colours: planners stay apart in print and for the colour-blind.
+    switch (k % kPlannerClasses) {
       case 0: svg_.circle(x, y, r, css, title); break;
       case 1: svg_.rect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r, css, {}, title); break;
       case 2:
         svg_.polygon({{x, y - 1.2 * r}, {x + 1.1 * r, y + 0.8 * r}, {x - 1.1 * r, y + 0.8 * r}}, css, title);
         break;
-      default: svg_.polygon({{x, y - 1.3 * r}, {x + 1.3 * r, y}, {x, y + 1.3 * r}, {x - 1.3 * r, y}}, css, title);
+      case 3: svg_.polygon({{x, y - 1.3 * r}, {x + 1.3 * r, y}, {x, y + 1.3 * r}, {x - 1.3 * r, y}}, css, title); break;
+      case 4:
+        svg_.polygon({{x, y + 1.2 * r}, {x + 1.1 * r, y - 0.8 * r}, {x - 1.1 * r, y - 0.8 * r}}, css, title);
+        break;
+      case 5: svg_.rect(x - 0.55 * r, y - 1.3 * r, 1.1 * r, 2.6 * r, css, {}, title); break;
+      case 6: svg_.rect(x - 1.3 * r, y - 0.55 * r, 2.6 * r, 1.1 * r, css, {}, title); break;
+      default:
+        svg_.polygon({{x + 1.2 * r, y},
+                      {x + 0.6 * r, y + 1.04 * r},
+                      {x - 0.6 * r, y + 1.04 * r},
+                      {x - 1.2 * r, y},
+                      {x - 0.6 * r, y - 1.04 * r},
+                      {x + 0.6 * r, y - 1.04 * r}},
+                     css, title);
     }
   }
 
@@ -345,6 +359,8 @@ class FrontierPlot {
                   hover_text("least total energy", p, first.lower_bound(least).value()));
       point_mark(p, narrow_ ? "least total" : "least total energy", "halo");
     }
+    // Lines can be named anywhere along them; points come first.
+    std::stable_partition(pending_.begin(), pending_.end(), [](const Label& label) { return label.leader; });
     for (const Label& label : pending_) {
       const LabelSpot spot = labels_.place(label.text, label.spots);
       if (label.leader && std::hypot(spot.x - label.x, spot.y - label.y) > 24.0) {

@@ -21,11 +21,12 @@ namespace {
 constexpr std::size_t kFrontierRows = 20;
 
 // A table that may be wider than the page scrolls by itself.
-std::string table(const std::string& caption, const std::string& head, const std::string& body) {
+std::string table(const std::string& caption, const std::string& head, const std::string& body,
+                  std::string_view css = "") {
   return fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n"
+      "<div class=\"scroll {3}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n"
       "<thead><tr>{1}</tr></thead>\n<tbody>\n{2}</tbody></table></div>\n",
-      escape_markup(caption), head, body);
+      escape_markup(caption), head, body, css);
 }
 
 std::string heading(std::string_view text, std::string_view unit, bool left = false) {
@@ -39,10 +40,13 @@ std::string percent_change(double now, double before) { return format_signed((no
 
 double seconds(const RealisedPlan& plan) { return to_seconds(plan.makespan).value(); }
 
-std::string before_after_row(std::string_view name, std::string_view unit, double before, double after, int decimals) {
-  return fmt::format("<tr><th scope=\"row\" class=\"left\">{}{}</th>{}{}{}</tr>\n", name,
-                     unit.empty() ? "" : fmt::format(" ({})", unit), cell(grouped_number(before, decimals)),
-                     cell(grouped_number(after, decimals)),
+enum class RowKind { kWhole, kPart };
+
+std::string before_after_row(RowKind kind, std::string_view name, std::string_view unit, double before, double after,
+                             int decimals) {
+  return fmt::format("<tr><th scope=\"row\" class=\"left{}\">{}{}</th>{}{}{}</tr>\n",
+                     kind == RowKind::kPart ? " part" : "", name, unit.empty() ? "" : fmt::format(" ({})", unit),
+                     cell(grouped_number(before, decimals)), cell(grouped_number(after, decimals)),
                      cell(before > 0.0 ? percent_change(after, before) : std::string("\u2013")));
 }
 
@@ -69,24 +73,26 @@ std::string before_after_table(const ReportInput& input) {
   const RealisedPlan& before = input.baseline;
   const RealisedPlan& after = input.chosen;
   std::string body;
-  body += before_after_row("Iteration time", "s", seconds(before), seconds(after), 3);
-  body += before_after_row("Energy per iteration", "J", before.energy.total().value(), after.energy.total().value(), 1);
-  body += before_after_row("&emsp;computation", "J", before.energy.computation.value(),
+  body += before_after_row(RowKind::kWhole, "Iteration time", "s", seconds(before), seconds(after), 3);
+  body += before_after_row(RowKind::kWhole, "Energy per iteration", "J", before.energy.total().value(),
+                           after.energy.total().value(), 1);
+  body += before_after_row(RowKind::kPart, "computation", "J", before.energy.computation.value(),
                            after.energy.computation.value(), 1);
-  body += before_after_row("&emsp;blocking", "J", before.energy.blocking.value(), after.energy.blocking.value(), 1);
+  body += before_after_row(RowKind::kPart, "blocking", "J", before.energy.blocking.value(),
+                           after.energy.blocking.value(), 1);
   if (input.t_straggler) {
-    body += before_after_row("&emsp;waiting for the straggler", "J", before.energy.straggler_wait.value(),
+    body += before_after_row(RowKind::kPart, "waiting for the straggler", "J", before.energy.straggler_wait.value(),
                              after.energy.straggler_wait.value(), 1);
   }
   const double pace = input.t_straggler ? input.t_straggler->value() : 0.0;
-  body += before_after_row("Mean power of the pipeline", "W",
+  body += before_after_row(RowKind::kWhole, "Mean power of the pipeline", "W",
                            before.energy.total().value() / std::max(seconds(before), pace),
                            after.energy.total().value() / std::max(seconds(after), pace), 1);
-  body += before_after_row("Clock switches per iteration", "", count_switches(*before.dag, before.plan),
-                           count_switches(*after.dag, after.plan), 0);
+  body += before_after_row(RowKind::kWhole, "Clock switches per iteration", "",
+                           count_switches(*before.dag, before.plan), count_switches(*after.dag, after.plan), 0);
   return table("One iteration of one pipeline, one GPU per stage",
                heading("", "", true) + heading(before.name, "") + heading(after.name, "") + heading("change", "%"),
-               body);
+               body, "wrap");
 }
 
 std::string planner_table(const ReportInput& input) {

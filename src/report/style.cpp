@@ -69,14 +69,16 @@ th,td{padding:.3rem .75rem;text-align:right;border-bottom:1px solid var(--grid);
 th:first-child,td:first-child{padding-left:0}
 th{font-weight:600;vertical-align:bottom;white-space:normal;border-bottom-color:var(--line)}
 th small{display:block;font-weight:400;color:var(--soft);font-size:.8rem}
-tbody th{font-weight:400;border-bottom-color:var(--grid)}
+tbody th{font-weight:400;white-space:nowrap;border-bottom-color:var(--grid)}
 .left{text-align:left}
+.wrap th{white-space:normal}
+tbody th.part{padding-left:1.1rem;color:var(--soft)}
 tr.selected td,tr.selected th{font-weight:600;background:var(--bubble)}
 svg{display:block;height:auto;max-width:100%}
 svg.wide{width:100%}
 svg.narrow{display:none;width:100%}
 @media(max-width:720px){svg.wide{display:none}svg.narrow{display:block}body{padding:1rem .9rem 3rem}
-th,td{padding:.3rem .5rem}}
+table{font-size:.82rem}th,td{padding:.3rem .4rem}}
 .multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:.5rem 1rem;margin:.5rem 0}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;font-size:.85rem;color:var(--soft);align-items:center;
 margin:.5rem 0}
