@@ -60,6 +60,11 @@ std::string unexpected(const CLI::App& command) {
   return fmt::format("{} {}{}", what, word, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
+[[noreturn]] void refuse(const CLI::App& command, const std::string& problem) {
+  const std::string name = full_command_name(command);
+  throw UsageError(fmt::format("{}: {}\n  see: {} --help", name, problem, name));
+}
+
 // What the user typed, quoted so that a shell would read it back.
 std::string shell_line(int argc, const char* const* argv) {
   std::string line = "flyball";
@@ -83,10 +88,11 @@ std::string shell_line(int argc, const char* const* argv) {
 }  // namespace
 
 void run_command_line(int argc, const char* const* argv) {
-  CLI::App program("Plans a clock for every computation of a training pipeline: less energy, no slower.", "flyball");
+  CLI::App program("Plans a clock for every computation of a training pipeline: fewer joules, no\nslower.", "flyball");
   program.formatter(std::make_shared<HelpFormatter>());
   program.set_help_flag("-h,--help", "print this help and exit");
   program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
+  program.require_subcommand(0, 1);
   add_plan_command(program, shell_line(argc, argv));
   add_partition_command(program);
   add_emulate_command(program);
@@ -101,14 +107,13 @@ void run_command_line(int argc, const char* const* argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    print_result(help_text(parsed_command(program)));
+    return print_result(help_text(parsed_command(program)));
   } catch (const CLI::CallForVersion& version) {
-    print_result(std::string(version.what()) + "\n");
+    return print_result(std::string(version.what()) + "\n");
+  } catch (const CLI::ExtrasError&) {
+    refuse(parsed_command(program), unexpected(parsed_command(program)));
   } catch (const CLI::ParseError& error) {
-    const CLI::App& command = parsed_command(program);
-    const std::string name = full_command_name(command);
-    const bool extra = error.get_name() == "ExtrasError";
-    throw UsageError(fmt::format("{}: {}\n  see: {} --help", name, extra ? unexpected(command) : error.what(), name));
+    refuse(parsed_command(program), error.what());
   }
   if (parsed_command(program).get_subcommands([](const CLI::App*) { return true; }).empty()) return;
   throw UsageError("no command given\n\n" + help_text(parsed_command(program)));

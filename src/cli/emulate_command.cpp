@@ -112,9 +112,9 @@ void run_emulate(const EmulateOptions& options) {
   if (options.pipelines && options.pipeline.data_parallel && *options.pipelines != *options.pipeline.data_parallel) {
     throw UsageError("--pipelines and --data-parallel both count the pipelines; give one of them");
   }
+  const InterruptGuard guard;
   const auto pipeline = load_pipeline(options.pipeline);
   const JobShape shape{options.pipelines.value_or(pipeline->spec.data_parallel), pipeline->spec.tensor_parallel};
-  const InterruptGuard guard;
   const PlanProblem& problem = pipeline->problem;
   const std::vector<double> degrees = options.stragglers.value_or(std::vector<double>{1.0});
   PlanningRequest request{options.planner.value_or(kMainPlanner), {}, std::nullopt, {}};
@@ -144,14 +144,15 @@ void add_emulate_command(CLI::App& program) {
   add_choice(*command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
-      "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic bloat\n"
-      "is what slowing down to T_opt = min(T*, T') saves beyond it while another pipeline\n"
-      "sets the pace (Perseus, sections 2 and 6.3).\n\n"
+      "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"
+      "bloat is what slowing down to T_opt = min(T*, T') saves beyond it while another\n"
+      "pipeline sets the pace (Perseus, sections 2 and 6.3).\n\n"
       "Examples:\n"
-      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
-      "    --pipelines 16 --straggler 1.2\n"
-      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
-      "    --pipelines 16 --tensor-parallel 8 --straggler 1,1.05,1.1,1.2,1.5 --format json");
+      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
+      "    --microbatches 32 --pipelines 16 --straggler 1.2\n"
+      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
+      "    --microbatches 32 --pipelines 16 --tensor-parallel 8 \\\n"
+      "    --straggler 1,1.05,1.1,1.2,1.5 --format json");
   command->callback([options] { run_emulate(*options); });
 }
 

@@ -66,12 +66,12 @@ std::string files_text(const std::string& folder, const std::vector<WrittenFile>
 void run_plan(const PlanOptions& options, const std::string& command) {
   const std::string planner = options.planner.value_or(kMainPlanner);
   refuse_contradictions(options, planner);
+  const InterruptGuard guard;
   const auto pipeline = load_pipeline(options.pipeline);
   PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}};
   if (options.switch_latency || options.min_dwell) {
     request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
   }
-  const InterruptGuard guard;
   const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);
   std::vector<WrittenFile> files;

@@ -192,7 +192,7 @@ void add_synth(CLI::App& parent) {
       ->type_name("NAME");
   add_value(*command, "--stages", options->stages, parse_count, "N", "pipeline stages (default 4)");
   add_value(*command, "--noise", options->noise_pct, parse_percent, "PERCENT",
-            "standard deviation of the measurement noise (default 0.1)");
+            "standard deviation of the measurement noise (default 0.04)");
   add_value(*command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
   command->add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
   command->add_flag("--list", options->list, "list the GPUs and workloads");
@@ -203,7 +203,7 @@ void add_synth(CLI::App& parent) {
   command->footer(
       "Examples:\n"
       "  flyball profile synth --list\n"
-      "  flyball profile synth --gpu a100 --workload gpt3-1.3b --stages 4 --out out/gpt3.csv\n"
+      "  flyball profile synth --gpu a100 --workload gpt3-1.3b --out out/gpt3.csv\n"
       "  flyball profile synth --gpu a40 --workload bloom-3b --layers");
   command->callback([options] { run_synth(*options); });
 }
@@ -212,6 +212,7 @@ void add_synth(CLI::App& parent) {
 
 void add_profile_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("profile", "show a profile, or make a synthetic one");
+  command->require_subcommand(0, 1);
   add_show(*command);
   add_synth(*command);
 }

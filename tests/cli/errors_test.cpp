@@ -92,12 +92,13 @@ constexpr const char* kHeader = "stage,instruction,frequency,time,energy\n";
 
 INSTANTIATE_TEST_SUITE_P(
     Profile, Input,
-    ::testing::Values(BadInput{"", "", "no header"}, BadInput{kHeader, "", "no rows"},
+    ::testing::Values(BadInput{"", "", "no header"}, BadInput{kHeader, ":1:1", "no rows"},
                       BadInput{"stage,instruction,frequency,time\n", ":1:1", "no column 'energy'"},
                       BadInput{std::string(kHeader) + "0,forward,1410,nan,10\n", ":2:16", "nan"},
                       BadInput{std::string(kHeader) + "0,forward,1410,-0.1,10\n", ":2:16", "-0.1"},
                       BadInput{std::string(kHeader) + "0,forward,1410,0.1,10\n0,forward,1410,0.2,9\n", ":3:11", "1410"},
-                      BadInput{std::string(kHeader) + "1,forward,1410,0.1,10\n1,backward,1410,0.1,10\n", "", "stage 0"},
+                      BadInput{std::string(kHeader) + "1,forward,1410,0.1,10\n1,backward,1410,0.1,10\n", ":2:1",
+                               "stage 0"},
                       BadInput{std::string(kHeader) + "0,forward,1410,0.1,10\n", "", "'backward'"}));
 
 TEST(Failure, IsStatusOneForAFileThatIsNotThere) {
