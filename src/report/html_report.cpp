@@ -19,6 +19,11 @@ namespace {
 // Changes below this are not worth a figure in the headline.
 constexpr double kSamePercent = 0.005;
 
+// A number and its unit, kept on one line.
+std::string with_unit(const std::string& number, std::string_view unit) {
+  return fmt::format("{}&nbsp;{}", number, unit);
+}
+
 std::string headline(const ReportInput& input) {
   const RealisedPlan& before = input.baseline;
   const RealisedPlan& after = input.chosen;
@@ -26,17 +31,19 @@ std::string headline(const ReportInput& input) {
   const double t0 = to_seconds(before.makespan).value();
   const double t1 = to_seconds(after.makespan).value();
   const double slowdown = (t1 / t0 - 1.0) * 100.0;
-  const std::string speed = std::abs(slowdown) < kSamePercent
-                                ? fmt::format("at an unchanged {} s per iteration", format_fixed(t1, 3))
-                                : fmt::format("at {} s instead of {} s per iteration ({} %)", format_fixed(t1, 3),
-                                              format_fixed(t0, 3), format_signed(slowdown, 2));
-  const std::string wait = input.t_straggler
-                               ? fmt::format(", while a straggler takes {} s and waiting for it is counted",
-                                             format_fixed(input.t_straggler->value(), 3))
-                               : "";
-  return fmt::format("<strong>{} % {} energy</strong>: {} J instead of {} J, {}{}.", format_fixed(std::abs(saving), 1),
-                     saving >= 0.0 ? "less" : "more", grouped_number(after.energy.total().value(), 0),
-                     grouped_number(before.energy.total().value(), 0), speed, escape_markup(wait));
+  const std::string energy =
+      fmt::format("<strong>{} {} energy</strong>: {} instead of {} per iteration",
+                  with_unit(format_fixed(std::abs(saving), 1), "%"), saving >= 0.0 ? "less" : "more",
+                  with_unit(grouped_number(after.energy.total().value(), 0), "J"),
+                  with_unit(grouped_number(before.energy.total().value(), 0), "J"));
+  const std::string time =
+      std::abs(slowdown) < kSamePercent
+          ? fmt::format("in an unchanged {}", with_unit(format_fixed(t1, 3), "s"))
+          : fmt::format("in {} instead of {} ({})", with_unit(format_fixed(t1, 3), "s"),
+                        with_unit(format_fixed(t0, 3), "s"), with_unit(format_signed(slowdown, 2), "%"));
+  if (!input.t_straggler) return fmt::format("{}, {}.", energy, time);
+  return fmt::format("{} while a straggler takes {}, waiting counted; the pipeline itself is done {}.", energy,
+                     with_unit(format_fixed(input.t_straggler->value(), 3), "s"), time);
 }
 
 std::string cost_curves(const ReportInput& input) {

@@ -75,7 +75,7 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   if (option.frequency.value() > 0.0) text += fmt::format("\n{} MHz", short_number(option.frequency.value()));
   text += fmt::format("\nstart {} s\n{} ms\n{} W, {} J", format_fixed(to_seconds(timeline.start[at(i)]).value(), 4),
                       short_number(to_seconds(plan.durations[at(i)]).value() * 1e3),
-                      short_number((option.energy / option.time).value()), short_number(option.energy.value()));
+                      short_number(mean_power(option).value()), short_number(option.energy.value()));
   const Nanoseconds slack = timeline.latest_start[at(i)] - timeline.start[at(i)];
   text += slack == 0 ? std::string("\ncritical")
                      : fmt::format("\nslack {} ms", short_number(to_seconds(slack).value() * 1e3));
@@ -93,7 +93,7 @@ void draw_operations(SvgCanvas& svg, const RealisedPlan& plan, const Timeline& t
       const double finish = std::min(window.to, to_seconds(timeline.finish[at(i)]).value());
       if (finish <= start) continue;
       const ClockOption& option = option_of(plan, i);
-      const Watts mean = option.energy / option.time;
+      const Watts mean = mean_power(option);
       const double x = window(start);
       const double width = window(finish) - x;
       svg.rect(x, y, width, kRowHeight, "op", power.color(mean), hover_text(plan, timeline, i));
@@ -189,15 +189,18 @@ const ClockOption& option_of(const RealisedPlan& plan, int operation) {
   return plan.dag->type_of(operation).options[plan.plan[at(operation)]];
 }
 
+Watts mean_power(const ClockOption& option) {
+  return option.time > Seconds(0.0) ? option.energy / option.time : Watts(0.0);
+}
+
 PowerScale power_scale(const ReportInput& input) {
   Watts least(1e9);
   Watts most(0.0);
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     for (int i = 0; i < plan->dag->size(); ++i) {
       if (!plan->dag->type_of(i).occupies_stage) continue;
-      const ClockOption& option = option_of(*plan, i);
-      least = std::min(least, option.energy / option.time);
-      most = std::max(most, option.energy / option.time);
+      least = std::min(least, mean_power(option_of(*plan, i)));
+      most = std::max(most, mean_power(option_of(*plan, i)));
     }
   }
   return {std::min(least, most), most};

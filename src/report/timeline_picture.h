@@ -13,6 +13,9 @@ namespace flyball {
 // The option of an operation under a realised plan.
 [[nodiscard]] const ClockOption& option_of(const RealisedPlan& plan, int operation);
 
+// Zero for options that take no time.
+[[nodiscard]] Watts mean_power(const ClockOption& option);
+
 // Covers every operation that occupies a stage, under both plans.
 [[nodiscard]] PowerScale power_scale(const ReportInput& input);
 

@@ -75,7 +75,7 @@ class ViewData {
 
   std::string choice(const RealisedPlan& plan, int i) const {
     const ClockOption& option = option_of(plan, i);
-    const Watts mean = option.energy / option.time;
+    const Watts mean = mean_power(option);
     return fmt::format(
         "[{},{},{},{},{},{},\"{}\",{}]", json_string(letters(short_label(*plan.dag, i))),
         json_string(plan.dag->type_of(i).instruction), json_string(short_number(option.frequency.value())),
