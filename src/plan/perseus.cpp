@@ -47,6 +47,8 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
   return makespan(dag, durations, finish);
 }
 
+constexpr std::size_t kPointsPerReport = 64;
+
 class Crawl {
  public:
   Crawl(const PlanProblem& problem, const Progress& progress)
@@ -95,9 +97,14 @@ class Crawl {
         next_ = -1;
         break;
       }
+      if (frontier_.size() % kPointsPerReport == 0 && !report(next_)) return false;
     }
-    if (!progress_) return true;
-    return progress_(static_cast<double>(t_star_ - stretch.t_low) / static_cast<double>(t_star_ - t_min_));
+    return report(stretch.t_low);
+  }
+
+  // One stretch can hold many points; whoever waits wants to see them pass, and to stop between them.
+  [[nodiscard]] bool report(Nanoseconds reached) const {
+    return !progress_ || progress_(static_cast<double>(t_star_ - reached) / static_cast<double>(t_star_ - t_min_));
   }
 
   void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }

@@ -79,9 +79,14 @@ inline std::map<std::string, std::string> folder_contents(const std::filesystem:
   ::_exit(127);
 }
 
+// A program that has not ended after two minutes is killed, so that a test fails rather than hangs.
 inline int wait_for(pid_t child) {
+  constexpr int kTenthsOfASecond = 1200;
   int state = 0;
-  ::waitpid(child, &state, 0);
+  for (int waited = 0; ::waitpid(child, &state, WNOHANG) == 0; ++waited) {
+    if (waited == kTenthsOfASecond) ::kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(waited < 100 ? 5 : 100));
+  }
   return WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
 }
 
