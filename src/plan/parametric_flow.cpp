@@ -270,13 +270,17 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
   return visit({t_high, t_low, start_, finish_, start_shift_, finish_shift_});
 }
 
-// sum_i min_t (c_i(t) + x_i t), J.
+// sum_i min_t (c_i(t) + x_i t), J, less what the rounding of the sum may have added: the bound must stay a bound.
 double ParametricFlow::intercept() const {
   double sum = 0.0;
+  double magnitude = 0.0;
   for (const Work& work : work_) {
-    sum += curves_[index(work.curve)].least(index(work.level), static_cast<double>(work.flow) * kPriceUnit * 1e-9);
+    const double price = static_cast<double>(work.flow) * kPriceUnit * 1e-9;
+    const double least = curves_[index(work.curve)].least(index(work.level), price);
+    sum += least;
+    magnitude += std::abs(least);
   }
-  return sum;
+  return sum - 1e-12 * magnitude;
 }
 
 }  // namespace flyball

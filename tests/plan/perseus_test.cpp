@@ -1,0 +1,242 @@
+#include "plan/perseus.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "plan/clock_rounding.h"
+#include "plan/relaxation.h"
+#include "support/exhaustive.h"
+#include "support/pipelines.h"
+
+namespace flyball {
+namespace {
+
+using testing::dag_of;
+using testing::discrete_optimum;
+using testing::modelled_profile;
+using testing::operation;
+using testing::problem_of;
+using testing::profile_of;
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+PlannerResult plan(const PlanProblem& problem) { return make_perseus()->plan(problem, {}); }
+
+// What the header promises of every frontier, whatever the pipeline.
+void expect_sound(const PlanProblem& problem, const Frontier& frontier) {
+  const ComputationDag& dag = *problem.dag;
+  ASSERT_FALSE(frontier.empty());
+  std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
+  for (std::size_t p = 0; p < frontier.size(); ++p) {
+    const FrontierPoint& point = frontier.points()[p];
+    const ClockPlan clocks = frontier.plan(p);
+    EXPECT_EQ(point.time, makespan(dag, plan_durations(dag, clocks), finish));
+    const EnergyBreakdown energy = energy_of(dag, clocks, point.time, problem.blocking);
+    EXPECT_NEAR(frontier.energy(p).value(), energy.total().value(), 1e-7 * energy.total().value());
+    EXPECT_GE(point.net_joules, point.net_lower_bound);
+    if (p == 0) continue;
+    EXPECT_GT(point.time, frontier.points()[p - 1].time);
+    EXPECT_LT(point.net_joules, frontier.points()[p - 1].net_joules);
+    EXPECT_LE(point.net_lower_bound, frontier.points()[p - 1].net_lower_bound);
+  }
+}
+
+Profile noisy_profile(int stages, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise(1.0, 0.001);
+  std::vector<double> forward;
+  for (int s = 0; s < stages; ++s) forward.push_back(0.040 + 0.002 * (s % 3));
+  Profile profile = modelled_profile(forward);
+  for (OperationProfile& op : profile.operations) {
+    for (ClockOption& option : op.options) {
+      option.time = option.time * noise(random);
+      option.energy = option.energy * noise(random);
+    }
+  }
+  return profile;
+}
+
+TEST(Perseus, EveryScheduleIsSound) {
+  const Profile profile = noisy_profile(4, 5);
+  for (const ScheduleKind schedule : {ScheduleKind::k1f1b, ScheduleKind::kGpipe}) {
+    const ComputationDag dag = dag_of(profile, 12, schedule);
+    const PlanProblem problem = problem_of(dag);
+    expect_sound(problem, plan(problem).frontier);
+  }
+  PipelineSpec interleaved;
+  interleaved.schedule = ScheduleKind::kInterleaved1f1b;
+  interleaved.microbatches = 8;
+  interleaved.chunks = 2;
+  interleaved.p2p = ConstantOperation{Seconds(0.002), Joules(0.0)};
+  interleaved.gradient_sync = ConstantOperation{Seconds(0.050), Joules(9.0)};
+  const ComputationDag dag = build_dag(interleaved, profile);
+  const PlanProblem problem = problem_of(dag);
+  expect_sound(problem, plan(problem).frontier);
+}
+
+// From T_min, where the rounding may lose most, to T*, where it loses nothing.
+TEST(Perseus, SpansTminToTstarWithinTwoTenthsOfAPercent) {
+  const Profile profile = modelled_profile({0.040, 0.044, 0.041, 0.043});
+  const ComputationDag dag = dag_of(profile, 32);
+  const PlanProblem problem = problem_of(dag);
+  const PlannerResult result = plan(problem);
+  const Frontier& frontier = result.frontier;
+  expect_sound(problem, frontier);
+  std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
+  EXPECT_EQ(frontier.points().front().time, makespan(dag, plan_durations(dag, max_clock_plan(problem)), finish));
+  const FrontierPoint& slowest = frontier.points().back();
+  EXPECT_NEAR(slowest.net_joules, slowest.net_lower_bound, 1e-9 * std::abs(slowest.net_joules));
+  EXPECT_LT(frontier.energy(0) / frontier.lower_bound(0), 1.0015);
+  for (std::size_t p = 0; p < frontier.size(); ++p) {
+    EXPECT_LT(frontier.energy(p) / frontier.lower_bound(p), 1.004) << frontier.time(p).value() << " s";
+    // A unit of time apart, unless the point between was dominated.
+    if (p > 0) {
+      EXPECT_LT((frontier.points()[p].time - frontier.points()[p - 1].time), 10 * problem.unit_time);
+    }
+  }
+  EXPECT_EQ(result.stats.nodes, dag.size());
+  EXPECT_GT(result.stats.steps, 0);
+}
+
+// Two stages, two microbatches, four options: 4^8 = 65,536 plans.
+TEST(Perseus, AgainstEveryDiscretePlan) {
+  const Profile profile = profile_of({
+      operation(0, "forward", {{1400, 0.0100, 3.00}, {1200, 0.0112, 2.80}, {1000, 0.0131, 2.66}, {800, 0.0159, 2.70}}),
+      operation(0, "backward", {{1400, 0.0200, 6.10}, {1200, 0.0226, 5.71}, {1000, 0.0261, 5.40}, {800, 0.0322, 5.52}}),
+      operation(1, "forward", {{1400, 0.0113, 3.40}, {1200, 0.0128, 3.15}, {1000, 0.0149, 2.98}, {800, 0.0182, 3.05}}),
+      operation(1, "backward", {{1400, 0.0228, 6.90}, {1200, 0.0257, 6.44}, {1000, 0.0300, 6.10}, {800, 0.0365, 6.20}}),
+  });
+  const ComputationDag dag = dag_of(profile, 2);
+  const PlanProblem problem = problem_of(dag);
+  const Frontier frontier = plan(problem).frontier;
+  expect_sound(problem, frontier);
+  std::vector<CostCurve> hulls;
+  for (const auto& choices : problem.choices) hulls.push_back(choices.hull);
+  const BoundCurve bound = solve_relaxation(dag, hulls, [](const FrontierStretch&) { return true; }).bound;
+  // Eight operations with steps of 10 % of an operation: far coarser than a real pipeline, so far larger gaps.
+  double ours = 0.0;
+  double best = 0.0;
+  for (int k = 0; k <= 10; ++k) {
+    const Nanoseconds deadline = bound.t_min() + (bound.t_star() - bound.t_min()) * k / 10;
+    const double optimum = discrete_optimum(problem, deadline);
+    const double blocking = (problem.total_blocking() * to_seconds(deadline)).value();
+    const double realised = frontier.points()[frontier.lookup(deadline)].net_joules;
+    EXPECT_LE(bound.at(deadline), optimum) << "a bound above a real plan is none";
+    EXPECT_GE(realised, optimum - 1e-9);
+    EXPECT_LT((realised + blocking) / (optimum + blocking), 1.02);
+    ours += realised + blocking;
+    best += optimum + blocking;
+  }
+  EXPECT_LT(ours / best, 1.005);
+  EXPECT_NEAR(frontier.points().front().net_joules, discrete_optimum(problem, bound.t_min()), 1e-9);
+  EXPECT_NEAR(frontier.points().back().net_joules, discrete_optimum(problem, bound.t_star()), 1e-9);
+}
+
+TEST(Perseus, ExponentialModelSteersButTheHullBounds) {
+  const Profile profile = noisy_profile(3, 9);
+  const ComputationDag dag = dag_of(profile, 8);
+  PlanProblem problem = problem_of(dag);
+  const Frontier hull = plan(problem).frontier;
+  problem.cost_model = CostModel::kExponential;
+  const Frontier exponential = plan(problem).frontier;
+  expect_sound(problem, exponential);
+  const double at_t_min = exponential.points().front().net_lower_bound;
+  EXPECT_NEAR(at_t_min, hull.points().front().net_lower_bound, 1e-6 * std::abs(at_t_min));
+  EXPECT_LT(exponential.energy(0) / exponential.lower_bound(0), 1.03);
+}
+
+TEST(Perseus, SameInputSamePlans) {
+  const Profile profile = noisy_profile(4, 2);
+  const ComputationDag dag = dag_of(profile, 10);
+  const PlanProblem problem = problem_of(dag);
+  const Frontier a = plan(problem).frontier;
+  const Frontier b = plan(problem).frontier;
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t p = 0; p < a.size(); ++p) {
+    EXPECT_EQ(a.points()[p].time, b.points()[p].time);
+    EXPECT_EQ(a.plan(p), b.plan(p));
+  }
+}
+
+TEST(Perseus, WorksHarderOnItsFocus) {
+  const Profile profile = noisy_profile(4, 4);
+  const ComputationDag dag = dag_of(profile, 16);
+  PlanProblem problem = problem_of(dag);
+  const Frontier plain = plan(problem).frontier;
+  const Nanoseconds wanted = plain.points().front().time * 11 / 10;
+  problem.focus = {wanted};
+  const Frontier focused = plan(problem).frontier;
+  expect_sound(problem, focused);
+  EXPECT_LE(focused.points()[focused.lookup(wanted)].net_joules, plain.points()[plain.lookup(wanted)].net_joules);
+}
+
+TEST(Perseus, OneOptionEachIsOnePoint) {
+  const Profile profile =
+      profile_of({operation(0, "forward", {{1400, 0.010, 3.0}}), operation(0, "backward", {{1400, 0.020, 6.0}})});
+  const ComputationDag dag = dag_of(profile, 3);
+  const Frontier frontier = plan(problem_of(dag)).frontier;
+  ASSERT_EQ(frontier.size(), 1u);
+  EXPECT_EQ(frontier.points()[0].time, 90 * kMs);
+  EXPECT_NEAR(frontier.energy(0).value(), 27.0, 1e-9);
+}
+
+TEST(Perseus, CancelsBetweenStretches) {
+  const Profile profile = modelled_profile({0.040, 0.044});
+  const ComputationDag dag = dag_of(profile, 16);
+  double seen = 0.0;
+  const PlannerResult result = make_perseus()->plan(problem_of(dag), [&](double share) {
+    EXPECT_GE(share, seen);
+    EXPECT_LE(share, 1.0);
+    seen = share;
+    return share < 0.3;
+  });
+  EXPECT_GE(seen, 0.3);
+  const Frontier whole = plan(problem_of(dag)).frontier;
+  EXPECT_LT(result.frontier.size(), whole.size());
+  EXPECT_GT(result.frontier.points().front().time, whole.points().front().time);
+}
+
+// Transfers delay, but nobody computes meanwhile: their energy counts whole, and the stage is charged as blocked.
+TEST(Perseus, TransfersAreNotNetted) {
+  const Profile profile = modelled_profile({0.040, 0.044});
+  PipelineSpec spec;
+  spec.microbatches = 4;
+  spec.p2p = ConstantOperation{Seconds(0.003), Joules(0.5)};
+  const ComputationDag dag = build_dag(spec, profile);
+  const PlanProblem problem = problem_of(dag);
+  expect_sound(problem, plan(problem).frontier);
+}
+
+TEST(PlanProblem, RefusesUnitTimesThatSeeNothing) {
+  const Profile profile = modelled_profile({0.040});
+  const ComputationDag dag = dag_of(profile, 2);
+  const std::vector<Watts> blocking{Watts(75)};
+  EXPECT_THROW(static_cast<void>(make_problem(dag, blocking, 0, CostModel::kHull)), UsageError);
+  EXPECT_THROW(static_cast<void>(make_problem(dag, blocking, 41 * kMs, CostModel::kHull)), UsageError);
+  EXPECT_NO_THROW(static_cast<void>(make_problem(dag, blocking, 40 * kMs, CostModel::kHull)));
+}
+
+TEST(PlanProblem, KnowsItsPlanners) {
+  for (const std::string& name : planner_names()) EXPECT_EQ(make_planner(name)->name(), name);
+  EXPECT_THROW(static_cast<void>(make_planner("magic")), UsageError);
+}
+
+TEST(ClockRounder, PolishKeepsTheDeadlineAndNeverCostsMore) {
+  const Profile profile = noisy_profile(4, 8);
+  const ComputationDag dag = dag_of(profile, 12);
+  const PlanProblem problem = problem_of(dag);
+  const Frontier frontier = plan(problem).frontier;
+  ClockRounder rounder(problem);
+  for (const std::size_t p : {std::size_t{0}, frontier.size() / 3, frontier.size() - 1}) {
+    rounder.load(frontier.plan(p));
+    rounder.polish(frontier.points()[p].time, 50);
+    EXPECT_LE(rounder.makespan(), frontier.points()[p].time);
+    EXPECT_LE(rounder.net_joules(), frontier.points()[p].net_joules + 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace flyball
