@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -207,6 +208,9 @@ class PlanReader {
       if (!type_of_.try_emplace({type.stage, type.instruction}, static_cast<std::int32_t>(k)).second) {
         value.fail(fmt::format("stage {} has '{}' twice", type.stage, type.instruction), "keep one type of them");
       }
+      slowest_.push_back(std::max_element(type.options.begin(), type.options.end(), [](const auto& a, const auto& b) {
+                           return a.time < b.time;
+                         })->time);
       types_.push_back(std::move(type));
       clocks_.push_back(std::move(clocks));
     }
@@ -237,7 +241,13 @@ class PlanReader {
       }
     }
     file_types_.reserve(count);
-    for (const Computation& computation : computations) file_types_.push_back(computation.type);
+    Seconds longest;
+    for (const Computation& computation : computations) {
+      file_types_.push_back(computation.type);
+      longest += slowest_[static_cast<std::size_t>(computation.type)];
+    }
+    // Longer would overflow nanoseconds somewhere on a path.
+    if (longest.value() > kLargest) operations.fail("they take more than 1e9 s in all", "check the times of 'types'");
     return {root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges};
   }
 
@@ -305,6 +315,7 @@ class PlanReader {
   std::vector<OperationType> types_;
   std::map<std::pair<std::int32_t, std::string>, std::int32_t> type_of_;
   std::vector<std::map<double, std::uint16_t>> clocks_;  // per type: clock to option
+  std::vector<Seconds> slowest_;                         // per type: its slowest option
   std::vector<std::int32_t> file_types_;                 // per operation, in the file's order
 };
 

@@ -80,6 +80,7 @@ svg.narrow{display:none;width:100%}
 @media(max-width:720px){svg.wide{display:none}svg.narrow{display:block}body{padding:1rem .9rem 3rem}
 table{font-size:.82rem}th,td{padding:.3rem .4rem}}
 .multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:.5rem 1rem;margin:.5rem 0}
+.multiples svg{width:100%}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;font-size:.85rem;color:var(--soft);align-items:center;
 margin:.5rem 0}
 .legend span{display:inline-flex;align-items:center;gap:.4rem}

@@ -192,6 +192,7 @@ TEST(PlanJson, RefusesWhatIsNoPlan) {
   expect_refused(replaced("\"time_s\": 0.22", "\"time_s\": 0.2"), "points[1]: the point is no better");
   expect_refused(replaced("\"energy_j\": 55", "\"energy_j\": 65"), "points[1]: the point is no better");
   expect_refused(replaced("\"energy_j\": 55", "\"energy_j\": 1e999"), "too large");
+  expect_refused(replaced("\"time_s\": 0.12", "\"time_s\": 6e8"), "operations: they take more than 1e9 s in all");
 }
 
 TEST(PlanJson, RefusesTypesThatCannotBeToldApart) {
