@@ -1,0 +1,159 @@
+// Speed of the frontier planner and of what it is made of. Run with `make bench`; docs/performance.md holds the figures.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/partition.h"
+#include "pipeline/pipeline_spec.h"
+#include "plan/clock_rounding.h"
+#include "plan/planner.h"
+#include "plan/relaxation.h"
+#include "plan/straggler.h"
+#include "profile/profile.h"
+#include "profile/synth.h"
+
+namespace flyball {
+namespace {
+
+struct Case {
+  const char* profile;  // under examples/profiles
+  int microbatches;
+};
+
+constexpr Case kCases[] = {
+    {"bert-1.3b-a100-4stage", 32},
+    {"gpt3-1.3b-a100-4stage", 128},
+    {"gpt3-175b-a100-sxm-8stage", 96},
+};
+
+// Holds a DAG and the problem that refers to it.
+struct Workload {
+  explicit Workload(const Profile& profile, int microbatches) : dag(build_dag(spec(microbatches), profile)) {
+    problem = make_problem(dag, {kDefaultBlockingPower}, 1'000'000, CostModel::kHull);
+  }
+  explicit Workload(const Case& c)
+      : Workload(read_profile_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/profiles/" + c.profile + ".csv"),
+                 c.microbatches) {}
+
+  static PipelineSpec spec(int microbatches) {
+    PipelineSpec spec;
+    spec.microbatches = microbatches;
+    return spec;
+  }
+
+  [[nodiscard]] std::vector<CostCurve> hulls() const {
+    std::vector<CostCurve> curves;
+    for (const auto& choices : problem.choices) curves.push_back(choices.hull);
+    return curves;
+  }
+
+  ComputationDag dag;
+  PlanProblem problem;
+};
+
+Workload large_workload() {
+  return Workload(synthesize_profile({"a100-sxm", "gpt3-175b", 16, SynthRequest{}.noise_relative, 1}).profile, 512);
+}
+
+void run_planner(benchmark::State& state, const Workload& workload, const char* name) {
+  const auto planner = make_planner(name);
+  PlannerResult result;
+  for (auto unused : state) result = planner->plan(workload.problem, {});
+  const Frontier& frontier = result.frontier;
+  state.counters["operations"] = workload.dag.size();
+  state.counters["points"] = static_cast<double>(frontier.size());
+  state.counters["rounds"] = static_cast<double>(result.stats.steps);
+  state.counters["gap_at_t_min_pct"] = 100.0 * (frontier.energy(0) / frontier.lower_bound(0) - 1.0);
+}
+
+void whole_frontier(benchmark::State& state) {
+  const Case& c = kCases[state.range(0)];
+  state.SetLabel(c.profile);
+  run_planner(state, Workload(c), "perseus");
+}
+BENCHMARK(whole_frontier)->DenseRange(0, 2)->Unit(benchmark::kMillisecond)->MinTime(2.0);
+
+void whole_frontier_16_stages_512_microbatches(benchmark::State& state) {
+  run_planner(state, large_workload(), "perseus");
+}
+BENCHMARK(whole_frontier_16_stages_512_microbatches)->Unit(benchmark::kSecond)->Iterations(1);
+
+// The relaxation alone: every price of the frontier, no rounding.
+void relaxation(benchmark::State& state) {
+  const Case& c = kCases[state.range(0)];
+  state.SetLabel(c.profile);
+  const Workload workload(c);
+  const std::vector<CostCurve> curves = workload.hulls();
+  std::int64_t rounds = 0;
+  for (auto unused : state) {
+    rounds = solve_relaxation(workload.dag, curves, [](const FrontierStretch&) { return true; }).rounds;
+  }
+  state.counters["rounds"] = static_cast<double>(rounds);
+  state.counters["per_round"] = benchmark::Counter(
+      static_cast<double>(rounds), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(relaxation)->DenseRange(0, 2)->Unit(benchmark::kMillisecond);
+
+// One point: event times to clocks.
+void round_one_point(benchmark::State& state) {
+  const Case& c = kCases[state.range(0)];
+  state.SetLabel(c.profile);
+  const Workload workload(c);
+  ClockRounder rounder(workload.problem);
+  bool measured = false;
+  const auto status = solve_relaxation(workload.dag, workload.hulls(), [&](const FrontierStretch& stretch) {
+                        for (auto unused : state) rounder.round(stretch, stretch.t_high);
+                        measured = true;
+                        return false;
+                      }).status;
+  if (!measured || status != RelaxationStatus::kCancelled) state.SkipWithError("no stretch to round");
+}
+BENCHMARK(round_one_point)->DenseRange(0, 2)->Unit(benchmark::kMicrosecond);
+
+// A straggler appears: which plan now?
+void straggler_lookup(benchmark::State& state) {
+  const Workload workload(kCases[1]);
+  const Frontier frontier = make_planner("perseus")->plan(workload.problem, {}).frontier;
+  const Nanoseconds first = frontier.points().front().time;
+  Nanoseconds deadline = first;
+  for (auto unused : state) {
+    deadline = first + (deadline * 7919) % (first / 4);
+    benchmark::DoNotOptimize(frontier.lookup(deadline));
+  }
+}
+BENCHMARK(straggler_lookup);
+
+void rebuild_plan(benchmark::State& state) {
+  const Workload workload(kCases[1]);
+  const Frontier frontier = make_planner("perseus")->plan(workload.problem, {}).frontier;
+  std::size_t index = 0;
+  for (auto unused : state) {
+    index = (index + 7919) % frontier.size();
+    benchmark::DoNotOptimize(frontier.plan(index));
+  }
+}
+BENCHMARK(rebuild_plan)->Unit(benchmark::kMicrosecond);
+
+void other_planners(benchmark::State& state) {
+  const char* const names[] = {"envpipe", "envpipe-greedy", "zeus-global", "zeus-per-stage"};
+  const char* name = names[state.range(0)];
+  state.SetLabel(name);
+  const Workload workload(kCases[1]);
+  const auto planner = make_planner(name);
+  for (auto unused : state) benchmark::DoNotOptimize(planner->plan(workload.problem, {}));
+}
+BENCHMARK(other_planners)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+
+void partition_200_layers(benchmark::State& state) {
+  std::vector<Seconds> layers;
+  for (int i = 0; i < 200; ++i) layers.push_back(Seconds(0.010 + 0.001 * ((i * 37) % 11)));
+  for (auto unused : state) benchmark::DoNotOptimize(partition_layers(layers, 16));
+}
+BENCHMARK(partition_200_layers)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace flyball
+
+BENCHMARK_MAIN();
