@@ -93,11 +93,12 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
   RelaxationResult result;
   std::vector<BoundCurve::Piece> pieces;
   const Nanoseconds t_star = event_[index(sink_)];
-  while (true) {
-    ++result.rounds;
-    // Sends what still fits at this iteration time; a path of unlimited capacity is all at its fastest: T_min.
-    if (!augment_all()) break;
+  // At first, and after every shift, some path to the sink is free of slack. Send what fits along such paths until the
+  // sink is out of reach; a path of unlimited capacity is all at its fastest: T_min.
+  while (augment()) {
     find_distances();
+    if (distance_[index(sink_)] == 0) continue;
+    ++result.rounds;
     const Nanoseconds t_high = event_[index(sink_)];
     const Nanoseconds shift = distance_[index(sink_)];
     assert(shift > 0 && shift < kFar);
@@ -166,56 +167,51 @@ void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amou
   }
 }
 
-// Depth-first search along slack-free arcs; in one pass an event that led nowhere is not entered again. False when a path
-// of unlimited capacity was found.
-bool ParametricFlow::augment_all() {
+// One depth-first search along slack-free arcs, in which an event that led nowhere is not entered again. False when it
+// found a path of unlimited capacity.
+bool ParametricFlow::augment() {
+  ++visit_mark_;
+  path_.clear();
+  std::int32_t v = source_;
+  visited_[index(v)] = visit_mark_;
+  next_arc_[index(v)] = 0;
   while (true) {
-    ++visit_mark_;
-    path_.clear();
-    std::int32_t v = source_;
-    visited_[index(v)] = visit_mark_;
-    next_arc_[index(v)] = 0;
-    bool sent = false;
-    while (true) {
-      if (v == sink_) {
-        Price amount = kUnlimited;
-        for (const PathStep& step : path_) amount = std::min(amount, step.capacity);
-        if (amount >= kUnlimited / 2) return false;
-        for (const PathStep& step : path_) push(step.from, step.link, amount);
-        total_ += amount;
-        sent = true;
-        // Falls back to just before the first arc that is now full; what lies behind it may be entered again.
-        std::size_t keep = 0;
-        while (path_[keep].capacity > amount) path_[keep++].capacity -= amount;
-        for (std::size_t k = keep + 1; k < path_.size(); ++k) visited_[index(path_[k].from)] = 0;
-        visited_[index(sink_)] = 0;
-        v = path_[keep].from;
-        path_.resize(keep);
-        continue;
-      }
-      PathStep step{v, 0, 0};
-      std::int32_t to = -1;
-      const auto take_first_open = [&](std::int32_t w, Nanoseconds slack, Price capacity, std::int32_t link,
-                                       std::int32_t position) {
-        if (slack != 0 || visited_[index(w)] == visit_mark_) return false;
-        step.link = link;
-        step.capacity = capacity;
-        to = w;
-        next_arc_[index(v)] = position;
-        return true;
-      };
-      if (for_each_arc(v, next_arc_[index(v)], take_first_open)) {
-        path_.push_back(step);
-        v = to;
-        visited_[index(v)] = visit_mark_;
-        next_arc_[index(v)] = 0;
-        continue;
-      }
-      if (path_.empty()) break;
-      v = path_.back().from;
-      path_.pop_back();
+    if (v == sink_) {
+      Price amount = kUnlimited;
+      for (const PathStep& step : path_) amount = std::min(amount, step.capacity);
+      if (amount >= kUnlimited / 2) return false;
+      for (const PathStep& step : path_) push(step.from, step.link, amount);
+      total_ += amount;
+      // Falls back to just before the first arc that is now full; what lies behind it may be entered again.
+      std::size_t keep = 0;
+      while (path_[keep].capacity > amount) path_[keep++].capacity -= amount;
+      for (std::size_t k = keep + 1; k < path_.size(); ++k) visited_[index(path_[k].from)] = 0;
+      visited_[index(sink_)] = 0;
+      v = path_[keep].from;
+      path_.resize(keep);
+      continue;
     }
-    if (!sent) return true;
+    PathStep step{v, 0, 0};
+    std::int32_t to = -1;
+    const auto take_first_open = [&](std::int32_t w, Nanoseconds slack, Price capacity, std::int32_t link,
+                                     std::int32_t position) {
+      if (slack != 0 || visited_[index(w)] == visit_mark_) return false;
+      step.link = link;
+      step.capacity = capacity;
+      to = w;
+      next_arc_[index(v)] = position;
+      return true;
+    };
+    if (for_each_arc(v, next_arc_[index(v)], take_first_open)) {
+      path_.push_back(step);
+      v = to;
+      visited_[index(v)] = visit_mark_;
+      next_arc_[index(v)] = 0;
+      continue;
+    }
+    if (path_.empty()) return true;
+    v = path_.back().from;
+    path_.pop_back();
   }
 }
 

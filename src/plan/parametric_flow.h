@@ -67,7 +67,7 @@ class ParametricFlow {
 
   void add_links();
   void place_events();
-  bool augment_all();
+  bool augment();
   void find_distances();
   void push(std::int32_t from, std::int32_t link_index, Price amount);
   bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);

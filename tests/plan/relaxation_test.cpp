@@ -72,8 +72,8 @@ TEST(Relaxation, OneStageByHand) {
   EXPECT_NEAR(result.bound.at(33 * kMs), 24.3 + 3e-3 * 575, 1e-6);
   EXPECT_NEAR(result.bound.at(30 * kMs), 27.75, 1e-6);
   EXPECT_NEAR(result.bound.at(99 * kMs), 23.0, 1e-6) << "beyond T* nothing more is saved";
-  // Two prices, one stretch each, and the round that finds T_min.
-  EXPECT_EQ(result.rounds, 3);
+  // Two prices, one stretch each.
+  EXPECT_EQ(result.rounds, 2);
 }
 
 TEST(Relaxation, LeastTotalIsWherePriceMeetsBlocking) {
