@@ -157,8 +157,9 @@ std::string cost_curve_svg(const ReportInput& input, int width) {
 
   for (std::size_t k = 0; k < types.size(); ++k) {
     const int index = static_cast<int>(k);
+    const int row = index / columns;
     svg.place(cost_curve_canvas(input, types[k], panel - 8), (index % columns) * panel,
-              34.0 + (index / columns) * (kPanelHeight + 12.0));
+              34.0 + row * (kPanelHeight + 12.0));
   }
   return svg.standalone();
 }

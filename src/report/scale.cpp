@@ -34,7 +34,7 @@ Ticks round_ticks(double from, double to, int count) {
 }
 
 std::string grouped_number(double value, int decimals) {
-  const std::string plain = format_fixed(value, decimals);
+  std::string plain = format_fixed(value, decimals);
   const std::size_t sign = plain.front() == '-' ? 1 : 0;
   const std::size_t whole_end = std::min(plain.find('.'), plain.size());
   if (!std::isfinite(value) || whole_end - sign < 5) return plain;

@@ -128,7 +128,7 @@ TEST(PlanApi, CanBeCancelled) {
 TEST(PlanApi, CopiesShareWhatTheyShow) {
   const auto make = [] { return plan_pipeline(small_request()); };
   PlannedFrontier copy = make();
-  const PlannedFrontier original = copy;
+  const PlannedFrontier original = copy;  // NOLINT(performance-unnecessary-copy-initialization): the test is of copies
   EXPECT_EQ(&copy.points(), &original.points());
   EXPECT_EQ(original.points().size(), make().points().size());
 }

@@ -14,7 +14,6 @@ namespace flyball::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const std::vector<std::vector<std::string>>& commands() {
   static const std::vector<std::vector<std::string>> all = {

@@ -58,7 +58,7 @@ TEST(Timeline, IterationTimesArePublishedFormulas) {
   // p stages, m microbatches, all stages alike: the bubble of GPipe and 1F1B is (p - 1)(f + b).
   for (int p = 1; p <= 6; ++p) {
     for (int m = p; m <= 12; ++m) {
-      const Nanoseconds expected = (m + p - 1) * 3 * kMs;
+      const Nanoseconds expected = 3 * kMs * (m + p - 1);
       EXPECT_EQ(max_clock_time(ScheduleKind::kGpipe, p, m, {{"forward", 1}, {"backward", 2}}), expected);
       EXPECT_EQ(max_clock_time(ScheduleKind::k1f1b, p, m, {{"forward", 1}, {"backward", 2}}), expected);
       // ZB-H1's is (p - 1)(f + b - w) with b the activations' and w the weights' gradient (ICLR'24, table 1).
