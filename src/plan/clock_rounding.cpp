@@ -11,6 +11,7 @@ namespace {
 constexpr double kSameJoules = 1e-9;
 
 constexpr int kMostPairSweeps = 6;
+constexpr std::int32_t kPairReach = 6;  // options up and down that a pair is searched for
 
 }  // namespace
 
@@ -57,6 +58,7 @@ void ClockRounder::round(const FrontierStretch& stretch, Nanoseconds deadline) {
   }
   fill_forwards(deadline, cap_, 0);
   fill_backwards(deadline, 0);
+  improve_pairs(deadline);
 }
 
 void ClockRounder::load(const ClockPlan& plan) {
@@ -124,25 +126,80 @@ void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eight
   }
 }
 
-// Needs finish_ and latest_start_ of the present levels; leaves them stale where it changes something.
-bool ClockRounder::improve_pair(int before, int after, Nanoseconds deadline) {
+const ClockRounder::PairTable& ClockRounder::pair_table(std::size_t first_type, std::size_t second_type) {
+  if (pair_tables_.empty()) pair_tables_.resize(choices_.size() * choices_.size());
+  PairTable& table = pair_tables_[first_type * choices_.size() + second_type];
+  if (!table.empty()) return table;
+
+  struct Sum {
+    Nanoseconds time;
+    double net;
+  };
+  std::vector<Sum> sums;
+  for (std::size_t a = 0; a < times_[first_type].size(); ++a) {
+    for (std::size_t b = 0; b < times_[second_type].size(); ++b) {
+      sums.push_back({times_[first_type][a] + times_[second_type][b], nets_[first_type][a] + nets_[second_type][b]});
+    }
+  }
+  std::vector<Sum> cheapest = sums;  // by rising time, those that are cheaper than all before
+  std::sort(cheapest.begin(), cheapest.end(),
+            [](const Sum& x, const Sum& y) { return x.time != y.time ? x.time < y.time : x.net < y.net; });
+  std::size_t kept = 0;
+  for (const Sum& sum : cheapest) {
+    if (kept == 0 || sum.net < cheapest[kept - 1].net) cheapest[kept++] = sum;
+  }
+  cheapest.resize(kept);
+  for (const Sum& sum : sums) {
+    const auto better = std::partition_point(cheapest.begin(), cheapest.end(),
+                                             [&](const Sum& other) { return other.net >= sum.net - kSameJoules; });
+    table.push_back(better == cheapest.end() ? std::numeric_limits<Nanoseconds>::max() : better->time - sum.time);
+  }
+  return table;
+}
+
+// One pass in time order over adjacent operations. finish_ is kept for what lies behind `after`, latest_start_ holds for
+// what lies ahead of it; an operation between the two of a pair is not delayed at all, so neither goes wrong.
+int ClockRounder::improve_pairs(Nanoseconds deadline) {
+  place_late(deadline);
+  int improved = 0;
+  for (int after = 0; after < dag_.size(); ++after) {
+    finish_[index(after)] = earliest_start(after) + duration(after);
+    const Nanoseconds end = latest_finish(after, deadline);
+    for (const std::int32_t before : dag_.predecessors(after)) {
+      if (!improve_pair(before, after, end)) continue;
+      ++improved;
+      finish_[index(before)] = earliest_start(before) + duration(before);
+      finish_[index(after)] = earliest_start(after) + duration(after);
+    }
+  }
+  return improved;
+}
+
+bool ClockRounder::improve_pair(int before, int after, Nanoseconds end) {
   const Choices& first = choices(before);
   const Choices& second = choices(after);
-  const Nanoseconds start = finish_[index(before)] - duration(before);
-  const Nanoseconds end = latest_start_[index(after)] + duration(after);
-  Nanoseconds first_end = deadline;  // other successors of `before` must still be on time
+  const Level old_first = level_[index(before)];
+  const Level old_second = level_[index(after)];
+  const Nanoseconds start = finish_[index(before)] - first.time[old_first];
+  const Nanoseconds spare = end - start - first.time[old_first] - second.time[old_second];
+  const PairTable& table = pair_table(type_[index(before)], type_[index(after)]);
+  if (table[index(old_first * (second.slowest + 1) + old_second)] > spare) return false;
+
+  Nanoseconds first_end = end;  // other successors of `before` must still be on time
   for (const std::int32_t s : dag_.successors(before)) {
-    if (s != after) first_end = std::min(first_end, latest_start_[index(s)]);
+    if (s == after) continue;
+    first_end = std::min(first_end, s < after ? finish_[index(s)] - duration(s) : latest_start_[index(s)]);
   }
   Nanoseconds second_start = 0;  // other predecessors of `after` end when they end
   for (const std::int32_t p : dag_.predecessors(after)) {
     if (p != before) second_start = std::max(second_start, finish_[index(p)]);
   }
-  double least = first.net[level_[index(before)]] + second.net[level_[index(after)]] - kSameJoules;
+  double least = first.net[old_first] + second.net[old_second] - kSameJoules;
   Level best_first = -1;
   Level best_second = -1;
-  Level b = second.slowest;
-  for (Level a = 0; a <= first.slowest; ++a) {
+  const Level slowest = std::min(first.slowest, old_first + kPairReach);
+  Level b = std::min(second.slowest, old_second + kPairReach);
+  for (Level a = std::max(0, old_first - kPairReach); a <= slowest; ++a) {
     const Nanoseconds meet = start + first.time[a];
     if (meet > first_end) break;
     const Nanoseconds from = std::max(meet, second_start);
@@ -155,30 +212,9 @@ bool ClockRounder::improve_pair(int before, int after, Nanoseconds deadline) {
     }
   }
   if (best_first < 0) return false;
-  const Level old_first = level_[index(before)];
-  const Level old_second = level_[index(after)];
   level_[index(before)] = best_first;
   level_[index(after)] = best_second;
-  // Where a path leads from `before` to `after` around the pair, the two limits above are not independent.
-  if (makespan() > deadline) {
-    level_[index(before)] = old_first;
-    level_[index(after)] = old_second;
-    place_early();
-    return false;
-  }
-  place_late(deadline);
   return true;
-}
-
-int ClockRounder::improve_pairs(Nanoseconds deadline) {
-  place_early();
-  place_late(deadline);
-  int improved = 0;
-  for (int after = 0; after < dag_.size(); ++after) {
-    for (const std::int32_t before : dag_.predecessors(after))
-      improved += improve_pair(before, after, deadline) ? 1 : 0;
-  }
-  return improved;
 }
 
 void ClockRounder::search(Nanoseconds deadline, int trials) {

@@ -5,11 +5,12 @@
 //   floor   the slowest option that fits the operation's own relaxed window;
 //   fill    one pass forwards in time raises operations into the slack that is left, at most one option above the floor,
 //           one pass backwards takes what remains. Both are exact about slack and linear in the DAG.
-//   pairs   any two adjacent operations are given their cheapest two options that fit their joint slack;
+//   pairs   in one pass forwards, two adjacent operations are given the cheapest two options that fit their joint slack;
+//           a table per pair of types says at once where there is nothing to gain;
 //   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer (fixed seed, fixed number
 //           of trials: same input, same plan).
-// round() does floor and fill, microseconds for a thousand operations, for every point of a frontier; polish() does all
-// of it, for the points that matter. Every step keeps the iteration within its deadline.
+// round() does all but the search, tens of microseconds for a thousand operations, for every point of a frontier;
+// polish() repeats and searches, for the points that matter. Every step keeps the iteration within its deadline.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,11 @@ class ClockRounder {
   [[nodiscard]] const Choices& choices(int i) const { return choices_[type_[index(i)]]; }
   [[nodiscard]] Nanoseconds duration(int i) const { return choices(i).time[level_[index(i)]]; }
 
+  // Per pair of types: at [first level * second count + second level], how much longer two such operations must take
+  // together before any other pair of options is cheaper (ns; negative where one already is).
+  using PairTable = std::vector<Nanoseconds>;
+  [[nodiscard]] const PairTable& pair_table(std::size_t first_type, std::size_t second_type);
+
   void place_early();
   void place_late(Nanoseconds deadline);
   Nanoseconds earliest_start(int i) const;
@@ -63,7 +69,7 @@ class ClockRounder {
   // `most` caps each operation's level; `skip_eighths` of the operations, drawn at random, are passed over.
   void fill_forwards(Nanoseconds deadline, std::span<const Level> most, std::uint32_t skip_eighths);
   void fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths);
-  bool improve_pair(int before, int after, Nanoseconds deadline);
+  bool improve_pair(int before, int after, Nanoseconds end);
   int improve_pairs(Nanoseconds deadline);
   void search(Nanoseconds deadline, int trials);
   std::uint32_t draw();
@@ -77,6 +83,7 @@ class ClockRounder {
   std::vector<Level> level_, cap_, unlimited_;
   std::vector<Nanoseconds> finish_;  // earliest
   std::vector<Nanoseconds> latest_start_;
+  std::vector<PairTable> pair_tables_;  // made when first asked for
   ClockPlan plan_;
   std::uint64_t random_ = 0;
 };

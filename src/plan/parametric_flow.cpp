@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <functional>
 
 namespace flyball {
 
@@ -217,7 +216,6 @@ bool ParametricFlow::augment() {
 
 // Dijkstra over slacks from the source. Stops at the sink; events not settled by then hold at least its distance.
 void ParametricFlow::find_distances() {
-  using Entry = std::pair<Nanoseconds, std::int32_t>;
   std::fill(distance_.begin(), distance_.end(), kFar);
   heap_.clear();
   stack_.clear();
@@ -235,17 +233,14 @@ void ParametricFlow::find_distances() {
         if (slack == 0) {
           stack_.push_back(w);
         } else {
-          heap_.emplace_back(d, w);
-          std::push_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
+          heap_.push(d, w);
         }
         return false;
       });
     }
     do {
       if (heap_.empty()) return;
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<Entry>());
-      const auto [d, v] = heap_.back();
-      heap_.pop_back();
+      const auto [d, v] = heap_.pop();
       if (d != distance_[index(v)]) continue;
       reach = d;
       stack_.push_back(v);

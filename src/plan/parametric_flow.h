@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
+#include "plan/radix_heap.h"
 #include "plan/relaxation.h"
 #include "profile/cost_curve.h"
 
@@ -89,7 +89,7 @@ class ParametricFlow {
   std::int64_t visit_mark_ = 0;
   std::vector<std::int32_t> next_arc_;
   std::vector<PathStep> path_;
-  std::vector<std::pair<Nanoseconds, std::int32_t>> heap_;
+  RadixHeap<std::int32_t> heap_;
   std::vector<std::int32_t> stack_;
   std::vector<Nanoseconds> start_, finish_, start_shift_, finish_shift_;
 };
