@@ -7,11 +7,11 @@ PEERS = bench/peers/run
 STEP = @scripts/step
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench peers lint format asan fuzz clean
+.PHONY: help setup build test demo bench peers paper-tables lint format asan fuzz clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 setup: ## install the Debian packages that are missing
 	@scripts/setup build test
@@ -38,6 +38,9 @@ bench: ## build and run the benchmarks
 peers: build ## compare with the published solvers (downloads them from PyPI)
 	@scripts/setup bench
 	$(PEERS)
+
+paper-tables: build ## compute the papers' tables again into docs/paper-tables.md
+	@python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md
 
 lint: ## check formatting, clang-tidy, layers, file lengths and scripts
 	@scripts/setup build test lint bench
