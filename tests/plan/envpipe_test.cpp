@@ -411,7 +411,7 @@ TEST(EnvPipe, ASlowExecutorOnlyCostsSteps) {
     std::vector<Nanoseconds> durations = plan_durations(d, plan);
     for (Nanoseconds& duration : durations) {
       state = state * 1664525u + 1013904223u;
-      duration += duration * static_cast<Nanoseconds>(state >> 24) / (256 * 50);
+      duration += duration * static_cast<Nanoseconds>(state >> 24) / 12'800;
     }
     const Timeline timeline = emulate(d, durations);
     return ExecutedStep{timeline.start, timeline.finish};

@@ -154,7 +154,7 @@ TEST(Synth, PublishedPartitionsHaveThePrintedImbalanceAndAreLeast) {
     for (const std::string& gpu : synth_gpus()) {
       const WorkloadModel workload = load_workload_model(name, load_gpu_model(gpu));
       for (const PublishedPartition& partition : workload.partitions) {
-        SCOPED_TRACE(name + " on " + gpu + ", " + std::to_string(partition.bounds.size() - 1) + " stages");
+        SCOPED_TRACE(::testing::Message() << name << " on " << gpu << ", " << partition.bounds.size() - 1 << " stages");
         ASSERT_EQ(partition.bounds.front(), 0);
         ASSERT_EQ(partition.bounds.back(), static_cast<int>(workload.layers.size()));
         if (partition.imbalance == 0.0) continue;

@@ -17,7 +17,6 @@ namespace flyball {
 namespace {
 
 using ::testing::Each;
-using ::testing::HasSubstr;
 
 const std::vector<Watts> kBlocking(3, Watts(75.0));
 
