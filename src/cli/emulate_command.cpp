@@ -140,7 +140,8 @@ void add_emulate_command(CLI::App& program) {
   add_pipeline_options(*command, options->pipeline);
   add_value(*command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
   add_value(*command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
-            "one pipeline takes FACTOR times T_min; several factors make a table (default 1: none)");
+            "one pipeline, at maximum clocks, takes FACTOR times as long as it would; several factors make a table "
+            "(default 1: none)");
   add_choice(*command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
