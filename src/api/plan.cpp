@@ -27,6 +27,7 @@ PipelineSpec spec_of(const PlanRequest& request) {
     spec.blocking_power.emplace_back(power);
   }
   if (spec.blocking_power.empty()) throw UsageError("blocking_power_w is empty; give one number, or one per stage");
+  spec.memory_limit = request.memory_limit;
   return spec;
 }
 
@@ -45,7 +46,7 @@ struct PlannedFrontier::State {
         planner(request.planner),
         dag(build_dag(spec, profile)),
         problem(make_problem(dag, spec.blocking_power, to_nanoseconds(Seconds(request.unit_time_s)),
-                             cost_model_of(request), request.noise)) {
+                             cost_model_of(request), request.noise, spec.memory_limit)) {
     for (const double time : request.wanted_times_s) problem.focus.push_back(to_nanoseconds(Seconds(time)));
   }
 

@@ -30,6 +30,17 @@ int parse_count(std::string_view option, std::string_view text) {
   return static_cast<int>(*value);
 }
 
+std::vector<int> parse_counts(std::string_view option, std::string_view text) {
+  std::vector<int> counts;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    counts.push_back(parse_count(option, rest.substr(0, comma)));
+    if (comma == std::string_view::npos) return counts;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 double parse_positive(std::string_view option, std::string_view text) {
   const auto value = parse_number(text);
   if (!value || *value <= 0.0) refuse(option, text, "a number above 0");

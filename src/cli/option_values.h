@@ -13,7 +13,8 @@
 
 namespace flyball {
 
-[[nodiscard]] int parse_count(std::string_view option, std::string_view text);  // 1, 2, ...
+[[nodiscard]] int parse_count(std::string_view option, std::string_view text);                // 1, 2, ...
+[[nodiscard]] std::vector<int> parse_counts(std::string_view option, std::string_view text);  // "4" or "4,3,..."
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
 [[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, 1 or above
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100

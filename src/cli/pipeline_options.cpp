@@ -30,6 +30,7 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
   if (options.microbatches) spec.microbatches = *options.microbatches;
   if (options.chunks) spec.chunks = *options.chunks;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
+  if (options.memory_limit) spec.memory_limit = *options.memory_limit;
   if (options.data_parallel) spec.data_parallel = *options.data_parallel;
   if (options.tensor_parallel) spec.tensor_parallel = *options.tensor_parallel;
   if (spec.dag_file.empty() && spec.microbatches < 1) {
@@ -56,7 +57,7 @@ std::vector<Watts> power_per_stage(const PipelineSpec& spec, const ComputationDa
 PlanProblem stated_problem(const PipelineSpec& spec, const ComputationDag& dag, const PipelineOptions& options) {
   const CostModel model = options.cost_model == "exponential" ? CostModel::kExponential : CostModel::kHull;
   return make_problem(dag, power_per_stage(spec, dag), to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)),
-                      model, options.noise_pct.value_or(0.0) / 100.0);
+                      model, options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
 }
 
 }  // namespace
@@ -77,6 +78,9 @@ void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
       ->type_name("FILE");
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
+  add_value(command, "--memory-limit", options.memory_limit, parse_counts, "N[,N...]",
+            "microbatches whose activations a stage can hold: one number, or one per stage (default no limit); EnvPipe "
+            "moves forwards of 1f1b no further");
   add_value(command, "--data-parallel", options.data_parallel, parse_count, "D", "pipelines that train together");
   add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "P", "GPUs per stage");
   add_value(command, "--unit-time", options.unit_time, parse_duration, "TIME",

@@ -22,6 +22,7 @@ struct PipelineOptions {
   std::optional<std::string> schedule;
   std::optional<int> chunks;
   std::optional<std::vector<Watts>> blocking_power;
+  std::optional<std::vector<int>> memory_limit;
   std::optional<int> data_parallel;
   std::optional<int> tensor_parallel;
   std::optional<Seconds> unit_time;

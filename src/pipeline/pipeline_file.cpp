@@ -22,9 +22,9 @@ constexpr double kMostWatts = 1e6;
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
 
-const std::vector<std::string> kKeys = {"schedule",      "stages",          "microbatches", "chunks", "blocking_power",
-                                        "data_parallel", "tensor_parallel", "dag",          "p2p",    "data_load",
-                                        "gradient_sync", "optimizer_step"};
+const std::vector<std::string> kKeys = {"schedule",     "stages",        "microbatches",    "chunks", "blocking_power",
+                                        "memory_limit", "data_parallel", "tensor_parallel", "dag",    "p2p",
+                                        "data_load",    "gradient_sync", "optimizer_step"};
 const std::vector<std::string> kOperationKeys = {"time", "energy"};
 
 std::string type_name(const toml::node& node) {
@@ -54,6 +54,7 @@ class PipelineFile {
     spec.data_parallel = integer("data_parallel", kMostReplicas).value_or(spec.data_parallel);
     spec.tensor_parallel = integer("tensor_parallel", kMostReplicas).value_or(spec.tensor_parallel);
     if (const toml::node* node = root_.get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
+    if (const toml::node* node = root_.get("memory_limit")) spec.memory_limit = memory_limits(*node, spec.stages);
     if (const toml::node* node = root_.get("dag")) spec.dag_file = dag(*node);
     spec.p2p = operation("p2p");
     spec.data_load = operation("data_load");
@@ -94,13 +95,17 @@ class PipelineFile {
   std::optional<int> integer(const std::string& key, std::int64_t most) const {
     const toml::node* node = root_.get(key);
     if (node == nullptr) return std::nullopt;
-    const auto* value = node->as_integer();
+    return count(*node, key, most);
+  }
+
+  int count(const toml::node& node, const std::string& key, std::int64_t most) const {
+    const auto* value = node.as_integer();
     if (value == nullptr) {
-      fail(*node, fmt::format("{} is {}, it must be a whole number", key, type_name(*node)),
+      fail(node, fmt::format("{} is {}, it must be a whole number", key, type_name(node)),
            fmt::format("write for example {} = 4", key));
     }
     if (value->get() < 1 || value->get() > most) {
-      fail(*node, fmt::format("{} is {}, it must be from 1 to {}", key, value->get(), most),
+      fail(node, fmt::format("{} is {}, it must be from 1 to {}", key, value->get(), most),
            fmt::format("correct the number, or leave {} out", key));
     }
     return static_cast<int>(value->get());
@@ -138,16 +143,28 @@ class PipelineFile {
     const auto power = [&](const toml::node& one) {
       return Watts(number(one, "blocking_power", 0.0, kMostWatts, "watts"));
     };
+    return one_or_per_stage<Watts>(node, "blocking_power", stages, power);
+  }
+
+  std::vector<int> memory_limits(const toml::node& node, int stages) const {
+    return one_or_per_stage<int>(node, "memory_limit", stages,
+                                 [&](const toml::node& one) { return count(one, "memory_limit", kMostOperations); });
+  }
+
+  // `read` turns a node into a value.
+  template <class Value, class Read>
+  std::vector<Value> one_or_per_stage(const toml::node& node, const std::string& key, int stages,
+                                      const Read& read) const {
     const auto* list = node.as_array();
-    if (list == nullptr) return {power(node)};
-    std::vector<Watts> powers;
-    for (const toml::node& one : *list) powers.push_back(power(one));
-    if (powers.empty()) fail(node, "blocking_power is an empty array", "write one number, or one per stage");
-    if (stages > 0 && powers.size() != 1 && powers.size() != static_cast<std::size_t>(stages)) {
-      fail(node, fmt::format("blocking_power has {} numbers for {} stages", powers.size(), stages),
+    if (list == nullptr) return {read(node)};
+    std::vector<Value> values;
+    for (const toml::node& one : *list) values.push_back(read(one));
+    if (values.empty()) fail(node, key + " is an empty array", "write one number, or one per stage");
+    if (stages > 0 && values.size() != 1 && values.size() != static_cast<std::size_t>(stages)) {
+      fail(node, fmt::format("{} has {} numbers for {} stages", key, values.size(), stages),
            "write one number, or one per stage");
     }
-    return powers;
+    return values;
   }
 
   std::string dag(const toml::node& node) const {

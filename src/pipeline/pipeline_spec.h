@@ -31,6 +31,8 @@ struct PipelineSpec {
   int chunks = 1;
   // One for all stages, or one per stage.
   std::vector<Watts> blocking_power{kDefaultBlockingPower};
+  // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty for no limit.
+  std::vector<int> memory_limit;
   int data_parallel = 1;
   int tensor_parallel = 1;
   // Constant-time operations; a profile's own rows of the same name stand in where these are not given.

@@ -77,7 +77,8 @@ class EnvPipePlanner : public Planner {
     PlannerResult result;
     PlanProblem realised = problem;
     if (const auto in_flight = options_.reschedule ? in_flight_of_1f1b(*problem.dag) : std::nullopt) {
-      const std::vector<int> deeper = rescheduled_in_flight(problem, options_.memory_limit);
+      const std::vector<int>& limit = options_.memory_limit.empty() ? problem.memory_limit : options_.memory_limit;
+      const std::vector<int> deeper = rescheduled_in_flight(problem, limit);
       if (deeper != *in_flight) {
         result.dag = std::make_shared<const ComputationDag>(reschedule(*problem.dag, deeper));
         realised.dag = result.dag.get();

@@ -32,7 +32,7 @@ enum class EnvPipePolicy {
 struct EnvPipeOptions {
   EnvPipePolicy policy = EnvPipePolicy::kBalanced;
   bool reschedule = true;
-  // Microbatches whose activations fit into a stage's memory, one per stage; empty for no limit.
+  // Microbatches whose activations fit into a stage's memory, one per stage; empty for the problem's limit.
   std::vector<int> memory_limit;
 };
 

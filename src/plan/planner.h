@@ -37,6 +37,10 @@ struct PlanProblem {
   // Iteration times that will be asked for (a target, a straggler's): planners may work harder on the points there.
   std::vector<Nanoseconds> focus;
 
+  // Microbatches whose activations fit into a stage's memory, one per stage; empty for no limit. Planners that reorder
+  // 1F1B (EnvPipe) keep to it; all others keep the order, and with it what the schedule holds.
+  std::vector<int> memory_limit;
+
   [[nodiscard]] Watts total_blocking() const;
   // What the stage would draw during the operation anyway: nothing where it does not hold the stage.
   [[nodiscard]] Watts charged_blocking(const OperationType& type) const {
@@ -44,10 +48,11 @@ struct PlanProblem {
   }
 };
 
-// Derives the choices. `noise` is pareto_options' rule. Throws UsageError when `unit_time` is not positive or longer than
-// the shortest computation (naming it), since a frontier that coarse cannot tell plans apart.
+// Derives the choices. `noise` is pareto_options' rule; one power or memory limit is for all stages. Throws UsageError
+// when `unit_time` is not positive or longer than the shortest computation (naming it), since a frontier that coarse
+// cannot tell plans apart, and what check_memory_limit (plan/reschedule.h) throws.
 [[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
-                                       CostModel cost_model, double noise = 0.0);
+                                       CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});
 
 // All computations at the highest clock: the default mode of operation and everyone's baseline.
 [[nodiscard]] ClockPlan max_clock_plan(const PlanProblem& problem);

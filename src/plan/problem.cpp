@@ -9,6 +9,7 @@
 #include "plan/envpipe.h"
 #include "plan/perseus.h"
 #include "plan/planner.h"
+#include "plan/reschedule.h"
 #include "plan/zeus.h"
 
 namespace flyball {
@@ -68,13 +69,16 @@ Watts PlanProblem::total_blocking() const {
 }
 
 PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
-                         CostModel cost_model, double noise) {
+                         CostModel cost_model, double noise, std::vector<int> memory_limit) {
   check_unit_time(dag, unit_time);
   if (blocking.size() == 1) blocking.resize(static_cast<std::size_t>(dag.stages()), blocking[0]);
+  if (memory_limit.size() == 1) memory_limit.resize(static_cast<std::size_t>(dag.stages()), memory_limit[0]);
+  if (!memory_limit.empty()) check_memory_limit(dag, memory_limit);
   PlanProblem problem;
   problem.dag = &dag;
   problem.blocking = std::move(blocking);
   problem.unit_time = unit_time;
+  problem.memory_limit = std::move(memory_limit);
   problem.cost_model = cost_model;
   for (const OperationType& type : dag.types()) {
     problem.choices.push_back(choices_of(type, problem.charged_blocking(type), noise));

@@ -91,14 +91,31 @@ std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag) {
   return in_flight;
 }
 
+void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_limit) {
+  if (memory_limit.size() != static_cast<std::size_t>(dag.stages())) {
+    throw UsageError(
+        fmt::format("{} memory limits for {} stages; give one, or one per stage", memory_limit.size(), dag.stages()));
+  }
+  const auto held = in_flight_of_1f1b(dag);
+  for (std::size_t s = 0; s < memory_limit.size(); ++s) {
+    if (memory_limit[s] < 1) {
+      throw UsageError(fmt::format("the memory limit of stage {} is {}; it counts microbatches, give 1 or above", s,
+                                   memory_limit[s]));
+    }
+    if (held && memory_limit[s] < (*held)[s]) {
+      throw UsageError(fmt::format(
+          "the memory limit of stage {} is {}, but 1f1b holds {} microbatches' activations there; raise the "
+          "limit to {} or above, or leave it out",
+          s, memory_limit[s], (*held)[s], (*held)[s]));
+    }
+  }
+}
+
 std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<const int> memory_limit) {
   const ComputationDag& dag = *problem.dag;
   const auto base = in_flight_of_1f1b(dag);
   if (!base) throw UsageError("forwards can only be rescheduled in a 1f1b schedule");
-  if (!memory_limit.empty() && memory_limit.size() != base->size()) {
-    throw UsageError(fmt::format("{} limits of microbatches in flight for {} stages; give one per stage",
-                                 memory_limit.size(), base->size()));
-  }
+  if (!memory_limit.empty()) check_memory_limit(dag, memory_limit);
 
   const Timeline timeline = emulate(dag, max_clock_durations(problem, dag));
   const TypeOptions valley = valley_options(dag);
@@ -116,7 +133,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
     const Nanoseconds stretched =
         to_nanoseconds(dag.type_of(forward).options[valley[static_cast<std::size_t>(dag[forward].type)]].time);
     extra[s] = static_cast<int>(std::min<Nanoseconds>(bubble / stretched, microbatches - (*base)[s]));
-    if (!memory_limit.empty()) extra[s] = std::clamp(extra[s], 0, std::max(0, memory_limit[s] - (*base)[s]));
+    if (!memory_limit.empty()) extra[s] = std::min(extra[s], memory_limit[s] - (*base)[s]);
   }
   for (std::size_t s = 0; s + 1 < stages; ++s) {
     const bool holds_all = (*base)[s] + extra[s] == static_cast<int>(units[s].forwards.size());

@@ -23,11 +23,16 @@ namespace flyball {
 // chunk; data loading before forwards and operations of the whole iteration at the end are allowed). None otherwise.
 [[nodiscard]] std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag);
 
+// Throws UsageError, naming stage and numbers, when the limits are not one per stage and 1 or above, or when the DAG is
+// a 1F1B that holds more microbatches somewhere than the limit allows: no plan for that order would fit. What other
+// orders hold is not examined.
+void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_limit);
+
 // How many microbatches each stage of a 1F1B pipeline shall hold: as many extra forwards, each stretched to the stage's
 // valley clock, as fit into the bubble before its first backward at maximum clocks; none on the last stage.
-// `memory_limit` is the number of microbatches whose activations a stage can hold, one per stage; empty for no limit. A
-// limit below what 1F1B itself needs is met by 1F1B's number. The iteration at maximum clocks never becomes longer than
-// 1F1B's. Throws UsageError when the DAG is no 1F1B or the limits are not one per stage. Cost O(stages * nodes).
+// `memory_limit` is the number of microbatches whose activations a stage can hold, one per stage; empty for no limit.
+// The iteration at maximum clocks never becomes longer than 1F1B's. Throws UsageError when the DAG is no 1F1B, and what
+// check_memory_limit throws. Cost O(stages * nodes).
 [[nodiscard]] std::vector<int> rescheduled_in_flight(const PlanProblem& problem,
                                                      std::span<const int> memory_limit = {});
 

@@ -202,6 +202,21 @@ TEST(Plan, OptionsOverrideThePipelineFile) {
   EXPECT_EQ(nodes({"--microbatches", "5"}), 4 * 2 * 5);
 }
 
+// The first stage of this profile is the longest, so that forwards moved up shorten the iteration (by 5 %).
+TEST(Plan, MemoryLimitSaysHowFarEnvPipeMovesForwards) {
+  const TempFolder folder;
+  write_file(folder / "pipeline.toml", "memory_limit = [4, 3, 2, 1]\n");
+  const auto selected_time = [](std::vector<std::string> options) {
+    options.insert(options.end(), {"--planner", "envpipe"});
+    return plan_json(options).at("selected").at("time").get<double>();
+  };
+  const double unlimited = selected_time({});
+  const double in_order = selected_time({"--memory-limit", "4,3,2,1"});
+  EXPECT_LT(unlimited, 0.99 * in_order);
+  EXPECT_EQ(selected_time({"--pipeline", folder / "pipeline.toml"}), in_order);
+  EXPECT_EQ(selected_time({"--pipeline", folder / "pipeline.toml", "--memory-limit", "8"}), unlimited);
+}
+
 TEST(Plan, TextFitsEightyColumnsAndNamesTheFiles) {
   const TempFolder folder;
   const Ran ran = plan({"--planner", "all", "--straggler", "1.1", "--switch-latency", "10ms", "--tensor-parallel", "2",

@@ -13,7 +13,7 @@ PipelineSpec read(const std::string& text) { return read_pipeline("p.toml", text
 TEST(PipelineFile, EveryKeyIsRead) {
   const PipelineSpec spec = read(
       "schedule = \"interleaved-1f1b\"\nstages = 2\nmicrobatches = 8\nchunks = 3\nblocking_power = [70, 71.5]\n"
-      "data_parallel = 16\ntensor_parallel = 8\n"
+      "memory_limit = [6, 5]\ndata_parallel = 16\ntensor_parallel = 8\n"
       "[p2p]\ntime = 0.001\n[data_load]\ntime = 0.002\nenergy = 1\n"
       "[gradient_sync]\ntime = 0.003\nenergy = 0.0\n[optimizer_step]\ntime = 4\n");
   EXPECT_EQ(spec.schedule, ScheduleKind::kInterleaved1f1b);
@@ -21,6 +21,7 @@ TEST(PipelineFile, EveryKeyIsRead) {
   EXPECT_EQ(spec.microbatches, 8);
   EXPECT_EQ(spec.chunks, 3);
   EXPECT_EQ(spec.blocking_power, (std::vector<Watts>{Watts(70), Watts(71.5)}));
+  EXPECT_EQ(spec.memory_limit, (std::vector<int>{6, 5}));
   EXPECT_EQ(spec.data_parallel, 16);
   EXPECT_EQ(spec.tensor_parallel, 8);
   EXPECT_EQ(spec.p2p.value().time, Seconds(0.001));
@@ -37,8 +38,14 @@ TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
   EXPECT_EQ(spec.microbatches, 0);
   EXPECT_EQ(spec.chunks, 1);
   EXPECT_EQ(spec.blocking_power, std::vector<Watts>{kDefaultBlockingPower});
+  EXPECT_TRUE(spec.memory_limit.empty());
   EXPECT_FALSE(spec.p2p.has_value());
   EXPECT_EQ(spec.dag_file, "");
+}
+
+TEST(PipelineFile, OneMemoryLimitIsForAllStages) {
+  EXPECT_EQ(read("stages = 4\nmemory_limit = 9\n").memory_limit, std::vector<int>{9});
+  EXPECT_EQ(read("stages = 4\nmemory_limit = [9]\n").memory_limit, std::vector<int>{9});
 }
 
 TEST(PipelineFile, TheDagsPathIsRelativeToTheFile) {
@@ -98,6 +105,13 @@ INSTANTIATE_TEST_SUITE_P(
         WrongPipeline{"PowerText", "blocking_power = [70, \"75 W\"]\n", 1, 23, "blocking_power is a string"},
         WrongPipeline{"NoPower", "blocking_power = []\n", 1, 18, "an empty array"},
         WrongPipeline{"PowersPerStage", "stages = 4\nblocking_power = [70, 71]\n", 2, 18, "2 numbers for 4 stages"},
+        WrongPipeline{"NoMemory", "memory_limit = 0\n", 1, 16, "memory_limit is 0, it must be from 1 to 2000000"},
+        WrongPipeline{"NegativeMemory", "memory_limit = [4, -3]\n", 1, 20, "memory_limit is -3"},
+        WrongPipeline{"HugeMemory", "memory_limit = [4, 2000001]\n", 1, 20, "from 1 to 2000000"},
+        WrongPipeline{"MemoryFraction", "memory_limit = 4.0\n", 1, 16, "memory_limit is a number, it must be a whole"},
+        WrongPipeline{"MemoryText", "memory_limit = [4, \"3\"]\n", 1, 20, "memory_limit is a string"},
+        WrongPipeline{"MemoryEmpty", "memory_limit = []\n", 1, 16, "memory_limit is an empty array"},
+        WrongPipeline{"MemoryPerStage", "stages = 4\nmemory_limit = [4, 3, 2]\n", 2, 16, "3 numbers for 4 stages"},
         WrongPipeline{"OperationNumber", "p2p = 0.001\n", 1, 7, "p2p is a number, it must be a table"},
         WrongPipeline{"NoTime", "\n[p2p]\nenergy = 1\n", 2, 1, "[p2p] has no time"},
         WrongPipeline{"ZeroTime", "[p2p]\ntime = 0\n", 2, 8, "p2p.time is 0"},

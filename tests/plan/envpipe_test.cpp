@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -21,6 +22,7 @@ namespace {
 using testing::dag_of;
 using ::testing::ElementsAre;
 using testing::find_operation;
+using ::testing::HasSubstr;
 using testing::modelled_profile;
 using testing::operation;
 using testing::order_of;
@@ -100,9 +102,36 @@ TEST(Reschedule, KeepsTheMemoryLimitAndTheFallAlongTheStages) {
   const ComputationDag dag = dag_of(profile, 8);
   const PlanProblem problem = problem_of(dag);
   EXPECT_THAT(rescheduled_in_flight(problem, std::vector<int>{5, 5, 5, 5}), ElementsAre(5, 4, 3, 1));
-  // Less than 1F1B needs: 1F1B stays.
-  EXPECT_THAT(rescheduled_in_flight(problem, std::vector<int>{1, 1, 1, 1}), ElementsAre(4, 3, 2, 1));
+  // No room beyond what 1F1B holds.
+  EXPECT_THAT(rescheduled_in_flight(problem, std::vector<int>{4, 3, 2, 1}), ElementsAre(4, 3, 2, 1));
   EXPECT_THROW(static_cast<void>(rescheduled_in_flight(problem, std::vector<int>{5})), UsageError);
+}
+
+std::string refusal(const ComputationDag& dag, std::vector<int> memory_limit) {
+  try {
+    static_cast<void>(make_problem(dag, {Watts(75)}, 1'000'000, CostModel::kHull, 0.0, std::move(memory_limit)));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Reschedule, RefusesMemoryThat1f1bDoesNotFit) {
+  const Profile profile = figure_4_profile();
+  const ComputationDag dag = dag_of(profile, 8);
+  EXPECT_EQ(refusal(dag, {4, 3, 2, 1}), "");
+  EXPECT_EQ(
+      refusal(dag, {4, 3, 1, 1}),
+      "the memory limit of stage 2 is 1, but 1f1b holds 2 microbatches' activations there; raise the limit to 2 or "
+      "above, or leave it out");
+  EXPECT_THAT(refusal(dag, {3}), HasSubstr("stage 0 is 3, but 1f1b holds 4"));  // one limit is for all stages
+  EXPECT_THAT(refusal(dag, {4, 3}), HasSubstr("2 memory limits for 4 stages"));
+  EXPECT_THAT(refusal(dag, {4, 3, 2, 0}), HasSubstr("stage 3 is 0; it counts microbatches, give 1 or above"));
+  // Two microbatches are all there is to hold.
+  EXPECT_EQ(refusal(dag_of(profile, 2), {2, 2, 2, 1}), "");
+  // GPipe holds all eight everywhere; its order is kept and its memory not examined.
+  EXPECT_EQ(refusal(dag_of(profile, 8, ScheduleKind::kGpipe), {1}), "");
+  EXPECT_THROW(static_cast<void>(rescheduled_in_flight(problem_of(dag), std::vector<int>{4, 3, 1, 1})), UsageError);
 }
 
 TEST(Reschedule, NeverSlowerThan1f1bAtMaximumClocks) {
@@ -317,6 +346,24 @@ TEST(EnvPipe, PlansAreForTheRescheduledDag) {
   EnvPipeOptions in_order;
   in_order.reschedule = false;
   EXPECT_EQ(make_envpipe(in_order)->plan(problem, nullptr).dag, nullptr);
+}
+
+TEST(EnvPipe, KeepsTheProblemsMemoryLimit) {
+  const Profile profile = figure_4_profile();
+  const ComputationDag dag = dag_of(profile, 8);
+  const auto held = [&](std::vector<int> memory_limit, EnvPipeOptions options = {}) {
+    const PlanProblem problem =
+        make_problem(dag, {Watts(75)}, 1'000'000, CostModel::kHull, 0.0, std::move(memory_limit));
+    const PlannerResult result = make_envpipe(std::move(options))->plan(problem, nullptr);
+    return result.dag ? order_of(*result.dag, 0) : "";
+  };
+  EXPECT_EQ(held({4, 3, 2, 1}), "");  // 1F1B's own order
+  EXPECT_EQ(held({5}), "F0 F1 F2 F3 F4 B0 F5 B1 F6 B2 F7 B3 B4 B5 B6 B7");
+  EXPECT_EQ(held({}), "F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7");
+  // The planner's own limit comes first.
+  EnvPipeOptions roomier;
+  roomier.memory_limit = {5, 5, 5, 5};
+  EXPECT_EQ(held({4, 3, 2, 1}, roomier), held({5}));
 }
 
 // Only 1F1B is reordered; every schedule keeps its speed and saves energy.
