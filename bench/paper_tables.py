@@ -126,31 +126,12 @@ FIGURE_12 = [
 ]
 
 
-def one_f_one_b(stages: int, microbatches: int) -> dict:
-    """1F1B as an explicit DAG. Its order cannot be changed: the planner moves forwards only in a schedule that it
-    recognises, by microbatches counted from 0, and here they count from 1 (they are labels, nothing else)."""
-    computations = []
-    for stage in range(stages):
-        warm_up = min(stages - stage, microbatches)
-        order = [("forward", m) for m in range(warm_up)]
-        for m in range(microbatches):
-            order.append(("backward", m))
-            if warm_up + m < microbatches:
-                order.append(("forward", warm_up + m))
-        for instruction, m in order:
-            neighbour = stage - 1 if instruction == "forward" else stage + 1
-            after = [f"{instruction} {m} {neighbour}"] if 0 <= neighbour < stages else []
-            computations.append({"name": f"{instruction} {m} {stage}", "stage": stage, "instruction": instruction,
-                                 "microbatch": m + 1, "after": after})
-    return {"stages": stages, "computations": computations}
-
-
 class Flyball:
     """The program, on the shipped profiles with the microbatches and blocking power that their headers name."""
 
     def __init__(self, program: Path, folder: Path):
         self.program = program
-        self.folder = folder  # for explicit DAGs
+        self.folder = folder  # for changed profiles
         # Several tables need the same frontier.
         self.run_once = lru_cache(maxsize=None)(self.run)
 
@@ -173,17 +154,15 @@ class Flyball:
         sys.exit(f"{path}: no line matches '{pattern}'; make the profile anew with flyball profile synth")
 
     def shape(self, profile: str, microbatches: int | None, kept: bool) -> list[str]:
-        """The pipeline's part of a command line. `kept`: no forward may be moved."""
+        """The pipeline's part of a command line. `kept`: memory for what 1F1B itself holds, N microbatches on the first
+        of N stages down to 1 on the last, so that no forward may be moved."""
         microbatches = microbatches or int(self.header(profile, r"^# Published run: (\d+) microbatches"))
         blocking = self.header(profile, r"^# Blocking power: ([\d.]+) W")
-        start = [str(PROFILES / f"{profile}.csv"), "--blocking-power", blocking]
+        shape = [str(PROFILES / f"{profile}.csv"), "--microbatches", str(microbatches), "--blocking-power", blocking]
         if not kept:
-            return [*start, "--microbatches", str(microbatches)]
+            return shape
         stages = int(self.header(profile, r"one GPU of each of (\d+) stages"))
-        name = f"1f1b-{stages}-{microbatches}"
-        (self.folder / f"{name}.json").write_text(json.dumps(one_f_one_b(stages, microbatches)))
-        (self.folder / f"{name}.toml").write_text(f'dag = "{name}.json"\n')
-        return [*start, "--pipeline", str(self.folder / f"{name}.toml")]
+        return [*shape, "--memory-limit", ",".join(map(str, range(stages, 0, -1)))]
 
     def plan(self, profile: str, planner: str, microbatches: int | None = None, kept: bool = False) -> dict:
         return self.run_once("plan", *self.shape(profile, microbatches, kept), "--planner", planner)
