@@ -61,7 +61,7 @@ asan: ## run all tests under the address and undefined-behaviour sanitizers
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
 	@scripts/setup build fuzz
 	$(STEP) "Configure build/fuzz/" build/logs/fuzz-configure.log cmake --preset fuzz
-	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/fuzz -j $(JOBS)
+	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/fuzz -j $(JOBS) --target fuzz/all
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) scripts/fuzz build/fuzz/fuzz
 
 clean: ## remove everything that was built
