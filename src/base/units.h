@@ -48,6 +48,6 @@ constexpr Seconds operator/(Joules e, Watts p) { return Seconds(e.value() / p.va
 using Nanoseconds = std::int64_t;
 
 [[nodiscard]] inline Nanoseconds to_nanoseconds(Seconds t) { return std::llround(t.value() * 1e9); }
-[[nodiscard]] constexpr Seconds to_seconds(Nanoseconds t) { return Seconds(static_cast<double>(t) * 1e-9); }
+[[nodiscard]] constexpr Seconds to_seconds(Nanoseconds t) { return Seconds(static_cast<double>(t) / 1e9); }
 
 }  // namespace flyball

@@ -127,7 +127,6 @@ void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eight
 }
 
 const ClockRounder::PairTable& ClockRounder::pair_table(std::size_t first_type, std::size_t second_type) {
-  if (pair_tables_.empty()) pair_tables_.resize(choices_.size() * choices_.size());
   PairTable& table = pair_tables_[first_type * choices_.size() + second_type];
   if (!table.empty()) return table;
 

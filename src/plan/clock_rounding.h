@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
@@ -29,7 +30,7 @@ class ClockRounder {
  public:
   explicit ClockRounder(const PlanProblem& problem);
 
-  // The plan for iteration time `deadline`, which must lie within the stretch. Cost O(nodes + edges).
+  // The plan for iteration time `deadline`, which must lie within the stretch. Cost linear in edges times neighbours.
   void round(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // Takes over a plan of Pareto-optimal options.
@@ -83,7 +84,7 @@ class ClockRounder {
   std::vector<Level> level_, cap_, unlimited_;
   std::vector<Nanoseconds> finish_;  // earliest
   std::vector<Nanoseconds> latest_start_;
-  std::vector<PairTable> pair_tables_;  // made when first asked for
+  std::unordered_map<std::uint64_t, PairTable> pair_tables_;  // by both types; made when first asked for
   ClockPlan plan_;
   std::uint64_t random_ = 0;
 };

@@ -12,7 +12,9 @@ PricedCurve::PricedCurve(const CostCurve& curve) {
     if (!time.empty()) {
       const double per_second = (net.back() - vertex.net_joules) / static_cast<double>(vertex.time - time.back()) * 1e9;
       const auto price = static_cast<Price>(std::llround(per_second / kPriceUnit));
-      // Slopes that round to the same price (or to none) leave no arc between them.
+      // Slopes that round to the same price (or to none) leave no arc between them. A vertex that is so left out may be
+      // cheaper than its neighbours by a price unit over the curve's length at most.
+      if (price <= 0 || price >= slope.back()) allowance = kPriceUnit * to_seconds(curve.back().time).value();
       if (price <= 0) break;
       if (price >= slope.back()) {
         time.back() = vertex.time;
@@ -31,7 +33,7 @@ double PricedCurve::least(std::size_t k, double x) const {
   double best = net[k] + x * static_cast<double>(time[k]);
   if (k > 0) best = std::min(best, net[k - 1] + x * static_cast<double>(time[k - 1]));
   if (k < slowest()) best = std::min(best, net[k + 1] + x * static_cast<double>(time[k + 1]));
-  return best;
+  return best - allowance;
 }
 
 ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves) : dag_(&dag) {
@@ -109,42 +111,45 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
     }
     for (std::size_t v = 0; v < event_.size(); ++v) event_[v] -= distance_[v];
   }
-  if (pieces.empty()) pieces.push_back({t_star, intercept(), 0.0});
+  if (pieces.empty()) pieces.push_back({t_star, intercept(), static_cast<double>(total_) * kPriceUnit * 1e-9});
   result.bound = BoundCurve(std::move(pieces), t_star);
   return result;
 }
 
-// Calls arc(to, slack, capacity, link, position) for each residual arc out of an event, from the `first`th on. Stops when
-// arc returns true.
+// Calls arc(to, slack, capacity, link, next) for each residual arc out of an event, from the `first`th on, where `next` is
+// the number to resume from. Stops when arc returns true.
 template <class Visit>
 bool ParametricFlow::for_each_arc(std::int32_t v, std::int32_t first, Visit arc) const {
-  std::int32_t position = 0;
   const Nanoseconds here = event_[index(v)];
-  if (v < source_ && position++ >= first) {
+  // Arcs are numbered: the computation's own, then the links out, then the links in. Resuming must not cost a walk over
+  // those already seen, since an event may have many.
+  const std::int32_t own = v < source_ ? 1 : 0;
+  if (first < own) {
     const Work& work = work_[index(v >> 1)];
     const PricedCurve& curve = curves_[index(work.curve)];
     const std::size_t k = index(work.level);
     const std::int32_t other = v ^ 1;
     const Nanoseconds apart = event_[index(other)] - here;
     if ((v & 1) == 0) {
-      if (arc(other, apart - curve.time[k], curve.slope[k] - work.flow, kOwnArc, position)) return true;
+      if (arc(other, apart - curve.time[k], curve.slope[k] - work.flow, kOwnArc, 1)) return true;
     } else if (work.flow > curve.slope[k + 1]) {
-      if (arc(other, apart + curve.time[k], work.flow - curve.slope[k + 1], kOwnArc, position)) return true;
+      if (arc(other, apart + curve.time[k], work.flow - curve.slope[k + 1], kOwnArc, 1)) return true;
     } else if (k < curve.slowest()) {
-      if (arc(other, apart + curve.time[k + 1], curve.slope[k + 1] - curve.slope[k + 2], kOwnArc, position))
-        return true;
+      if (arc(other, apart + curve.time[k + 1], curve.slope[k + 1] - curve.slope[k + 2], kOwnArc, 1)) return true;
     }
   }
-  for (std::int32_t e = out_begin_[index(v)]; e < out_begin_[index(v) + 1]; ++e) {
-    if (position++ < first) continue;
+  const std::int32_t out_end = out_begin_[index(v) + 1];
+  for (std::int32_t e = out_begin_[index(v)] + std::max(0, first - own); e < out_end; ++e) {
     const Link& link = links_[index(out_[index(e)])];
-    if (arc(link.to, event_[index(link.to)] - here, kUnlimited, out_[index(e)], position)) return true;
+    const std::int32_t next = own + e + 1 - out_begin_[index(v)];
+    if (arc(link.to, event_[index(link.to)] - here, kUnlimited, out_[index(e)], next)) return true;
   }
-  for (std::int32_t e = in_begin_[index(v)]; e < in_begin_[index(v) + 1]; ++e) {
-    if (position++ < first) continue;
+  const std::int32_t before = own + out_end - out_begin_[index(v)];
+  const std::int32_t in_end = in_begin_[index(v) + 1];
+  for (std::int32_t e = in_begin_[index(v)] + std::max(0, first - before); e < in_end; ++e) {
     const Link& link = links_[index(in_[index(e)])];
-    if (link.flow > 0 && arc(link.from, event_[index(link.from)] - here, link.flow, in_[index(e)], position))
-      return true;
+    const std::int32_t next = before + e + 1 - in_begin_[index(v)];
+    if (link.flow > 0 && arc(link.from, event_[index(link.from)] - here, link.flow, in_[index(e)], next)) return true;
   }
   return false;
 }

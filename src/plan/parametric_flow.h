@@ -26,6 +26,7 @@ struct PricedCurve {
   std::vector<Nanoseconds> time;
   std::vector<double> net;
   std::vector<Price> slope;
+  double allowance = 0.0;  // J, for what rounding the slopes left out
 
   explicit PricedCurve(const CostCurve& curve);
 

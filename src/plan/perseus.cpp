@@ -1,5 +1,7 @@
 #include "plan/perseus.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,16 +9,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "plan/clock_rounding.h"
 #include "plan/relaxation.h"
 
 namespace flyball {
 namespace {
 
+// A frontier of more points is asked for by mistake, and would not fit into memory.
+constexpr Nanoseconds kMostPoints = 2'000'000;
 // Trials of the polish's random search at each point that matters, and the work they may take in all (operations
-// replayed): enough for a thousand operations, less for the largest pipelines.
-constexpr int kMostTrials = 4000;
-constexpr int kTrialBudget = 6'000'000;
+// and edges replayed): enough for a thousand operations, less for the largest pipelines.
+constexpr std::int64_t kMostTrials = 4000;
+constexpr std::int64_t kTrialBudget = 18'000'000;
 // Points spread over the frontier that get the pair improvement as well.
 constexpr std::size_t kPolishedPoints = 32;
 
@@ -26,13 +31,16 @@ std::vector<CostCurve> hulls_of(const PlanProblem& problem) {
   return curves;
 }
 
-std::vector<CostCurve> exponentials_of(const PlanProblem& problem) {
+// Of the options that the noise rule keeps.
+std::vector<CostCurve> steering_curves(const PlanProblem& problem) {
   std::vector<CostCurve> curves;
   for (std::size_t type = 0; type < problem.choices.size(); ++type) {
     const OperationType& operation = problem.dag->types()[type];
-    std::vector<ClockOption> pareto;
-    for (const std::uint16_t option : problem.choices[type].pareto) pareto.push_back(operation.options[option]);
-    curves.push_back(exponential_curve(pareto, problem.charged_blocking(operation), problem.unit_time));
+    const Watts charged = problem.charged_blocking(operation);
+    std::vector<ClockOption> kept;
+    for (const std::uint16_t option : problem.choices[type].pareto) kept.push_back(operation.options[option]);
+    curves.push_back(problem.cost_model == CostModel::kHull ? hull_curve(kept, charged)
+                                                            : exponential_curve(kept, charged, problem.unit_time));
   }
   return curves;
 }
@@ -58,23 +66,25 @@ class Crawl {
     const ComputationDag& dag = *problem_.dag;
     std::vector<CostCurve> curves = hulls_of(problem_);
     const auto ignore = [](const FrontierStretch&) { return true; };
-    // The exponential steers, the hull still bounds.
+    // Whatever else steers, the hull of all measured options bounds.
     std::optional<RelaxationResult> hull_run;
-    if (problem_.cost_model == CostModel::kExponential) {
+    if (problem_.cost_model == CostModel::kExponential || problem_.noise > 0.0) {
       hull_run = solve_relaxation(dag, curves, ignore);
-      curves = exponentials_of(problem_);
+      curves = steering_curves(problem_);
     }
     t_star_ = makespan_at(dag, curves, false);
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
-    if (t_star_ == t_min_) add_fastest();
+    check_point_count();
     const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
     const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
-    frontier_.finish();
     if (run.status == RelaxationStatus::kOptimal) {
-      polish();
+      // Where no second is worth a price unit, nothing was visited; elsewhere the crawl ended here or better.
+      add_fastest();
       frontier_.finish();
+      if (has_choice()) polish();
     }
+    frontier_.finish();
     for (std::size_t i = 0; i < frontier_.size(); ++i) {
       FrontierPoint& point = frontier_.point(i);
       point.net_lower_bound = bound.at(point.time);
@@ -109,10 +119,24 @@ class Crawl {
 
   void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
 
-  // A pipeline without choices: one point.
   void add_fastest() {
     rounder_.load(fastest_plan());
     add_point();
+  }
+
+  [[nodiscard]] bool has_choice() const {
+    return std::any_of(problem_.choices.begin(), problem_.choices.end(),
+                       [](const auto& choices) { return choices.pareto.size() > 1; });
+  }
+
+  void check_point_count() const {
+    const Nanoseconds points = (t_star_ - t_min_) / problem_.unit_time;
+    if (points <= kMostPoints) return;
+    throw UsageError(
+        fmt::format("a unit time of {} us makes {} points between T_min and T*, more than {}; choose {} us or "
+                    "more (--unit-time)",
+                    static_cast<double>(problem_.unit_time) * 1e-3, points, kMostPoints,
+                    (t_star_ - t_min_) / kMostPoints / 1000 + 1));
   }
 
   [[nodiscard]] ClockPlan fastest_plan() const {
@@ -130,7 +154,8 @@ class Crawl {
       int trials;
     };
     std::vector<Task> tasks;
-    const int trials = std::min(kMostTrials, kTrialBudget / std::max(1, problem_.dag->size()));
+    const auto replayed = static_cast<std::int64_t>(problem_.dag->edge_count()) + problem_.dag->size();
+    const int trials = static_cast<int>(std::min(kMostTrials, kTrialBudget / std::max<std::int64_t>(1, replayed)));
     const auto add_task = [&](std::size_t index, Nanoseconds deadline, int with_trials) {
       tasks.push_back({frontier_.plan(index), std::max(deadline, frontier_.points()[index].time), with_trials});
     };
@@ -142,6 +167,7 @@ class Crawl {
     const std::size_t spread = std::min(kPolishedPoints, frontier_.size());
     for (std::size_t k = 1; k < spread; ++k) add_task(k * frontier_.size() / spread, 0, 0);
     for (const Task& task : tasks) {
+      if (!report(t_min_)) return;
       rounder_.load(task.plan);
       rounder_.polish(task.deadline, task.trials);
       add_point();

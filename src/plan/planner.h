@@ -25,11 +25,12 @@ struct PlanProblem {
   std::vector<Watts> blocking;        // one per stage
   Nanoseconds unit_time = 1'000'000;  // spacing of the frontier's points
   CostModel cost_model = CostModel::kHull;
+  double noise = 0.0;  // pareto_options' rule, already applied to the choices
 
   // Derived, per operation type.
   struct TypeChoices {
     std::vector<std::uint16_t> pareto;  // indices into the type's options, fastest first
-    CostCurve hull;                     // of the Pareto options, net of blocking
+    CostCurve hull;                     // of all measured options, net of blocking: what bounds
     std::uint16_t max_clock = 0;        // index of the highest clock
   };
   std::vector<TypeChoices> choices;
@@ -49,7 +50,7 @@ struct PlanProblem {
 };
 
 // Derives the choices. `noise` is pareto_options' rule; one power or memory limit is for all stages. Throws UsageError
-// when `unit_time` is not positive or longer than the shortest computation (naming it), since a frontier that coarse
+// when `unit_time` is not positive or longer than the shortest computation with a choice (naming it), since a frontier that coarse
 // cannot tell plans apart, and what check_memory_limit (plan/reschedule.h) throws.
 [[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
                                        CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});

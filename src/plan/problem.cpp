@@ -31,6 +31,20 @@ constexpr Entry kPlanners[] = {
     {"zeus-per-stage", make_zeus_per_stage},
 };
 
+// Prices of time are 64-bit numbers of 2^-24 J/s; far below that limit no measurement is meant.
+void check_slopes(const OperationType& type, const CostCurve& hull) {
+  constexpr double kSteepest = 1e9;  // W
+  for (std::size_t k = 1; k < hull.size(); ++k) {
+    const double watts =
+        (hull[k - 1].net_joules - hull[k].net_joules) / to_seconds(hull[k].time - hull[k - 1].time).value();
+    if (watts <= kSteepest) continue;
+    throw InputError({fmt::format("stage {} {}", type.stage, type.instruction)},
+                     fmt::format("two clocks are {} ns apart but differ by {:.4g} J net of blocking",
+                                 hull[k].time - hull[k - 1].time, hull[k - 1].net_joules - hull[k].net_joules),
+                     "average more measurements, delete one of the two rows, or correct the blocking power");
+  }
+}
+
 PlanProblem::TypeChoices choices_of(const OperationType& type, Watts charged, double noise) {
   PlanProblem::TypeChoices choices;
   const std::vector<ClockOption> pareto = pareto_options(type.options, charged, noise);
@@ -39,7 +53,8 @@ PlanProblem::TypeChoices choices_of(const OperationType& type, Watts charged, do
                                     [&](const ClockOption& option) { return option.frequency == kept.frequency; });
     choices.pareto.push_back(static_cast<std::uint16_t>(found - type.options.begin()));
   }
-  choices.hull = hull_curve(pareto, charged);
+  choices.hull = hull_curve(pareto_options(type.options, charged), charged);
+  check_slopes(type, choices.hull);
   const auto highest = std::max_element(type.options.begin(), type.options.end(),
                                         [](const auto& a, const auto& b) { return a.frequency < b.frequency; });
   choices.max_clock = static_cast<std::uint16_t>(highest - type.options.begin());
@@ -80,6 +95,7 @@ PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking,
   problem.unit_time = unit_time;
   problem.memory_limit = std::move(memory_limit);
   problem.cost_model = cost_model;
+  problem.noise = noise;
   for (const OperationType& type : dag.types()) {
     problem.choices.push_back(choices_of(type, problem.charged_blocking(type), noise));
   }

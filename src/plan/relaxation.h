@@ -17,7 +17,8 @@
 //
 // Numbers. Times are whole nanoseconds; prices are whole multiples of 2^-24 J/s, so that the search is exact integer
 // arithmetic. Rounding of a price never breaks the bound: it is evaluated from the flow by weak duality with the
-// measured costs, sum_i min_t (c_i(t) + x_i t) - F T, valid for every flow. Limits: costs below 2^30 J per computation.
+// measured costs, sum_i min_t (c_i(t) + x_i t) - F T, valid for every flow. Limit: slopes of at most 1e9 W, which
+// make_problem() checks.
 //
 // Cost: rounds * O(nodes log nodes + edges); see docs/performance.md for counts. Memory O(nodes + edges).
 #pragma once

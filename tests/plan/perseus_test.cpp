@@ -183,6 +183,65 @@ TEST(Perseus, OneOptionEachIsOnePoint) {
   EXPECT_NEAR(frontier.energy(0).value(), 27.0, 1e-9);
 }
 
+// All options draw just the blocking power: no clock saves anything, whatever rounding makes of the differences.
+TEST(Perseus, GpuThatDrawsNoMoreThanBlockedIsOnePoint) {
+  const Profile profile = profile_of({
+      operation(0, "forward", {{1000, 0.011, 0.825}, {900, 0.013, 0.975}, {800, 0.017, 1.275}, {700, 0.023, 1.725}}),
+      operation(0, "backward", {{1000, 0.021, 1.575}, {900, 0.029, 2.175}, {800, 0.031, 2.325}}),
+  });
+  const ComputationDag dag = dag_of(profile, 4);
+  const Frontier frontier = plan(problem_of(dag)).frontier;
+  ASSERT_GE(frontier.size(), 1u);
+  EXPECT_EQ(frontier.points().front().time, 4 * 32 * kMs);
+  EXPECT_NEAR(frontier.energy(0).value(), 75 * 4 * 0.032, 1e-9);
+}
+
+// Two operations side by side, one without a choice: no price is ever visited, yet all flow up to 120 J/s is free.
+TEST(Perseus, BoundHoldsWhereNothingCanBeShortened) {
+  const Profile profile = profile_of({operation(0, "forward", {{1000, 0.5, 200.0}, {900, 1.0, 140.0}}),
+                                      operation(1, "forward", {{1000, 1.0, 200.0}})});
+  const ComputationDag dag(
+      "two operations", 2,
+      {{0, "forward", profile.operations[0].options, true}, {1, "forward", profile.operations[1].options, true}},
+      {{0, 0, 0}, {1, 0, 0}}, {});
+  const PlanProblem problem = problem_of(dag);
+  const Frontier frontier = plan(problem).frontier;
+  expect_sound(problem, frontier);
+  ASSERT_EQ(frontier.size(), 1u);
+  EXPECT_NEAR(frontier.energy(0).value(), 340.0, 1e-6);
+  EXPECT_NEAR(frontier.lower_bound(0).value(), 340.0, 1e-6);
+}
+
+TEST(Perseus, NoiseRuleLeavesTheBoundABound) {
+  const Profile profile = noisy_profile(3, 6);
+  const ComputationDag dag = dag_of(profile, 6);
+  const std::vector<Watts> blocking{kDefaultBlockingPower};
+  const PlanProblem strict = make_problem(dag, blocking, kMs, CostModel::kHull);
+  const PlanProblem lenient = make_problem(dag, blocking, kMs, CostModel::kHull, 0.02);
+  ASSERT_LT(lenient.choices[0].pareto.size(), strict.choices[0].pareto.size());
+  const Frontier all = plan(strict).frontier;
+  const Frontier kept = plan(lenient).frontier;
+  expect_sound(lenient, kept);
+  for (std::size_t p = 0; p < kept.size(); p += 10) {
+    const FrontierPoint& point = kept.points()[p];
+    EXPECT_LE(point.net_lower_bound, all.points()[all.lookup(point.time)].net_joules + 1e-9);
+  }
+}
+
+TEST(Perseus, RefusesMorePointsThanAnyoneMeant) {
+  const Profile profile = modelled_profile({0.040});
+  const ComputationDag dag = dag_of(profile, 200);
+  const PlanProblem problem = make_problem(dag, {Watts(75)}, 100, CostModel::kHull);
+  EXPECT_THROW(static_cast<void>(plan(problem)), UsageError);
+}
+
+TEST(PlanProblem, RefusesClocksThatDifferByNothingButJoules) {
+  const Profile profile = profile_of({operation(0, "forward", {{1400, 0.010, 30.0}, {1300, 0.010000001, 3.0}}),
+                                      operation(0, "backward", {{1400, 0.020, 6.0}})});
+  const ComputationDag dag = dag_of(profile, 1);
+  EXPECT_THROW(static_cast<void>(make_problem(dag, {Watts(75)}, kMs, CostModel::kHull)), InputError);
+}
+
 TEST(Perseus, CancelsBetweenStretches) {
   const Profile profile = modelled_profile({0.040, 0.044});
   const ComputationDag dag = dag_of(profile, 16);
