@@ -12,7 +12,8 @@
 // stage and D pipelines, multiply by P and D.
 //
 // Errors: std::runtime_error whose what() says what is wrong, where (file:line:column) and how to mend it;
-// std::out_of_range for a point that is not there. After an error nothing is held and nothing was written.
+// std::out_of_range for a point that is not there. Times that are asked for may be infinite, but not NaN. After an error
+// nothing is held and nothing was written.
 // Ownership: everything is a value. Threads: plan_pipeline() may run in several threads at once; a PlannedFrontier is
 // immutable and may be shared. Source: Perseus, SOSP'24; EnvPipe, ATC'23.
 #pragma once
@@ -37,7 +38,7 @@ struct PlanRequest {
   std::string schedule = "1f1b";
   // Model chunks per stage; above 1 with interleaved-1f1b only.
   int chunks = 1;
-  // Draw of a GPU that waits: one number, or one per stage.
+  // Draw of a GPU that waits, 0 to 1e6: one number, or one per stage.
   std::vector<double> blocking_power_w = {75.0};
   // Microbatches whose activations a stage can hold: one number, or one per stage; empty for no limit. EnvPipe moves
   // forwards of 1f1b no further; less than 1f1b itself holds is refused.
@@ -48,9 +49,10 @@ struct PlanRequest {
   std::string cost_model = "hull";
   // Spacing of the frontier's points; shorter than the shortest computation.
   double unit_time_s = 1e-3;
-  // Iteration times that will be asked for, above all a straggler's: planners work harder on the plans there.
+  // Iteration times that will be asked for, above all a straggler's: planners work harder on the plans there. No NaN.
   std::vector<double> wanted_times_s;
-  // What a meter cannot tell apart, as a share of a computation's energy: a slower clock must save more than this.
+  // What a meter cannot tell apart, as a share of a computation's energy, from 0 to below 1: a slower clock must save
+  // more than this. Lower bounds count the clocks that this drops, too.
   double noise = 0.0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -16,6 +18,20 @@
 namespace flyball {
 namespace {
 
+constexpr double kMostWatts = 1e6;  // as in a pipeline file
+
+// Times beyond 63 years, infinity too, are as good as that: whole nanoseconds hold them, and any sum of a few.
+Nanoseconds nanoseconds_of(const char* name, double seconds) {
+  constexpr double kLongestSeconds = 2e9;
+  if (std::isnan(seconds)) throw UsageError(fmt::format("{} is not a number; give seconds", name));
+  return to_nanoseconds(Seconds(std::clamp(seconds, -kLongestSeconds, kLongestSeconds)));
+}
+
+double noise_of(const PlanRequest& request) {
+  if (request.noise >= 0.0 && request.noise < 1.0) return request.noise;
+  throw UsageError(fmt::format("noise is {}, it must be a share from 0 to below 1", request.noise));
+}
+
 PipelineSpec spec_of(const PlanRequest& request) {
   PipelineSpec spec;
   spec.schedule = parse_schedule(request.schedule);
@@ -23,7 +39,10 @@ PipelineSpec spec_of(const PlanRequest& request) {
   spec.chunks = request.chunks;
   spec.blocking_power.clear();
   for (const double power : request.blocking_power_w) {
-    if (!(power >= 0.0)) throw UsageError("blocking_power_w must hold watts, 0 or above");
+    if (!(power >= 0.0 && power <= kMostWatts)) {
+      throw UsageError(
+          fmt::format("blocking_power_w holds {}, it must hold watts from 0 to {:.0f}", power, kMostWatts));
+    }
     spec.blocking_power.emplace_back(power);
   }
   if (spec.blocking_power.empty()) throw UsageError("blocking_power_w is empty; give one number, or one per stage");
@@ -45,9 +64,9 @@ struct PlannedFrontier::State {
         spec(spec_of(request)),
         planner(request.planner),
         dag(build_dag(spec, profile)),
-        problem(make_problem(dag, spec.blocking_power, to_nanoseconds(Seconds(request.unit_time_s)),
-                             cost_model_of(request), request.noise, spec.memory_limit)) {
-    for (const double time : request.wanted_times_s) problem.focus.push_back(to_nanoseconds(Seconds(time)));
+        problem(make_problem(dag, spec.blocking_power, nanoseconds_of("unit_time_s", request.unit_time_s),
+                             cost_model_of(request), noise_of(request), spec.memory_limit)) {
+    for (const double time : request.wanted_times_s) problem.focus.push_back(nanoseconds_of("wanted_times_s", time));
   }
 
   [[nodiscard]] const ComputationDag& planned_dag() const { return result.dag_of(problem); }
@@ -75,7 +94,7 @@ TradeOff PlannedFrontier::baseline() const {
 }
 
 std::size_t PlannedFrontier::point_for(double deadline_s) const {
-  return state_->result.frontier.lookup(to_nanoseconds(Seconds(deadline_s)));
+  return state_->result.frontier.lookup(nanoseconds_of("deadline_s", deadline_s));
 }
 
 std::size_t PlannedFrontier::least_total() const { return state_->result.frontier.least_total_energy(); }
@@ -84,7 +103,7 @@ double PlannedFrontier::energy_with_straggler_j(std::size_t point, double stragg
   static_cast<void>(points().at(point));
   const Frontier& frontier = state_->result.frontier;
   return energy_with_straggler(frontier.points()[point], frontier.total_blocking(),
-                               to_nanoseconds(Seconds(straggler_time_s)))
+                               nanoseconds_of("straggler_time_s", straggler_time_s))
       .value();
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,42 @@ TEST(PlanApi, ErrorsSayWhereAndHowToMend) {
   request = small_request();
   request.memory_limit = {4, 2, 2, 1};
   EXPECT_THAT(error_of(request), HasSubstr("memory limit of stage 1 is 2, but 1f1b holds 3"));
+}
+
+TEST(PlanApi, RefusesPowersNoiseAndTimesOutOfRange) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double power : {-1.0, 1000001.0, infinity, nan}) {
+    PlanRequest request = small_request();
+    request.blocking_power_w = {75.0, power, 75.0, 75.0};
+    EXPECT_THAT(error_of(request), HasSubstr("watts from 0 to 1000000")) << power;
+  }
+  for (const double noise : {-0.1, 1.0, infinity, nan}) {
+    PlanRequest request = small_request();
+    request.noise = noise;
+    EXPECT_THAT(error_of(request), HasSubstr("from 0 to below 1")) << noise;
+  }
+  PlanRequest request = small_request();
+  request.wanted_times_s = {nan};
+  EXPECT_THAT(error_of(request), HasSubstr("wanted_times_s is not a number"));
+  request = small_request();
+  request.unit_time_s = nan;
+  EXPECT_THAT(error_of(request), HasSubstr("unit_time_s is not a number"));
+}
+
+TEST(PlanApi, TimesBeyondAllMeasureAreTheLongestOrShortest) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  PlanRequest request = small_request();
+  request.wanted_times_s = {infinity, -infinity, 1e300};
+  const PlannedFrontier frontier = plan_pipeline(request);
+  EXPECT_EQ(frontier.point_for(infinity), frontier.size() - 1);
+  EXPECT_EQ(frontier.point_for(1e300), frontier.size() - 1);
+  EXPECT_EQ(frontier.point_for(-infinity), 0u);
+  EXPECT_THROW(static_cast<void>(frontier.point_for(std::nan(""))), std::runtime_error);
+  // 2e9 s of four stages at 75 W.
+  EXPECT_NEAR(frontier.energy_with_straggler_j(0, infinity), 6e11, 1e4);
+  EXPECT_EQ(frontier.energy_with_straggler_j(0, -infinity), frontier.points()[0].energy_j);
+  EXPECT_THROW(static_cast<void>(frontier.energy_with_straggler_j(0, std::nan(""))), std::runtime_error);
 }
 
 TEST(PlanApi, PointsThatAreNotThereAreRefused) {
