@@ -45,11 +45,12 @@ struct Emulation {
 };
 
 Json split_json(Joules baseline, Joules intrinsic, Joules extrinsic, Joules planned, double saving_pct) {
+  // + 0.0: no saving is 0, not -0.
   return {{"baseline", baseline.value()},
           {"intrinsic", intrinsic.value()},
           {"extrinsic", extrinsic.value()},
           {"planned", planned.value()},
-          {"saving_pct", saving_pct}};
+          {"saving_pct", saving_pct + 0.0}};
 }
 
 std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
@@ -102,10 +103,10 @@ std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobSh
   return fmt::format(
       "{}\nT_min {:.4f} s, T* {:.4f} s; energies per iteration, blocking and waiting included\n\n"
       "One planned pipeline, one GPU per stage:\n{}\n"
-      "Whole job, {} pipeline{} of {} stages with {} GPU{} each ({} GPUs),\none pipeline the straggler:\n{}",
-      pipeline.title(), run.summary.t_min.value(), run.summary.t_star.value(), one.str(), shape.pipelines,
-      shape.pipelines == 1 ? "" : "s", pipeline.dag.stages(), shape.tensor_parallel,
-      shape.tensor_parallel == 1 ? "" : "s", emulations.front().job.gpus, all.str());
+      "Whole job, {} of {} with {} each ({}),\none pipeline the straggler:\n{}",
+      pipeline.title(), run.summary.t_min.value(), run.summary.t_star.value(), one.str(),
+      counted(shape.pipelines, "pipeline"), counted(pipeline.dag.stages(), "stage"),
+      counted(shape.tensor_parallel, "GPU"), counted(emulations.front().job.gpus, "GPU"), all.str());
 }
 
 void run_emulate(const EmulateOptions& options) {
@@ -113,7 +114,7 @@ void run_emulate(const EmulateOptions& options) {
     throw UsageError("--pipelines and --data-parallel both count the pipelines; give one of them");
   }
   const InterruptGuard guard;
-  const auto pipeline = load_pipeline(options.pipeline);
+  const auto pipeline = load_pipeline(options.pipeline, guard);
   const JobShape shape{options.pipelines.value_or(pipeline->spec.data_parallel), pipeline->spec.tensor_parallel};
   const PlanProblem& problem = pipeline->problem;
   const std::vector<double> degrees = options.stragglers.value_or(std::vector<double>{1.0});

@@ -8,13 +8,14 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pipeline/schedule.h"
 
 namespace flyball {
 namespace {
 
 // Longest time that whole nanoseconds are sure to hold, however often it is summed: about a month.
 constexpr double kLongestSeconds = 3e6;
-constexpr long kLargestCount = 10'000'000;
+constexpr double kMostWatts = 1e6;  // as in a pipeline file
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view wanted) {
   throw UsageError(fmt::format("{} takes {}, not '{}'", option, wanted, text));
@@ -24,8 +25,8 @@ constexpr long kLargestCount = 10'000'000;
 
 int parse_count(std::string_view option, std::string_view text) {
   const auto value = parse_integer(text);
-  if (!value || *value < 1 || *value > kLargestCount) {
-    refuse(option, text, fmt::format("a whole number from 1 to {}", kLargestCount));
+  if (!value || *value < 1 || *value > kMostOperations) {
+    refuse(option, text, fmt::format("a whole number from 1 to {}", kMostOperations));
   }
   return static_cast<int>(*value);
 }
@@ -50,7 +51,7 @@ double parse_positive(std::string_view option, std::string_view text) {
 double parse_straggler(std::string_view option, std::string_view text) {
   const auto value = parse_number(text);
   if (!value || *value < 1.0 || *value > kLongestSeconds) {
-    refuse(option, text, "a slowdown of 1 or above, such as 1.2 for 20 % slower");
+    refuse(option, text, fmt::format("a slowdown from 1 to {:.0f}, such as 1.2 for 20 % slower", kLongestSeconds));
   }
   return *value;
 }
@@ -81,11 +82,19 @@ std::vector<Watts> parse_powers(std::string_view option, std::string_view text) 
   while (true) {
     const std::size_t comma = rest.find(',');
     const auto value = parse_number(rest.substr(0, comma));
-    if (!value || *value < 0.0) refuse(option, text, "watts: one number, or one per stage with commas between");
+    if (!value || *value < 0.0 || *value > kMostWatts) {
+      refuse(option, text,
+             fmt::format("watts from 0 to {:.0f}: one number, or one per stage with commas between", kMostWatts));
+    }
     powers.emplace_back(*value);
     if (comma == std::string_view::npos) return powers;
     rest.remove_prefix(comma + 1);
   }
+}
+
+std::string parse_path(std::string_view option, std::string_view text) {
+  if (text.empty()) refuse(option, text, "the name of a file or folder");
+  return std::string(text);
 }
 
 std::string parse_choice(std::string_view option, std::string_view text, const std::vector<std::string>& choices) {

@@ -16,11 +16,15 @@ namespace flyball {
 [[nodiscard]] int parse_count(std::string_view option, std::string_view text);                // 1, 2, ...
 [[nodiscard]] std::vector<int> parse_counts(std::string_view option, std::string_view text);  // "4" or "4,3,..."
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
-[[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, 1 or above
+[[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, from 1
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
 [[nodiscard]] Seconds parse_duration(std::string_view option, std::string_view text);          // above 0
 [[nodiscard]] Seconds parse_duration_or_zero(std::string_view option, std::string_view text);  // not below 0
-[[nodiscard]] std::vector<Watts> parse_powers(std::string_view option, std::string_view text);  // "75" or "75,72,..."
+[[nodiscard]] std::vector<Watts> parse_powers(std::string_view option,
+                                              std::string_view text);  // "75" or "75,72,..."; to 1e6
+
+// Any text but the empty one.
+[[nodiscard]] std::string parse_path(std::string_view option, std::string_view text);
 
 // One of `choices`, else a UsageError that lists them.
 [[nodiscard]] std::string parse_choice(std::string_view option, std::string_view text,

@@ -1,21 +1,23 @@
 #include "cli/pipeline_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/option_values.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kDefaultUnitTime{1e-3};
-// Beyond this a plan needs tens of gigabytes; such a number is a slip of the keyboard.
-constexpr double kMostComputations = 20e6;
 
 PipelineSpec stated_pipeline(const PipelineOptions& options) {
   PipelineSpec spec;
@@ -46,8 +48,8 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
 std::vector<Watts> power_per_stage(const PipelineSpec& spec, const ComputationDag& dag) {
   const auto stages = static_cast<std::size_t>(dag.stages());
   if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != stages) {
-    throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
-                                 spec.blocking_power.size(), stages));
+    throw UsageError(fmt::format("{} for {}; give one, or one per stage (--blocking-power)",
+                                 counted(std::ssize(spec.blocking_power), "blocking power"), counted(stages, "stage")));
   }
   std::vector<Watts> blocking;
   for (int stage = 0; stage < dag.stages(); ++stage) blocking.push_back(spec.blocking(stage));
@@ -58,6 +60,27 @@ PlanProblem stated_problem(const PipelineSpec& spec, const ComputationDag& dag, 
   const CostModel model = options.cost_model == "exponential" ? CostModel::kExponential : CostModel::kHull;
   return make_problem(dag, power_per_stage(spec, dag), to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)),
                       model, options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
+}
+
+// Straight from the descriptor: a stream takes Ctrl-C for the end of the input.
+std::string read_standard_input(const InterruptGuard& guard) {
+  std::string text;
+  std::vector<char> block(1u << 16);
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
+    const int reason = errno;
+    guard.throw_if_interrupted();
+    if (count == 0) return text;
+    if (count < 0) {
+      if (reason == EINTR) continue;
+      throw SystemError(fmt::format("reading standard input failed: {}", std::strerror(reason)));
+    }
+    text.append(block.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMaxInputBytes) {
+      throw InputError({"<stdin>"}, fmt::format("the file is larger than {} MiB", kMaxInputBytes >> 20),
+                       "check that this is the right file; inputs of this kind are far smaller");
+    }
+  }
 }
 
 }  // namespace
@@ -88,7 +111,8 @@ void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
   add_choice(command, "--cost-model", options.cost_model, {"hull", "exponential"}, "NAME",
              "cost of a computation: lower hull of its measurements (default) or the fitted exponential");
   add_value(command, "--noise", options.noise_pct, parse_percent, "PERCENT",
-            "what the meter cannot tell apart: a slower clock must save more than this (default 0)");
+            "what the meter cannot tell apart: a slower clock must save more than this (default 0); lower bounds count "
+            "the clocks that this drops, too");
 }
 
 LoadedPipeline::LoadedPipeline(Profile measured, PipelineSpec stated, const PipelineOptions& options)
@@ -101,31 +125,27 @@ std::string LoadedPipeline::title() const {
   const std::string name =
       profile.source == "<stdin>" ? profile.source : std::filesystem::path(profile.source).filename().string();
   if (!spec.dag_file.empty()) {
-    return fmt::format("{}: {} stages, {}", name, dag.stages(),
+    return fmt::format("{}: {}, {}", name, counted(dag.stages(), "stage"),
                        std::filesystem::path(spec.dag_file).filename().string());
   }
   const std::string chunks = spec.chunks > 1 ? fmt::format(" with {} chunks", spec.chunks) : "";
-  return fmt::format("{}: {} stages, {} microbatches, {}{}", name, dag.stages(), spec.microbatches,
-                     schedule_name(spec.schedule), chunks);
+  return fmt::format("{}: {}, {}, {}{}", name, counted(dag.stages(), "stage"),
+                     counted(spec.microbatches, "microbatch", "es"), schedule_name(spec.schedule), chunks);
 }
 
-Profile load_profile(const std::string& path) {
+Profile load_profile(const std::string& path, const InterruptGuard& guard) {
   if (path != "-") return read_profile_file(path);
-  const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-  return read_profile("<stdin>", text);
+  return read_profile("<stdin>", read_standard_input(guard));
 }
 
-std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options) {
+std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options, const InterruptGuard& guard) {
   PipelineSpec spec = stated_pipeline(options);
-  Profile profile = load_profile(options.profile);
-  const double computations = 3.0 * profile.stages * spec.microbatches * spec.chunks;
-  if (computations > kMostComputations) {
-    throw UsageError(
-        fmt::format("{} stages with {} microbatches and {} chunks make more than {:.0f} million computations; "
-                    "check --microbatches and --chunks",
-                    profile.stages, spec.microbatches, spec.chunks, kMostComputations / 1e6));
-  }
+  Profile profile = load_profile(options.profile, guard);
   return std::make_unique<LoadedPipeline>(std::move(profile), std::move(spec), options);
+}
+
+std::string counted(long count, std::string_view noun, std::string_view plural) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
 }
 
 }  // namespace flyball

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 #include <CLI/CLI.hpp>
 
 #include "base/units.h"
+#include "cli/interrupt.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/planner.h"
@@ -50,9 +52,13 @@ struct LoadedPipeline {
 
 // Reads the files; an option on the command line overrides what the pipeline file says. Throws UsageError for options
 // that contradict each other or the pipeline file, and what the readers throw.
-[[nodiscard]] std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options);
+[[nodiscard]] std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options,
+                                                            const InterruptGuard& guard);
 
-// A profile by its path; "-" is standard input.
-[[nodiscard]] Profile load_profile(const std::string& path);
+// A profile by its path; "-" is standard input. Throws what the reader throws, and Interrupted.
+[[nodiscard]] Profile load_profile(const std::string& path, const InterruptGuard& guard);
+
+// "1 stage", "4 stages"
+[[nodiscard]] std::string counted(long count, std::string_view noun, std::string_view plural = "s");
 
 }  // namespace flyball

@@ -67,7 +67,7 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   const std::string planner = options.planner.value_or(kMainPlanner);
   refuse_contradictions(options, planner);
   const InterruptGuard guard;
-  const auto pipeline = load_pipeline(options.pipeline);
+  const auto pipeline = load_pipeline(options.pipeline, guard);
   PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}};
   if (options.switch_latency || options.min_dwell) {
     request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
@@ -102,11 +102,9 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
             "a clock change takes hold that much later: avoid those that do not pay, charge the others");
   add_value(*command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
-  command
-      ->add_option_function<std::string>(
-          "--out", [options](const std::string& path) { options->out = path; },
-          "write plan.json, report.html, pictures, summary.json and Zeus files to this folder")
-      ->type_name("DIR");
+  add_value(*command, "--out", options->out, parse_path, "DIR",
+            "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files and "
+            "plan-switching.json of an earlier run there go away");
   add_choice(*command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
              "freqs_pipeline files: of the selected plan (default), of all plans, or none");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/plan_output.h"
 #include "plan/stage_clock.h"
@@ -65,6 +67,36 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   return input;
 }
 
+// freqs_pipeline_ and a number, as zeus_file_name() gives it
+bool is_zeus_file(const std::string& name) {
+  constexpr std::string_view kBegin = "freqs_pipeline_";
+  constexpr std::string_view kEnd = ".py";
+  if (name.size() <= kBegin.size() + kEnd.size() || !name.starts_with(kBegin) || !name.ends_with(kEnd)) return false;
+  return std::all_of(name.begin() + kBegin.size(), name.end() - kEnd.size(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Files that an earlier run may have written and this one may not write again: nobody must take them for its plans.
+void remove_stale_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> stale{folder / "plan-switching.json"};
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(folder / "zeus", code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (is_zeus_file(entry->path().filename().string())) stale.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : stale) {
+    if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, code))) continue;
+    if (!std::filesystem::remove(path, code) && code) {
+      throw SystemError(fmt::format("cannot remove {} of an earlier run: {}", path.string(), code.message()));
+    }
+  }
+}
+
+struct RenderedFile {
+  WrittenFile file;
+  std::string text;
+};
+
 }  // namespace
 
 std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, const LoadedPipeline& pipeline,
@@ -74,39 +106,48 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   const Frontier& frontier = main.result.frontier;
   const std::size_t selected = main.summary.selected_point;
   const ReportInput input = report_input(pipeline, runs, command);
-  std::vector<WrittenFile> files;
-  const auto write = [&](const std::string& name, const std::string& what, const std::string& text) {
-    write_text_file(folder / name, text);
-    files.push_back({name, what});
+  std::vector<RenderedFile> rendered;
+  const auto render = [&](const std::string& name, const std::string& what, std::string text) {
+    rendered.push_back({{name, what}, std::move(text)});
   };
   const ComputationDag& dag = main.result.dag_of(pipeline.problem);
   const std::string source = std::filesystem::path(pipeline.profile.source).filename().string();
   const std::string schedule(pipeline.spec.dag_file.empty() ? schedule_name(pipeline.spec.schedule) : "");
-  write("report.html", "open this: timelines, frontier, costs", html_report(input));
-  write("plan.json", "the clock of every computation at every point",
-        write_plan_json({main.summary.planner, source, schedule, selected}, dag, pipeline.problem.blocking, frontier));
+  render("report.html", "open this: timelines, frontier, costs", html_report(input));
+  render("plan.json", "the clock of every computation at every point",
+         write_plan_json({main.summary.planner, source, schedule, selected}, dag, pipeline.problem.blocking, frontier));
   if (main.switching) {
     Frontier reduced(frontier.total_blocking());
     reduced.add(replay(dag, pipeline.problem.blocking, main.switching->reduced_plan), main.switching->reduced_plan);
     reduced.finish();
-    write("plan-switching.json", "the chosen plan with clock changes reduced",
-          write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
+    render("plan-switching.json", "the chosen plan with clock changes reduced",
+           write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
   }
-  write("summary.json", "the figures above and the frontier", plan_results_json(runs, false));
-  write("timeline.svg", "the iteration before and after", timeline_svg(input));
-  write("frontier.svg", "time against energy, every planner", frontier_svg(input));
-  write("cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input));
-  if (zeus == ZeusFiles::kAll) {
-    const std::size_t count = write_zeus_files(folder / "zeus", dag, frontier);
-    files.push_back({"zeus/", fmt::format("{} plans for Zeus", count)});
-  } else if (zeus == ZeusFiles::kSelected) {
+  render("summary.json", "the figures above and the frontier", plan_results_json(runs, false));
+  render("timeline.svg", "the iteration before and after", timeline_svg(input));
+  render("frontier.svg", "time against energy, every planner", frontier_svg(input));
+  render("cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input));
+  if (zeus == ZeusFiles::kSelected) {
     // Numbered as in the whole set, slowest first.
     const std::string name = "zeus/" + zeus_file_name(frontier.size() - 1 - selected);
-    write(name, "the chosen plan for Zeus",
-          zeus_frequencies(dag, input.chosen.plan,
-                           fmt::format("{} s, {} J", to_seconds(input.chosen.makespan).value(),
-                                       input.chosen.energy.total().value())));
+    render(name, "the chosen plan for Zeus",
+           zeus_frequencies(dag, input.chosen.plan,
+                            fmt::format("{} s, {} J", to_seconds(input.chosen.makespan).value(),
+                                        input.chosen.energy.total().value())));
   }
+
+  remove_stale_files(folder);
+  std::vector<WrittenFile> files;
+  for (const RenderedFile& one : rendered) {
+    if (&one != &rendered.front()) write_text_file(folder / one.file.name, one.text);
+    files.push_back(one.file);
+  }
+  if (zeus == ZeusFiles::kAll) {  // written as they are rendered: all at once may not fit into memory
+    const std::size_t count = write_zeus_files(folder / "zeus", dag, frontier);
+    files.push_back({"zeus/", fmt::format("{} plans for Zeus", count)});
+  }
+  // The report comes last: whoever finds it finds the rest.
+  write_text_file(folder / rendered.front().file.name, rendered.front().text);
   return files;
 }
 

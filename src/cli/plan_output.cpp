@@ -20,10 +20,16 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0 * 1e-6;
 }
 
+// No saving is 0, not -0.
+double plain_zero(double value) { return value + 0.0; }
+
 Json charged_json(const PointFigures& figures, Seconds dwell) {
-  return {{"time", figures.time.value()},     {"energy", figures.energy.value()},
-          {"saving_pct", figures.saving_pct}, {"slowdown_pct", figures.slowdown_pct},
-          {"switches", figures.switches},     {"shortest_dwell", dwell.value()}};
+  return {{"time", figures.time.value()},
+          {"energy", figures.energy.value()},
+          {"saving_pct", plain_zero(figures.saving_pct)},
+          {"slowdown_pct", figures.slowdown_pct},
+          {"switches", figures.switches},
+          {"shortest_dwell", dwell.value()}};
 }
 
 Json run_json(const PlannerRun& run, bool measured) {
@@ -47,7 +53,7 @@ Json run_json(const PlannerRun& run, bool measured) {
                  {"energy", selected.energy.value()},
                  {"lower_bound", selected.lower_bound.value()},
                  {"gap_pct", selected.gap_pct},
-                 {"saving_pct", selected.saving_pct},
+                 {"saving_pct", plain_zero(selected.saving_pct)},
                  {"slowdown_pct", selected.slowdown_pct},
                  {"switches", selected.switches}}},
                {"frontier", std::move(points)},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,8 +54,9 @@ Watts blocking_of(const ShowOptions& options, const Profile& profile, int stage)
   PipelineSpec spec;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
   if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != static_cast<std::size_t>(profile.stages)) {
-    throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
-                                 spec.blocking_power.size(), profile.stages));
+    throw UsageError(fmt::format("{} for {}; give one, or one per stage (--blocking-power)",
+                                 counted(std::ssize(spec.blocking_power), "blocking power"),
+                                 counted(profile.stages, "stage")));
   }
   return spec.blocking(stage);
 }
@@ -100,7 +102,7 @@ std::string show_text(const Profile& profile, const ShowOptions& options) {
                    choice ? format_fixed(figures.stretch_pct(), 1) : "-",
                    choice ? format_fixed(figures.saving_pct(blocking), 1) : "-"});
   }
-  std::string text = fmt::format("{}: {} stages\n\n{}", profile.source, profile.stages, table.str());
+  std::string text = fmt::format("{}: {}\n\n{}", profile.source, counted(profile.stages, "stage"), table.str());
   const double imbalance = forward_imbalance(profile);
   if (imbalance > 0.0) text += fmt::format("\nforward imbalance (longest stage over shortest): {:.3f}\n", imbalance);
   return text;
@@ -142,7 +144,8 @@ void add_show(CLI::App& parent) {
       "Examples:\n"
       "  flyball profile show examples/profiles/gpt3-1.3b-a100-4stage.csv");
   command->callback([options] {
-    const Profile profile = load_profile(options->profile);
+    const InterruptGuard guard;
+    const Profile profile = load_profile(options->profile, guard);
     print_result(options->format == "json" ? show_json(profile, *options) : show_text(profile, *options));
   });
 }
@@ -196,10 +199,7 @@ void add_synth(CLI::App& parent) {
   add_value(*command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
   command->add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
   command->add_flag("--list", options->list, "list the GPUs and workloads");
-  command
-      ->add_option_function<std::string>(
-          "--out", [options](const std::string& path) { options->out = path; }, "write to this file")
-      ->type_name("FILE");
+  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
   command->footer(
       "Examples:\n"
       "  flyball profile synth --list\n"

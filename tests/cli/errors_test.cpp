@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"plan", "PROFILE", "--microbatches", "0"}, "a whole number from 1"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "-4"}, "a whole number from 1"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8x"}, "not '8x'"},
-        WrongUsage{{"plan", "PROFILE", "--microbatches", "9999999"}, "million computations"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "9999999"}, "a whole number from 1 to 2000000"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "1999999"}, "more than 2000000 operations"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--schedule", "2f2b"}, "one of gpipe, 1f1b"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--chunks", "2"}, "interleaved-1f1b"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--planner", "oracle"}, "one of perseus"},
@@ -50,14 +52,20 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--planner", "max", "--cost-model", "hull"}, "perseus"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--target-time", "3", "--straggler", "1.2"},
                    "give one of them"},
-        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "0.9"}, "1 or above"},
-        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "nan"}, "1 or above"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "0.9"}, "a slowdown from 1 to 3000000"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "nan"}, "a slowdown from 1"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "1e300"}, "a slowdown from 1 to 3000000"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--target-time", "-1"}, "a time such as 1ms"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "0"}, "a time such as 1ms"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "5h"}, "a time such as 1ms"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "1s"}, "which takes"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--blocking-power", "70,80"}, "for 4 stages"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--blocking-power", "-1"}, "watts"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--blocking-power", "1000001"},
+                   "watts from 0 to 1000000"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--blocking-power", "75,nan"}, "watts from 0"},
+        WrongUsage{{"profile", "show", "PROFILE", "--blocking-power", "1e300"}, "watts from 0 to 1000000"},
+        WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--out", ""}, "name of a file or folder, not ''"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--memory-limit", "4,3,2,0"}, "not '0'"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--memory-limit", "4,3,"}, "not ''"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--memory-limit", "4,3"}, "for 4 stages"},
@@ -72,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv"}, "--stages is required"},
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv", "--stages", "99"}, "layers"},
         WrongUsage{{"profile", "synth", "--gpu", "abacus"}, "known are"},
-        WrongUsage{{"profile", "synth", "--layers", "--stages", "4"}, "drop --stages"}));
+        WrongUsage{{"profile", "synth", "--layers", "--stages", "4"}, "drop --stages"},
+        WrongUsage{{"profile", "synth", "--out", ""}, "--out"}));
 
 struct BadInput {
   std::string text;
@@ -128,6 +137,17 @@ TEST(Failure, IsStatusOneForAFolderThatCannotBeMade) {
   EXPECT_EQ(ran.status, 1);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr("taken"));
+}
+
+TEST(Failure, StandardInputHasTheLimitOfFiles) {
+  // A sparse file of one byte more than 256 MiB.
+  const TempFolder folder;
+  write_file(folder / "huge", "");
+  std::filesystem::resize_file(folder / "huge", (256u << 20) + 1);
+  const Ran ran = run_flyball_on({"plan", "-", "--microbatches", "4"}, folder / "huge");
+  EXPECT_EQ(ran.status, 3);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr("<stdin>: the file is larger than 256 MiB"));
 }
 
 TEST(Failure, PipelineFileErrorsNameItsLine) {

@@ -1,6 +1,7 @@
 // flyball plan, run as users run it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -230,6 +231,21 @@ TEST(Plan, TextFitsEightyColumnsAndNamesTheFiles) {
   for (const auto& [name, contents] : folder_contents(folder / "out")) EXPECT_THAT(ran.out, HasSubstr(name));
 }
 
+TEST(Plan, HeadlineCountsOneInTheSingular) {
+  const TempFolder folder;
+  write_file(folder / "one.csv",
+             "stage,instruction,frequency,time,energy\n0,forward,1410,0.1,30\n0,backward,1410,0.2,60\n");
+  const Ran ran = run_flyball({"plan", folder / "one.csv", "--microbatches", "1", "--unit-time", "10ms"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("one.csv: 1 stage, 1 microbatch, 1f1b\n"));
+}
+
+TEST(PlanJson, NoSavingIsZeroWithoutASign) {
+  const json selected = plan_json({"--planner", "max"}).at("selected");
+  EXPECT_EQ(selected.at("saving_pct"), 0.0);
+  EXPECT_FALSE(std::signbit(selected.at("saving_pct").get<double>()));
+}
+
 TEST(Plan, WholeJobMultipliesJoules) {
   const Ran ran = plan({"--data-parallel", "8", "--tensor-parallel", "2"});
   const double one = plan_json().at("baseline").at("energy");
@@ -275,6 +291,55 @@ TEST(PlanFiles, ZeusFilesAreTheSelectedAllOrNone) {
   // The fastest plan has the largest number, and stands under the same one in both.
   ASSERT_EQ(selected.size(), 1u);
   EXPECT_EQ(selected.begin()->first, all.rbegin()->first);
+}
+
+TEST(PlanFiles, OfAnEarlierRunDoNotStayBesideTheNew) {
+  const TempFolder folder;
+  ASSERT_EQ(plan({"--out", folder / "out", "--zeus-files", "all", "--switch-latency", "10ms"}).status, 0);
+  ASSERT_TRUE(std::filesystem::exists(folder / "out/plan-switching.json"));
+  ASSERT_GT(folder_contents(folder / "out/zeus").size(), 50u);
+  for (const char* name : {"out/notes.txt", "out/zeus/freqs_pipeline_mine.py", "out/zeus/freqs_pipeline_.py",
+                           "out/zeus/freqs_pipeline_00001.py.old"}) {
+    write_file(folder / name, "kept");
+  }
+  ASSERT_EQ(plan({"--out", folder / "out", "--straggler", "1.1"}).status, 0);
+  ASSERT_EQ(plan({"--out", folder / "fresh", "--straggler", "1.1"}).status, 0);
+  auto files = folder_contents(folder / "out");
+  for (const char* name :
+       {"notes.txt", "zeus/freqs_pipeline_mine.py", "zeus/freqs_pipeline_.py", "zeus/freqs_pipeline_00001.py.old"}) {
+    EXPECT_EQ(files[name], "kept") << name;
+    files.erase(name);
+  }
+  const auto fresh = folder_contents(folder / "fresh");
+  ASSERT_EQ(files.size(), fresh.size());
+  for (const auto& [name, contents] : fresh) {
+    ASSERT_TRUE(files.contains(name)) << name;
+    if (name != "report.html") EXPECT_EQ(files[name], contents) << name;  // the report names its folder
+  }
+}
+
+TEST(PlanFiles, AReportIsWrittenLast) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "out/summary.json/taken");  // cannot be replaced by a file
+  const Ran ran = plan({"--out", folder / "out"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.err, HasSubstr("summary.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/report.html"));
+}
+
+TEST(PlanInterrupt, EndsTheWaitForStandardInput) {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // never writes: the program waits
+  for (const char* command : {"plan", "emulate"}) {
+    const Ran ran = run_interrupted({command, "-", "--microbatches", "4"}, 0.5, pipe);
+    EXPECT_EQ(ran.status, 130) << command;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr("interrupted; nothing was written"));
+  }
+  EXPECT_EQ(run_interrupted({"profile", "show", "-"}, 0.5, pipe).status, 130);
+  ::close(writer);
 }
 
 TEST(PlanInterrupt, LeavesNothingBehind) {

@@ -93,11 +93,11 @@ inline int wait_for(pid_t child) {
 // A program under way with its output in files.
 class Running {
  public:
-  Running(const std::vector<std::string>& arguments, const std::string& input, const std::filesystem::path& folder) {
-    write_file(files_ / "in", input);
+  Running(const std::vector<std::string>& arguments, const std::filesystem::path& input,
+          const std::filesystem::path& folder) {
     child_ = ::fork();
     if (child_ == 0) {
-      redirect("in", O_RDONLY, STDIN_FILENO);
+      ::dup2(::open(input.c_str(), O_RDONLY), STDIN_FILENO);
       redirect("out", O_WRONLY | O_CREAT, STDOUT_FILENO);
       redirect("err", O_WRONLY | O_CREAT, STDERR_FILENO);
       if (::chdir(folder.c_str()) != 0) ::_exit(126);
@@ -124,12 +124,20 @@ class Running {
 // `folder` is the working folder (default: the repository's root, where examples/ is).
 inline Ran run_flyball(const std::vector<std::string>& arguments, const std::string& input = "",
                        const std::filesystem::path& folder = FLYBALL_SOURCE_DIR) {
-  return Running(arguments, input, folder).wait();
+  const TempFolder files;
+  write_file(files / "in", input);
+  return Running(arguments, files / "in", folder).wait();
+}
+
+// With this file as standard input.
+inline Ran run_flyball_on(const std::vector<std::string>& arguments, const std::filesystem::path& input) {
+  return Running(arguments, input, FLYBALL_SOURCE_DIR).wait();
 }
 
 // Sends Ctrl-C's signal after so many seconds.
-inline Ran run_interrupted(const std::vector<std::string>& arguments, double seconds) {
-  const Running running(arguments, "", FLYBALL_SOURCE_DIR);
+inline Ran run_interrupted(const std::vector<std::string>& arguments, double seconds,
+                           const std::filesystem::path& input = "/dev/null") {
+  const Running running(arguments, input, FLYBALL_SOURCE_DIR);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   running.interrupt();
   return running.wait();
