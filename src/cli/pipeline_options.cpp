@@ -49,7 +49,8 @@ std::vector<Watts> power_per_stage(const PipelineSpec& spec, const ComputationDa
   const auto stages = static_cast<std::size_t>(dag.stages());
   if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != stages) {
     throw UsageError(fmt::format("{} for {}; give one, or one per stage (--blocking-power)",
-                                 counted(std::ssize(spec.blocking_power), "blocking power"), counted(stages, "stage")));
+                                 counted(std::ssize(spec.blocking_power), "blocking power"),
+                                 counted(dag.stages(), "stage")));
   }
   std::vector<Watts> blocking;
   for (int stage = 0; stage < dag.stages(); ++stage) blocking.push_back(spec.blocking(stage));
