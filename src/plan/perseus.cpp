@@ -22,6 +22,7 @@ constexpr Nanoseconds kMostPoints = 2'000'000;
 // and edges replayed): enough for a thousand operations, less for the largest pipelines.
 constexpr std::int64_t kMostTrials = 4000;
 constexpr std::int64_t kTrialBudget = 18'000'000;
+constexpr std::size_t kPointsPerReport = 64;
 // Points spread over the frontier that get the pair improvement as well.
 constexpr std::size_t kPolishedPoints = 32;
 
@@ -54,8 +55,6 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
   std::vector<Nanoseconds> finish(durations.size());
   return makespan(dag, durations, finish);
 }
-
-constexpr std::size_t kPointsPerReport = 64;
 
 class Crawl {
  public:
@@ -114,7 +113,9 @@ class Crawl {
 
   // One stretch can hold many points; whoever waits wants to see them pass, and to stop between them.
   [[nodiscard]] bool report(Nanoseconds reached) const {
-    return !progress_ || progress_(static_cast<double>(t_star_ - reached) / static_cast<double>(t_star_ - t_min_));
+    const Nanoseconds whole = std::max<Nanoseconds>(1, t_star_ - t_min_);
+    return !progress_ ||
+           progress_(reached == t_min_ ? 1.0 : static_cast<double>(t_star_ - reached) / static_cast<double>(whole));
   }
 
   void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
