@@ -192,7 +192,7 @@ TEST(Perseus, GpuThatDrawsNoMoreThanBlockedIsOnePoint) {
   const ComputationDag dag = dag_of(profile, 4);
   const Frontier frontier = plan(problem_of(dag)).frontier;
   ASSERT_GE(frontier.size(), 1u);
-  EXPECT_EQ(frontier.points().front().time, 4 * 32 * kMs);
+  EXPECT_EQ(frontier.points().front().time, 128 * kMs);
   EXPECT_NEAR(frontier.energy(0).value(), 75 * 4 * 0.032, 1e-9);
 }
 
