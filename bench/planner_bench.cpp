@@ -43,12 +43,6 @@ struct Workload {
     return spec;
   }
 
-  [[nodiscard]] std::vector<CostCurve> hulls() const {
-    std::vector<CostCurve> curves;
-    for (const auto& choices : problem.choices) curves.push_back(choices.hull);
-    return curves;
-  }
-
   ComputationDag dag;
   PlanProblem problem;
 };
@@ -85,7 +79,7 @@ void relaxation(benchmark::State& state) {
   const Case& c = kCases[state.range(0)];
   state.SetLabel(c.profile);
   const Workload workload(c);
-  const std::vector<CostCurve> curves = workload.hulls();
+  const std::vector<CostCurve> curves = workload.problem.hulls();
   std::int64_t rounds = 0;
   for (auto unused : state) {
     rounds = solve_relaxation(workload.dag, curves, [](const FrontierStretch&) { return true; }).rounds;
@@ -103,7 +97,7 @@ void round_one_point(benchmark::State& state) {
   const Workload workload(c);
   ClockRounder rounder(workload.problem);
   bool measured = false;
-  const auto status = solve_relaxation(workload.dag, workload.hulls(), [&](const FrontierStretch& stretch) {
+  const auto status = solve_relaxation(workload.dag, workload.problem.hulls(), [&](const FrontierStretch& stretch) {
                         for (auto unused : state) rounder.round(stretch, stretch.t_high);
                         measured = true;
                         return false;

@@ -18,8 +18,6 @@
 namespace flyball {
 namespace {
 
-constexpr double kMostWatts = 1e6;  // as in a pipeline file
-
 // Times beyond 63 years, infinity too, are as good as that: whole nanoseconds hold them, and any sum of a few.
 Nanoseconds nanoseconds_of(const char* name, double seconds) {
   constexpr double kLongestSeconds = 2e9;
@@ -39,9 +37,9 @@ PipelineSpec spec_of(const PlanRequest& request) {
   spec.chunks = request.chunks;
   spec.blocking_power.clear();
   for (const double power : request.blocking_power_w) {
-    if (!(power >= 0.0 && power <= kMostWatts)) {
+    if (!(power >= 0.0 && power <= kMostBlockingWatts)) {
       throw UsageError(
-          fmt::format("blocking_power_w holds {}, it must hold watts from 0 to {:.0f}", power, kMostWatts));
+          fmt::format("blocking_power_w holds {}, it must hold watts from 0 to {:.0f}", power, kMostBlockingWatts));
     }
     spec.blocking_power.emplace_back(power);
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pipeline/pipeline_spec.h"
 #include "pipeline/schedule.h"
 
 namespace flyball {
@@ -15,8 +16,6 @@ namespace {
 
 // Longest time that whole nanoseconds are sure to hold, however often it is summed: about a month.
 constexpr double kLongestSeconds = 3e6;
-constexpr double kMostWatts = 1e6;  // as in a pipeline file
-
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view wanted) {
   throw UsageError(fmt::format("{} takes {}, not '{}'", option, wanted, text));
 }
@@ -82,9 +81,10 @@ std::vector<Watts> parse_powers(std::string_view option, std::string_view text) 
   while (true) {
     const std::size_t comma = rest.find(',');
     const auto value = parse_number(rest.substr(0, comma));
-    if (!value || *value < 0.0 || *value > kMostWatts) {
-      refuse(option, text,
-             fmt::format("watts from 0 to {:.0f}: one number, or one per stage with commas between", kMostWatts));
+    if (!value || *value < 0.0 || *value > kMostBlockingWatts) {
+      refuse(
+          option, text,
+          fmt::format("watts from 0 to {:.0f}: one number, or one per stage with commas between", kMostBlockingWatts));
     }
     powers.emplace_back(*value);
     if (comma == std::string_view::npos) return powers;

@@ -32,9 +32,8 @@ bool bounds_are_open(const Frontier& frontier) {
 
 // Bounds every plan on one order of operations; another order has its own.
 BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, const InterruptGuard& guard) {
-  std::vector<CostCurve> hulls;
-  for (const PlanProblem::TypeChoices& choices : problem.choices) hulls.push_back(choices.hull);
-  RelaxationResult relaxed = solve_relaxation(dag, hulls, [&](const FrontierStretch&) { return !guard.interrupted(); });
+  RelaxationResult relaxed =
+      solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch&) { return !guard.interrupted(); });
   guard.throw_if_interrupted();
   return std::move(relaxed.bound);
 }

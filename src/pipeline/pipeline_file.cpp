@@ -18,7 +18,6 @@ namespace {
 constexpr std::size_t kMostPipelineBytes = 1u << 20;
 constexpr std::int64_t kMostStages = 100'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
-constexpr double kMostWatts = 1e6;
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
 
@@ -141,7 +140,7 @@ class PipelineFile {
 
   std::vector<Watts> powers(const toml::node& node, int stages) const {
     const auto power = [&](const toml::node& one) {
-      return Watts(number(one, "blocking_power", 0.0, kMostWatts, "watts"));
+      return Watts(number(one, "blocking_power", 0.0, kMostBlockingWatts, "watts"));
     };
     return one_or_per_stage<Watts>(node, "blocking_power", stages, power);
   }

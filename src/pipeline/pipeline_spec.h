@@ -17,6 +17,9 @@ namespace flyball {
 // Blocked GPU's draw, measured on P2P waits; about 70-75 W on the data-centre boards of the Zeus manual.
 inline constexpr Watts kDefaultBlockingPower{75.0};
 
+// More is a slip of the unit, in a pipeline file and everywhere else that powers are read.
+inline constexpr double kMostBlockingWatts = 1e6;
+
 struct ConstantOperation {
   Seconds time;
   // Of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as blocking

@@ -31,13 +31,6 @@ void for_each_clock_change(const ComputationDag& dag, const ClockPlan& plan, Vis
   }
 }
 
-// The type's option at a clock, or at the nearest measured one.
-const ClockOption& option_near(const OperationType& type, Megahertz clock) {
-  return *std::min_element(type.options.begin(), type.options.end(), [&](const ClockOption& a, const ClockOption& b) {
-    return std::abs((a.frequency - clock).value()) < std::abs((b.frequency - clock).value());
-  });
-}
-
 EnergyBreakdown breakdown(const ComputationDag& dag, Joules computation, std::span<const Nanoseconds> busy,
                           Nanoseconds makespan, std::span<const Watts> blocking, Nanoseconds straggler_time) {
   EnergyBreakdown energy;
@@ -120,10 +113,18 @@ int count_switches(const ComputationDag& dag, const ClockPlan& plan) {
   return switches;
 }
 
+std::uint16_t nearest_option(const OperationType& type, Megahertz clock) {
+  const auto nearest =
+      std::min_element(type.options.begin(), type.options.end(), [&](const ClockOption& a, const ClockOption& b) {
+        return std::abs((a.frequency - clock).value()) < std::abs((b.frequency - clock).value());
+      });
+  return static_cast<std::uint16_t>(nearest - type.options.begin());
+}
+
 SwitchedOperation run_switched(const OperationType& type, std::uint16_t option, Megahertz held, Nanoseconds latency) {
   const ClockOption& new_clock = type.options[option];
   if (new_clock.frequency == held) return {to_nanoseconds(new_clock.time), new_clock.energy};
-  const ClockOption& old_clock = option_near(type, held);
+  const ClockOption& old_clock = type.options[nearest_option(type, held)];
   const auto old_time = static_cast<double>(to_nanoseconds(old_clock.time));
   const auto new_time = static_cast<double>(to_nanoseconds(new_clock.time));
   // The share of the work that is done before the new clock takes hold.

@@ -57,6 +57,9 @@ struct EnergyBreakdown {
 // from the last operation to the next iteration's first included; operations without a choice keep the clock.
 [[nodiscard]] int count_switches(const ComputationDag& dag, const ClockPlan& plan);
 
+// The option whose clock is nearest; the higher one where two are equally near.
+[[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
+
 // The same plan with clock changes that are not free. A change asked for at the start of an operation takes hold
 // `latency` later (about 10 ms in the driver, Perseus 3.1); until then the operation runs at the stage's previous clock.
 struct SwitchedOperation {

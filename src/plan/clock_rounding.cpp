@@ -49,7 +49,7 @@ void ClockRounder::round(const FrontierStretch& stretch, Nanoseconds deadline) {
     const Nanoseconds start = stretch.start[i] - std::min(stretch.start_shift[i], delta);
     const Nanoseconds finish = stretch.finish[i] - std::min(stretch.finish_shift[i], delta);
     const Choices& type = choices_[type_[i]];
-    // Windows change little from point to point, so the last floor (cap_ - 1 or so) is near.
+    // Windows change little from point to point, so the last level is near the new floor.
     Level level = level_[i];
     while (level < type.slowest && type.time[level + 1] <= finish - start) ++level;
     while (level > 0 && type.time[level] > finish - start) --level;

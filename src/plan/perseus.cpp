@@ -26,12 +26,6 @@ constexpr std::size_t kPointsPerReport = 64;
 // Points spread over the frontier that get the pair improvement as well.
 constexpr std::size_t kPolishedPoints = 32;
 
-std::vector<CostCurve> hulls_of(const PlanProblem& problem) {
-  std::vector<CostCurve> curves;
-  for (const auto& choices : problem.choices) curves.push_back(choices.hull);
-  return curves;
-}
-
 // Of the options that the noise rule keeps.
 std::vector<CostCurve> steering_curves(const PlanProblem& problem) {
   std::vector<CostCurve> curves;
@@ -63,7 +57,7 @@ class Crawl {
 
   PlannerResult run() {
     const ComputationDag& dag = *problem_.dag;
-    std::vector<CostCurve> curves = hulls_of(problem_);
+    std::vector<CostCurve> curves = problem_.hulls();
     const auto ignore = [](const FrontierStretch&) { return true; };
     // Whatever else steers, the hull of all measured options bounds.
     std::optional<RelaxationResult> hull_run;
@@ -121,7 +115,7 @@ class Crawl {
   void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
 
   void add_fastest() {
-    rounder_.load(fastest_plan());
+    rounder_.load(fastest_plan(problem_));
     add_point();
   }
 
@@ -138,14 +132,6 @@ class Crawl {
                     "more (--unit-time)",
                     static_cast<double>(problem_.unit_time) * 1e-3, points, kMostPoints,
                     (t_star_ - t_min_) / kMostPoints / 1000 + 1));
-  }
-
-  [[nodiscard]] ClockPlan fastest_plan() const {
-    ClockPlan plan;
-    for (const Computation& computation : problem_.dag->computations()) {
-      plan.push_back(problem_.choices[static_cast<std::size_t>(computation.type)].pareto.front());
-    }
-    return plan;
   }
 
   void polish() {

@@ -43,6 +43,8 @@ struct PlanProblem {
   std::vector<int> memory_limit;
 
   [[nodiscard]] Watts total_blocking() const;
+  // The hull of every type, in the order of the DAG's types, as solve_relaxation() takes them.
+  [[nodiscard]] std::vector<CostCurve> hulls() const;
   // What the stage would draw during the operation anyway: nothing where it does not hold the stage.
   [[nodiscard]] Watts charged_blocking(const OperationType& type) const {
     return type.occupies_stage ? blocking[static_cast<std::size_t>(type.stage)] : Watts(0);
@@ -57,6 +59,9 @@ struct PlanProblem {
 
 // All computations at the highest clock: the default mode of operation and everyone's baseline.
 [[nodiscard]] ClockPlan max_clock_plan(const PlanProblem& problem);
+
+// All computations at their fastest option, which noise may put below the highest clock: its makespan is T_min.
+[[nodiscard]] ClockPlan fastest_plan(const PlanProblem& problem);
 
 struct PlannerStats {
   std::int64_t nodes = 0;

@@ -83,6 +83,12 @@ Watts PlanProblem::total_blocking() const {
   return total;
 }
 
+std::vector<CostCurve> PlanProblem::hulls() const {
+  std::vector<CostCurve> curves;
+  for (const TypeChoices& type : choices) curves.push_back(type.hull);
+  return curves;
+}
+
 PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
                          CostModel cost_model, double noise, std::vector<int> memory_limit) {
   check_unit_time(dag, unit_time);
@@ -119,6 +125,14 @@ ClockPlan max_clock_plan(const PlanProblem& problem) {
   ClockPlan plan;
   for (const Computation& computation : problem.dag->computations()) {
     plan.push_back(problem.choices[static_cast<std::size_t>(computation.type)].max_clock);
+  }
+  return plan;
+}
+
+ClockPlan fastest_plan(const PlanProblem& problem) {
+  ClockPlan plan;
+  for (const Computation& computation : problem.dag->computations()) {
+    plan.push_back(problem.choices[static_cast<std::size_t>(computation.type)].pareto.front());
   }
   return plan;
 }

@@ -1,7 +1,6 @@
 #include "plan/stage_clock.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "profile/cost_curve.h"
 
@@ -29,15 +28,6 @@ std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz cloc
     if (type.options[o].frequency == clock) return static_cast<std::uint16_t>(o);
   }
   return std::nullopt;
-}
-
-std::uint16_t nearest_option(const OperationType& type, Megahertz clock) {
-  std::size_t best = 0;
-  const auto distance = [&](std::size_t o) { return std::abs((type.options[o].frequency - clock).value()); };
-  for (std::size_t o = 1; o < type.options.size(); ++o) {
-    if (distance(o) < distance(best)) best = o;
-  }
-  return static_cast<std::uint16_t>(best);
 }
 
 std::vector<Megahertz> common_clocks(const ComputationDag& dag, int stage) {

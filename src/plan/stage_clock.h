@@ -21,9 +21,6 @@ using TypeOptions = std::vector<std::uint16_t>;
 // The option measured at exactly this clock, or none.
 [[nodiscard]] std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz clock);
 
-// The option whose clock is nearest; the higher one where two are equally near.
-[[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
-
 // Clocks measured by every operation type with a choice on the stage, highest first. Empty when there are none.
 [[nodiscard]] std::vector<Megahertz> common_clocks(const ComputationDag& dag, int stage);
 

@@ -57,13 +57,9 @@ std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, S
 }
 
 Seconds fastest_time(const PlanProblem& problem) {
-  const ComputationDag& dag = *problem.dag;
-  ClockPlan plan(static_cast<std::size_t>(dag.size()));
-  for (int i = 0; i < dag.size(); ++i) {
-    plan[static_cast<std::size_t>(i)] = problem.choices[static_cast<std::size_t>(dag[i].type)].pareto.front();
-  }
+  const ClockPlan plan = fastest_plan(problem);
   std::vector<Nanoseconds> finish(plan.size());
-  return to_seconds(makespan(dag, plan_durations(dag, plan), finish));
+  return to_seconds(makespan(*problem.dag, plan_durations(*problem.dag, plan), finish));
 }
 
 PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler, const BoundCurve* bound) {

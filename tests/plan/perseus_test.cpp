@@ -113,9 +113,7 @@ TEST(Perseus, AgainstEveryDiscretePlan) {
   const PlanProblem problem = problem_of(dag);
   const Frontier frontier = plan(problem).frontier;
   expect_sound(problem, frontier);
-  std::vector<CostCurve> hulls;
-  for (const auto& choices : problem.choices) hulls.push_back(choices.hull);
-  const BoundCurve bound = solve_relaxation(dag, hulls, [](const FrontierStretch&) { return true; }).bound;
+  const BoundCurve bound = solve_relaxation(dag, problem.hulls(), [](const FrontierStretch&) { return true; }).bound;
   // Eight operations with steps of 10 % of an operation: far coarser than a real pipeline, so far larger gaps.
   double ours = 0.0;
   double best = 0.0;
