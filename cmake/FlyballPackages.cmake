@@ -6,6 +6,9 @@ find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Ceres REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Threads REQUIRED)
+# Headers only: Asio, Beast, URL.
+find_package(Boost 1.81 REQUIRED)
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)

@@ -1,0 +1,37 @@
+// A device refused, vanished or did not answer.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace flyball {
+
+enum class DeviceFault {
+  kNoDriver,     // the vendor's library or the counter's folder is not there: nothing of this kind in this machine
+  kPermission,   // the process may not do this; root, or the agent, may
+  kUnsupported,  // this device never can
+  kInvalid,      // the value is none that the device takes (a clock that is not on its list)
+  kLost,         // the device fell off the bus, or its file is gone
+  kTimeout,      // the vendor's call has not returned in time
+  kDriver,       // anything else that the driver said
+};
+
+// "permission denied", for headings and JSON ("permission").
+[[nodiscard]] std::string_view name_of(DeviceFault fault);
+
+class DeviceError : public SystemError {
+ public:
+  // `device` as people name it ("GPU:0"), `problem` what the driver said, `mend` what the user can do (may be empty).
+  DeviceError(DeviceFault fault, std::string device, const std::string& problem, const std::string& mend = {});
+
+  [[nodiscard]] DeviceFault fault() const { return fault_; }
+  [[nodiscard]] const std::string& device() const { return device_; }
+
+ private:
+  DeviceFault fault_;
+  std::string device_;
+};
+
+}  // namespace flyball

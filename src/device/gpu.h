@@ -1,0 +1,102 @@
+// A GPU as a meter and a throttle, whoever made it. Drivers (nvml.h, rocm_smi.h) implement these interfaces; nothing
+// above them sees a vendor's unit or name.
+//
+// Every call may throw DeviceError. Calls are as slow as the vendor's: reads take microseconds, writes about 10 ms, and
+// a broken driver can block for ever, so whoever must not wait calls from a thread of its own. Objects of one device
+// may be used from several threads at once where the driver says so (NVML does).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "device/device_error.h"
+
+namespace flyball {
+
+struct GpuIdentity {
+  std::size_t index = 0;   // as the driver counts, from 0
+  std::string uuid;        // stable over restarts
+  std::string name;        // "NVIDIA A100-SXM4-80GB"
+  std::string pci_bus_id;  // "00000000:3B:00.0"; empty where the driver does not say
+};
+
+struct ClockRange {
+  Megahertz minimum;
+  Megahertz maximum;
+};
+
+struct PowerLimitRange {
+  Watts minimum;
+  Watts maximum;
+  Watts standard;  // after a reset
+};
+
+// Why the clock is below what was asked. A set of bits.
+enum class ThrottleReason : std::uint32_t {
+  kNone = 0,
+  kIdle = 1u << 0,
+  kApplicationClocks = 1u << 1,  // the clock that software locked or asked for
+  kPowerLimit = 1u << 2,
+  kThermal = 1u << 3,
+  kHardwareSlowdown = 1u << 4,  // power brake or hardware thermal protection
+  kOther = 1u << 5,
+};
+[[nodiscard]] constexpr ThrottleReason operator|(ThrottleReason a, ThrottleReason b) {
+  return static_cast<ThrottleReason>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+[[nodiscard]] constexpr bool has(ThrottleReason set, ThrottleReason one) {
+  return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0;
+}
+[[nodiscard]] std::vector<std::string> names_of(ThrottleReason set);
+
+class GpuDevice {
+ public:
+  virtual ~GpuDevice() = default;
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  [[nodiscard]] virtual const GpuIdentity& identity() const = 0;
+  [[nodiscard]] std::string label() const;  // "GPU:0", as in traces
+
+  // The meter.
+  [[nodiscard]] virtual Watts power() const = 0;  // the driver's latest reading, averaged as its sensor does
+  // Energy since the driver was loaded; nothing where the device has no counter (before Volta).
+  [[nodiscard]] virtual std::optional<Joules> total_energy() const = 0;
+  [[nodiscard]] virtual Megahertz sm_clock() const = 0;
+  [[nodiscard]] virtual Megahertz memory_clock() const = 0;
+  [[nodiscard]] virtual double temperature_celsius() const = 0;
+  [[nodiscard]] virtual ThrottleReason throttle_reasons() const = 0;
+  [[nodiscard]] virtual double utilisation() const = 0;  // share of the driver's last period with a kernel, 0 to 1
+
+  // What can be set; highest first.
+  [[nodiscard]] virtual std::vector<Megahertz> memory_clocks() const = 0;
+  [[nodiscard]] virtual std::vector<Megahertz> sm_clocks() const = 0;  // at the highest memory clock
+  [[nodiscard]] virtual Watts power_limit() const = 0;
+  [[nodiscard]] virtual PowerLimitRange power_limits() const = 0;
+  [[nodiscard]] virtual bool persistence() const = 0;
+
+  // The throttle. All need privilege (DeviceFault::kPermission) and last until reset or until the driver is unloaded,
+  // beyond the end of this process: callers that may die hold a lease of the agent instead.
+  virtual void lock_sm_clocks(ClockRange range) = 0;
+  virtual void reset_sm_clocks() = 0;
+  virtual void lock_memory_clocks(ClockRange range) = 0;
+  virtual void reset_memory_clocks() = 0;
+  virtual void set_power_limit(Watts limit) = 0;
+  virtual void set_persistence(bool enabled) = 0;
+
+ protected:
+  GpuDevice() = default;
+};
+
+// A vendor's library, loaded. Devices share it and keep it loaded.
+struct GpuLibrary {
+  std::string vendor;   // "nvml", "rocm-smi"
+  std::string version;  // of the driver
+  std::vector<std::shared_ptr<GpuDevice>> devices;
+};
+
+}  // namespace flyball

@@ -1,0 +1,15 @@
+// NVIDIA GPUs through the vendor's library, loaded at run time.
+#pragma once
+
+#include <string>
+
+#include "device/gpu.h"
+
+namespace flyball {
+
+// Loads `library` (a file name that the dynamic loader looks up, or a path), initialises it and lists its devices. The
+// library stays loaded until the last device is gone. Throws DeviceError, kNoDriver when the library or the kernel
+// driver is not there. Devices may be used from several threads at once.
+[[nodiscard]] GpuLibrary open_nvml(const std::string& library = "libnvidia-ml.so.1");
+
+}  // namespace flyball
