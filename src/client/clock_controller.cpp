@@ -1,8 +1,11 @@
 #include "client/clock_controller.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -17,6 +20,13 @@ namespace {
 constexpr unsigned kClockBits = 20;
 constexpr std::uint64_t kClockMask = (1u << kClockBits) - 1;
 constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
+// No request: a clock that set() does not take.
+constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+
+timespec duration_of(Seconds time) {
+  const Nanoseconds length = to_nanoseconds(time);
+  return {static_cast<time_t>(length / 1'000'000'000), static_cast<long>(length % 1'000'000'000)};
+}
 
 }  // namespace
 
@@ -41,8 +51,7 @@ ClockController::ClockController(std::unique_ptr<ClockSink> sink, Options option
 
 ClockController::~ClockController() {
   stop_.store(true);
-  wakes_.fetch_add(1);
-  wakes_.notify_all();
+  wake();
   thread_.join();
 }
 
@@ -56,10 +65,7 @@ void ClockController::set(Megahertz clock) noexcept {
   }
   // Sequentially consistent, like rest(): either the control thread sees the request or this sees that it rests.
   request_.store(pack(clock, monotonic_now()));
-  if (resting_.load()) {
-    wakes_.fetch_add(1);
-    wakes_.notify_one();
-  }
+  if (resting_.load()) wake();
 }
 
 Nanoseconds ClockController::held_since(Megahertz clock) const noexcept {
@@ -91,16 +97,24 @@ bool ClockController::wait_until_applied(Seconds limit) const {
 }
 
 void ClockController::pause(Seconds time) const {
-  const Nanoseconds length = to_nanoseconds(time);
-  const timespec duration{static_cast<time_t>(length / 1'000'000'000), static_cast<long>(length % 1'000'000'000)};
+  const timespec duration = duration_of(time);
   clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
 }
 
+// A futex rather than std::atomic's wait, because a lost lease is to be noticed even while nothing is asked for.
 void ClockController::rest() {
   const std::uint32_t wakes = wakes_.load();
   resting_.store(true);
-  if (request_.load() == brought_.load() && !stop_.load()) wakes_.wait(wakes);
+  if (request_.load() == brought_.load() && !stop_.load()) {
+    const timespec limit = duration_of(options_.check_period);
+    syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
+  }
   resting_.store(false);
+}
+
+void ClockController::wake() noexcept {
+  wakes_.fetch_add(1);
+  syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void ClockController::bring(std::uint64_t word) {
@@ -118,67 +132,81 @@ void ClockController::bring(std::uint64_t word) {
   state_.ages.record(age_of(word, now));
 }
 
+// Empty on success, else why not. The thread's body is where its exceptions end: a refusal is told to whoever asked to
+// be told.
+std::string ClockController::attempt(std::uint64_t word) {
+  try {
+    bring(word);
+    brought_.store(word);
+    return {};
+  } catch (const std::exception& error) {
+    return *error.what() ? error.what() : "the clock could not be set";
+  }
+}
+
+void ClockController::give_up(const std::string& failure) {
+  try {
+    sink_->release();
+  } catch (const std::exception&) {
+    // What cannot be reached cannot be released from here; the agent ends the lease by itself.
+  }
+  held_.store(pack(Megahertz(0), monotonic_now()));
+  brought_.store(kNothing);
+  next_try_ = monotonic_now() + to_nanoseconds(retry_);
+  retry_ = std::min(retry_ * 2.0, options_.longest_retry);
+  bool tell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    ++state_.failed;
+    tell = state_.working;
+    state_.working = false;
+    state_.failure = failure;
+  }
+  if (tell && options_.on_change) options_.on_change(failure);
+}
+
 void ClockController::run() {
   pthread_setname_np(pthread_self(), "flyball-clock");
   prctl(PR_SET_TIMERSLACK, 1UL);  // the standard 50 us would be a good part of the period
+  retry_ = options_.first_retry;
   Nanoseconds last_news = monotonic_now();
-  Nanoseconds next_try = 0;
-  Seconds retry = options_.first_retry;
-  bool working = true;
+  Nanoseconds last_check = last_news;
   while (!stop_.load(std::memory_order_relaxed)) {
     const std::uint64_t word = request_.load(std::memory_order_acquire);
     const Nanoseconds now = monotonic_now();
     if (word == brought_.load(std::memory_order_relaxed)) {
+      if (now - last_check > to_nanoseconds(options_.check_period)) {
+        last_check = now;
+        if (const std::string lost = sink_->lost(); !lost.empty() && clock_of(word) > Megahertz(0)) {
+          give_up(lost);
+          continue;
+        }
+      }
       if (now - last_news > to_nanoseconds(options_.rest_after)) {
         rest();
-        last_news = monotonic_now();
       } else {
         pause(options_.poll_period);
       }
       continue;
     }
     last_news = now;
-    if (now < next_try) {
+    if (now < next_try_) {
       // The newest setting stays where it is; stopping must not take as long as the longest retry.
       pause(std::max(options_.poll_period, Seconds(0.002)));
       continue;
     }
-    // The thread's body is where its exceptions end: a refusal is told to whoever asked to be told.
-    std::string failure;
-    try {
-      bring(word);
-      brought_.store(word);
-    } catch (const std::exception& error) {
-      failure = *error.what() ? error.what() : "the clock could not be set";
-    }
-    if (failure.empty()) {
-      retry = options_.first_retry;
-      if (!working) {
-        working = true;
-        {
-          const std::scoped_lock lock(mutex_);
-          state_.working = true;
-        }
-        if (options_.on_change) options_.on_change({});
-      }
+    if (const std::string failure = attempt(word); !failure.empty()) {
+      give_up(failure);
       continue;
     }
-    try {
-      sink_->release();
-    } catch (const std::exception&) {
-      // What cannot be reached cannot be released from here; the agent ends the lease by itself.
-    }
-    held_.store(pack(Megahertz(0), monotonic_now()));
-    next_try = monotonic_now() + to_nanoseconds(retry);
-    retry = std::min(retry * 2.0, options_.longest_retry);
+    retry_ = options_.first_retry;
+    bool tell = false;
     {
       const std::scoped_lock lock(mutex_);
-      ++state_.failed;
-      state_.working = false;
-      state_.failure = failure;
+      tell = !state_.working;
+      state_.working = true;
     }
-    if (working && options_.on_change) options_.on_change(failure);
-    working = false;
+    if (tell && options_.on_change) options_.on_change({});
   }
   try {
     sink_->release();

@@ -27,6 +27,8 @@ class ClockSink {
   virtual void hold(Megahertz clock) = 0;
   // Back to the device's default.
   virtual void release() = 0;
+  // Why the last hold() is in force no longer (the lease was lost); empty while it is. Asked often; does not block.
+  [[nodiscard]] virtual std::string lost() const { return {}; }
 
  protected:
   ClockSink() = default;
@@ -61,6 +63,8 @@ class ClockController {
     // doubled with every further refusal up to the longest.
     Seconds first_retry{0.25};
     Seconds longest_retry{5.0};
+    // How often the sink is asked whether a clock is still in force.
+    Seconds check_period{0.1};
     // Called by the control thread when the sink begins to refuse (with its words) and when it works again (empty).
     std::function<void(const std::string& failure)> on_change;
   };
@@ -87,8 +91,11 @@ class ClockController {
  private:
   void run();
   void bring(std::uint64_t word);
+  [[nodiscard]] std::string attempt(std::uint64_t word);
+  void give_up(const std::string& failure);
   void pause(Seconds time) const;
   void rest();
+  void wake() noexcept;
 
   // A clock and when it was asked for, or held, in one word: MHz in the lowest 20 bits, nanoseconds modulo 2^44 above.
   [[nodiscard]] static std::uint64_t pack(Megahertz clock, Nanoseconds time) noexcept;
@@ -108,6 +115,10 @@ class ClockController {
   std::atomic<std::uint64_t> held_{0};     // written by the control thread
   std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
+
+  // The control thread's own.
+  Nanoseconds next_try_ = 0;
+  Seconds retry_;
 
   mutable std::mutex mutex_;  // never held while the sink is called
   ClockControllerState state_;
