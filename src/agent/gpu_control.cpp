@@ -83,11 +83,12 @@ struct GpuControl::State {
 
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
-  std::deque<std::shared_ptr<Job>> reads;   // guarded by mutex, as are the next seven
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next eight
   std::deque<std::shared_ptr<Job>> writes;
   std::optional<std::vector<Knob>> found;  // in the journal at the start, not yet restored
   bool restore_wanted = false;
   Clock::time_point restore_due;
+  std::shared_ptr<Job> current;
   bool busy = false;
   bool stopping = false;
   bool ended = false;
@@ -201,11 +202,13 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       auto& queue = state->reads.empty() ? state->writes : state->reads;
       const std::shared_ptr<Job> job = queue.front();
       queue.pop_front();
+      state->current = job;
       lock.unlock();
       state->call_since = now_ns();
       state->run_job(job);
       state->call_since = 0;
       lock.lock();
+      state->current.reset();
     } else {
       break;  // stopping, and nothing is left
     }
@@ -235,6 +238,7 @@ GpuControl::~GpuControl() {
   state_->restore_wanted = false;
   state_->reads.clear();
   state_->writes.clear();
+  if (state_->current) state_->current->timer.reset();  // its thread may outlive the loop
   state_->changed.notify_all();
   state_->changed.wait_for(lock, duration_of(options_.call_timeout), [&] { return state_->ended; });
 }

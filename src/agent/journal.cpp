@@ -44,8 +44,8 @@ class Descriptor {
 };
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
-  throw JournalError(fmt::format("{}: {}: {}; nothing can be set until it can be written", path.string(), what,
-                                 std::strerror(errno)));
+  throw JournalError(
+      fmt::format("{}: {}: {}; nothing can be set until it can be written", path.string(), what, std::strerror(errno)));
 }
 
 void write_all(int descriptor, std::string_view text, const std::filesystem::path& path) {
@@ -78,8 +78,8 @@ Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_descriptor_ < 0) {
-    throw SystemError(fmt::format("cannot use the state folder {}: {}; name another with --state-dir",
-                                  folder_.string(), std::strerror(errno)));
+    throw SystemError(fmt::format("cannot use the state folder {}: {}; name another with --state-dir", folder_.string(),
+                                  std::strerror(errno)));
   }
   lock_descriptor_ = ::openat(folder_descriptor_, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_descriptor_ < 0 || ::flock(lock_descriptor_, LOCK_EX | LOCK_NB) != 0) {

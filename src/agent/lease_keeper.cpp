@@ -230,6 +230,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
         } else {
           ++counts_.changes;
         }
+        table_.touch(id, now_ns());
         // A call that hangs may still come through; until its lease ends, what it asked for counts as set.
         bool hangs = false;
         try {
@@ -257,8 +258,8 @@ void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsC
 void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who,
                                        Seconds remote_hold, Done done) {
   const bool watchable = who.local && who.pid != 0;
-  const bool sets_something = (change.sm_clocks && *change.sm_clocks) ||
-                              (change.memory_clocks && *change.memory_clocks) || change.power_limit;
+  const bool sets_something =
+      (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) || change.power_limit;
   std::string id;
   try {
     if (!watchable && remote_hold.value() <= 0) {
@@ -373,7 +374,14 @@ void LeaseKeeper::look_for_expired(bool late) {
     deadline_ = loop_.after(to_seconds(kLate), [this] { look_for_expired(false); });
     return;
   }
-  for (const std::string& id : table_.expired(now_ns())) end(id, LeaseEnd::kSilent);
+  for (const std::string& id : table_.expired(now_ns())) {
+    // Who waits for the agent's answer is not silent.
+    if (writes_under_way_.count(id) != 0) {
+      table_.touch(id, now_ns());
+    } else {
+      end(id, LeaseEnd::kSilent);
+    }
+  }
   deadline_.reset();
   arm_deadline();
 }
@@ -447,8 +455,7 @@ std::string LeaseKeeper::trouble(std::size_t gpu) const {
     case GpuHealth::kWell: return {};
     case GpuHealth::kLost: return gpus_[gpu]->lost;
     case GpuHealth::kUnwell:
-      return fmt::format("a call of its driver has not returned for {:.0f} s",
-                         gpus_[gpu]->control->call_age().value());
+      return fmt::format("a call of its driver has not returned for {:.0f} s", gpus_[gpu]->control->call_age().value());
     case GpuHealth::kRestoring: return "a lease has ended and its settings are being undone";
   }
   return {};

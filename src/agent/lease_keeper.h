@@ -21,9 +21,9 @@ struct LeaseCounts {
   std::uint64_t granted = 0;
   std::uint64_t refused = 0;
   std::map<LeaseEnd, std::uint64_t> ended;
-  std::uint64_t changes = 0;         // settings made
-  std::uint64_t failed_changes = 0;  // settings that failed
-  std::uint64_t restores = 0;        // GPUs brought back to default
+  std::uint64_t changes = 0;          // settings made
+  std::uint64_t failed_changes = 0;   // settings that failed
+  std::uint64_t restores = 0;         // GPUs brought back to default
   std::uint64_t failed_restores = 0;  // attempts that failed (and were tried again)
 };
 

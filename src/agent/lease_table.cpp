@@ -82,8 +82,9 @@ void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
     throw LeaseRefused(Reason::kNoSuchGpu, fmt::format("there is no GPU {}; this node has {}", gpu, gpu_count_));
   }
   if (!rules_.allows(gpu, who)) {
-    throw LeaseRefused(Reason::kForbidden, fmt::format("{} may not set GPU {}: the agent's configuration gives it to others",
-                                                       who.as_holder().text(), gpu));
+    throw LeaseRefused(Reason::kForbidden,
+                       fmt::format("{} may not set GPU {}: the agent's configuration gives it to others",
+                                   who.as_holder().text(), gpu));
   }
 }
 
@@ -192,6 +193,11 @@ const Lease& LeaseTable::check_release(const std::string& id, const Claimant& wh
   const Lease* lease = find(id);
   if (lease != nullptr && who.is_root()) return *lease;
   return const_cast<LeaseTable*>(this)->checked(id, who);
+}
+
+void LeaseTable::touch(const std::string& id, Nanoseconds now) {
+  const auto found = leases_.find(id);
+  if (found != leases_.end()) found->second.heard = now;
 }
 
 void LeaseTable::note_change(const std::string& id, std::size_t gpu, const SettingsChange& change) {

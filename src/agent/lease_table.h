@@ -47,8 +47,8 @@ enum class LeaseEnd {
 };
 [[nodiscard]] std::string_view name_of(LeaseEnd end);         // "silent", for metrics and logs
 [[nodiscard]] std::string_view description_of(LeaseEnd end);  // "its heartbeats stopped"
-inline constexpr LeaseEnd kAllLeaseEnds[] = {LeaseEnd::kReleased, LeaseEnd::kDisconnected, LeaseEnd::kProcessDied,
-                                             LeaseEnd::kSilent,   LeaseEnd::kGpuLost,      LeaseEnd::kRevoked,
+inline constexpr LeaseEnd kAllLeaseEnds[] = {LeaseEnd::kReleased,  LeaseEnd::kDisconnected, LeaseEnd::kProcessDied,
+                                             LeaseEnd::kSilent,    LeaseEnd::kGpuLost,      LeaseEnd::kRevoked,
                                              LeaseEnd::kAgentStop, LeaseEnd::kNoJournal};
 
 class LeaseRefused : public Error {
@@ -89,9 +89,9 @@ struct Lease {
 
 // Which users may lease which GPU.
 struct AccessRules {
-  std::optional<std::set<uid_t>> everywhere;            // nothing: everybody
-  std::map<std::size_t, std::set<uid_t>> of_gpu;        // instead of the above, for these
-  bool remote = true;                                   // whether TCP clients (who have shown the token) may
+  std::optional<std::set<uid_t>> everywhere;      // nothing: everybody
+  std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
+  bool remote = true;                             // whether TCP clients (who have shown the token) may
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
 };
 
@@ -112,6 +112,7 @@ class LeaseTable {
   // Whether `who` may end it.
   const Lease& check_release(const std::string& id, const Claimant& who) const;
 
+  void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
   void note_change(const std::string& id, std::size_t gpu, const SettingsChange& change);
   // What it was; nothing where there is none. Its GPUs are free from here on.
   std::optional<Lease> end(const std::string& id, LeaseEnd why);
