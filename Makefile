@@ -5,9 +5,13 @@ FUZZ_SECONDS ?= 60
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --out out/demo
 PEERS = bench/peers/run
 STEP = @scripts/step
+PIP = build/python-venv/bin/pip --disable-pip-version-check
+# Clones share what ccache holds: paths of the tree count relative to it.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench peers paper-tables lint format asan fuzz clean
+.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -20,11 +24,16 @@ build: setup ## build the program: build/flyball
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build build/flyball" build/logs/build.log cmake --build build -j $(JOBS) --target flyball
 
-test: setup ## build everything and run all tests
+test: setup python ## build everything and run all tests
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build the program and the tests" build/logs/build.log cmake --build build -j $(JOBS)
 	$(STEP) "Run the tests" build/logs/test.log ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error
 	@sed -n '/tests passed/,$$p' build/logs/test.log
+
+python: setup ## build the Python package and install it into build/python-venv
+	@scripts/python_env
+	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
+	  $(PIP) install --no-build-isolation --no-deps --force-reinstall . ; fi
 
 demo: build ## plan the shipped GPT-3 1.3B profile; the report lands in out/demo/
 	$(DEMO)
@@ -57,6 +66,14 @@ asan: ## run all tests under the address and undefined-behaviour sanitizers
 	$(STEP) "Run the tests with sanitizers" build/logs/asan-test.log \
 	  ctest --test-dir build/asan-ubsan -j $(JOBS) --output-on-failure --no-tests=error
 	@sed -n '/tests passed/,$$p' build/logs/asan-test.log
+
+tsan: ## run the tests of everything with threads under the thread sanitizer
+	@scripts/setup build test
+	$(STEP) "Configure build/tsan/" build/logs/tsan-configure.log cmake --preset tsan
+	$(STEP) "Build with the thread sanitizer" build/logs/tsan-build.log cmake --build build/tsan -j $(JOBS) --target $(THREADED)
+	$(STEP) "Run the tests with the thread sanitizer" build/logs/tsan-test.log \
+	  ctest --test-dir build/tsan -j $(JOBS) --output-on-failure --no-tests=error -R '$(THREADED_TESTS)'
+	@sed -n '/tests passed/,$$p' build/logs/tsan-test.log
 
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
 	@scripts/setup build fuzz

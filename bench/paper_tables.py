@@ -325,40 +325,21 @@ def figure_12(flyball: Flyball) -> str:
 
 def profiles(flyball: Flyball) -> str:
     rows = []
-    gaps, later_gaps = [], []
+    fastest_gaps, gaps = [], []
     for path in sorted(PROFILES.glob("*.csv")):
         plan = flyball.plan(path.stem, "perseus")
-        base, chosen = plan["baseline"], plan["selected"]
+        base, chosen, fastest = plan["baseline"], plan["selected"], plan["frontier"][0]
         best = next(point for point in plan["frontier"] if point["time"] == plan["t_least_total"])
-        later = next(point for point in plan["frontier"] if point["time"] >= 1.001 * plan["t_min"])
+        fastest_gaps.append(100 * (fastest["energy"] / fastest["lower_bound"] - 1))
         gaps.append(chosen["gap_pct"])
-        later_gaps.append(100 * (later["energy"] / later["lower_bound"] - 1))
         rows.append([path.stem, flyball.header(path.stem, r"^# Published run: (\d+) microbatches"),
                      *(fixed(plan[key], 3) for key in ("t_min", "t_least_total", "t_star")),
                      fixed(chosen["saving_pct"]), fixed(100 * (1 - best["energy"] / base["energy"])),
-                     fixed(100 * (best["time"] / base["time"] - 1)), fixed(gaps[-1], 3),
-                     fixed(later_gaps[-1], 3)])
-    rows.append([f"mean of {len(rows)}", *[""] * 7, fixed(mean(gaps), 3), fixed(mean(later_gaps), 3)])
-    heads = ["Profile", "microbatches", "T_min s", "least total s", "T\\* s", "saving at T_min %", "at least total %",
-             "slower there %", "gap at T_min %", "gap 0.1 % later %"]
+                     fixed(100 * (best["time"] / base["time"] - 1)), fixed(fastest_gaps[-1], 3), fixed(gaps[-1], 3)])
+    rows.append([f"mean of {len(rows)}", *[""] * 7, fixed(mean(fastest_gaps), 3), fixed(mean(gaps), 3)])
+    heads = ["Profile", "microbatches", "T_min s", "least total s", "T\\* s", "chosen plan: saving %", "at least total %",
+             "slower there %", "gap at T_min %", "gap of the chosen plan %"]
     return markdown(heads, rows)
-
-
-def widest_gap(flyball: Flyball) -> str:
-    """The profile of the widest gap, and what would close it."""
-    profile, row = "wide-resnet101-1.5b-a40-8stage", "5,backward,1740,"
-    path, *shape = flyball.shape(profile, None, kept=False)
-    lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
-    shorter = flyball.folder / "without-row.csv"
-    shorter.write_text("".join(line for line in lines if not line.startswith(row)), encoding="utf-8")
-    rows = []
-    for label, arguments in (("as shipped", [path]), ("`--noise 0.1`", [path, "--noise", "0.1"]),
-                             ("without the row `5,backward,1740`", [str(shorter)])):
-        plan = flyball.run("plan", *arguments, *shape)
-        chosen = plan["selected"]
-        rows.append([label, fixed(plan["t_min"], 4), fixed(chosen["energy"]), fixed(chosen["lower_bound"]),
-                     fixed(chosen["gap_pct"], 3)])
-    return markdown([profile, "T_min s", "energy there J", "lower bound J", "gap %"], rows)
 
 
 TABLES = {
@@ -376,7 +357,6 @@ TABLES = {
     "envpipe-11": figure_11,
     "envpipe-12": figure_12,
     "profiles": profiles,
-    "widest-gap": widest_gap,
 }
 
 PLACE = re.compile(r"(?P<start><!-- table: (?P<name>\S+) -->\n)(?:(?!<!--).)*(?P<end><!-- end of table -->)", re.DOTALL)

@@ -98,7 +98,10 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
     rows = {{0, "fastest"}, {frontier.least_total_energy(), "least total"}, {last, "T*"}};
     bool named = false;
     for (const auto& row : rows) named = named || row.first == summary.selected_point;
-    if (!named) rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : "target");
+    const bool as_fast = summary.selected.time <= summary.baseline.time;
+    if (!named) {
+      rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : as_fast ? "as fast" : "target");
+    }
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
   TextTable table = figures_table("  plan");

@@ -41,7 +41,7 @@ BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, co
 // The selected plan may take until the pace that was asked for, but never less than it does with free changes.
 SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& run, const PlanningRequest& request) {
   const PlanSummary& summary = run.summary;
-  const Seconds pace = request.pace.target_time.value_or(summary.straggler_time.value_or(summary.selected.time));
+  const Seconds pace = allowed_time(problem, request.pace);
   return switching_figures(problem, run.result.dag_of(problem), run.result.frontier.plan(summary.selected_point),
                            std::max(pace, summary.selected.time), *request.switching, summary.baseline,
                            summary.straggler_time);
@@ -56,7 +56,7 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
     names = planner_names();
     std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kMainPlanner; });
   }
-  pipeline.problem.focus = focus_times(request.pace, fastest_time(pipeline.problem));
+  pipeline.problem.focus = {to_nanoseconds(allowed_time(pipeline.problem, request.pace))};
   pipeline.problem.focus.insert(pipeline.problem.focus.end(), request.focus.begin(), request.focus.end());
   std::vector<PlannerRun> runs;
   std::map<const ComputationDag*, BoundCurve> bounds;

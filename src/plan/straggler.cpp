@@ -26,11 +26,10 @@ BloatBreakdown break_down_bloat(const Frontier& frontier, const FrontierPoint& b
   const Watts blocking = frontier.total_blocking();
   BloatBreakdown bloat;
   bloat.straggler_time = std::llround(degree * static_cast<double>(baseline.time));
-  // Rounding of clocks may leave the fastest plan a little slower than the baseline; that alone is no reason to run it
-  // slower still.
-  bloat.point = degree > 1.0 ? optimal_point(frontier, bloat.straggler_time) : 0;
+  bloat.point = optimal_point(frontier, bloat.straggler_time);
   bloat.baseline = energy_with_straggler(baseline, blocking, bloat.straggler_time);
-  const Joules fastest = energy_with_straggler(frontier.points().front(), blocking, bloat.straggler_time);
+  const std::size_t as_fast = optimal_point(frontier, baseline.time);
+  const Joules fastest = energy_with_straggler(frontier.points()[as_fast], blocking, bloat.straggler_time);
   const Joules chosen = energy_with_straggler(frontier.points()[bloat.point], blocking, bloat.straggler_time);
   bloat.intrinsic = bloat.baseline - fastest;
   bloat.extrinsic = fastest - chosen;

@@ -29,7 +29,7 @@ struct BloatBreakdown {
   Nanoseconds straggler_time = 0;  // T', at least the baseline's time
   std::size_t point = 0;           // of the frontier, at T_opt
   Joules baseline;                 // all at maximum clocks, waiting for the straggler
-  Joules intrinsic;                // saved by the fastest plan (T_min): what was wasted inside the pipeline
+  Joules intrinsic;                // saved by the plan that is as fast as the baseline: wasted inside the pipeline
   Joules extrinsic;                // saved further by slowing down to T_opt: what was wasted by hurrying to wait
 
   [[nodiscard]] Joules planned() const { return baseline - intrinsic - extrinsic; }

@@ -24,6 +24,11 @@ Joules bound_of(const FrontierPoint& point, Watts total_blocking, Nanoseconds st
   return energy_with_straggler({point.time, point.net_lower_bound}, total_blocking, straggler);
 }
 
+Seconds time_of(const PlanProblem& problem, const ClockPlan& plan) {
+  std::vector<Nanoseconds> finish(plan.size());
+  return to_seconds(makespan(*problem.dag, plan_durations(*problem.dag, plan), finish));
+}
+
 void compare(PointFigures& point, const PointFigures& baseline) {
   point.gap_pct = percent_over(point.energy.value(), point.lower_bound.value());
   point.saving_pct = -percent_over(point.energy.value(), baseline.energy.value());
@@ -43,23 +48,12 @@ std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min)
   return request.straggler ? std::optional(*request.straggler * t_min) : std::nullopt;
 }
 
-std::vector<Nanoseconds> focus_times(const PaceRequest& request, Seconds t_min) {
-  std::vector<Nanoseconds> times;
-  if (request.target_time) times.push_back(to_nanoseconds(*request.target_time));
-  if (const auto straggler = straggler_time(request, t_min)) times.push_back(to_nanoseconds(*straggler));
-  return times;
-}
+Seconds fastest_time(const PlanProblem& problem) { return time_of(problem, fastest_plan(problem)); }
 
-std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, Seconds t_min) {
-  if (request.target_time) return frontier.lookup(to_nanoseconds(*request.target_time));
-  if (const auto straggler = straggler_time(request, t_min)) return frontier.lookup(to_nanoseconds(*straggler));
-  return 0;
-}
-
-Seconds fastest_time(const PlanProblem& problem) {
-  const ClockPlan plan = fastest_plan(problem);
-  std::vector<Nanoseconds> finish(plan.size());
-  return to_seconds(makespan(*problem.dag, plan_durations(*problem.dag, plan), finish));
+Seconds allowed_time(const PlanProblem& problem, const PaceRequest& request) {
+  if (request.target_time) return *request.target_time;
+  if (request.straggler) return *straggler_time(request, fastest_time(problem));
+  return time_of(problem, max_clock_plan(problem));
 }
 
 PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler, const BoundCurve* bound) {
@@ -111,7 +105,7 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
         point_figures(dag, frontier, 0, summary.baseline, summary.straggler_time).lower_bound;
     compare(summary.baseline, summary.baseline);
   }
-  summary.selected_point = choose_point(frontier, request, summary.t_min);
+  summary.selected_point = frontier.lookup(to_nanoseconds(allowed_time(problem, request)));
   summary.selected = point_figures(dag, frontier, summary.selected_point, summary.baseline, summary.straggler_time);
   return summary;
 }

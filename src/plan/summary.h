@@ -16,7 +16,9 @@
 
 namespace flyball {
 
-// What the iteration time must fit. At most one is set; with neither, the fastest plan is chosen, which slows nothing.
+// What the iteration time must fit. At most one is set; with neither, the plan may take as long as all-maximum clocks
+// do and slows nothing. That can be a little more than T_min: near the top of the clocks a measured time may fall with
+// the clock, by noise, and T_min takes the best of each computation.
 struct PaceRequest {
   std::optional<Seconds> target_time;  // the slowest plan that ends by then
   std::optional<double> straggler;     // T' = this times T_min, at least 1; the plan of T_opt = min(T*, T')
@@ -46,9 +48,8 @@ struct PlanSummary {
 // Fills lower bounds that the planner left open, from the relaxation's curve. Points that have one keep it.
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 
-// The point that a request chooses: the slowest that fits, or the fastest when none does (the caller sees that
-// by its time). `t_min` is the pipeline's. Cost O(log points).
-[[nodiscard]] std::size_t choose_point(const Frontier& frontier, const PaceRequest& request, Seconds t_min);
+// The iteration time that a request allows: its target, its straggler's T', or the time of all-maximum clocks.
+[[nodiscard]] Seconds allowed_time(const PlanProblem& problem, const PaceRequest& request);
 
 // T' of a request, if it names a straggler.
 [[nodiscard]] std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min);
@@ -63,9 +64,6 @@ void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 // One point of a frontier against a baseline that was made with the same straggler time.
 [[nodiscard]] PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
                                          const PointFigures& baseline, std::optional<Seconds> straggler_time);
-
-// Iteration times that a request names, for PlanProblem::focus.
-[[nodiscard]] std::vector<Nanoseconds> focus_times(const PaceRequest& request, Seconds t_min);
 
 // The frontier must not be empty. Throws UsageError when both fields of the request are set, or a straggler below 1.
 [[nodiscard]] PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,

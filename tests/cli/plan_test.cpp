@@ -109,6 +109,21 @@ TEST(PlanJson, SelectsTheFastestPlanWhichSlowsNothing) {
   EXPECT_GT(result.at("frontier").size(), 50u);
 }
 
+// Noise makes a lower clock the faster one on this profile, so that T_min is below the time of all-maximum clocks.
+TEST(PlanJson, SelectsTheSlowestPlanAsFastAsMaximumClocks) {
+  const Ran ran = run_flyball(
+      {"plan", "examples/profiles/wide-resnet101-1.5b-a40-8stage.csv", "--microbatches", "8", "--format", "json"});
+  const json result = ran.json();
+  const double allowed = result.at("baseline").at("time");
+  const double chosen = result.at("selected").at("time");
+  ASSERT_LT(result.at("t_min").get<double>(), allowed);
+  EXPECT_GT(chosen, result.at("t_min").get<double>());
+  for (const json& point : result.at("frontier")) {
+    const double time = point.at("time");
+    EXPECT_TRUE(time <= chosen || time > allowed) << time;
+  }
+}
+
 TEST(PlanJson, TargetTimeSelectsTheSlowestPlanThatFits) {
   const json all = plan_json();
   const double target = 1.1 * all.at("t_min").get<double>();

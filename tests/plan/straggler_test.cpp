@@ -57,6 +57,16 @@ TEST(Straggler, BreaksBloatDown) {
   EXPECT_DOUBLE_EQ(bloat.saving_pct(), 100.0 * 800.0 / 6200.0);
 }
 
+// Where noise makes maximum clocks slower than T_min, a plan as slow as they are wastes nobody's time: 11 s of 11.5 s.
+TEST(Straggler, IntrinsicBloatIsWhatAPlanAsFastAsTheBaselineSaves) {
+  FrontierPoint slow = baseline();
+  slow.time = 11'500'000'000;
+  const BloatBreakdown bloat = break_down_bloat(frontier(), slow, 1.0);
+  EXPECT_EQ(bloat.point, 1u);
+  EXPECT_DOUBLE_EQ(bloat.intrinsic.value(), 800.0);
+  EXPECT_DOUBLE_EQ(bloat.extrinsic.value(), 0.0);
+}
+
 // Beyond T* the joules saved stay and their share wanes (Perseus section 6.2.2).
 TEST(Straggler, SavingWanesBeyondTStar) {
   const BloatBreakdown at_t_star = break_down_bloat(frontier(), baseline(), 1.3);
