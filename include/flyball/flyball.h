@@ -146,6 +146,10 @@ typedef struct flyball_session_state {
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);
 
+/* What the sweep has measured so far: lines `stage,instruction,frequency,time,energy` (MHz, s, J) with the header above,
+ * the profile that `flyball plan` reads. Linear in its length. */
+FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
+
 /* Time and energy of this rank's GPU between the two calls, from its counter. The end waits two of the counter's
  * periods. */
 FLYBALL_API int flyball_window_begin(flyball_session* session);

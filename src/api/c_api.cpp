@@ -1,10 +1,13 @@
 // include/flyball/flyball.h on client/session.h. Exceptions end here.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "client/clock_sinks.h"
@@ -12,8 +15,10 @@
 #include "flyball/flyball.h"
 
 struct flyball_session {
-  explicit flyball_session(flyball::SessionOptions options, flyball::SessionGpu gpu)
-      : session(std::move(options), std::move(gpu)) {}
+  flyball_session(flyball::SessionOptions options, flyball::SessionGpu gpu)
+      : stage(options.rank.pp_rank), session(std::move(options), std::move(gpu)) {}
+
+  const int stage;
   flyball::Session session;
 };
 
@@ -242,6 +247,22 @@ int flyball_session_get_state(flyball_session* session, flyball_session_state* s
     whole.size = state->size;
     std::memcpy(state, &whole, size);
   });
+}
+
+const char* flyball_profile_csv(flyball_session* session) {
+  thread_local std::string csv;
+  guarded([&] {
+    csv = "stage,instruction,frequency,time,energy\n";
+    if (session == nullptr) return;
+    std::vector<flyball::Measurement> all = session->session.measurements();
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return a.instruction < b.instruction; });
+    for (const flyball::Measurement& one : all) {
+      csv += fmt::format("{},{},{:.0f},{:.7g},{:.7g}\n", session->stage, one.instruction, one.clock.value(),
+                         one.time.value(), one.energy.value());
+    }
+  });
+  return csv.c_str();
 }
 
 int flyball_window_begin(flyball_session* session) {

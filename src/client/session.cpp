@@ -62,6 +62,7 @@ class Session::Impl {
   void set_straggler(StragglerNotice notice);
   void profile_again();
   [[nodiscard]] SessionState state() const;
+  [[nodiscard]] std::vector<Measurement> measurements() const;
   void window_begin();
   [[nodiscard]] StepsEnergy window_end();
 
@@ -473,6 +474,15 @@ SessionState Session::Impl::state() const {
   return state;
 }
 
+std::vector<Measurement> Session::Impl::measurements() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Measurement> all;
+  for (const MeasurementReport& report : reports_) {
+    all.insert(all.end(), report.measurements.begin(), report.measurements.end());
+  }
+  return all;
+}
+
 void Session::Impl::window_begin() {
   const std::scoped_lock lock(mutex_);
   if (window_begin_) throw UsageError("a window is open already; end it first");
@@ -508,6 +518,7 @@ void Session::step_end() { impl_->step_end(); }
 void Session::set_straggler(StragglerNotice notice) { impl_->set_straggler(std::move(notice)); }
 void Session::profile_again() { impl_->profile_again(); }
 SessionState Session::state() const { return impl_->state(); }
+std::vector<Measurement> Session::measurements() const { return impl_->measurements(); }
 void Session::window_begin() { impl_->window_begin(); }
 StepsEnergy Session::window_end() { return impl_->window_end(); }
 

@@ -99,6 +99,8 @@ class Session {
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
+  // All that was measured so far, in the order of the sweep.
+  [[nodiscard]] std::vector<Measurement> measurements() const;
 
   // Energy of this rank's GPU between two calls, whatever ran in between. Ending waits for the counter, two of its
   // periods. UsageError where no window is open.
