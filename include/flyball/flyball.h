@@ -104,7 +104,7 @@ FLYBALL_API void flyball_session_options_init(flyball_session_options* options);
 
 /* Null where the session cannot be opened: see flyball_last_error. */
 FLYBALL_API flyball_session* flyball_session_open(const flyball_session_options* options);
-/* Clocks are at their default afterwards. May take seconds, where a server does not answer. */
+/* Clocks are at their default afterwards. */
 FLYBALL_API void flyball_session_close(flyball_session* session);
 
 /* The training loop's. `type` is "forward", "backward", "recompute", "backward_input", "backward_weight", with ".N" for

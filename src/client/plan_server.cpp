@@ -12,9 +12,9 @@ namespace {
 
 constexpr Seconds kAnswerTime{10.0};
 
-HttpClient::Options options_with(std::string token) {
+HttpClient::Options options_with(std::string token, Seconds longest_wait) {
   HttpClient::Options options;
-  options.timeout = kAnswerTime;
+  options.timeout = kAnswerTime + longest_wait;
   options.token = std::move(token);
   return options;
 }
@@ -28,8 +28,8 @@ std::string detail_of(const Response& response) {
 
 }  // namespace
 
-PlanServer::PlanServer(const std::string& address, std::string token)
-    : client_(parse_endpoint(address), options_with(std::move(token))) {}
+PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait)
+    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait)) {}
 
 Response PlanServer::ask(std::string_view method, const std::string& target, const std::string& body) {
   Response response = client_.request(method, target, body);

@@ -25,8 +25,8 @@ class ServerRefusal : public SystemError {
 // its answer cannot be understood.
 class PlanServer {
  public:
-  // `address` as parse_endpoint takes it.
-  PlanServer(const std::string& address, std::string token);
+  // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait.
+  PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0));
 
   // Makes the job unless it is there, and the rank in it.
   RankRegistered join(const JobRequest& job, const RankRequest& rank);
@@ -40,6 +40,8 @@ class PlanServer {
 
   // What the plan promises.
   [[nodiscard]] FrontierReport frontier(const std::string& job);
+
+  void interrupt() { client_.interrupt(); }  // any thread: ends the call that is under way soon
 
   [[nodiscard]] std::string address() const { return client_.endpoint().text(); }
 

@@ -19,7 +19,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kPoll{2.0};        // of the server, for a schedule
+constexpr Seconds kPoll{30.0};       // of the server, for a schedule
 constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr Seconds kLongestSettling{3.0};                    // of the counter, at a window's end
@@ -76,7 +76,7 @@ class Session::Impl {
   void report();
   void evaluate();
   void take(const ProfiledClock& clock);
-  bool talk(PlanServer& server);
+  bool talk();
   // The listener's: waits for schedules.
   void listen();
   void take(RankSchedule plan);
@@ -121,6 +121,10 @@ class Session::Impl {
   std::optional<Nanoseconds> window_begin_;
   std::uint64_t window_ = 0;
 
+  // Each is used by one of the threads alone, but for interrupting it.
+  std::optional<PlanServer> reporting_;
+  std::optional<PlanServer> listening_;
+
   std::mutex noticing_;
   std::thread reporter_;
   std::thread listener_;
@@ -142,6 +146,10 @@ Session::Impl::Impl(SessionOptions options, SessionGpu gpu)
   }
   // Names that everybody uses are known before the first step.
   for (const char* name : {"forward", "backward"}) (void)types_.number_of(name);
+  if (has_server()) {
+    reporting_.emplace(options_.server, options_.job.token);
+    listening_.emplace(options_.server, options_.job.token, kPoll);
+  }
   if (options_.profile && controller_ && !clocks_.empty()) profile_again();
   reporter_ = std::thread([this] { report(); });
   if (has_server()) listener_ = std::thread([this] { listen(); });
@@ -153,6 +161,8 @@ Session::Impl::~Impl() {
     stop_ = true;
   }
   changed_.notify_all();
+  if (reporting_) reporting_->interrupt();
+  if (listening_) listening_->interrupt();
   controller_.reset();
   reporter_.join();
   if (listener_.joinable()) listener_.join();
@@ -297,7 +307,8 @@ void Session::Impl::evaluate() {
 }
 
 // Tells the server what it does not know yet. False where nothing was left to tell.
-bool Session::Impl::talk(PlanServer& server) {
+bool Session::Impl::talk() {
+  PlanServer& server = *reporting_;
   std::unique_lock lock(mutex_);
   if (!joined_) {
     lock.unlock();
@@ -345,17 +356,15 @@ bool Session::Impl::talk(PlanServer& server) {
 }
 
 void Session::Impl::report() {
-  std::optional<PlanServer> server;
-  if (has_server()) server.emplace(options_.server, options_.job.token);
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
   while (true) {
     evaluate();
     bool more = false;
-    if (server && monotonic_now() >= next_try) {
+    if (reporting_ && monotonic_now() >= next_try) {
       // The thread's body: failures are told and tried again, never the training's.
       try {
-        more = talk(*server);
+        more = talk();
         retry = kFirstRetry;
         if (more) server_answered();
       } catch (const Error& error) {
@@ -374,6 +383,7 @@ void Session::Impl::server_failed(const std::string& words) {
   bool tell = false;
   {
     const std::scoped_lock lock(mutex_);
+    if (stop_) return;
     // Whoever comes back may have forgotten us.
     joined_ = false;
     reachable_ = false;
@@ -412,7 +422,6 @@ void Session::Impl::take(RankSchedule plan) {
 }
 
 void Session::Impl::listen() {
-  PlanServer server(options_.server, options_.job.token);
   Seconds retry = kFirstRetry;
   while (true) {
     std::int64_t version = 0;
@@ -424,7 +433,7 @@ void Session::Impl::listen() {
     }
     // The thread's body, as above.
     try {
-      if (auto plan = server.schedule(options_.job.id, options_.rank.rank, version, kPoll)) {
+      if (auto plan = listening_->schedule(options_.job.id, options_.rank.rank, version, kPoll)) {
         take(std::move(*plan));
       }
       retry = kFirstRetry;

@@ -78,8 +78,7 @@ struct StepsEnergy {
 class Session {
  public:
   Session(SessionOptions options, SessionGpu gpu);
-  // Clocks are at their default afterwards. Takes as long as a request to the server that is under way, a few seconds
-  // at most.
+  // Clocks are at their default afterwards. Waits for the call to the device that is under way, not for the server.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
