@@ -15,5 +15,6 @@ void add_profile_command(CLI::App& program);
 void add_devices_command(CLI::App& program);
 void add_run_command(CLI::App& program);
 void add_record_command(CLI::App& program);
+void add_sim_command(CLI::App& program);
 
 }  // namespace flyball
