@@ -122,7 +122,7 @@ struct Calls {
 // The library, initialised for as long as it lives.
 class Nvml {
  public:
-  explicit Nvml(const std::string& name) : library_(name, kVendor, kNoDriverMend), call(library_) {
+  explicit Nvml(const std::string& name) : library_({name}, kVendor, kNoDriverMend), call(library_) {
     if (call.init == nullptr || call.shutdown == nullptr || call.count == nullptr || call.handle == nullptr) {
       throw DeviceError(DeviceFault::kNoDriver, kVendor, fmt::format("{} is not NVIDIA's management library", name),
                         kNoDriverMend);
@@ -280,7 +280,17 @@ class NvmlGpu final : public GpuDevice {
     if (call_.lock_sm == nullptr || call_.reset_sm == nullptr) {
       return {false, DeviceFault::kUnsupported, "this driver cannot lock clocks", "install driver 418 or later"};
     }
-    return GpuDevice::throttle_access();
+    ThrottleAccess access = GpuDevice::throttle_access();
+    if (!access.allowed) return access;
+    // The process looks privileged; the driver has the last word. Setting the persistence mode to what it is asks for
+    // the same privilege as the clocks and changes nothing.
+    unsigned mode = 0;
+    if (invoke(call_.persistence, handle_, &mode) == kNvmlSuccess &&
+        invoke(call_.set_persistence, handle_, mode) == kNvmlErrorNoPermission) {
+      return {false, DeviceFault::kPermission, "the driver refuses this process although it is root",
+              mend_of(kNvmlErrorNoPermission)};
+    }
+    return access;
   }
 
  private:

@@ -161,7 +161,7 @@ class Sampler::Impl {
                                    kLeastSamplingPeriod.value() * 1e3, options.period.value()));
     }
     core_->period = to_nanoseconds(options.period);
-    core_->history = std::max(to_nanoseconds(options.history), std::max(2 * kSecond, 16 * core_->period));
+    core_->history = std::max(to_nanoseconds(options.history), std::max(kSecond, 64 * core_->period));
     const auto capacity = static_cast<std::size_t>(core_->history / core_->period) + 1;
     for (Meter& meter : meters) {
       core_->slots.push_back(std::make_unique<Slot>(std::move(meter), core_->period, capacity));

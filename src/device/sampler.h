@@ -80,7 +80,7 @@ class Sampler {
  public:
   struct Options {
     Seconds period = kDefaultSamplingPeriod;  // at least kLeastSamplingPeriod
-    Seconds history{60.0};                    // what the ring holds: 40 bytes per meter and period
+    Seconds history{60.0};  // what the ring holds, at least 1 s and 64 periods: 40 bytes per meter and period
   };
 
   explicit Sampler(std::vector<Meter> meters) : Sampler(std::move(meters), Options{}) {}

@@ -7,12 +7,17 @@
 
 namespace flyball {
 
-SharedLibrary::SharedLibrary(const std::string& name, const std::string& vendor, const std::string& mend)
-    : handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (handle_ != nullptr) return;
-  const char* why = ::dlerror();
-  throw DeviceError(DeviceFault::kNoDriver, vendor,
-                    fmt::format("cannot load {}: {}", name, why != nullptr ? why : "unknown reason"), mend);
+SharedLibrary::SharedLibrary(const std::vector<std::string>& names, const std::string& vendor,
+                             const std::string& mend) {
+  std::string why;
+  for (const std::string& name : names) {
+    handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    const char* words = ::dlerror();
+    if (why.empty() && words != nullptr) why = words;
+  }
+  throw DeviceError(DeviceFault::kNoDriver, vendor, fmt::format("cannot load {}", why.empty() ? names.front() : why),
+                    mend);
 }
 
 SharedLibrary::~SharedLibrary() { ::dlclose(handle_); }

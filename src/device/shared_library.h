@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace flyball {
 
@@ -9,9 +10,9 @@ namespace flyball {
 // measured program brings along is not mixed with ours.
 class SharedLibrary {
  public:
-  // `name` is what the dynamic loader looks up, or a path. Throws DeviceError, kNoDriver, with the loader's words and
-  // `mend`.
-  SharedLibrary(const std::string& name, const std::string& vendor, const std::string& mend);
+  // The first of `names` that can be loaded; each is what the dynamic loader looks up, or a path. Throws DeviceError,
+  // kNoDriver, with the loader's words about the first and `mend`.
+  SharedLibrary(const std::vector<std::string>& names, const std::string& vendor, const std::string& mend);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;
@@ -28,7 +29,7 @@ class SharedLibrary {
   }
 
  private:
-  void* handle_;
+  void* handle_ = nullptr;
 };
 
 }  // namespace flyball
