@@ -12,5 +12,6 @@ void add_plan_command(CLI::App& program, const std::string& command_line);
 void add_partition_command(CLI::App& program);
 void add_emulate_command(CLI::App& program);
 void add_profile_command(CLI::App& program);
+void add_serve_command(CLI::App& program);
 
 }  // namespace flyball
