@@ -39,6 +39,7 @@ Usage: pipeline_trainer [OPTIONS]
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
   --steps N             per measured window (default 10)
+  --plan-only           measure one window by the plan that the server has, and nothing else
   --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never)
   --profile FILE        what the stages measured, for flyball plan
   --json FILE           the measured windows, one JSON object per line
@@ -65,6 +66,7 @@ struct Options {
   double straggler = 1.2;
   std::string json;
   bool quiet = false;
+  bool plan_only = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -84,6 +86,7 @@ Options parse(int argc, char** argv) {
     kStride,
     kNoise,
     kSteps,
+    kPlanOnly,
     kStraggler,
     kProfile,
     kJson,
@@ -102,6 +105,7 @@ Options parse(int argc, char** argv) {
                           {"clock-stride", required_argument, nullptr, kStride},
                           {"noise", required_argument, nullptr, kNoise},
                           {"steps", required_argument, nullptr, kSteps},
+                          {"plan-only", no_argument, nullptr, kPlanOnly},
                           {"straggler", required_argument, nullptr, kStraggler},
                           {"profile", required_argument, nullptr, kProfile},
                           {"json", required_argument, nullptr, kJson},
@@ -123,6 +127,7 @@ Options parse(int argc, char** argv) {
       case kStride: options.job.clock_stride = std::stoi(optarg); break;
       case kNoise: options.job.noise = std::stod(optarg); break;
       case kSteps: options.steps = std::stoi(optarg); break;
+      case kPlanOnly: options.plan_only = true; break;
       case kStraggler: options.straggler = std::stod(optarg); break;
       case kProfile: options.job.profile = optarg; break;
       case kJson: options.json = optarg; break;
@@ -215,6 +220,20 @@ void train(const Options& options) {
   Launcher launcher(job);
   launcher.interrupted = [] { return interruptions != 0; };
   const bool straggles = options.straggler > 1.0;
+  std::int64_t version = 0;
+  const auto newer = [&](const std::vector<Answer>& answers) {
+    for (const Answer& answer : answers) {
+      if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version <= version) return false;
+    }
+    version = answers[0].state.schedule_version;
+    return true;
+  };
+  const auto run_planned = [&](const std::string& name) {
+    if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server has sent no schedule: " + name);
+    launcher.step();
+    report.add(launcher.measure(name, options.steps));
+  };
+  if (options.plan_only) return run_planned("planned");
 
   launcher.step();
   const Window usual = launcher.measure("maximum clocks", options.steps);
@@ -239,26 +258,12 @@ void train(const Options& options) {
   if (!job.profile.empty()) launcher.write_profile();
   if (!done || job.server.empty()) return;
 
-  std::int64_t version = 0;
-  const auto newer = [&](const std::vector<Answer>& answers) {
-    for (const Answer& answer : answers) {
-      if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version <= version) return false;
-    }
-    version = answers[0].state.schedule_version;
-    return true;
-  };
-  if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server has sent no schedule");
-  launcher.step();
-  report.add(launcher.measure("planned", options.steps));
+  run_planned("planned");
   if (straggles) {
     launcher.straggle(options.straggler, usual.time_s, true);
-    if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server did not react to the straggler");
-    launcher.step();
-    report.add(launcher.measure("planned, straggler", options.steps));
+    run_planned("planned, straggler");
     launcher.straggle(1.0, usual.time_s, true);
-    if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server did not react to the recovery");
-    launcher.step();
-    report.add(launcher.measure("planned, recovered", options.steps));
+    run_planned("planned, recovered");
   }
   report.add_clocks(launcher.answers());
 }
