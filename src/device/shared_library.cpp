@@ -16,7 +16,8 @@ SharedLibrary::SharedLibrary(const std::vector<std::string>& names, const std::s
     const char* words = ::dlerror();
     if (why.empty() && words != nullptr) why = words;
   }
-  throw DeviceError(DeviceFault::kNoDriver, vendor, fmt::format("cannot load {}: {}", names.front(), why), mend);
+  throw DeviceError(DeviceFault::kNoDriver, vendor, fmt::format("cannot load {}", why.empty() ? names.front() : why),
+                    mend);
 }
 
 SharedLibrary::~SharedLibrary() { ::dlclose(handle_); }
