@@ -34,9 +34,9 @@ Column column(std::vector<double> values) {
 }
 
 // One Measurement, which a forked child must not touch: its threads have stayed with the parent.
-class Meter {
+class OwnMeter {
  public:
-  Meter(const std::optional<std::vector<std::size_t>>& gpus, bool cpus, double period_s, double history_s)
+  OwnMeter(const std::optional<std::vector<std::size_t>>& gpus, bool cpus, double period_s, double history_s)
       : process_(getpid()) {
     Sampler::Options sampling;
     sampling.period = Seconds(period_s);
@@ -50,9 +50,9 @@ class Meter {
     measurement_ = std::make_unique<Measurement>(std::move(machine), sampling);
     measurement_->warm_up(Seconds(0.25));
   }
-  Meter(const Meter&) = delete;
-  Meter& operator=(const Meter&) = delete;
-  ~Meter() { close(); }
+  OwnMeter(const OwnMeter&) = delete;
+  OwnMeter& operator=(const OwnMeter&) = delete;
+  ~OwnMeter() { close(); }
 
   void close() {
     if (getpid() == process_) {
@@ -71,7 +71,7 @@ class Meter {
   }
 
   [[nodiscard]] std::size_t index_of(const std::string& label) const {
-    const std::vector<flyball::Meter>& meters = open().machine().meters;
+    const std::vector<Meter>& meters = open().machine().meters;
     for (std::size_t i = 0; i < meters.size(); ++i) {
       if (meters[i].label == label) return i;
     }
@@ -83,13 +83,13 @@ class Meter {
   std::unique_ptr<Measurement> measurement_;
 };
 
-std::vector<std::string> labels(const Meter& meter) {
+std::vector<std::string> labels(const OwnMeter& meter) {
   std::vector<std::string> labels;
-  for (const flyball::Meter& one : meter.open().machine().meters) labels.push_back(one.label);
+  for (const Meter& one : meter.open().machine().meters) labels.push_back(one.label);
   return labels;
 }
 
-std::vector<std::string> missing(const Meter& meter) {
+std::vector<std::string> missing(const OwnMeter& meter) {
   std::vector<std::string> sentences;
   for (const DeviceError& error : meter.open().machine().unavailable) sentences.emplace_back(error.what());
   return sentences;
@@ -100,12 +100,12 @@ using Reading = std::tuple<double, double, double, std::string, double, bool>;
 using Closed = std::tuple<double, std::vector<std::tuple<std::string, Reading>>>;
 
 // (window, its begin on the monotonic clock in seconds)
-std::tuple<std::uint64_t, double> open_window(const Meter& meter) {
+std::tuple<std::uint64_t, double> open_window(const OwnMeter& meter) {
   const std::uint64_t window = meter.open().begin();
   return {window, to_seconds(Sampler::now()).value()};
 }
 
-Closed close_window(const Meter& meter, std::uint64_t window) {
+Closed close_window(const OwnMeter& meter, std::uint64_t window) {
   Measurement& measurement = meter.open();
   const WindowEnergy energy = measurement.end(window, Seconds(0.25));
   std::vector<std::tuple<std::string, Reading>> devices;
@@ -117,7 +117,7 @@ Closed close_window(const Meter& meter, std::uint64_t window) {
   return {energy.time.value(), std::move(devices)};
 }
 
-std::tuple<Column, Column, Column> samples(const Meter& meter, const std::string& label, double after_s) {
+std::tuple<Column, Column, Column> samples(const OwnMeter& meter, const std::string& label, double after_s) {
   std::vector<PowerSample> samples;
   {
     const std::size_t index = meter.index_of(label);
@@ -138,18 +138,17 @@ std::tuple<Column, Column, Column> samples(const Meter& meter, const std::string
 }  // namespace flyball
 
 NB_MODULE(_native, module) {
-  using flyball::Meter;
+  using flyball::OwnMeter;
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   nb::exception<flyball::Error>(module, "DeviceError", PyExc_RuntimeError);
   module.attr("__version__") = FLYBALL_VERSION;
-  nb::class_<Meter>(module, "Meter")
+  nb::class_<OwnMeter>(module, "Meter")
       .def(nb::init<const std::optional<std::vector<std::size_t>>&, bool, double, double>(), nb::arg("gpus").none(),
            nb::arg("cpus"), nb::arg("period_s"), nb::arg("history_s"), released)
-      .def("close", &Meter::close, released)
+      .def("close", &OwnMeter::close, released)
       .def("labels", &flyball::labels)
       .def("missing", &flyball::missing)
-      .def(
-          "open_window", &flyball::open_window, released)
+      .def("open_window", &flyball::open_window, released)
       .def("close_window", &flyball::close_window, nb::arg("window"), released)
       .def("samples", &flyball::samples, nb::arg("label"), nb::arg("after_s"));
 }
