@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from flyball import _native
+
+_SETTLED_S = 0.5  # by then every sensor has shown what flowed before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,22 +31,33 @@ class DeviceEnergy:
 
 
 class Measurement:
-    """The result of a window; filled when the window ends.
+    """The result of a window.
 
-    Attributes are NaN or empty before that. Not thread-safe while the window is open.
+    Its energies are known some milliseconds after the window's end, when the sensors have shown them; who asks earlier
+    waits that long (at most a quarter of a second). Before the end, attributes are NaN or empty.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.time_s = float("nan")
         self.begin_s = float("nan")  # of the monotonic clock, as in EnergyMeter.samples()
-        self.devices: dict[str, DeviceEnergy] = {}
+        self._devices: dict[str, DeviceEnergy] = {}
+        self._read: Callable[[], dict[str, DeviceEnergy]] | None = None
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         if not self.devices:
             return f"{self.name}: not measured yet"
         parts = ", ".join(f"{label} {device.energy_j:.1f} J" for label, device in self.devices.items())
         return f"{self.name}: {self.time_s:.3f} s, {self.energy_j:.1f} J, {self.mean_w:.1f} W on average ({parts})"
+
+    @property
+    def devices(self) -> dict[str, DeviceEnergy]:
+        """What each device took, by its label."""
+        with self._lock:
+            if self._read is not None:
+                self._devices, self._read = self._read(), None
+            return self._devices
 
     @property
     def energy_j(self) -> float:
@@ -93,6 +108,7 @@ class EnergyMeter:
     ) -> None:
         self._native = _native.Meter(None if gpus is None else list(gpus), cpus, period_s, history_s)
         self._synchronize = synchronize or (lambda: None)
+        self._unread: collections.deque[Measurement] = collections.deque()
 
     @property
     def labels(self) -> list[str]:
@@ -106,7 +122,8 @@ class EnergyMeter:
 
     @contextmanager
     def measure(self, name: str = "window") -> Iterator[Measurement]:
-        """Energy of the with-block, also when it raises."""
+        """Energy of the with-block, also when it raises. Costs one reading of every counter at each end."""
+        self._read_settled()
         result = Measurement(name)
         self._synchronize()
         window, result.begin_s = self._native.open_window()
@@ -116,8 +133,24 @@ class EnergyMeter:
             try:
                 self._synchronize()
             finally:
-                result.time_s, readings = self._native.close_window(window)
-                result.devices = {label: DeviceEnergy(*reading) for label, reading in readings}
+                result.time_s = self._native.end_window(window)
+                result._read = lambda: {
+                    label: DeviceEnergy(*reading) for label, reading in self._native.close_window(window)
+                }
+                self._unread.append(result)
+
+    def _read_settled(self, until_s: float | None = None) -> None:
+        """Reads old windows that nobody has asked about, so that none stays open for ever."""
+        until_s = time.monotonic() - _SETTLED_S if until_s is None else until_s
+        while self._unread:
+            try:
+                oldest = self._unread.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if oldest.begin_s + oldest.time_s > until_s:
+                self._unread.appendleft(oldest)
+                return
+            oldest.devices  # noqa: B018
 
     def samples(self, label: str, after_s: float = 0.0) -> np.ndarray:
         """The power trace of one device since `after_s` of the monotonic clock, as far as the history reaches.
@@ -132,6 +165,7 @@ class EnergyMeter:
 
     def close(self) -> None:
         """Ends the sampling. Windows still open can no longer be measured."""
+        self._read_settled(float("inf"))
         self._native.close()
 
     def __enter__(self) -> EnergyMeter:

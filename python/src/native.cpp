@@ -95,9 +95,9 @@ std::vector<std::string> missing(const OwnMeter& meter) {
   return sentences;
 }
 
-// (seconds, [(label, (energy, mean, peak, source, sensor period, complete))])
+// [(label, (energy, mean, peak, source, sensor period, complete))]
 using Reading = std::tuple<double, double, double, std::string, double, bool>;
-using Closed = std::tuple<double, std::vector<std::tuple<std::string, Reading>>>;
+using Readings = std::vector<std::tuple<std::string, Reading>>;
 
 // (window, its begin on the monotonic clock in seconds)
 std::tuple<std::uint64_t, double> open_window(const OwnMeter& meter) {
@@ -105,16 +105,16 @@ std::tuple<std::uint64_t, double> open_window(const OwnMeter& meter) {
   return {window, to_seconds(Sampler::now()).value()};
 }
 
-Closed close_window(const OwnMeter& meter, std::uint64_t window) {
+Readings close_window(const OwnMeter& meter, std::uint64_t window) {
   Measurement& measurement = meter.open();
   const WindowEnergy energy = measurement.end(window, Seconds(0.25));
-  std::vector<std::tuple<std::string, Reading>> devices;
+  Readings devices;
   for (const DeviceEnergy& device : energy.devices) {
     devices.emplace_back(device.device,
                          Reading(device.energy.value(), device.mean.value(), device.peak.value(),
                                  std::string(name_of(device.source)), device.sensor_period.value(), device.complete));
   }
-  return {energy.time.value(), std::move(devices)};
+  return devices;
 }
 
 std::tuple<Column, Column, Column> samples(const OwnMeter& meter, const std::string& label, double after_s) {
@@ -149,6 +149,9 @@ NB_MODULE(_native, module) {
       .def("labels", &flyball::labels)
       .def("missing", &flyball::missing)
       .def("open_window", &flyball::open_window, released)
+      .def(
+          "end_window", [](const OwnMeter& meter, std::uint64_t window) { return meter.open().stop(window).value(); },
+          nb::arg("window"), released)
       .def("close_window", &flyball::close_window, nb::arg("window"), released)
       .def("samples", &flyball::samples, nb::arg("label"), nb::arg("after_s"));
 }
