@@ -1,31 +1,25 @@
-"""Runs a test script inside an environment that sees simulated GPUs.
-
-A script calls run(__file__, ["--gpus", "2", ...]) under __main__: the first time, this makes a simulated machine and
-runs the script again in the environment that `flyball sim env` prints, since the loader reads LD_LIBRARY_PATH only
-when a process starts; the second time, it runs the script's unittest cases. FLYBALL_PROGRAM names the program.
-"""
+"""Simulated GPUs for Python tests: a machine for a script, and the C interface of include/flyball/sim.h."""
 import ctypes
 import os
 import subprocess
 import sys
-import unittest
 
-INSIDE = "FLYBALL_TEST_INSIDE"
+PROGRAM = os.path.join(os.environ["FLYBALL_BUILD"], "flyball")
 
 
 def run(script, up_arguments):
-    if os.environ.get(INSIDE):
-        unittest.main()
-    program = os.environ["FLYBALL_PROGRAM"]
-    name = f"python-{os.getpid()}"
-    subprocess.run([program, "sim", "up", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
+    """Runs a Python script in a shell that has seen `flyball sim up` and `flyball sim env`, as a user would.
+
+    In a process of its own, since the loader reads LD_LIBRARY_PATH only when a process starts. Returns its exit status.
+    """
+    name = f"python-{os.getpid()}-{os.path.splitext(os.path.basename(script))[0]}"
+    subprocess.run([PROGRAM, "sim", "up", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
     try:
         line = 'lines=$("$0" sim env --name "$1") && eval "$lines" && exec "$2" -B "$3"'
-        environment = dict(os.environ, **{INSIDE: "1", "FLYBALL_SIM_PRIVILEGED": "1"})
-        inside = subprocess.run(["sh", "-c", line, program, name, sys.executable, script], env=environment)
+        environment = dict(os.environ, FLYBALL_SIM_PRIVILEGED="1")
+        return subprocess.run(["sh", "-c", line, PROGRAM, name, sys.executable, script], env=environment).returncode
     finally:
-        subprocess.run([program, "sim", "down", "--name", name], check=True, stdout=subprocess.DEVNULL)
-    sys.exit(inside.returncode)
+        subprocess.run([PROGRAM, "sim", "down", "--name", name], check=True, stdout=subprocess.DEVNULL)
 
 
 class Run(ctypes.Structure):
@@ -33,7 +27,7 @@ class Run(ctypes.Structure):
 
 
 class Workload:
-    """The C interface of include/flyball/sim.h, in the same library as the vendor's."""
+    """The C interface, in the same library as the vendor's."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -44,13 +38,13 @@ class Workload:
             raise RuntimeError(self.library.flyball_sim_error_text(result).decode())
 
     def work(self, gpu, kind, seconds):
-        run = Run()
+        done = Run()
         self._check(
             self.library.flyball_sim_work(
-                ctypes.c_uint(gpu), kind.encode(), ctypes.c_double(seconds), ctypes.byref(run)
+                ctypes.c_uint(gpu), kind.encode(), ctypes.c_double(seconds), ctypes.byref(done)
             )
         )
-        return run
+        return done
 
     def true_energy(self, gpu):
         energy = ctypes.c_double()
