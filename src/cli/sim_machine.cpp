@@ -47,6 +47,8 @@ void start_powercap_writer(Machine& machine) {
     ::setsid();
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+    ::close_range(3, ~0U, 0);  // a pipe of the caller's must not stay open for as long as the machine is up
+    if (::chdir("/") != 0) ::_exit(126);
     ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
     ::_exit(127);
   }

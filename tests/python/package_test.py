@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from simulated import flyball, machine
+from simulated import PROGRAM, machine
 
 pytest.importorskip("flyball", reason="the Python package is not installed in build/python-venv (make python)")
 
@@ -20,8 +20,9 @@ def run(program, environment):
 
 
 @pytest.fixture(scope="module")
-def two_gpus():
-    with machine("--gpus", "2", "--model", "a100", "--powercap") as environment:
+def two_gpus(tmp_path_factory):
+    powercap = tmp_path_factory.mktemp("powercap")
+    with machine("--gpus", "2", "--model", "a100", "--powercap", str(powercap)) as environment:
         yield environment
 
 
@@ -54,17 +55,11 @@ def test_agrees_with_nvml_and_sees_who_works(two_gpus):
             subprocess.run([%r, "sim", "work", "--gpu", "0", "--seconds", "1"], check=True, capture_output=True)
         after = pynvml.nvmlDeviceGetTotalEnergyConsumption(board)
         print(json.dumps({**m.as_dict(), "nvml_j": (after - before) / 1e3}))
-        """ % _program(), two_gpus)
+        """ % PROGRAM, two_gpus)
     busy, idle = result["devices"]["GPU:0"], result["devices"]["GPU:1"]
     assert busy["energy_j"] == pytest.approx(result["nvml_j"], rel=0.05)
     assert busy["mean_w"] > 2 * idle["mean_w"]
     assert busy["peak_w"] > busy["mean_w"]
-
-
-def _program():
-    from simulated import PROGRAM
-
-    return PROGRAM
 
 
 def test_samples_are_a_trace_in_numpy(two_gpus):
