@@ -63,6 +63,7 @@ AgentDevices open_devices() {
 void run_agent(const AgentOptions& options) {
   const AgentConfig config = config_of(options);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error like a full disk, not the end
   bool all_restored = true;
   {
     EventLoop loop;
