@@ -53,26 +53,26 @@ struct WrongConfig {
   const char* words;
 };
 
-class WrongConfigs : public testing::TestWithParam<WrongConfig> {};
+class WrongConfigs : public ::testing::TestWithParam<WrongConfig> {};
 
 TEST_P(WrongConfigs, AreRefusedWithPlaceAndMend) {
   expect_input_error([] { read(GetParam().text); }, 1, GetParam().column, GetParam().words);
 }
 
-INSTANTIATE_TEST_SUITE_P(AgentConfig, WrongConfigs,
-                         testing::Values(WrongConfig{"misspelt", "sockt = \"a\"", 1, "unknown key 'sockt'"},
-                                         WrongConfig{"no_toml", "socket", 7, ""},
-                                         WrongConfig{"number", "socket = 7", 10, "this must be a text"},
-                                         WrongConfig{"mode", "socket_mode = \"0888\"", 15, "this is no mode"},
-                                         WrongConfig{"port", "tcp = \"localhost\"", 7, "is no HOST:PORT"},
-                                         WrongConfig{"period", "period = \"1h\"", 10, "no duration in range"},
-                                         WrongConfig{"hold", "zeusd_remote_hold = \"0s\"", 21, "no duration in range"},
-                                         WrongConfig{"flag", "zeusd = \"no\"", 9, "true or false"},
-                                         WrongConfig{"user", "access.users = [\"no such user\"]", 17,
-                                                     "there is no user"},
-                                         WrongConfig{"users", "access.users = 1000", 16, "a list of users"},
-                                         WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    AgentConfig, WrongConfigs,
+    ::testing::Values(WrongConfig{"misspelt", "sockt = \"a\"", 1, "unknown key 'sockt'"},
+                      WrongConfig{"no_toml", "socket", 7, ""},
+                      WrongConfig{"number", "socket = 7", 10, "this must be a text"},
+                      WrongConfig{"mode", "socket_mode = \"0888\"", 15, "this is no mode"},
+                      WrongConfig{"port", "tcp = \"localhost\"", 7, "is no HOST:PORT"},
+                      WrongConfig{"period", "period = \"1h\"", 10, "no duration in range"},
+                      WrongConfig{"hold", "zeusd_remote_hold = \"0s\"", 21, "no duration in range"},
+                      WrongConfig{"flag", "zeusd = \"no\"", 9, "true or false"},
+                      WrongConfig{"user", "access.users = [\"no such user\"]", 17, "there is no user"},
+                      WrongConfig{"users", "access.users = 1000", 16, "a list of users"},
+                      WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(AgentConfig, ATokenIsLongAndItsOwnersAlone) {
   const testing::ScratchFolder folder;

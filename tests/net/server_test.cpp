@@ -83,6 +83,32 @@ class Host {
   int disconnects_ = 0;
 };
 
+class Raw {
+ public:
+  explicit Raw(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  ~Raw() { ::close(socket_); }
+  Raw(const Raw&) = delete;
+  Raw& operator=(const Raw&) = delete;
+  void send(std::string_view bytes) const {
+    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  [[nodiscard]] std::string read_all() const {
+    std::string all;
+    char block[4096];
+    ssize_t count = 0;
+    while ((count = ::read(socket_, block, sizeof block)) > 0) all.append(block, static_cast<std::size_t>(count));
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
 Router echo_router() {
   Router router;
   router.add(route("GET", "/hello", Handler([](const Request&) { return text("hello\n"); })));
@@ -218,6 +244,31 @@ TEST(HttpServer, StreamsEventsUntilTheClientGoes) {
   EXPECT_THROW(client.stream("/count?bad=1", [](const ServerEvent&) { return true; }), HttpError);
 }
 
+TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
+  Router router;
+  std::thread writer;
+  router.add(route("GET", "/lines", StreamHandler([&](const Request&) {
+                     return [&](const std::shared_ptr<EventStream>& stream) {
+                       writer = std::thread([stream] {
+                         for (int i = 0; i < 2000; ++i) stream->send("", std::to_string(i));
+                         stream->close();
+                       });
+                     };
+                   })));
+  Host host(std::move(router));
+  const Raw raw(host.path());
+  raw.send("GET /lines HTTP/1.1\r\n\r\n");
+  const std::string all = raw.read_all();
+  EXPECT_EQ(all.rfind("HTTP/1.1 200 OK"), 0u) << "one head, at the beginning";
+  std::string expected;
+  for (int i = 0; i < 2000; ++i) expected += "data: " + std::to_string(i) + "\n\n";
+  const std::string body = all.substr(all.find("\r\n\r\n") + 4);
+  // close() does not wait for what is queued.
+  EXPECT_EQ(expected.compare(0, body.size(), body), 0) << body.size();
+  EXPECT_GT(body.size(), 0u);
+  writer.join();
+}
+
 TEST(HttpServer, AStreamCanBeInterruptedFromAnotherThread) {
   Router router;
   router.add(route("GET", "/silent", StreamHandler([](const Request&) {
@@ -270,32 +321,6 @@ TEST(HttpServer, AReaderThatIsTooSlowIsDropped) {
 }
 
 // --- Limits --------------------------------------------------------------------------------------------------------
-
-class Raw {
- public:
-  explicit Raw(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
-  ~Raw() { ::close(socket_); }
-  Raw(const Raw&) = delete;
-  Raw& operator=(const Raw&) = delete;
-  void send(std::string_view bytes) const {
-    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  [[nodiscard]] std::string read_all() const {
-    std::string all;
-    char block[4096];
-    ssize_t count = 0;
-    while ((count = ::read(socket_, block, sizeof block)) > 0) all.append(block, static_cast<std::size_t>(count));
-    return all;
-  }
-
- private:
-  int socket_;
-};
 
 TEST(HttpServer, WhoDoesNotFinishARequestIsClosed) {
   ServerLimits limits;
