@@ -176,7 +176,7 @@ void run_record(const RecordOptions& options) {
   if (!command.empty() && options.duration) {
     throw UsageError("record: --duration is for recording without a program; drop one of the two");
   }
-  Machine machine = open_measured_machine(options.measuring);
+  MachineDevices machine = open_measured_machine(options.measuring);
   GrowingFile file(*options.output);
   SignalQueue signals;
   const Sampler::Options sampling = sampler_options(options.measuring);
