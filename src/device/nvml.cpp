@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -67,6 +68,7 @@ struct Calls {
   decltype(nvmlDeviceGetPciInfo_v3)* pci_info;
   decltype(nvmlDeviceGetPciInfo_v2)* pci_info_short;
   decltype(nvmlDeviceGetPowerUsage)* power;
+  decltype(nvmlDeviceGetFieldValues)* fields;
   decltype(nvmlDeviceGetTotalEnergyConsumption)* energy;
   decltype(nvmlDeviceGetClockInfo)* clock;
   decltype(nvmlDeviceGetTemperature)* temperature;
@@ -98,6 +100,7 @@ struct Calls {
     library.resolve(pci_info, "nvmlDeviceGetPciInfo_v3");
     library.resolve(pci_info_short, "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo");
     library.resolve(power, "nvmlDeviceGetPowerUsage");
+    library.resolve(fields, "nvmlDeviceGetFieldValues");
     library.resolve(energy, "nvmlDeviceGetTotalEnergyConsumption");
     library.resolve(clock, "nvmlDeviceGetClockInfo");
     library.resolve(temperature, "nvmlDeviceGetTemperature");
@@ -163,7 +166,21 @@ class NvmlGpu final : public GpuDevice {
 
   const GpuIdentity& identity() const override { return identity_; }
 
+  // From Ampere on, the plain call tells the mean of a whole second; the field, where there is one, the sensor itself.
   Watts power() const override {
+    if (has_instant_power_.load(std::memory_order_relaxed)) {
+      NvmlFieldValue field{};
+      field.field = kNvmlFieldPowerInstant;
+      field.scope = kNvmlPowerScopeGpu;
+      const NvmlReturn code = invoke(call_.fields, handle_, 1, &field);
+      if (code == kNvmlSuccess && field.status == kNvmlSuccess && field.value_type == kNvmlValueUnsignedInt) {
+        return from_milliwatts(field.value.unsigned_int);
+      }
+      const NvmlReturn failed = code != kNvmlSuccess ? code : field.status;
+      const DeviceFault fault = fault_of(failed);
+      if (fault == DeviceFault::kLost || fault == DeviceFault::kTimeout) check(failed, "reading power");
+      has_instant_power_.store(false, std::memory_order_relaxed);
+    }
     unsigned value = 0;
     check(invoke(call_.power, handle_, &value), "reading power");
     return from_milliwatts(value);
@@ -336,6 +353,7 @@ class NvmlGpu final : public GpuDevice {
   const Calls& call_;
   NvmlDevice handle_;
   GpuIdentity identity_;
+  mutable std::atomic<bool> has_instant_power_ = true;
 };
 
 std::string bus_id(const Calls& call, NvmlDevice handle) {

@@ -34,11 +34,11 @@ struct Slot {
   Meter meter;
   // Of the thread that reads.
   Nanoseconds asked_again_at = 0;
-  unsigned failures_in_row = 0;
   std::atomic<bool> answering = true;
 
   mutable std::mutex mutex;  // guards all below
   EnergyTrack track;
+  unsigned failures_in_row = 0;
   std::size_t late = 0;
   std::size_t failed = 0;
   std::string failure;
@@ -218,9 +218,10 @@ class Sampler::Impl {
     while (true) {
       lock.unlock();
       settled = std::all_of(core_->slots.begin(), core_->slots.end(), [&](const auto& slot) {
+        constexpr unsigned kLost = 3;
         if (!slot->answering) return true;
-        const std::lock_guard track(slot->mutex);
-        return slot->track.settled(time);
+        const std::lock_guard guard(slot->mutex);
+        return slot->failures_in_row >= kLost || slot->track.settled(time);
       });
       lock.lock();
       if (settled || Sampler::now() >= until) break;

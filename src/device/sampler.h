@@ -104,7 +104,7 @@ class Sampler {
   Nanoseconds sample_now();
 
   // Waits until nothing that is still to come changes the energy up to `time`, which takes about two sensor periods,
-  // but no longer than `longest`. True where that is so of every meter that answers.
+  // but no longer than `longest`. True where that is so of every meter that answers and is not failing.
   bool settle(Nanoseconds time, Seconds longest);
 
   // Samples later than `after`, oldest first; what the ring has lost is lost.
