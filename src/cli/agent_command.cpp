@@ -47,7 +47,7 @@ AgentConfig config_of(const AgentOptions& options) {
 }
 
 AgentDevices open_devices() {
-  const auto machine = open_machine();
+  const MachineDevices machine = open_machine();
   for (const DeviceError& error : machine.unavailable) {
     log_event(LogLevel::kNotice, "not_available", {{"device", error.device()}, {"reason", error.what()}});
   }
