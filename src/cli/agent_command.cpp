@@ -47,7 +47,7 @@ AgentConfig config_of(const AgentOptions& options) {
 }
 
 AgentDevices open_devices() {
-  const auto machine = open_machine();
+  const MachineDevices machine = open_machine();
   for (const DeviceError& error : machine.unavailable) {
     log_event(LogLevel::kNotice, "not_available", {{"device", error.device()}, {"reason", error.what()}});
   }
@@ -63,6 +63,7 @@ AgentDevices open_devices() {
 void run_agent(const AgentOptions& options) {
   const AgentConfig config = config_of(options);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error like a full disk, not the end
   bool all_restored = true;
   {
     EventLoop loop;

@@ -65,7 +65,7 @@ GpuStatus status_of_gpu(const GpuDevice& gpu) {
 }
 
 Source direct_source() {
-  const auto machine = std::make_shared<decltype(open_machine())>(open_machine());
+  const auto machine = std::make_shared<MachineDevices>(open_machine());
   return {"read from the devices; without an agent there are no leases", [machine] {
             NodeStatus status;
             char name[256] = "";

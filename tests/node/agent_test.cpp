@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <sstream>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "support/agent_host.h"
 
 namespace flyball {
@@ -336,6 +339,27 @@ TEST(Agent, UnknownDevicesOfAStreamAreRefused) {
   EXPECT_EQ(refused_status([&] { client.stream_power({"GPU:7"}, Seconds(0.01), [](const auto&) { return false; }); },
                            "there is no device 'GPU:7'"),
             400u);
+}
+
+TEST(Agent, TheDocumentOfItsInterfaceListsWhatItAnswers) {
+  AgentHost host(1);
+  HttpClient http(host.endpoint());
+  const std::string document = http.request("GET", "/openapi.yaml").body;
+  EXPECT_EQ(document, read_text_file(FLYBALL_SOURCE_DIR "/docs/openapi-agent.yaml"));
+  std::istringstream lines(document);
+  std::string line;
+  int paths = 0;
+  while (std::getline(lines, line)) {
+    if (!line.starts_with("  /")) continue;
+    ++paths;
+    std::string path = line.substr(2, line.find(':') - 2);
+    for (const char* parameter : {"{gpu}", "{lease}"}) {
+      if (const auto at = path.find(parameter); at != std::string::npos) path.replace(at, std::strlen(parameter), "0");
+    }
+    // Known to the router: this method is refused by it, not the path.
+    EXPECT_EQ(http.request("TRACE", path).status, 405u) << path;
+  }
+  EXPECT_EQ(paths, 28);
 }
 
 struct WrongRequest {

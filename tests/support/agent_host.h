@@ -1,10 +1,7 @@
 // An agent in the test's own process: its loop in a thread, GPUs in memory, sockets in a folder of its own.
 #pragma once
 
-#include <stdlib.h>
-
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -17,27 +14,9 @@
 #include "client/agent_client.h"
 #include "net/client.h"
 #include "support/memory_gpu.h"
+#include "support/scratch_folder.h"
 
 namespace flyball::testing {
-
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flyball_agent_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 class AgentHost {
  public:
@@ -77,7 +56,6 @@ class AgentHost {
   void kill() { end_loop(); }
 
   [[nodiscard]] Endpoint endpoint() const { return parse_endpoint(config.socket_path); }
-  [[nodiscard]] HttpClient::Options options() const { return {}; }
   [[nodiscard]] std::uint16_t tcp_port() const { return agent_->tcp_port(); }
 
   // Asks until the answer is as wanted; at most ten seconds.
