@@ -101,10 +101,10 @@ bool Job::every_stage_profiled() const {
   return std::all_of(profiled_of_stage_.begin(), profiled_of_stage_.end(), [](int count) { return count > 0; });
 }
 
-std::vector<RankMeasurements> Job::profiled_ranks() const {
+std::vector<RankMeasurements> Job::measured_ranks(bool finished_only) const {
   std::vector<RankMeasurements> all;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.profiled) all.push_back({number, rank.request.pp_rank, rank.sums});
+    if (finished_only ? rank.profiled : !rank.sums->empty()) all.push_back({number, rank.request.pp_rank, rank.sums});
   }
   return all;
 }

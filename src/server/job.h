@@ -76,7 +76,8 @@ class Job {
   [[nodiscard]] bool all_profiled() const;
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
-  [[nodiscard]] std::vector<RankMeasurements> profiled_ranks() const;
+  // Of the ranks that have finished measuring, or of all that have measured anything.
+  [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
 
   // --- Measurements ---

@@ -44,6 +44,8 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
   std::shared_ptr<PlanningTask> task;
+  bool restoring = false;       // the task makes the plan again that an earlier server had made
+  bool measured_since = false;  // reports have come that the task does not know
   bool patience_over = false;
   EventLoop::Handle patience;
   EventLoop::Handle notices;
@@ -110,8 +112,10 @@ void JobBook::restore(LoadedJob loaded) {
     }
   }
   arm_notices(entry);
-  // It had been planned: its ranks run by that plan and need no patience.
-  entry->patience_over = entry->job.stored().frontier_version > 0;
+  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
+  // they have.
+  entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
+  if (entry->restoring) return start_planning(entry);
   plan_if_ready(entry);
 }
 
@@ -255,8 +259,9 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         entry->job.count_report(*taker, *shared);
         ++counts_.reports;
         counts_.measurements += shared->measurements.size();
-        // What is being planned is out of date.
-        if (entry->task) stop_planning(*entry);
+        // What is being planned is out of date, but better than nothing where nothing is known yet.
+        entry->measured_since = true;
+        if (!entry->restoring) stop_planning(*entry);
         answer.send({taker->last_sequence, false});
         emit_state(*entry);
         changed(*entry);
@@ -354,6 +359,7 @@ void JobBook::start_planning(const EntryPointer& entry) {
   Job& job = entry->job;
   job.set_failure({});
   job.set_left_out({});
+  entry->measured_since = false;
   if (!job.all_profiled()) {
     job.set_left_out(fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
                                  fmt::join(job.missing_ranks(8), ", ")));
@@ -362,7 +368,7 @@ void JobBook::start_planning(const EntryPointer& entry) {
   job.set_progress(0.0);
   emit_state(*entry);
   const std::weak_ptr<Entry> weak = entry;
-  entry->task = planning_->submit({job.id(), job.request(), job.profiled_ranks(),
+  entry->task = planning_->submit({job.id(), job.request(), job.measured_ranks(!entry->restoring),
                                    [this, weak](double share) {
                                      const EntryPointer alive = weak.lock();
                                      if (!alive) return;
@@ -384,6 +390,7 @@ void JobBook::stop_planning(Entry& entry) {
 void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
   entry->task.reset();
   entry->job.set_planning(false);
+  const bool again = std::exchange(entry->restoring, false) && entry->measured_since;
   if (entry->gone) return;
   if (error) {
     try {
@@ -392,10 +399,12 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
       entry->job.set_failure(why.what());
     }
     emit_state(*entry);
-    return changed(*entry);
+    changed(*entry);
+  } else {
+    entry->job.set_plan(std::move(plan));
+    deploy(entry, true);
   }
-  entry->job.set_plan(std::move(plan));
-  deploy(entry, true);
+  if (again) plan_if_ready(entry);
 }
 
 void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
