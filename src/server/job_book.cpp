@@ -14,6 +14,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
+constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
 constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};
 
 double now_seconds() {
@@ -36,7 +37,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   struct Poll {
     Reply reply;
     std::int64_t after_version = 0;
-    EventLoop::Handle timer;
+    std::chrono::steady_clock::time_point deadline;
   };
 
   Job job;
@@ -61,6 +62,7 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
       store_(database, post_),
       planning_(std::make_unique<PlanningQueue>(post_, limits.planning_threads)) {
   for (LoadedJob& loaded : store_.load()) restore(std::move(loaded));
+  sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
 }
 
 JobBook::~JobBook() { planning_.reset(); }
@@ -497,15 +499,27 @@ void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t af
     polls.pop_front();
     --counts_.polls_waiting;
   }
-  polls.push_back({reply, after_version, nullptr});
+  const auto longest = std::chrono::duration<double>(std::min(wait, limits_.longest_wait).value());
+  polls.push_back(
+      {reply, after_version,
+       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(longest)});
   ++counts_.polls_waiting;
-  const auto place = std::prev(polls.end());
-  // Whoever takes the poll off the list drops its timer, too.
-  place->timer = loop_.after(std::min(wait, limits_.longest_wait), [this, raw = entry.get(), rank, place, nothing] {
-    place->reply.send(nothing);
-    raw->polls[rank].erase(place);
-    --counts_.polls_waiting;
-  });
+}
+
+void JobBook::end_overdue_polls() {
+  if (counts_.polls_waiting == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  Response nothing;
+  nothing.status = 204;
+  for (auto& [id, entry] : entries_) {
+    for (auto& [rank, polls] : entry->polls) {
+      counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {
+        if (poll.deadline > now) return false;
+        poll.reply.send(nothing);
+        return true;
+      });
+    }
+  }
 }
 
 void JobBook::release_waiting() {

@@ -19,8 +19,8 @@ void expect_input_error(Action&& action, std::size_t line, std::size_t column, c
     std::forward<Action>(action)();
     ADD_FAILURE() << "no error; expected one with: " << words;
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(words));
-    EXPECT_THAT(error.what(), testing::HasSubstr("to mend: "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(words));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("to mend: "));
     EXPECT_EQ(error.where().line, line) << error.what();
     EXPECT_EQ(error.where().column, column) << error.what();
   }
@@ -32,7 +32,7 @@ void expect_usage_error(Action&& action, const std::string& words) {
     std::forward<Action>(action)();
     ADD_FAILURE() << "no error; expected one with: " << words;
   } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(words));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(words));
   }
 }
 
