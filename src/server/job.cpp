@@ -33,6 +33,18 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
+// By hand, since thousands of ranks ask at once; RankSchedule (wire/job_messages.h) reads it.
+std::vector<std::string> schedule_tails(const JobPlan& plan, std::size_t point, Seconds allowed) {
+  std::vector<std::string> tails;
+  for (const auto& computations : plan.schedules(point)) {
+    tails.push_back(fmt::format(
+        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},"computations":{}}})",
+        tails.size(), point, plan.frontier().time(point).value(), plan.frontier().energy(point).value(),
+        allowed.value(), to_json(computations).dump()));
+  }
+  return tails;
+}
+
 std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
   return {rank.pp_rank, {rank.dp_rank, rank.tp_rank}};
 }
@@ -101,10 +113,10 @@ bool Job::every_stage_profiled() const {
   return std::all_of(profiled_of_stage_.begin(), profiled_of_stage_.end(), [](int count) { return count > 0; });
 }
 
-std::vector<RankMeasurements> Job::profiled_ranks() const {
+std::vector<RankMeasurements> Job::measured_ranks(bool finished_only) const {
   std::vector<RankMeasurements> all;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.profiled) all.push_back({number, rank.request.pp_rank, rank.sums});
+    if (finished_only ? rank.profiled : !rank.sums->empty()) all.push_back({number, rank.request.pp_rank, rank.sums});
   }
   return all;
 }
@@ -257,8 +269,7 @@ JobState Job::state() const {
 Deployment Job::deployment() const {
   Deployment next;
   next.plan = plan_;
-  const Frontier& frontier = plan_->frontier();
-  const Seconds normal = frontier.time(plan_->base_point());
+  const Seconds normal = plan_->frontier().time(plan_->base_point());
   double slowest = 1.0;
   std::vector<double> degrees;
   for (int d = 0; d < request().data_parallel; ++d) degrees.push_back(degree_of_pipeline(d));
@@ -266,22 +277,21 @@ Deployment Job::deployment() const {
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
 
   Fingerprint fingerprint;
+  std::map<std::pair<std::size_t, Seconds>, std::shared_ptr<const std::vector<std::string>>> tails;
   for (const double degree : degrees) {
-    Deployment::Pipeline pipeline{plan_->base_point(), normal};
+    Deployment::Pipeline pipeline{plan_->base_point(), normal, nullptr};
     if (slowest > 1.0) {
       pipeline.allowed = normal * (slowest / degree);
       pipeline.point = plan_->point_for(pipeline.allowed);
     }
-    if (next.texts.find(pipeline.point) == next.texts.end()) {
-      auto& texts = next.texts[pipeline.point];
-      for (const auto& stage : plan_->schedules(pipeline.point)) texts.push_back(to_json(stage).dump());
+    auto& shared = tails[{pipeline.point, pipeline.allowed}];
+    if (!shared) {
+      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, pipeline.point, pipeline.allowed));
+      for (const std::string& text : *shared) fingerprint.add(text);
     }
+    pipeline.tails = shared;
     fingerprint.add(fmt::format("{} {}", pipeline.point, pipeline.allowed.value()));
-    next.pipelines.push_back(pipeline);
-  }
-  for (const auto& [point, stages] : next.texts) {
-    fingerprint.add(fmt::format("{} {}", frontier.time(point).value(), frontier.energy(point).value()));
-    for (const std::string& text : stages) fingerprint.add(text);
+    next.pipelines.push_back(std::move(pipeline));
   }
   next.fingerprint = fingerprint.value();
   return next;
@@ -298,15 +308,8 @@ void Job::assign_version(Deployment& deployment, bool new_frontier) {
 std::optional<std::string> Job::schedule_for(const JobRank& rank, std::int64_t after_version) const {
   if (!current_ || current_->version <= after_version) return std::nullopt;
   const auto& pipeline = current_->pipelines[static_cast<std::size_t>(rank.request.dp_rank)];
-  const std::string& computations = current_->texts.at(pipeline.point)[static_cast<std::size_t>(rank.request.pp_rank)];
-  const Frontier& frontier = current_->plan->frontier();
-  // By hand, since the long list is the same text for many ranks; RankSchedule (wire/job_messages.h) reads it.
-  return fmt::format(
-      R"({{"job":"{}","rank":{},"stage":{},"version":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},)"
-      R"("allowed_time_s":{},"computations":{}}})",
-      id(), rank.request.rank, rank.request.pp_rank, current_->version, pipeline.point,
-      frontier.time(pipeline.point).value(), frontier.energy(pipeline.point).value(), pipeline.allowed.value(),
-      computations);
+  return fmt::format(R"({{"job":"{}","version":{},"rank":{},{})", id(), current_->version, rank.request.rank,
+                     (*pipeline.tails)[static_cast<std::size_t>(rank.request.pp_rank)]);
 }
 
 JobStatus Job::status(double now) const {

@@ -43,10 +43,10 @@ struct Deployment {
   struct Pipeline {
     std::size_t point = 0;
     Seconds allowed;
+    // Per stage: what follows the rank in its schedule's JSON text. Shared by pipelines that do the same.
+    std::shared_ptr<const std::vector<std::string>> tails;
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank
-  // Per point in use and stage: [instruction, microbatch, chunk, clock] of every computation, as JSON.
-  std::map<std::size_t, std::vector<std::string>> texts;
   std::shared_ptr<const JobPlan> plan;
   std::uint64_t fingerprint = 0;  // of all of the above
   std::int64_t version = 0;
@@ -76,7 +76,8 @@ class Job {
   [[nodiscard]] bool all_profiled() const;
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
-  [[nodiscard]] std::vector<RankMeasurements> profiled_ranks() const;
+  // Of the ranks that have finished measuring, or of all that have measured anything.
+  [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
 
   // --- Measurements ---

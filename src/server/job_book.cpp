@@ -14,6 +14,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
+constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
 constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};
 
 double now_seconds() {
@@ -36,7 +37,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   struct Poll {
     Reply reply;
     std::int64_t after_version = 0;
-    EventLoop::Handle timer;
+    std::chrono::steady_clock::time_point deadline;
   };
 
   Job job;
@@ -44,6 +45,8 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
   std::shared_ptr<PlanningTask> task;
+  bool restoring = false;       // the task makes the plan again that an earlier server had made
+  bool measured_since = false;  // reports have come that the task does not know
   bool patience_over = false;
   EventLoop::Handle patience;
   EventLoop::Handle notices;
@@ -59,6 +62,7 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
       store_(database, post_),
       planning_(std::make_unique<PlanningQueue>(post_, limits.planning_threads)) {
   for (LoadedJob& loaded : store_.load()) restore(std::move(loaded));
+  sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
 }
 
 JobBook::~JobBook() { planning_.reset(); }
@@ -110,8 +114,10 @@ void JobBook::restore(LoadedJob loaded) {
     }
   }
   arm_notices(entry);
-  // It had been planned: its ranks run by that plan and need no patience.
-  entry->patience_over = entry->job.stored().frontier_version > 0;
+  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
+  // they have.
+  entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
+  if (entry->restoring) return start_planning(entry);
   plan_if_ready(entry);
 }
 
@@ -255,8 +261,9 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         entry->job.count_report(*taker, *shared);
         ++counts_.reports;
         counts_.measurements += shared->measurements.size();
-        // What is being planned is out of date.
-        if (entry->task) stop_planning(*entry);
+        // What is being planned is out of date, but better than nothing where nothing is known yet.
+        entry->measured_since = true;
+        if (!entry->restoring) stop_planning(*entry);
         answer.send({taker->last_sequence, false});
         emit_state(*entry);
         changed(*entry);
@@ -354,6 +361,7 @@ void JobBook::start_planning(const EntryPointer& entry) {
   Job& job = entry->job;
   job.set_failure({});
   job.set_left_out({});
+  entry->measured_since = false;
   if (!job.all_profiled()) {
     job.set_left_out(fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
                                  fmt::join(job.missing_ranks(8), ", ")));
@@ -362,7 +370,7 @@ void JobBook::start_planning(const EntryPointer& entry) {
   job.set_progress(0.0);
   emit_state(*entry);
   const std::weak_ptr<Entry> weak = entry;
-  entry->task = planning_->submit({job.id(), job.request(), job.profiled_ranks(),
+  entry->task = planning_->submit({job.id(), job.request(), job.measured_ranks(!entry->restoring),
                                    [this, weak](double share) {
                                      const EntryPointer alive = weak.lock();
                                      if (!alive) return;
@@ -384,6 +392,7 @@ void JobBook::stop_planning(Entry& entry) {
 void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
   entry->task.reset();
   entry->job.set_planning(false);
+  const bool again = std::exchange(entry->restoring, false) && entry->measured_since;
   if (entry->gone) return;
   if (error) {
     try {
@@ -392,10 +401,12 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
       entry->job.set_failure(why.what());
     }
     emit_state(*entry);
-    return changed(*entry);
+    changed(*entry);
+  } else {
+    entry->job.set_plan(std::move(plan));
+    deploy(entry, true);
   }
-  entry->job.set_plan(std::move(plan));
-  deploy(entry, true);
+  if (again) plan_if_ready(entry);
 }
 
 void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
@@ -488,15 +499,27 @@ void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t af
     polls.pop_front();
     --counts_.polls_waiting;
   }
-  polls.push_back({reply, after_version, nullptr});
+  const auto longest = std::chrono::duration<double>(std::min(wait, limits_.longest_wait).value());
+  polls.push_back(
+      {reply, after_version,
+       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(longest)});
   ++counts_.polls_waiting;
-  const auto place = std::prev(polls.end());
-  // Whoever takes the poll off the list drops its timer, too.
-  place->timer = loop_.after(std::min(wait, limits_.longest_wait), [this, raw = entry.get(), rank, place, nothing] {
-    place->reply.send(nothing);
-    raw->polls[rank].erase(place);
-    --counts_.polls_waiting;
-  });
+}
+
+void JobBook::end_overdue_polls() {
+  if (counts_.polls_waiting == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  Response nothing;
+  nothing.status = 204;
+  for (auto& [id, entry] : entries_) {
+    for (auto& [rank, polls] : entry->polls) {
+      counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {
+        if (poll.deadline > now) return false;
+        poll.reply.send(nothing);
+        return true;
+      });
+    }
+  }
 }
 
 void JobBook::release_waiting() {

@@ -66,7 +66,8 @@ class JobBook {
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
   void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
 
-  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait`.
+  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (to a tenth of a
+  // second).
   void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
 
   // Events of one job: "state", "progress", "schedule", "straggler", each with a JSON object.
@@ -117,6 +118,7 @@ class JobBook {
   void deploy(const EntryPointer& entry, bool new_frontier);
   void publish(Entry& entry, Deployment deployment);
   void arm_notices(const EntryPointer& entry);
+  void end_overdue_polls();
   [[nodiscard]] std::optional<std::string> look_up(const Job& job, const JobRank& rank, std::int64_t after_version);
 
   EventLoop& loop_;
@@ -128,6 +130,7 @@ class JobBook {
   std::function<void(std::function<void()>)> post_;
   Store store_;
   std::unique_ptr<PlanningQueue> planning_;
+  EventLoop::Handle sweep_;
 };
 
 }  // namespace flyball

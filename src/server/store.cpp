@@ -89,6 +89,8 @@ class Store::Tables {
   void roll_back() {
     // A full disk may have rolled back already.
     if (database_.in_transaction()) database_.execute("ROLLBACK");
+    // Moves the log into the database, whose free pages may hold what the log has no room for.
+    database_.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   }
 
  private:

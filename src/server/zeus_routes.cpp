@@ -263,9 +263,9 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
     return list.dump();
   }
   if (job.current()) {
-    const auto& pipeline = job.current()->pipelines[static_cast<std::size_t>(rank.request.dp_rank)];
-    for (const Json& one : Json::parse(job.current()->texts.at(pipeline.point)[stage])) {
-      list.push_back(Json::array({one[0], one[3]}));
+    const auto text = job.schedule_for(rank, 0);
+    for (const ScheduledComputation& one : read_rank_schedule(nlohmann::json::parse(*text)).computations) {
+      list.push_back(Json::array({one.instruction, one.clock_mhz}));
     }
     return list.dump();
   }
@@ -274,7 +274,8 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
   if (!round_is_open(job, rank) || all_swept(job) || clocks.empty()) return std::nullopt;
   const int clock = clocks[std::min(round_of(rank), clocks.size() - 1)];
   const PipelineSpec spec = pipeline_of(job.request());
-  for (const Instruction& one : make_schedule(spec.schedule, spec.stages, spec.microbatches, spec.chunks)[stage]) {
+  const auto streams = make_schedule(spec.schedule, spec.stages, spec.microbatches, spec.chunks);
+  for (const Instruction& one : streams[stage]) {
     list.push_back(Json::array({instruction_name(one.kind), clock}));
   }
   return list.dump();

@@ -82,14 +82,14 @@ class ServerThread {
 // As a process that can be killed. Forked from a test without other threads.
 class ServerProcess {
  public:
-  explicit ServerProcess(const PlanningServerOptions& options, std::size_t largest_file_bytes = 0) {
+  explicit ServerProcess(const PlanningServerOptions& options) {
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     child_ = ::fork();
     if (child_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::close(ends[0]);
-      run(options, largest_file_bytes, ends[1]);
+      run(options, ends[1]);
     }
     ::close(ends[1]);
     const bool up = ::read(ends[0], &port_, sizeof port_) == sizeof port_;
@@ -100,6 +100,11 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
+  // As if the disk were full: no file may grow beyond this. RLIM_INFINITY gives room again.
+  void limit_files(rlim_t bytes) const {
+    const rlimit limit{bytes, RLIM_INFINITY};
+    EXPECT_EQ(::prlimit(child_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  }
   void kill_only() const { ::kill(child_, SIGKILL); }
   void kill() {
     if (child_ <= 0) return;
@@ -111,14 +116,10 @@ class ServerProcess {
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
  private:
-  [[noreturn]] static void run(const PlanningServerOptions& options, std::size_t largest_file_bytes, int port_end) {
+  [[noreturn]] static void run(const PlanningServerOptions& options, int port_end) {
     try {
       EventLoop loop;
       PlanningServer server(loop, options);
-      if (largest_file_bytes > 0) {
-        const rlimit limit{largest_file_bytes, largest_file_bytes};
-        ::setrlimit(RLIMIT_FSIZE, &limit);
-      }
       const std::uint16_t port = server.port();
       if (::write(port_end, &port, sizeof port) != sizeof port) ::_exit(2);
       ::close(port_end);
