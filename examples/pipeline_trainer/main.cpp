@@ -40,6 +40,7 @@ Usage: pipeline_trainer [OPTIONS]
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
   --steps N             per measured window (default 10)
   --plan-only           measure one window by the plan that the server has, and nothing else
+  --windows N           measure so many windows by plan, one after the other (default 1)
   --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never)
   --profile FILE        what the stages measured, for flyball plan
   --json FILE           the measured windows, one JSON object per line
@@ -67,6 +68,7 @@ struct Options {
   std::string json;
   bool quiet = false;
   bool plan_only = false;
+  int windows = 1;
 };
 
 Options parse(int argc, char** argv) {
@@ -87,6 +89,7 @@ Options parse(int argc, char** argv) {
     kNoise,
     kSteps,
     kPlanOnly,
+    kWindows,
     kStraggler,
     kProfile,
     kJson,
@@ -106,6 +109,7 @@ Options parse(int argc, char** argv) {
                           {"noise", required_argument, nullptr, kNoise},
                           {"steps", required_argument, nullptr, kSteps},
                           {"plan-only", no_argument, nullptr, kPlanOnly},
+                          {"windows", required_argument, nullptr, kWindows},
                           {"straggler", required_argument, nullptr, kStraggler},
                           {"profile", required_argument, nullptr, kProfile},
                           {"json", required_argument, nullptr, kJson},
@@ -128,6 +132,7 @@ Options parse(int argc, char** argv) {
       case kNoise: options.job.noise = std::stod(optarg); break;
       case kSteps: options.steps = std::stoi(optarg); break;
       case kPlanOnly: options.plan_only = true; break;
+      case kWindows: options.windows = std::stoi(optarg); break;
       case kStraggler: options.straggler = std::stod(optarg); break;
       case kProfile: options.job.profile = optarg; break;
       case kJson: options.json = optarg; break;
@@ -175,6 +180,24 @@ class Report {
                  window.name.c_str(), window.steps, window.time_s, window.energy_j, window.planned_time_s,
                  window.planned_energy_j, static_cast<long long>(window.schedule_version));
     std::fflush(file_);
+  }
+
+  void add_processes(const std::vector<pid_t>& processes) {
+    if (file_ == nullptr) return;
+    for (std::size_t stage = 0; stage < processes.size(); ++stage) {
+      std::fprintf(file_, "{\"stage\":%zu,\"pid\":%d}\n", stage, static_cast<int>(processes[stage]));
+    }
+    std::fflush(file_);
+  }
+
+  // One iteration of the sweep: how long it took, and at which clock each stage ran.
+  void add_sweep(double time_s, const std::vector<Answer>& answers) {
+    if (file_ == nullptr) return;
+    std::fprintf(file_, "{\"sweep_s\":%.9g,\"clocks_mhz\":[", time_s);
+    for (std::size_t stage = 0; stage < answers.size(); ++stage) {
+      std::fprintf(file_, "%s%.0f", stage == 0 ? "" : ",", answers[stage].state.clock_mhz);
+    }
+    std::fprintf(file_, "]}\n");
   }
 
   void add_clocks(const std::vector<Answer>& answers) {
@@ -233,8 +256,9 @@ void train(const Options& options) {
     launcher.step();
     report.add(launcher.measure(name, options.steps));
   };
-  if (options.plan_only) return run_planned("planned");
+  if (options.plan_only) return run_planned("planned by " + job.planner);
 
+  report.add_processes(launcher.processes());
   launcher.step();
   const Window usual = launcher.measure("maximum clocks", options.steps);
   report.add(usual);
@@ -248,6 +272,7 @@ void train(const Options& options) {
   int steps = 0;
   const auto swept = [&](const std::vector<Answer>& answers) {
     if (!options.quiet) show_sweep(answers, ++steps);
+    report.add_sweep(answers[0].state.last_step_s, answers);
     for (const Answer& answer : answers) {
       if (answer.state.phase == FLYBALL_PROFILING) return false;
     }
@@ -259,6 +284,7 @@ void train(const Options& options) {
   if (!done || job.server.empty()) return;
 
   run_planned("planned");
+  for (int i = 1; i < options.windows; ++i) report.add(launcher.measure("planned", options.steps));
   if (straggles) {
     launcher.straggle(options.straggler, usual.time_s, true);
     run_planned("planned, straggler");

@@ -72,6 +72,11 @@ class Stage {
     options.microbatches = job_.microbatches;
     options.blocking_w = job_.blocking_w;
     options.noise = job_.noise;
+    // This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
+    std::vector<int> held;
+    for (int stage = 0; stage < job_.stages(); ++stage)
+      held.push_back(std::min(job_.microbatches, job_.stages() - stage));
+    options.memory_limit = held.data();
     options.rank = stage_;
     options.pp_rank = stage_;
     options.gpu = gpu();

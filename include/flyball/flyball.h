@@ -68,6 +68,9 @@ typedef struct flyball_session_options {
   int tensor_parallel; /* 1 */
   double blocking_w;   /* draw of a GPU that waits; 75 */
   double noise;        /* share of a computation's energy that the meter cannot tell apart; 0 */
+  /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe)
+   * keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
+  const int* memory_limit;
 
   /* This rank. */
   int rank;
@@ -140,6 +143,7 @@ typedef struct flyball_session_state {
   int clocks_working;  /* 0 while clocks are refused */
   uint64_t clocks_set; /* reached the device */
   uint64_t clocks_refused;
+  double clock_mhz;       /* asked for last; 0: the default */
   double clock_age_p50_s; /* from set_speed to the device, in this machine's seconds */
   double clock_age_p99_s;
 } flyball_session_state;

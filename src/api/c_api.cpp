@@ -76,6 +76,9 @@ SessionOptions options_of(const flyball_session_options& from) {
   options.job.tensor_parallel = from.tensor_parallel;
   options.job.blocking_power = {Watts(from.blocking_w)};
   options.job.noise = from.noise;
+  if (from.memory_limit != nullptr && from.stages > 0) {
+    options.job.memory_limit.assign(from.memory_limit, from.memory_limit + from.stages);
+  }
   options.rank.rank = from.rank;
   options.rank.dp_rank = from.dp_rank;
   options.rank.pp_rank = from.pp_rank;
@@ -143,6 +146,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.clocks_working = from.clocks.working ? 1 : 0;
   state.clocks_set = from.clocks.applied;
   state.clocks_refused = from.clocks.failed;
+  state.clock_mhz = from.clocks.requested.value();
   state.clock_age_p50_s = to_seconds(from.clocks.ages.percentile(0.5)).value();
   state.clock_age_p99_s = to_seconds(from.clocks.ages.percentile(0.99)).value();
   return state;

@@ -509,8 +509,9 @@ StepsEnergy Session::Impl::window_end() {
     begin = *std::exchange(window_begin_, std::nullopt);
     window = window_;
   }
+  sampler_.end_window(window, end);
   sampler_.settle(end, kLongestSettling);
-  const std::vector<IntervalEnergy> energies = sampler_.close_window(window, end);
+  const std::vector<IntervalEnergy> energies = sampler_.close_window(window);
   return {to_seconds(end - begin) * options_.time_scale, energies.front().energy};
 }
 
