@@ -56,9 +56,6 @@ ClockController::~ClockController() {
 }
 
 void ClockController::set(Megahertz clock) noexcept {
-  // Should the control thread just be taking up the later one, a set() that repeats the request loses to it; a caller
-  // that asks for what it announced cannot tell.
-  later_.store(0, std::memory_order_relaxed);
   // One thread at a time writes these counters: a load and a store are cheaper than a locked addition.
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uint64_t last = request_.load(std::memory_order_relaxed);
@@ -68,11 +65,6 @@ void ClockController::set(Megahertz clock) noexcept {
   }
   // Sequentially consistent, like rest(): either the control thread sees the request or this sees that it rests.
   request_.store(pack(clock, monotonic_now()));
-  if (resting_.load()) wake();
-}
-
-void ClockController::set_later(Megahertz clock, Nanoseconds due) noexcept {
-  later_.store(pack(clock, due));
   if (resting_.load()) wake();
 }
 
@@ -113,7 +105,7 @@ void ClockController::pause(Seconds time) const {
 void ClockController::rest() {
   const std::uint32_t wakes = wakes_.load();
   resting_.store(true);
-  if (request_.load() == brought_.load() && later_.load() == 0 && !stop_.load()) {
+  if (request_.load() == brought_.load() && !stop_.load()) {
     const timespec limit = duration_of(options_.check_period);
     syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
   }
@@ -133,32 +125,11 @@ void ClockController::bring(std::uint64_t word) {
     sink_->release();
   }
   const Nanoseconds now = monotonic_now();
-  const Nanoseconds age = age_of(word, now);
-  const Nanoseconds usual = usual_age_.load(std::memory_order_relaxed);
-  usual_age_.store(usual == 0 ? age : usual + (std::min(age, 4 * usual) - usual) / 8, std::memory_order_relaxed);
   held_.store(pack(clock_of(word), now));
   unsettled_.store(false, std::memory_order_release);
   const std::scoped_lock lock(mutex_);
   ++state_.applied;
-  state_.ages.record(age);
-}
-
-bool ClockController::follow_later(std::uint64_t request, Nanoseconds now) {
-  std::uint64_t later = later_.load(std::memory_order_relaxed);
-  if (later == 0) return false;
-  const Nanoseconds overdue = age_of(later, now);
-  if (overdue > static_cast<Nanoseconds>(kTimeMask / 2)) {  // not yet: the difference has wrapped
-    const Nanoseconds left = static_cast<Nanoseconds>(kTimeMask) + 1 - overdue;
-    pause(std::min(options_.poll_period, to_seconds(left)));
-    return true;
-  }
-  if (!later_.compare_exchange_strong(later, 0)) return true;
-  if ((request & kClockMask) == (later & kClockMask)) return true;
-  // Fails where a caller has asked for something else since.
-  if (request_.compare_exchange_strong(request, pack(clock_of(later), now))) {
-    calls_.fetch_add(1, std::memory_order_relaxed);
-  }
-  return true;
+  state_.ages.record(age_of(word, now));
 }
 
 // Empty on success, else why not. The thread's body is where its exceptions end: a refusal is told to whoever asked to
@@ -211,7 +182,6 @@ void ClockController::run() {
           continue;
         }
       }
-      if (follow_later(word, now)) continue;
       if (now - last_news > to_nanoseconds(options_.rest_after)) {
         rest();
       } else {

@@ -38,7 +38,7 @@ class ClockSink {
 
 // What a controller has done so far.
 struct ClockControllerState {
-  std::uint64_t calls = 0;      // of set() and release(), and those of set_later() that came due
+  std::uint64_t calls = 0;      // of set() and release()
   std::uint64_t repeated = 0;   // of them, asked for what was asked for last: dropped
   std::uint64_t overtaken = 0;  // a newer one came before it reached the device
   std::uint64_t applied = 0;    // reached the device
@@ -80,12 +80,6 @@ class ClockController {
   void set(Megahertz clock) noexcept;
   void release() noexcept { set(Megahertz(0)); }
 
-  // Asks for `clock` at `due` (CLOCK_MONOTONIC), unless set() or another set_later() is called before. For clocks that
-  // are to hold when something begins: ask usual_age() earlier. Costs as much as set().
-  void set_later(Megahertz clock, Nanoseconds due) noexcept;
-  // How long settings have lately taken from the call to the device; 0 while none has.
-  [[nodiscard]] Nanoseconds usual_age() const noexcept { return usual_age_.load(std::memory_order_relaxed); }
-
   // Whether the device is held at `clock` (0: at its default), and if so since when (CLOCK_MONOTONIC); else 0. Cheap.
   [[nodiscard]] Nanoseconds held_since(Megahertz clock) const noexcept;
 
@@ -96,8 +90,6 @@ class ClockController {
 
  private:
   void run();
-  // Waits for set_later()'s moment, at most one poll, or makes its clock the request; false where nothing was asked.
-  bool follow_later(std::uint64_t request, Nanoseconds now);
   void bring(std::uint64_t word);
   [[nodiscard]] std::string attempt(std::uint64_t word);
   void give_up(const std::string& failure);
@@ -114,15 +106,13 @@ class ClockController {
   const Options options_;
 
   std::atomic<std::uint64_t> request_{0};  // written by callers
-  std::atomic<std::uint64_t> later_{0};    // what set_later() asks for, and when; 0: nothing
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> repeated_{0};
   std::atomic<bool> resting_{false};
   std::atomic<std::uint32_t> wakes_{0};
   std::atomic<bool> stop_{false};
 
-  std::atomic<std::uint64_t> held_{0};  // written by the control thread
-  std::atomic<Nanoseconds> usual_age_{0};
+  std::atomic<std::uint64_t> held_{0};     // written by the control thread
   std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
 

@@ -29,13 +29,6 @@ constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep g
 struct Schedule {
   RankSchedule plan;
   std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
-
-  struct Entry {
-    std::uint16_t type = 0;
-    std::uint32_t mhz = 0;
-    Nanoseconds length = 0;  // as measured at that clock, by this machine's clock; 0 where it was not
-  };
-  std::vector<Entry> order;  // all of them
 };
 
 std::string type_name(const ScheduledComputation& computation) {
@@ -77,7 +70,6 @@ class Session::Impl {
   [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
   void adopt_schedule();
-  void announce_next(std::uint16_t type, Nanoseconds now);
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and tells the server.
@@ -104,9 +96,6 @@ class Session::Impl {
   std::shared_ptr<const Schedule> schedule_;
   std::array<std::size_t, kMostInstructionTypes> next_{};  // into the schedule, per type
   StepRecord step_;
-  std::size_t position_ = 0;       // in the schedule's order, of the next computation
-  std::vector<Nanoseconds> gaps_;  // before each of them, in the step before
-  Nanoseconds last_end_ = 0;
   std::optional<std::uint16_t> open_type_;
   bool in_step_ = false;
   std::shared_ptr<OnlineProfiler> profiler_in_use_;
@@ -197,7 +186,6 @@ void Session::Impl::adopt_schedule() {
     state_.schedule_point = schedule_->plan.point;
     state_.planned_time = schedule_->plan.iteration_time;
     state_.planned_energy = schedule_->plan.iteration_energy;
-    gaps_.assign(schedule_->order.size(), 0);
   }
   profiler_in_use_ = profiler_;
 }
@@ -207,7 +195,6 @@ void Session::Impl::step_begin() {
   in_step_ = true;
   adopt_schedule();
   next_.fill(0);
-  position_ = 0;
   step_.spans.clear();
   const bool swept = sweep_clock_.has_value();
   sweep_clock_ = profiler_in_use_ ? profiler_in_use_->step_begin() : std::nullopt;
@@ -232,24 +219,7 @@ void Session::Impl::begin(std::string_view type) {
   if (open_type_) throw UsageError(fmt::format("begin {}: {} has not ended", type, types_.name(*open_type_)));
   const auto known = types_.find(type);
   open_type_ = known ? *known : types_.number_of(type);
-  const Nanoseconds now = monotonic_now();
-  step_.spans.push_back({*open_type_, now, 0});
-  if (schedule_ && controller_ && !sweep_clock_) announce_next(*open_type_, now);
-}
-
-// A higher clock that comes late makes the next computation late, and with it perhaps the iteration. So it is asked for
-// while this one still runs, as long before its end as settings take beyond the wait that follows. (A lower one may
-// wait for the end: late, it costs energy only.)
-void Session::Impl::announce_next(std::uint16_t type, Nanoseconds now) {
-  const std::vector<Schedule::Entry>& order = schedule_->order;
-  const std::size_t here = position_++;
-  if (here >= order.size() || order[here].type != type) return;  // not the order of the schedule
-  gaps_[here] = last_end_ > 0 ? now - last_end_ : 0;
-  if (here + 1 == order.size()) return;
-  const Schedule::Entry& next = order[here + 1];
-  const Nanoseconds lead = controller_->usual_age() - gaps_[here + 1];
-  if (next.mhz <= order[here].mhz || order[here].length == 0 || lead <= 0) return;
-  controller_->set_later(Megahertz(next.mhz), std::max(now, now + order[here].length - lead));
+  step_.spans.push_back({*open_type_, monotonic_now(), 0});
 }
 
 void Session::Impl::end(std::string_view type) {
@@ -258,7 +228,6 @@ void Session::Impl::end(std::string_view type) {
     throw UsageError(fmt::format("end {}: it has not begun", type));
   }
   step_.spans.back().end = now;
-  last_end_ = now;
   open_type_.reset();
 }
 
@@ -446,19 +415,8 @@ void Session::Impl::take(RankSchedule plan) {
     const std::uint16_t type = types_.number_of(type_name(computation));
     schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
   }
-  const std::scoped_lock lock(mutex_);
-  for (const ScheduledComputation& computation : plan.computations) {
-    const std::string name = type_name(computation);
-    Schedule::Entry entry{*types_.find(name), static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)), 0};
-    for (const MeasurementReport& report : reports_) {
-      for (const Measurement& measured : report.measurements) {
-        if (measured.clock != Megahertz(entry.mhz) || measured.instruction != name) continue;
-        entry.length = to_nanoseconds(measured.time / options_.time_scale);
-      }
-    }
-    schedule->order.push_back(entry);
-  }
   schedule->plan = std::move(plan);
+  const std::scoped_lock lock(mutex_);
   heard_version_ = schedule->plan.version;
   newest_ = schedule;
 }

@@ -128,25 +128,6 @@ TEST(ClockController, NeverWaitsForTheDevice) {
   EXPECT_THAT(device.history(), ElementsAre(1, 501));
 }
 
-TEST(ClockController, SetsLaterWhatIsNotOvertaken) {
-  Device device;
-  ClockController controller(std::make_unique<DeviceSink>(device));
-  controller.set(Megahertz(1000));
-  const Nanoseconds due = monotonic_now() + 20'000'000;
-  controller.set_later(Megahertz(1200), due);
-  ASSERT_TRUE(device.wait_for({1000, 1200}));
-  EXPECT_GE(controller.held_since(Megahertz(1200)), due);
-  controller.set(Megahertz(1200));  // what was announced: a repetition
-  EXPECT_EQ(controller.state().repeated, 1u);
-  EXPECT_GT(controller.usual_age(), 0);
-  // Overtaken by a setting, and by another announcement.
-  controller.set_later(Megahertz(900), monotonic_now() + 10'000'000'000);
-  controller.set(Megahertz(1100));
-  controller.set_later(Megahertz(800), monotonic_now() + 10'000'000'000);
-  controller.set_later(Megahertz(1300), monotonic_now() - 1);
-  ASSERT_TRUE(device.wait_for({1000, 1200, 1100, 1300}) || device.wait_for({1000, 1200, 1300}));
-}
-
 TEST(ClockController, WakesAfterResting) {
   Device device;
   ClockController::Options options;
