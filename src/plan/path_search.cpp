@@ -6,7 +6,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::int32_t kSlots = 12;  // even: half before the present time, half after it
+constexpr std::size_t kHalf = 6;  // slots before the present time, and as many after it
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.
 constexpr double kSameJoules = 1e-9;
@@ -16,7 +16,7 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 PathSearch::PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices)
-    : graph_(graph), slots_(at(kSlots)), refit_mark_(at(dag.size()), 0) {
+    : graph_(graph), slots_(2 * kHalf), refit_mark_(at(dag.size()), 0) {
   for (const Computation& computation : dag.computations()) choices_.push_back(&choices[at(computation.type)]);
 }
 
@@ -112,7 +112,7 @@ void PathSearch::extend_states(std::int32_t i, Nanoseconds not_before, Nanosecon
   const ClockChoices& type = choices(i);
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
-  const double slots_per_ns = kSlots / 2 / static_cast<double>(reach_ + 1);
+  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1);
   const std::size_t end = begin_.back();
   Level highest = hint;
   for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
@@ -124,10 +124,9 @@ void PathSearch::extend_states(std::int32_t i, Nanoseconds not_before, Nanosecon
       const Nanoseconds when = start + type.time[at(level)];
       if (when < first) break;
       // A slot ends at the present time, so that whatever is no later cannot push it out.
-      const auto slot =
-          when <= present
-              ? static_cast<std::size_t>(static_cast<double>(when - first) * slots_per_ns)
-              : kSlots / 2 + static_cast<std::size_t>(static_cast<double>(when - present - 1) * slots_per_ns);
+      const auto slot = when <= present
+                            ? static_cast<std::size_t>(static_cast<double>(when - first) * slots_per_ns)
+                            : kHalf + static_cast<std::size_t>(static_cast<double>(when - present - 1) * slots_per_ns);
       const double cost = state.cost + type.net[at(level)];
       if (cost < slots_[slot].cost) slots_[slot] = {when, cost, static_cast<std::int32_t>(s)};
     }

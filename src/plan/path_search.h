@@ -8,7 +8,7 @@
 // How. Dynamic programming along the path: at each gate, for some times near the present one, the least energy of the
 // path up to there and of the neighbours whose windows end or start at those gates. A state that is no earlier and no
 // cheaper than another is dropped, since waiting is free. What keeps it short: times reach as far as the longest mean
-// step of a type on the path, and of the states in each of kSlots slots of time the cheapest is kept. The present
+// step of a type on the path, and of the states in each of twelve slots of time the cheapest is kept. The present
 // times always survive. Where a neighbour hangs on two gates of the path, its cost is only estimated; the outcome is
 // checked and dropped if it is no better.
 //
