@@ -11,6 +11,7 @@
  * microseconds, but for those that say that they wait; waiting sleeps, it does not spin.
  * A process that ends, however it ends, takes its work and its waiting off the boards.
  */
+/* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #ifndef FLYBALL_SIM_H_
 #define FLYBALL_SIM_H_
 
@@ -97,3 +98,4 @@ int flyball_sim_clear_faults(unsigned gpu);
 #endif
 
 #endif /* FLYBALL_SIM_H_ */
+/* NOLINTEND(readability-identifier-naming) */

@@ -32,7 +32,7 @@ std::string spoken_name(const std::string& name) {
 
 fs::path own_program() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) throw SystemError(fmt::format("cannot find this program's own file: {}", error.message()));
   return program;
 }
@@ -40,13 +40,15 @@ fs::path own_program() {
 // Starts `flyball sim powercap` on its own, away from this terminal, and waits until its counters stand.
 void start_powercap_writer(Machine& machine) {
   const std::string program = own_program().string();
-  const std::string name = machine.name();
+  const std::string& name = machine.name();
   const pid_t child = ::fork();
   if (child < 0) throw SystemError(fmt::format("cannot start the powercap writer: {}", std::strerror(errno)));
   if (child == 0) {
     ::setsid();
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+    ::close_range(3, ~0U, 0);  // a pipe of the caller's must not stay open for as long as the machine is up
+    if (::chdir("/") != 0) ::_exit(126);
     ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
     ::_exit(127);
   }

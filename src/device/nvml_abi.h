@@ -230,6 +230,7 @@ struct NvmlFieldValue {       // nvmlFieldValue_t
 };
 static_assert(sizeof(NvmlFieldValue) == 40 && offsetof(NvmlFieldValue, value) == 32);
 
+// NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
 // Library. Initialisations are counted; each wants its nvmlShutdown. The functions without a version suffix are what
@@ -332,5 +333,6 @@ NvmlReturn nvmlDeviceGetGraphicsRunningProcesses_v2(NvmlDevice device, unsigned*
 NvmlReturn nvmlDeviceGetGraphicsRunningProcesses_v3(NvmlDevice device, unsigned* count, NvmlProcess* processes);
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace flyball

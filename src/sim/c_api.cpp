@@ -55,6 +55,8 @@ bool plausible(const flyball_sim_activity& activity) {
 
 using namespace flyball;
 
+// NOLINTBEGIN(readability-identifier-naming): names of a C interface
+
 const char* flyball_sim_error_text(int result) {
   switch (result) {
     case FLYBALL_SIM_OK: return "success";
@@ -155,3 +157,4 @@ int flyball_sim_clear_faults(unsigned gpu) {
     return static_cast<int>(FLYBALL_SIM_OK);
   });
 }
+// NOLINTEND(readability-identifier-naming)

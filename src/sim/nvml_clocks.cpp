@@ -143,6 +143,7 @@ void answer_field(const BoardSpec& spec, const BoardState& state, NvmlFieldValue
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
 NvmlReturn nvmlDeviceGetClockInfo(NvmlDevice device, unsigned type, unsigned* mhz) {
@@ -397,5 +398,6 @@ NvmlReturn nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization* uti
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace flyball

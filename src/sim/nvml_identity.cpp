@@ -75,6 +75,7 @@ NvmlReturn give_no_processes(NvmlDevice device, const char* call, unsigned* coun
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
 NvmlReturn nvmlDeviceGetIndex(NvmlDevice device, unsigned* index) {
@@ -200,5 +201,6 @@ NvmlReturn nvmlDeviceGetGraphicsRunningProcesses_v3(NvmlDevice device, unsigned*
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace flyball

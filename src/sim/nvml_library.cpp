@@ -152,6 +152,7 @@ NvmlReturn give_text(char* to, unsigned length, const char* text) {
   return kNvmlSuccess;
 }
 
+// NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
 NvmlReturn nvmlInit() { return initialise(); }
@@ -235,5 +236,6 @@ NvmlReturn nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, NvmlDevice* devi
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace flyball

@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 
@@ -134,7 +134,7 @@ std::optional<SimFault> parse_fault(std::string_view text) {
     SimFault fault{known.kind, 0, 0.0, {}};
     if (known.has_call == call.empty() || call.size() >= sizeof(fault.call)) return std::nullopt;
     if (known.has_value != (equals != std::string_view::npos)) return std::nullopt;
-    std::memcpy(fault.call, call.data(), call.size());
+    std::copy(call.begin(), call.end(), fault.call);
     if (!known.has_value) return fault;
     const std::optional<double> number = parse_number(value);
     if (!number || *number < known.least || *number > known.most) return std::nullopt;
