@@ -92,16 +92,32 @@ std::uint64_t Measurement::begin() {
   return window;
 }
 
-WindowEnergy Measurement::end(std::uint64_t window, Seconds settle) {
+Seconds Measurement::stop(std::uint64_t window) {
   const Nanoseconds end = Sampler::now();
+  sampler_.end_window(window, end);
   sampler_.sample_now();
-  if (settle > Seconds(0)) sampler_.settle(end, settle);
-  const std::vector<IntervalEnergy> energies = sampler_.close_window(window, end);
+  const std::lock_guard lock(mutex_);
+  Open& open = open_.at(window);
+  open.end = end;
+  return to_seconds(end - open.begin);
+}
+
+WindowEnergy Measurement::end(std::uint64_t window, Seconds settle) {
+  bool stopped = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(window);
+    stopped = found != open_.end() && found->second.end;
+  }
+  if (!stopped) stop(window);
   Open open;
   {
     const std::lock_guard lock(mutex_);
     open = std::move(open_.extract(window).mapped());
   }
+  const Nanoseconds end = *open.end;
+  if (settle > Seconds(0)) sampler_.settle(end, settle);
+  const std::vector<IntervalEnergy> energies = sampler_.close_window(window);
   WindowEnergy result;
   result.time = to_seconds(end - open.begin);
   for (std::size_t i = 0; i < energies.size(); ++i) {

@@ -68,7 +68,7 @@ struct WindowEnergy {
   [[nodiscard]] Joules total() const;
 };
 
-// Thread-safe; windows may overlap and last as long as they like. begin and end cost one reading of every meter and are
+// Thread-safe; windows may overlap and last as long as they like. begin and stop cost one reading of every meter and are
 // not part of the window.
 class Measurement {
  public:
@@ -83,13 +83,19 @@ class Measurement {
 
   [[nodiscard]] std::uint64_t begin();
 
-  // Waits for at most `settle` until the sensors have shown what flowed until now; without, the last sensor period is
-  // extrapolated. Throws UsageError for a window that is not open.
+  // The window ends here; what it took can be asked for later, when the sensors have shown it without anyone waiting.
+  // Throws UsageError for a window that is not open. Returns its length.
+  Seconds stop(std::uint64_t window);
+
+  // What a window took, stopped here if it was not before. Waits for at most `settle` until the sensors have shown what
+  // flowed until its end; without, the last sensor period is extrapolated. Throws UsageError for a window that is not
+  // open.
   WindowEnergy end(std::uint64_t window, Seconds settle = Seconds(0));
 
  private:
   struct Open {
     Nanoseconds begin = 0;
+    std::optional<Nanoseconds> end;
     std::vector<std::size_t> failed;  // readings of every meter before
   };
 

@@ -56,6 +56,7 @@ struct Shift {
 struct Window {
   Nanoseconds begin = 0;
   Nanoseconds counted_until = 0;
+  std::optional<Nanoseconds> end;
   std::vector<IntervalEnergy> so_far;
 };
 
@@ -241,10 +242,22 @@ class Sampler::Impl {
     return last_window_;
   }
 
-  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t number, Nanoseconds end) {
+  void end_window(std::uint64_t number, Nanoseconds end) {
     const std::lock_guard lock(windows_mutex_);
     const auto found = windows_.find(number);
-    if (found == windows_.end()) throw UsageError("this measured window was not begun or has ended before");
+    if (found == windows_.end() || found->second.end) {
+      throw UsageError("this measured window was not begun or has ended before");
+    }
+    found->second.end = std::max(end, found->second.begin);
+  }
+
+  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t number) {
+    const std::lock_guard lock(windows_mutex_);
+    const auto found = windows_.find(number);
+    if (found == windows_.end() || !found->second.end) {
+      throw UsageError("this measured window has not ended, or was read before");
+    }
+    const Nanoseconds end = *found->second.end;
     count(found->second, end);
     std::vector<IntervalEnergy> result = std::move(found->second.so_far);
     const Seconds length = to_seconds(end - found->second.begin);
@@ -317,6 +330,8 @@ class Sampler::Impl {
   }
 
   void count(Window& window, Nanoseconds until) {
+    until = std::min(until, window.end.value_or(until));
+    if (until <= window.counted_until && window.counted_until > window.begin) return;
     for (std::size_t i = 0; i < core_->slots.size(); ++i) {
       const Slot& slot = *core_->slots[i];
       const std::lock_guard lock(slot.mutex);
@@ -385,8 +400,7 @@ std::vector<PowerSample> Sampler::changes_since(std::size_t meter, Nanoseconds a
 }
 
 std::uint64_t Sampler::open_window(Nanoseconds begin) { return impl_->open_window(begin); }
-std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window, Nanoseconds end) {
-  return impl_->close_window(window, end);
-}
+void Sampler::end_window(std::uint64_t window, Nanoseconds end) { impl_->end_window(window, end); }
+std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window) { return impl_->close_window(window); }
 
 }  // namespace flyball

@@ -114,9 +114,11 @@ class Sampler {
   [[nodiscard]] std::vector<PowerSample> changes_since(std::size_t meter, Nanoseconds after) const;
 
   // A window may last longer than the history: what leaves the ring is added up meanwhile. `begin` lies within the
-  // history. Closing tells one IntervalEnergy per meter and forgets the window; UsageError for one that is not open.
+  // history. It ends at `end`, about now, and can be asked for any time later: closing tells one IntervalEnergy per
+  // meter and forgets the window. UsageError for one that is not open, or not ended.
   [[nodiscard]] std::uint64_t open_window(Nanoseconds begin);
-  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t window, Nanoseconds end);
+  void end_window(std::uint64_t window, Nanoseconds end);
+  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t window);
 
  private:
   class Impl;

@@ -167,12 +167,15 @@ TEST(Sampler, AddsUpAWindowThatIsLongerThanItsHistory) {
   const Nanoseconds end = sampler.sample_now();
   EXPECT_FALSE(sampler.energy_between(0, begin, end).complete) << "the ring has lost the beginning";
   ASSERT_TRUE(sampler.settle(end, Seconds(60)));
-  const std::vector<IntervalEnergy> energy = sampler.close_window(window, end);
+  expect_usage_error([&] { return sampler.close_window(window); }, "has not ended");
+  sampler.end_window(window, end);
+  expect_usage_error([&] { sampler.end_window(window, end); }, "has ended before");
+  const std::vector<IntervalEnergy> energy = sampler.close_window(window);
   ASSERT_THAT(energy, SizeIs(1));
   EXPECT_NEAR(energy[0].mean.value(), 100.0, 0.5);
   EXPECT_GE(energy[0].peak, energy[0].mean);
   EXPECT_TRUE(energy[0].complete);
-  expect_usage_error([&] { return sampler.close_window(window, end); }, "has ended before");
+  expect_usage_error([&] { return sampler.close_window(window); }, "was read before");
 }
 
 TEST(Sampler, RefusesPeriodsThatAreNone) {

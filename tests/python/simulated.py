@@ -3,8 +3,23 @@ import ctypes
 import os
 import subprocess
 import sys
+import uuid
+from contextlib import contextmanager
 
 PROGRAM = os.path.join(os.environ["FLYBALL_BUILD"], "flyball")
+
+
+@contextmanager
+def machine(*up_arguments):
+    """Yields the environment in which a process that is started then sees the machine; takes it down afterwards."""
+    name = f"python-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    subprocess.run([PROGRAM, "sim", "up", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
+    try:
+        lines = 'eval "$("$0" sim env --name "$1")" && exec env -0'
+        seen = subprocess.run(["sh", "-c", lines, PROGRAM, name], check=True, capture_output=True, text=True).stdout
+        yield dict(line.split("=", 1) for line in seen.split("\0") if line)
+    finally:
+        subprocess.run([PROGRAM, "sim", "down", "--name", name], check=True, stdout=subprocess.DEVNULL)
 
 
 def run(script, up_arguments):
