@@ -22,7 +22,7 @@ struct DevicesOptions {
 };
 
 struct Inventory {
-  Machine machine;
+  MachineDevices machine;
   std::vector<GpuReport> gpus;
   std::vector<CpuReport> cpus;
 };

@@ -39,8 +39,11 @@ void add_measuring_options(CLI::App& app, MeasuringOptions& options) {
   app.add_option("CMD", options.command, "the program and its arguments, after --");
 }
 
-Machine open_measured_machine(const MeasuringOptions& options) {
-  Machine machine = open_machine({options.gpus, !options.no_cpu});
+MachineDevices open_measured_machine(const MeasuringOptions& options) {
+  MachineOptions wanted;
+  wanted.gpus = options.gpus;
+  wanted.cpus = !options.no_cpu;
+  MachineDevices machine = open_machine(wanted);
   std::string reasons;
   for (const DeviceError& error : machine.unavailable) {
     if (machine.meters.empty()) reasons += fmt::format("\n  {}", error.what());

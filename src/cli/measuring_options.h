@@ -25,7 +25,7 @@ void add_measuring_options(CLI::App& app, MeasuringOptions& options);
 
 // The machine as the options want it. Warns of devices that are there and cannot be measured; throws SystemError where
 // nothing can.
-[[nodiscard]] Machine open_measured_machine(const MeasuringOptions& options);
+[[nodiscard]] MachineDevices open_measured_machine(const MeasuringOptions& options);
 [[nodiscard]] Sampler::Options sampler_options(const MeasuringOptions& options);
 
 // As a shell would read it back, shortened to a line.

@@ -73,20 +73,20 @@ class GrowingFile {
 // Rows of all devices in the order of time.
 class TraceWriter {
  public:
-  TraceWriter(GrowingFile& file, Sampler& sampler, bool power)
-      : file_(file), sampler_(sampler), power_(power), offset_(clock_offset()) {
+  TraceWriter(GrowingFile& file, Sampler& sampler, Seconds period, bool power)
+      : file_(file), sampler_(sampler), period_(period), power_(power), offset_(clock_offset()) {
     begin_ = Sampler::now();
     written_until_.assign(sampler.meter_count(), begin_);
     first_joules_.assign(sampler.meter_count(), -1.0);
     sources_.assign(sampler.meter_count(), EnergySource::kCounter);
   }
 
-  void write_header(Seconds period) {
+  void write_header() {
     std::string text = fmt::format(
         "# flyball power trace, version 1\n"
         "# timestamp: s since 1970 (Unix time) = CLOCK_MONOTONIC + {}.{:09} s\n"
         "# sampling_period_s: {}\n",
-        offset_ / 1'000'000'000, offset_ % 1'000'000'000, period.value());
+        offset_ / 1'000'000'000, offset_ % 1'000'000'000, period_.value());
     for (std::size_t i = 0; i < sampler_.meter_count(); ++i) {
       const MeterState state = sampler_.state(i);
       sources_[i] = state.source;
@@ -96,11 +96,14 @@ class TraceWriter {
     file_.write(text + (power_ ? "timestamp,device,power_w\n" : "timestamp,device,energy_j\n"));
   }
 
-  // What the sensors have shown since the last time.
-  void write_rows() {
+  // What the sensors have shown since the last time, up to where no other device has older news to come; `all` of it at
+  // the end.
+  void write_rows(bool all = false) {
     rows_.clear();
+    const Nanoseconds horizon = all ? Sampler::now() : news_horizon();
     for (std::size_t i = 0; i < sampler_.meter_count(); ++i) {
       for (const PowerSample& sample : sampler_.changes_since(i, written_until_[i])) {
+        if (sample.time > horizon) break;
         written_until_[i] = sample.time;
         if (first_joules_[i] < 0.0) first_joules_[i] = sample.energy.value();
         rows_.push_back({sample.time, i, power_ ? sample.power.value() : sample.energy.value() - first_joules_[i]});
@@ -128,6 +131,21 @@ class TraceWriter {
     double value;
   };
 
+  // A change is dated after the reading before it, and an integrated power half a sensor period back. Devices that have
+  // said nothing for a while are not waited for.
+  [[nodiscard]] Nanoseconds news_horizon() const {
+    const Nanoseconds now = Sampler::now();
+    const Nanoseconds patience = std::max<Nanoseconds>(1'000'000'000, 3 * to_nanoseconds(period_));
+    Nanoseconds horizon = now;
+    for (std::size_t i = 0; i < sampler_.meter_count(); ++i) {
+      const MeterState state = sampler_.state(i);
+      if (!state.latest || now - state.latest->time > patience) continue;
+      const bool integrated = state.source != EnergySource::kCounter;
+      horizon = std::min(horizon, state.latest->time - (integrated ? to_nanoseconds(state.sensor_period) / 2 : 0));
+    }
+    return horizon;
+  }
+
   const std::vector<std::string>& labels() {
     if (labels_.empty()) {
       for (std::size_t i = 0; i < sampler_.meter_count(); ++i) labels_.push_back(sampler_.state(i).label);
@@ -147,6 +165,7 @@ class TraceWriter {
 
   GrowingFile& file_;
   Sampler& sampler_;
+  Seconds period_;
   bool power_;
   Nanoseconds offset_;
   Nanoseconds begin_ = 0;
@@ -176,15 +195,15 @@ void run_record(const RecordOptions& options) {
   if (!command.empty() && options.duration) {
     throw UsageError("record: --duration is for recording without a program; drop one of the two");
   }
-  Machine machine = open_measured_machine(options.measuring);
+  MachineDevices machine = open_measured_machine(options.measuring);
   GrowingFile file(*options.output);
   SignalQueue signals;
   const Sampler::Options sampling = sampler_options(options.measuring);
   Measurement measurement(std::move(machine), sampling);
   measurement.warm_up(kLongestSensorWait);
   Sampler& sampler = measurement.sampler();
-  TraceWriter trace(file, sampler, options.quantity == "power");
-  trace.write_header(sampling.period);
+  TraceWriter trace(file, sampler, sampling.period, options.quantity == "power");
+  trace.write_header();
 
   int status = 0;
   if (command.empty()) {
@@ -194,7 +213,7 @@ void run_record(const RecordOptions& options) {
   }
   const Nanoseconds end = Sampler::now();
   sampler.settle(end, kLongestSensorWait);
-  trace.write_rows();
+  trace.write_rows(true);
   if (!file.failure().empty()) {
     print_error(fmt::format(
         "{}\n  {} rows are incomplete{}", file.failure(), file.path(),

@@ -145,7 +145,7 @@ std::string as_text(const std::vector<std::string>& command, const std::vector<M
 void run_run(const RunOptions& options) {
   const std::vector<std::string>& command = options.measuring.command;
   if (command.empty()) throw UsageError("run: no program given\n  add it after --, such as: flyball run -- sleep 1");
-  Machine machine = open_measured_machine(options.measuring);
+  MachineDevices machine = open_measured_machine(options.measuring);
   SignalQueue signals;
   Measurement measurement(std::move(machine), sampler_options(options.measuring));
   measurement.warm_up(kLongestSensorWait);

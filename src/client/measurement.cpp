@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "device/meters.h"
 #include "device/nvml.h"
-#include "device/rapl.h"
 #include "device/rocm_smi.h"
 
 namespace flyball {
@@ -17,7 +16,7 @@ namespace {
 
 // What is not there or refuses is part of the answer here, not the end of it: one of the few places that catch.
 template <class Action>
-void try_to(Machine& machine, Action action) {
+void try_to(MachineDevices& machine, Action action) {
   try {
     action();
   } catch (const DeviceError& error) {
@@ -25,13 +24,13 @@ void try_to(Machine& machine, Action action) {
   }
 }
 
-void add(Machine& machine, GpuLibrary library) {
+void add(MachineDevices& machine, GpuLibrary library) {
   machine.drivers.push_back({std::move(library.vendor), std::move(library.version)});
   for (auto& gpu : library.devices) machine.gpus.push_back(std::move(gpu));
   for (DeviceError& refused : library.refused) machine.unavailable.push_back(std::move(refused));
 }
 
-void keep_only(Machine& machine, const std::vector<std::size_t>& wanted) {
+void keep_only(MachineDevices& machine, const std::vector<std::size_t>& wanted) {
   std::vector<std::shared_ptr<GpuDevice>> kept;
   for (const std::size_t index : wanted) {
     const auto found = std::find_if(machine.gpus.begin(), machine.gpus.end(),
@@ -50,19 +49,19 @@ void keep_only(Machine& machine, const std::vector<std::size_t>& wanted) {
 
 }  // namespace
 
-Machine open_machine(const MachineOptions& options) {
-  Machine machine;
+MachineDevices open_machine(const MachineOptions& options) {
+  MachineDevices machine;
   std::size_t next_index = 0;
   try_to(machine, [&] {
-    GpuLibrary nvidia = open_nvml();
+    GpuLibrary nvidia = open_nvml(options.nvml_library);
     next_index = nvidia.devices.size() + nvidia.refused.size();
     add(machine, std::move(nvidia));
   });
-  try_to(machine, [&] { add(machine, open_rocm_smi({}, next_index)); });
+  try_to(machine, [&] { add(machine, open_rocm_smi(options.rocm_smi_library, next_index)); });
   if (options.gpus) keep_only(machine, *options.gpus);
   for (const auto& gpu : machine.gpus) machine.meters.push_back(meter_of(gpu));
   if (!options.cpus) return machine;
-  try_to(machine, [&] { machine.cpus = open_rapl(); });
+  try_to(machine, [&] { machine.cpus = open_rapl(options.powercap); });
   for (const auto& cpu : machine.cpus) {
     try_to(machine, [&] {
       for (Meter& meter : meters_of(cpu)) machine.meters.push_back(std::move(meter));
@@ -77,7 +76,7 @@ Joules WindowEnergy::total() const {
   return sum;
 }
 
-Measurement::Measurement(Machine machine, Sampler::Options options)
+Measurement::Measurement(MachineDevices machine, Sampler::Options options)
     : machine_(std::move(machine)), sampler_(machine_.meters, options) {}
 
 void Measurement::warm_up(Seconds longest) { sampler_.settle(Sampler::now(), longest); }

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "device/cpu.h"
 #include "device/gpu.h"
+#include "device/rapl.h"
 #include "device/sampler.h"
 
 namespace flyball {
@@ -26,6 +27,10 @@ struct MachineOptions {
   // program sees, while energy flows in all of the machine.
   std::optional<std::vector<std::size_t>> gpus;
   bool cpus = true;  // and their memory
+  // Where to look; as open_nvml, open_rocm_smi and open_rapl take them.
+  std::string nvml_library = "libnvidia-ml.so.1";
+  std::string rocm_smi_library;
+  std::string powercap = powercap_root();
 };
 
 struct GpuDriver {
@@ -34,7 +39,7 @@ struct GpuDriver {
 };
 
 // What is there, and what not.
-struct Machine {
+struct MachineDevices {
   std::vector<GpuDriver> drivers;
   std::vector<std::shared_ptr<GpuDevice>> gpus;  // of all vendors
   std::vector<std::shared_ptr<CpuDevice>> cpus;  // also those that this process may not read
@@ -43,7 +48,7 @@ struct Machine {
 };
 
 // Looks for every kind of device; none is no error. Throws UsageError when `options` names a GPU that is not there.
-[[nodiscard]] Machine open_machine(const MachineOptions& options = {});
+[[nodiscard]] MachineDevices open_machine(const MachineOptions& options = {});
 
 struct DeviceEnergy {
   std::string device;  // "GPU:0"
@@ -67,9 +72,9 @@ struct WindowEnergy {
 // not part of the window.
 class Measurement {
  public:
-  explicit Measurement(Machine machine, Sampler::Options options = {});
+  explicit Measurement(MachineDevices machine, Sampler::Options options = {});
 
-  [[nodiscard]] const Machine& machine() const { return machine_; }
+  [[nodiscard]] const MachineDevices& machine() const { return machine_; }
   [[nodiscard]] Sampler& sampler() { return sampler_; }
 
   // Waits until the sensors have been seen to change twice, so that a window that begins now begins exactly; `longest`
@@ -94,7 +99,7 @@ class Measurement {
     std::vector<std::size_t> failed;  // readings of every meter before
   };
 
-  Machine machine_;
+  MachineDevices machine_;
   Sampler sampler_;
   std::mutex mutex_;  // guards all below
   std::map<std::uint64_t, Open> open_;
