@@ -35,6 +35,14 @@ ServerLimits fitted(ServerLimits limits) {
   return limits;
 }
 
+// Without a token every user of this machine, and every page in their browsers, reaches a port on loopback: it only
+// shows.
+AccessRules rules_of(const AgentConfig& config) {
+  AccessRules rules = config.access;
+  rules.remote = rules.remote && !config.token.empty();
+  return rules;
+}
+
 std::string process_name(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
@@ -118,7 +126,7 @@ class Agent::Impl {
       : loop(the_loop),
         config(std::move(the_config)),
         journal(std::make_shared<const Journal>(config.state_dir)),
-        keeper(loop, devices.gpus, journal, config.access, config.control),
+        keeper(loop, devices.gpus, journal, rules_of(config), config.control),
         monitor(keeper, devices.cpus),
         feed(devices.gpus, devices.cpus, config.period) {
     keeper.recover();

@@ -18,7 +18,7 @@ struct AgentConfig {
   unsigned socket_mode = 0666;             // who may connect; what they may set is `access`
   std::optional<HostPort> tcp;
   std::filesystem::path token_file;
-  std::string token;  // what read_token found; empty: none is asked for
+  std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
   Seconds period{0.004};           // of the sampler
   bool zeusd = true;               // speak zeusd's interface, too

@@ -225,7 +225,7 @@ GpuControl::GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const 
     : loop_(loop),
       options_(options),
       state_(std::make_shared<State>(std::move(device), std::move(journal), loop, options, std::move(events))) {
-  std::thread([state = state_] { run(state); }).detach();
+  thread_ = std::thread([state = state_] { run(state); });
 }
 
 GpuControl::~GpuControl() {
@@ -240,7 +240,13 @@ GpuControl::~GpuControl() {
   state_->writes.clear();
   if (state_->current) state_->current->timer.reset();  // its thread may outlive the loop
   state_->changed.notify_all();
-  state_->changed.wait_for(lock, duration_of(options_.call_timeout), [&] { return state_->ended; });
+  const bool ended = state_->changed.wait_for(lock, duration_of(options_.call_timeout), [&] { return state_->ended; });
+  lock.unlock();
+  if (ended) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
 }
 
 void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/journal.h"
@@ -71,6 +72,7 @@ class GpuControl {
   EventLoop& loop_;
   ControlOptions options_;
   std::shared_ptr<State> state_;
+  std::thread thread_;
 };
 
 }  // namespace flyball

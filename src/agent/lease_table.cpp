@@ -125,9 +125,10 @@ const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, Seconds 
   const auto held = by_gpu_.find(gpu);
   if (held != by_gpu_.end()) {
     Lease& lease = leases_.at(held->second);
-    const bool same_user = lease.holder.local == who.local &&
-                           (who.local ? lease.holder.uid == who.uid : lease.holder.connection == who.connection);
-    const bool same_process = same_user && lease.holder.pid == who.pid;
+    // Who has shown the token over TCP is one user, however many connections that client makes.
+    const bool same_user = lease.holder.local == who.local && (!who.local || lease.holder.uid == who.uid);
+    const bool same_process =
+        same_user && (who.local ? lease.holder.pid == who.pid : lease.holder.connection == who.connection);
     if (!(lease.implicit ? same_user : same_process)) {
       const LeaseHolder holder = lease.holder.as_holder();
       throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);

@@ -164,7 +164,9 @@ void fit(std::vector<Column>& columns, std::size_t width) {
     }
     std::size_t excess = total_width(columns) - width;
     if (spare >= excess) {
-      for (Column& column : columns) {
+      // From the right: who holds a lease is longer than what holds a clock back.
+      for (auto at = columns.rbegin(); at != columns.rend(); ++at) {
+        Column& column = *at;
         if (!column.shrinks) continue;
         const std::size_t least = std::min(column.width, std::max(kLeastText, width_of(column.heading)));
         const std::size_t cut = std::min(excess, column.width - least);

@@ -28,6 +28,8 @@ nlohmann::json parse_json(const std::string& source, std::string_view text) {
     const std::size_t start = before.rfind('\n');
     const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
     throw InputError({source, line, column}, "this is no JSON", "send one JSON object in UTF-8");
+  } catch (const nlohmann::json::out_of_range&) {
+    throw InputError({source}, "a number is too large to be read", "send numbers below 1e308");
   }
 }
 

@@ -176,6 +176,15 @@ TEST(LeaseTable, AWriteWithoutALeaseMakesOneThatItsUserShares) {
   EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12), Seconds(0), 5); }), Reason::kHeld);
 }
 
+TEST(LeaseTable, AWriteOverTcpLastsForItsTimeAndIsRenewed) {
+  LeaseTable table(1, {});
+  const std::string id = table.implicit(0, remote(5), Seconds(2), 0).id;
+  EXPECT_EQ(table.next_deadline(), 2 * kSecond);
+  EXPECT_EQ(table.implicit(0, remote(6), Seconds(2), kSecond).id, id) << "the same client on a new connection";
+  EXPECT_EQ(table.next_deadline(), 3 * kSecond);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1), Seconds(0), kSecond); }), Reason::kHeld);
+}
+
 TEST(LeaseTable, AWriteWithoutALeaseUsesTheOneOfItsProcess) {
   LeaseTable table(1, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;

@@ -402,6 +402,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "heartbeat_timeout_s: is 1000000000.0, out of range"},
         WrongRequest{"knob", "POST", "/v1/leases", R"({"gpus": [0], "may_set": ["fan"]})", 400, "there is no 'fan'"},
         WrongRequest{"deep", "POST", "/v1/leases", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 400, "this is no JSON"},
+        WrongRequest{"huge", "PATCH", "/v1/leases/L1/gpus/0", R"({"power_limit_w": 1e999})", 400, "too large"},
         WrongRequest{"no_lease", "POST", "/v1/leases/L99/heartbeat", "", 404, "there is no lease L99"},
         WrongRequest{"bounds", "PATCH", "/v1/leases/L1/gpus/0",
                      R"({"sm_clocks_mhz": {"minimum": 1005, "maximum": 900}})", 400, "minimum: is above the maximum"},

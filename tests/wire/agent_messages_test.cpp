@@ -100,6 +100,11 @@ NodeStatus full_status() {
   return node;
 }
 
+TEST(AgentMessages, ANumberBeyondAllNumbersIsRefused) {
+  expect_input_error([] { static_cast<void>(parse_json("the request", R"({"power_limit_w": 1e999})")); }, 0, 0,
+                     "a number is too large");
+}
+
 TEST(AgentMessages, AStatusSurvivesTheWire) {
   const NodeStatus node = full_status();
   const std::string text = to_json(node).dump();
