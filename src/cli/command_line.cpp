@@ -97,6 +97,12 @@ void run_command_line(int argc, const char* const* argv) {
   add_partition_command(program);
   add_emulate_command(program);
   add_profile_command(program);
+  add_devices_command(program);
+  add_run_command(program);
+  add_record_command(program);
+  add_sim_command(program);
+  add_agent_command(program);
+  add_top_command(program);
   add_serve_command(program);
 
   std::vector<std::string> help_of;

@@ -12,6 +12,12 @@ void add_plan_command(CLI::App& program, const std::string& command_line);
 void add_partition_command(CLI::App& program);
 void add_emulate_command(CLI::App& program);
 void add_profile_command(CLI::App& program);
+void add_devices_command(CLI::App& program);
+void add_run_command(CLI::App& program);
+void add_record_command(CLI::App& program);
+void add_sim_command(CLI::App& program);
+void add_agent_command(CLI::App& program);
+void add_top_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
 
 }  // namespace flyball

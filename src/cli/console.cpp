@@ -46,6 +46,8 @@ void print_result(std::string_view text) {
   }
 }
 
+void print_report(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void print_warning(std::string_view text) { print_message("warning", "33", text); }
 void print_error(std::string_view text) { print_message("error", "31", text); }
 

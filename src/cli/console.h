@@ -11,6 +11,9 @@ namespace flyball {
 // Writes all of `text` to standard output and flushes it. Throws SystemError when that fails (disk full, closed pipe).
 void print_result(std::string_view text);
 
+// Writes all of `text` to standard error: a report that must not mix with what a measured program prints.
+void print_report(std::string_view text);
+
 // "flyball: warning: ..." and "flyball: error: ..." on standard error. The word is coloured on a terminal unless the
 // environment sets NO_COLOR (no-color.org).
 void print_warning(std::string_view text);

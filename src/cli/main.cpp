@@ -1,11 +1,12 @@
 // The program flyball. The one place where the command line catches errors and turns them into exit statuses:
-// 0 success, 1 failure, 2 wrong usage, 3 bad input, 130 interrupted.
+// 0 success, 1 failure, 2 wrong usage, 3 bad input, 130 interrupted; a measured program's own where one ran.
 #include <exception>
 #include <new>
 
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/console.h"
+#include "cli/exit_status.h"
 #include "cli/interrupt.h"
 
 int main(int argc, char** argv) {
@@ -13,6 +14,8 @@ int main(int argc, char** argv) {
   try {
     run_command_line(argc, argv);
     return 0;
+  } catch (const ExitStatus& end) {
+    return end.status;
   } catch (const InputError& error) {
     print_error(error.what());
     return 3;

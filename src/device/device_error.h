@@ -18,12 +18,13 @@ enum class DeviceFault {
   kDriver,       // anything else that the driver said
 };
 
-// "permission denied", for headings and JSON ("permission").
-[[nodiscard]] std::string_view name_of(DeviceFault fault);
+[[nodiscard]] std::string_view name_of(DeviceFault fault);  // "permission denied", for people
+[[nodiscard]] std::string_view key_of(DeviceFault fault);   // "permission", for JSON
 
 class DeviceError : public SystemError {
  public:
   // `device` as people name it ("GPU:0"), `problem` what the driver said, `mend` what the user can do (may be empty).
+  // what() is "GPU:0: permission denied: <problem>", the mend on a line of its own.
   DeviceError(DeviceFault fault, std::string device, const std::string& problem, const std::string& mend = {});
 
   [[nodiscard]] DeviceFault fault() const { return fault_; }

@@ -53,6 +53,18 @@ enum class ThrottleReason : std::uint32_t {
 }
 [[nodiscard]] std::vector<std::string> names_of(ThrottleReason set);
 
+// May this process lock this device's clocks? Found without changing anything.
+struct ThrottleAccess {
+  bool allowed = false;
+  DeviceFault why = DeviceFault::kPermission;  // where not allowed: kPermission or kUnsupported
+  std::string reason;                          // in words, either way
+  std::string mend;                            // what the user can do; empty where allowed
+};
+
+// Whether this process has the privilege that GPU drivers ask for: CAP_SYS_ADMIN, of the machine and not only of a
+// container's user namespace.
+[[nodiscard]] ThrottleAccess privilege_of_this_process();
+
 class GpuDevice {
  public:
   virtual ~GpuDevice() = default;
@@ -63,7 +75,8 @@ class GpuDevice {
   [[nodiscard]] std::string label() const;  // "GPU:0", as in traces
 
   // The meter.
-  [[nodiscard]] virtual Watts power() const = 0;  // the driver's latest reading, averaged as its sensor does
+  // The driver's latest reading, averaged as its sensor does: over 10 ms to 1 s, depending on the board.
+  [[nodiscard]] virtual Watts power() const = 0;
   // Energy since the driver was loaded; nothing where the device has no counter (before Volta).
   [[nodiscard]] virtual std::optional<Joules> total_energy() const = 0;
   [[nodiscard]] virtual Megahertz sm_clock() const = 0;
@@ -88,6 +101,9 @@ class GpuDevice {
   virtual void set_power_limit(Watts limit) = 0;
   virtual void set_persistence(bool enabled) = 0;
 
+  // Drivers have no way to ask, so this is a judgement from what the device lists and from the process's privilege.
+  [[nodiscard]] virtual ThrottleAccess throttle_access() const;
+
  protected:
   GpuDevice() = default;
 };
@@ -97,6 +113,7 @@ struct GpuLibrary {
   std::string vendor;   // "nvml", "rocm-smi"
   std::string version;  // of the driver
   std::vector<std::shared_ptr<GpuDevice>> devices;
+  std::vector<DeviceError> refused;  // devices that the driver counts but would not open, and why
 };
 
 }  // namespace flyball

@@ -1,13 +1,16 @@
-// AMD GPUs through librocm_smi64 or libamd_smi, loaded at run time.
+// AMD GPUs through librocm_smi64, loaded at run time. Written from the vendor's published interface and tested against
+// a stand-in only: no AMD board was at hand.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "device/gpu.h"
 
 namespace flyball {
 
-// As open_nvml. `library` empty: the first that is there of the two.
-[[nodiscard]] GpuLibrary open_rocm_smi(const std::string& library = {});
+// As open_nvml; `library` empty: the vendor's usual names, one after the other. Devices are numbered from `first_index`, so that they do not share names with another vendor's.
+// Resetting one clock resets both: the interface leaves no other way.
+[[nodiscard]] GpuLibrary open_rocm_smi(const std::string& library = {}, std::size_t first_index = 0);
 
 }  // namespace flyball

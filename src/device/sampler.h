@@ -1,15 +1,19 @@
 // Reads the meters of one machine at a fixed period into rings, and answers how much energy any interval took.
 //
-// One thread per sampler, woken at absolute times of the monotonic clock, so that periods do not drift; a reading that
-// comes late is stamped with when it was really taken. Each meter is a function, so that GPUs, CPUs and tests look the
-// same.
+// One thread reads all meters, woken at absolute times of the monotonic clock, so that periods do not drift; a reading
+// that comes late is stamped with when it was really taken. A meter whose call does not return within kHangLimit keeps
+// that thread for itself, and a new one goes on with the others, so that a driver that hangs costs the other meters one
+// gap of kHangLimit and their counters nothing. Each meter is a function, so that GPUs, CPUs and tests look the same.
+//
+// How energy is told between two changes of a sensor stands in energy_track.h; what it costs in docs/performance.md.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -17,6 +21,8 @@
 namespace flyball {
 
 inline constexpr Seconds kDefaultSamplingPeriod{0.004};
+inline constexpr Seconds kLeastSamplingPeriod{0.0001};
+inline constexpr Seconds kHangLimit{0.25};
 
 // What a meter says at one moment. A device with a counter gives `total` (and may give power); one without gives only
 // power, which the sampler integrates by trapezoids.
@@ -32,7 +38,7 @@ struct Meter {
 
 struct PowerSample {
   Nanoseconds time = 0;  // CLOCK_MONOTONIC, when the reading was taken
-  Joules energy;         // since the sampler began
+  Joules energy;         // since the sampler began, as the counter stood
   Watts power;           // as the device says, or the counter's slope where it does not
 };
 
@@ -40,18 +46,20 @@ struct PowerSample {
 enum class EnergySource {
   kCounter,          // the device's own counter
   kIntegratedPower,  // no counter: power integrated
-  kFrozenCounter,    // the counter stood still while power flowed: power integrated from then on
+  kFrozenCounter,    // the counter stood still while power flowed: power integrated until it moves again
 };
 [[nodiscard]] std::string_view name_of(EnergySource source);
 
 struct IntervalEnergy {
   Joules energy;
   Watts mean;
-  Watts peak;  // largest sample within
+  Watts peak;  // largest mean over one step of the counter, at least 20 ms, within; at least `mean`
   EnergySource source = EnergySource::kCounter;
   Seconds sensor_period;    // how often the device's counter (or power) really changes; 0 while unknown
   std::size_t samples = 0;  // within the interval
-  bool complete = true;     // false where the ring no longer, or not yet, holds the whole interval
+  // False where the ring no longer, or not yet, holds the whole interval; the energy is then extrapolated by at most
+  // one sensor period at each end.
+  bool complete = true;
 };
 
 struct MeterState {
@@ -60,16 +68,19 @@ struct MeterState {
   Seconds sensor_period;   // 0 while unknown
   std::size_t late = 0;    // samples taken more than one period late
   std::size_t failed = 0;  // readings that threw; the last one's words:
-  std::string failure;
+  std::string failure;     // empty where none did
+  bool answering = true;   // false while a reading has not returned within kHangLimit
   std::optional<PowerSample> latest;
 };
 
-// Thread-safe. The thread starts with construction and ends with destruction.
+// Thread-safe. Sampling starts with construction and ends with destruction, which waits at most kHangLimit for a meter
+// that hangs; such a meter's function stays alive until it returns. A meter that throws is asked again after a while,
+// at first after one period, then less often, at least once a second.
 class Sampler {
  public:
   struct Options {
-    Seconds period = kDefaultSamplingPeriod;
-    Seconds history{60.0};  // what the ring holds
+    Seconds period = kDefaultSamplingPeriod;  // at least kLeastSamplingPeriod
+    Seconds history{60.0};  // what the ring holds, at least 1 s and 64 periods: 40 bytes per meter and period
   };
 
   explicit Sampler(std::vector<Meter> meters) : Sampler(std::move(meters), Options{}) {}
@@ -85,14 +96,29 @@ class Sampler {
   [[nodiscard]] MeterState state(std::size_t meter) const;
 
   // Energy of [begin, end], interpolated between the moments at which the counter changed, so that intervals shorter
-  // than the sensor's period are right on average. O(log ring).
+  // than the sensor's period are right on average. O(log ring) and the changes within.
   [[nodiscard]] IntervalEnergy energy_between(std::size_t meter, Nanoseconds begin, Nanoseconds end) const;
 
-  // Reads every meter now, outside the period, and returns when that was done: bounds of a measured window.
+  // Reads every meter that answers now, outside the period, and returns when that was done: bounds of a measured
+  // window.
   Nanoseconds sample_now();
+
+  // Waits until nothing that is still to come changes the energy up to `time`, which takes about two sensor periods,
+  // but no longer than `longest`. True where that is so of every meter that answers and is not failing.
+  bool settle(Nanoseconds time, Seconds longest);
 
   // Samples later than `after`, oldest first; what the ring has lost is lost.
   [[nodiscard]] std::vector<PowerSample> samples_since(std::size_t meter, Nanoseconds after) const;
+  // Only the changes of the sensor, each at the moment when it is held to have happened, with the mean power since the
+  // change before: what is worth keeping in a file.
+  [[nodiscard]] std::vector<PowerSample> changes_since(std::size_t meter, Nanoseconds after) const;
+
+  // A window may last longer than the history: what leaves the ring is added up meanwhile. `begin` lies within the
+  // history. It ends at `end`, about now, and can be asked for any time later: closing tells one IntervalEnergy per
+  // meter and forgets the window. UsageError for one that is not open, or not ended.
+  [[nodiscard]] std::uint64_t open_window(Nanoseconds begin);
+  void end_window(std::uint64_t window, Nanoseconds end);
+  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t window);
 
  private:
   class Impl;

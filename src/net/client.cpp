@@ -1,8 +1,13 @@
 #include "net/client.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -10,7 +15,6 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -77,6 +81,30 @@ class HttpClient::Impl {
     io.run();
   }
 
+  // By hand: where the server's queue of new connections is full, connect(2) on a Unix socket does not end later, as an
+  // asynchronous one expects, but has to be waited for in the call.
+  void connect_local(error_code& error) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (endpoint.socket_path.size() >= sizeof address.sun_path) {
+      error = boost::system::errc::make_error_code(boost::system::errc::filename_too_long);
+      return;
+    }
+    endpoint.socket_path.copy(address.sun_path, endpoint.socket_path.size());
+    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto micros = static_cast<std::int64_t>(options.timeout.value() * 1e6);
+    const timeval most{micros / 1'000'000, micros % 1'000'000};
+    const bool connected = descriptor >= 0 &&
+                           ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) == 0 &&
+                           ::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    if (connected) {
+      stream->socket().assign(asio::generic::stream_protocol(AF_UNIX, 0), descriptor, error);
+      return;
+    }
+    error = errno == EAGAIN ? error_code(beast::error::timeout) : error_code(errno, boost::system::system_category());
+    if (descriptor >= 0) ::close(descriptor);
+  }
+
   void connect() {
     stream.emplace(io);
     buffer.clear();
@@ -84,8 +112,7 @@ class HttpClient::Impl {
     stream->expires_after(duration_of(options.timeout));
     const auto done = [&error](error_code result) { error = result; };
     if (!endpoint.socket_path.empty()) {
-      stream->async_connect(asio::local::stream_protocol::endpoint(endpoint.socket_path), done);
-      run();
+      connect_local(error);
     } else {
       asio::ip::tcp::resolver resolver(io);
       const auto found = resolver.resolve(endpoint.host, std::to_string(endpoint.port), error);

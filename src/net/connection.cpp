@@ -281,14 +281,16 @@ void Connection::watch_for_end() {
 }
 
 void Connection::flush_stream() {
-  if (closed_) return;
+  if (closed_ || stream_writes_) return;  // a write under way flushes again when it is done
   if (writing_.empty()) writing_ = events_->take();
   if (writing_.empty()) return;
+  stream_writes_ = true;
   stream_.expires_after(duration_of(core_->limits.write));
   asio::async_write(stream_, asio::buffer(writing_), [self = shared_from_this()](error_code error, std::size_t) {
     if (self->closed_) return;
     if (error == beast::error::timeout) ++self->core_->counts.dropped_slow;
     if (error) return self->close();
+    self->stream_writes_ = false;
     self->writing_.clear();
     self->flush_stream();
   });

@@ -95,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::list<Connection*>::iterator idle_place_;
   std::size_t drained_ = 0;
   bool is_idle_ = false;
+  bool stream_writes_ = false;
   bool head_ = false;
   bool keep_alive_ = true;
   bool answering_ = false;

@@ -16,38 +16,6 @@ namespace {
 
 constexpr std::string_view kFolder = "devices/";
 
-double relative_voltage(const GpuModel& gpu, double clock_mhz) {
-  const auto& points = gpu.voltage;
-  if (clock_mhz <= points.front().clock.value()) return points.front().relative;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    const double low = points[i - 1].clock.value();
-    const double high = points[i].clock.value();
-    if (clock_mhz > high) continue;
-    const double at = (clock_mhz - low) / (high - low);
-    return points[i - 1].relative + at * (points[i].relative - points[i - 1].relative);
-  }
-  return points.back().relative;
-}
-
-// Dynamic power at a clock over that at the maximum clock: capacitance times V^2 f.
-double relative_dynamic(const GpuModel& gpu, double clock_mhz) {
-  const double voltage = relative_voltage(gpu, clock_mhz);
-  return voltage * voltage * clock_mhz / gpu.maximum.value();
-}
-
-// The clock at which compute-bound work really runs when `clock_mhz` is asked for.
-double regulated_clock(const GpuModel& gpu, Watts compute, double clock_mhz) {
-  const double allowed = (gpu.phase_limit - gpu.busy) / compute;
-  if (relative_dynamic(gpu, clock_mhz) <= allowed) return clock_mhz;
-  double low = gpu.minimum.value();
-  double high = clock_mhz;
-  for (int step = 0; step < 60; ++step) {
-    const double middle = 0.5 * (low + high);
-    (relative_dynamic(gpu, middle) <= allowed ? low : high) = middle;
-  }
-  return low;
-}
-
 GpuModel read_gpu_model(const std::string& name) {
   const std::string path = fmt::format("{}{}.toml", kFolder, name);
   const toml::table file = parse_data_file(path);
@@ -86,21 +54,12 @@ std::vector<Megahertz> GpuModel::clocks() const {
 }
 
 ClockOption GpuModel::run(const Activity& activity, Seconds time_at_maximum, Megahertz clock) const {
-  const double top = maximum.value();
-  const double asked = std::clamp(clock.value(), minimum.value(), top);
-  const double share = activity.clocked_share;
-
-  // In units of the time that the work would take at the maximum clock without a power limit.
-  const double regulated = regulated_clock(*this, activity.compute, asked);
-  const double compute_time = share * top / regulated;
-  const double memory_time = 1.0 - share;
-  const double unit =
-      time_at_maximum.value() / (share * top / regulated_clock(*this, activity.compute, top) + memory_time);
-
-  const Watts compute_power = busy + activity.compute * relative_dynamic(*this, regulated);
-  const Watts memory_power = busy + activity.memory * relative_dynamic(*this, asked);
-  return {Megahertz(asked), Seconds(unit * (compute_time + memory_time)),
-          compute_power * Seconds(unit * compute_time) + memory_power * Seconds(unit * memory_time)};
+  const double asked = std::clamp(clock.value(), minimum.value(), maximum.value());
+  const Pace pace = pace_of(curve(), activity, {phase_limit}, asked);
+  const double unit = time_at_maximum.value() / pace_of(curve(), activity, {phase_limit}, maximum.value()).time();
+  return {
+      Megahertz(asked), Seconds(unit * pace.time()),
+      pace.compute_power * Seconds(unit * pace.compute_time) + pace.memory_power * Seconds(unit * pace.memory_time)};
 }
 
 std::vector<std::string> gpu_models() { return data_file_names(kFolder); }

@@ -109,7 +109,7 @@ LeaseInfo read_lease(JsonObject object) {
   return lease;
 }
 
-Json gpu_json(const GpuReport& gpu) {
+Json gpu_json(const GpuStatus& gpu) {
   return {{"index", gpu.index},
           {"uuid", gpu.uuid},
           {"name", gpu.name},
@@ -131,8 +131,8 @@ Json gpu_json(const GpuReport& gpu) {
           {"lease", gpu.lease ? to_json(*gpu.lease) : Json(nullptr)}};
 }
 
-GpuReport read_gpu(JsonObject object) {
-  GpuReport gpu;
+GpuStatus read_gpu(JsonObject object) {
+  GpuStatus gpu;
   gpu.index = static_cast<std::size_t>(object.integer("index", 0, kMostGpus - 1));
   gpu.uuid = object.find_text("uuid").value_or("");
   gpu.name = object.find_text("name").value_or("");
@@ -289,11 +289,11 @@ Json to_json(const LeaseInfo& lease) {
           {"settings", settings}};
 }
 
-Json to_json(const DeviceReport& report) {
+Json to_json(const NodeStatus& report) {
   Json gpus = Json::array();
-  for (const GpuReport& gpu : report.gpus) gpus.push_back(gpu_json(gpu));
+  for (const GpuStatus& gpu : report.gpus) gpus.push_back(gpu_json(gpu));
   Json cpus = Json::array();
-  for (const CpuReport& cpu : report.cpus) {
+  for (const CpuStatus& cpu : report.cpus) {
     cpus.push_back({{"index", cpu.index},
                     {"name", cpu.name},
                     {"package_energy_j", number_or_null(cpu.package_energy)},
@@ -323,14 +323,14 @@ std::vector<LeaseInfo> read_leases(const nlohmann::json& json) {
   return leases;
 }
 
-DeviceReport read_device_report(const nlohmann::json& json) {
+NodeStatus read_node_status(const nlohmann::json& json) {
   JsonObject object(json, kAnswer);
-  DeviceReport report;
+  NodeStatus report;
   report.node = object.find_text("node").value_or("");
   report.version = object.find_text("version").value_or("");
   for (const JsonObject& gpu : object.objects("gpus")) report.gpus.push_back(read_gpu(gpu));
   for (JsonObject& cpu : object.objects("cpus")) {
-    CpuReport one;
+    CpuStatus one;
     one.index = static_cast<std::size_t>(cpu.integer("index", 0, kMostGpus - 1));
     one.name = cpu.find_text("name").value_or("");
     one.package_energy = as_quantity<JoulesTag>(cpu.find_number("package_energy_j", kAnyNumber));

@@ -94,7 +94,7 @@ enum class GpuHealth {
 };
 [[nodiscard]] std::string_view name_of(GpuHealth health);
 
-struct GpuReport {
+struct GpuStatus {
   std::size_t index = 0;
   std::string uuid;
   std::string name;
@@ -117,7 +117,7 @@ struct GpuReport {
   std::optional<LeaseInfo> lease;
 };
 
-struct CpuReport {
+struct CpuStatus {
   std::size_t index = 0;
   std::string name;
   std::optional<Joules> package_energy;  // since the agent started
@@ -125,11 +125,11 @@ struct CpuReport {
   std::string trouble;
 };
 
-struct DeviceReport {
+struct NodeStatus {
   std::string node;     // host name
   std::string version;  // of the agent
-  std::vector<GpuReport> gpus;
-  std::vector<CpuReport> cpus;
+  std::vector<GpuStatus> gpus;
+  std::vector<CpuStatus> cpus;
 };
 
 struct PowerPoint {
@@ -147,12 +147,12 @@ struct PowerPoint {
 [[nodiscard]] nlohmann::ordered_json to_json(const GpuSettings& settings);
 [[nodiscard]] nlohmann::ordered_json to_json(const LeaseHolder& holder);
 [[nodiscard]] nlohmann::ordered_json to_json(const LeaseInfo& lease);
-[[nodiscard]] nlohmann::ordered_json to_json(const DeviceReport& report);
+[[nodiscard]] nlohmann::ordered_json to_json(const NodeStatus& report);
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<PowerPoint>& points);
 
 [[nodiscard]] LeaseInfo read_lease(const nlohmann::json& json);
 [[nodiscard]] std::vector<LeaseInfo> read_leases(const nlohmann::json& json);  // {"leases": [...]}
-[[nodiscard]] DeviceReport read_device_report(const nlohmann::json& json);
+[[nodiscard]] NodeStatus read_node_status(const nlohmann::json& json);
 [[nodiscard]] std::vector<PowerPoint> read_power_points(const nlohmann::json& json);
 
 }  // namespace flyball

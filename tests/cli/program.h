@@ -106,6 +106,7 @@ class Running {
   }
 
   void interrupt() const { ::kill(child_, SIGINT); }
+  void terminate() const { ::kill(child_, SIGTERM); }
 
   [[nodiscard]] Ran wait() const {
     const int status = wait_for(child_);

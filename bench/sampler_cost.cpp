@@ -1,0 +1,83 @@
+// What sampling costs: processor time of a process that reads 8 simulated boards every 4 ms, as a share of one core.
+//
+//   build/bench/bench/sampler_cost [SECONDS]
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "device/meters.h"
+#include "device/nvml.h"
+#include "device/sampler.h"
+#include "sim/specification.h"
+
+namespace flyball {
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+struct Cost {
+  double share = 0.0;  // of one core
+  double late = 0.0;   // of the readings
+  std::size_t readings = 0;
+};
+
+Cost cost_of(std::vector<Meter> meters, double seconds) {
+  Sampler sampler(std::move(meters));
+  ::usleep(300'000);
+  const double before = processor_seconds();
+  const Nanoseconds begin = Sampler::now();
+  ::usleep(static_cast<useconds_t>(seconds * 1e6));
+  Cost cost;
+  cost.share = (processor_seconds() - before) / to_seconds(Sampler::now() - begin).value();
+  std::size_t late = 0;
+  for (std::size_t i = 0; i < sampler.meter_count(); ++i) {
+    cost.readings += sampler.samples_since(i, begin).size();
+    late += sampler.state(i).late;
+  }
+  cost.late = static_cast<double>(late) / static_cast<double>(cost.readings);
+  return cost;
+}
+
+void print(const char* what, const Cost& cost) {
+  fmt::print("| {} | {:.2f} % | {:.2f} us | {:.1f} % |\n", what, 100.0 * cost.share, 1e6 * cost.share * 0.004 / 8.0,
+             100.0 * cost.late);
+}
+
+void run(double seconds) {
+  MachineRequest request;
+  request.name = fmt::format("bench-{}", ::getpid());
+  request.gpus = 8;
+  const auto machine = Machine::create(request.name, specify_machine(request));
+  ::setenv("FLYBALL_SIM", request.name.c_str(), 1);
+  fmt::print("| 8 meters every 4 ms, {:.0f} s | of one core | per reading | more than 4 ms late |\n|---|---|---|---|\n",
+             seconds);
+  const GpuLibrary library = open_nvml(FLYBALL_SIM_LIBRARY);
+  std::vector<Meter> boards;
+  std::vector<Meter> nothing;
+  for (const auto& gpu : library.devices) {
+    boards.push_back(meter_of(gpu));
+    nothing.push_back({gpu->label(), [] {
+                         return MeterReading{std::nullopt, Watts(100) * to_seconds(Sampler::now())};
+                       }});
+  }
+  print("the sampler alone (meters that cost nothing)", cost_of(nothing, seconds));
+  print("with simulated boards", cost_of(boards, seconds));
+  Machine::remove(request.name);
+}
+
+}  // namespace
+}  // namespace flyball
+
+int main(int argc, char** argv) {
+  flyball::run(argc > 1 ? std::atof(argv[1]) : 10.0);
+  return 0;
+}

@@ -1,0 +1,89 @@
+#include "cli/child_process.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "cli/console.h"
+#include "cli/exit_status.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+bool ends_programs(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+// The child starts with the signals as they were before us, and with their usual actions.
+pid_t start(const std::vector<std::string>& command, const SignalQueue& signals) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &signals.mask_before());
+  pid_t child = -1;
+  const int code = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), ::environ);
+  posix_spawnattr_destroy(&attributes);
+  if (code == 0) return child;
+  print_error(fmt::format("cannot run '{}': {}", command.front(), std::strerror(code)));
+  throw ExitStatus{code == ENOENT ? 127 : 126};
+}
+
+}  // namespace
+
+SignalQueue::SignalQueue() {
+  sigemptyset(&caught_);
+  sigaddset(&caught_, SIGCHLD);
+  for (const int signal : kPassedOn) sigaddset(&caught_, signal);
+  sigprocmask(SIG_BLOCK, &caught_, &before_);
+  // Where our caller ignores SIGCHLD, nobody would hear of the child's end.
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, nullptr);
+}
+
+SignalQueue::~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+int SignalQueue::take(Seconds longest, siginfo_t* info) {
+  const double whole = std::floor(std::max(longest.value(), 0.0));
+  const timespec time{static_cast<time_t>(whole), static_cast<long>((longest.value() - whole) * 1e9)};
+  const int signal = ::sigtimedwait(&caught_, info, &time);
+  return std::max(signal, 0);
+}
+
+ChildEnd run_child(const std::vector<std::string>& command, SignalQueue& signals, Seconds period,
+                   const std::function<void()>& tick) {
+  const pid_t child = start(command, signals);
+  ChildEnd end;
+  while (true) {
+    int state = 0;
+    const pid_t ended = ::waitpid(child, &state, WNOHANG);
+    if (ended == child) {
+      end.status = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+      return end;
+    }
+    if (ended < 0 && errno != EINTR)
+      throw SystemError(fmt::format("lost sight of the child: {}", std::strerror(errno)));
+    siginfo_t info{};
+    const int signal = signals.take(period, &info);
+    if (signal != 0 && signal != SIGCHLD) {
+      end.interrupted = end.interrupted || ends_programs(signal);
+      const bool from_terminal = info.si_code > 0;
+      if (!from_terminal) ::kill(child, signal);
+    }
+    if (tick) tick();
+  }
+}
+
+}  // namespace flyball

@@ -1,0 +1,34 @@
+// What `run` and `record` have in common: which devices, how often, which program.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+#include <CLI/CLI.hpp>
+
+#include "client/measurement.h"
+
+namespace flyball {
+
+struct MeasuringOptions {
+  std::optional<std::vector<std::size_t>> gpus;
+  bool no_cpu = false;
+  std::optional<Seconds> period;
+  std::vector<std::string> command;
+};
+
+// The sensors of all boards that we know of renew within this.
+inline constexpr Seconds kLongestSensorWait{0.5};
+
+// Adds --gpus, --no-cpu, --period and CMD. `options` must outlive the parsing.
+void add_measuring_options(CLI::App& app, MeasuringOptions& options);
+
+// The machine as the options want it. Warns of devices that are there and cannot be measured; throws SystemError where
+// nothing can.
+[[nodiscard]] MachineDevices open_measured_machine(const MeasuringOptions& options);
+[[nodiscard]] Sampler::Options sampler_options(const MeasuringOptions& options);
+
+// As a shell would read it back, shortened to a line.
+[[nodiscard]] std::string shown_command(const std::vector<std::string>& command);
+
+}  // namespace flyball

@@ -1,0 +1,454 @@
+// flyball sim: simulated GPUs behind the vendor's own interface.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "cli/sim_machine.h"
+#include "report/text_table.h"
+#include "sim/powercap.h"
+#include "sim/workload.h"
+
+namespace flyball {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The options that every subcommand has.
+struct CommonOptions {
+  std::optional<std::string> name;
+  std::optional<std::string> format;
+
+  [[nodiscard]] std::string machine_name() const { return name.value_or(machine_name_from_environment()); }
+  [[nodiscard]] bool json() const { return format == "json"; }
+};
+
+std::string parse_name(std::string_view option, std::string_view text) {
+  (void)option;
+  (void)machine_path(std::string(text));  // refuses what cannot be one
+  return std::string(text);
+}
+
+std::size_t parse_index(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 0 || *value >= static_cast<long>(kSimBoards)) {
+    throw UsageError(fmt::format("{} takes the index of a GPU from 0 to {}, not '{}'", option, kSimBoards - 1, text));
+  }
+  return static_cast<std::size_t>(*value);
+}
+
+double parse_scale(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value < 0.0 || *value > 1000.0) {
+    throw UsageError(fmt::format("{} takes simulated seconds per second from 0 to 1000, not '{}'", option, text));
+  }
+  return *value;
+}
+
+std::uint64_t parse_range(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 1000) throw UsageError(fmt::format("{} takes microjoules from 1000, not '{}'", option, text));
+  return static_cast<std::uint64_t>(*value);
+}
+
+void add_common(CLI::App& command, CommonOptions& options, bool with_format = true) {
+  add_value(command, "--name", options.name, parse_name, "NAME",
+            "which machine (default: what FLYBALL_SIM names, else the common one)");
+  if (with_format) add_choice(command, "--format", options.format, {"text", "json"}, "NAME", "text (default) or json");
+}
+
+void require_board(const Machine& machine, std::size_t gpu) {
+  if (gpu >= machine.board_count()) {
+    throw UsageError(
+        fmt::format("there is no simulated GPU {}; the machine has 0 to {}", gpu, machine.board_count() - 1));
+  }
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// up
+
+struct UpOptions {
+  CommonOptions common;
+  std::optional<int> gpus;
+  MachineRequest request;
+  std::optional<double> time_scale;
+  std::optional<std::string> powercap;
+  std::optional<std::uint64_t> powercap_range;
+};
+
+void run_up(UpOptions& options) {
+  MachineRequest& request = options.request;
+  request.name = options.common.machine_name();
+  if (options.gpus) request.gpus = static_cast<std::size_t>(*options.gpus);
+  if (options.time_scale) request.time_scale = *options.time_scale;
+  if (options.powercap) request.powercap = std::filesystem::absolute(*options.powercap).lexically_normal().string();
+  if (options.powercap_range) request.powercap_range = *options.powercap_range;
+  if (request.powercap_range > 0 && request.powercap.empty()) {
+    throw UsageError("--powercap-range is where the counters of --powercap wrap; give both");
+  }
+  const RaisedMachine raised = raise_machine(request);
+  const std::string description = raised.machine->shared().description;
+  if (options.common.json()) {
+    const ordered_json json = {{"name", request.name},
+                               {"description", description},
+                               {"gpus", raised.machine->board_count()},
+                               {"was_up", raised.was_up}};
+    return print_result(json.dump(2) + "\n");
+  }
+  print_result(fmt::format("{} {}\nuse it in this shell:  eval \"$(flyball sim env{})\"\n", description,
+                           raised.was_up ? "was up already" : "is up",
+                           options.common.name ? " --name " + *options.common.name : ""));
+}
+
+void add_up(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("up", "make a simulated machine that every process sees");
+  const auto options = std::make_shared<UpOptions>();
+  add_value(*command, "--gpus", options->gpus, parse_count, "N", "boards, 1 to 16 (default 4)");
+  command->add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
+      ->type_name("NAME");
+  command->add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
+      ->type_name("NAME");
+  add_value(*command, "--time-scale", options->time_scale, parse_scale, "X",
+            "simulated seconds per second (default 1); 0: time stands still until told");
+  add_value(*command, "--powercap", options->powercap, parse_path, "DIR",
+            "keep a simulated powercap tree (processor energy) there; a folder in memory is best");
+  add_value(*command, "--powercap-range", options->powercap_range, parse_range, "UJ",
+            "where its counters wrap, in microjoules");
+  add_common(*command, options->common);
+  command->footer(
+      "Asked for again in the same words, it leaves the machine as it is.\n\n"
+      "Examples:\n"
+      "  flyball sim up --gpus 4 --model a100\n"
+      "  flyball sim up --model a40 --workload gpt3-1.3b --powercap /dev/shm/powercap\n"
+      "  flyball sim up --name test --gpus 1 --time-scale 20");
+  command->callback([options] { run_up(*options); });
+}
+
+// down
+
+void add_down(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("down", "take a simulated machine down");
+  const auto options = std::make_shared<CommonOptions>();
+  add_common(*command, *options);
+  command->footer("Programs that use it see their GPUs lost.\n\nExamples:\n  flyball sim down");
+  command->callback([options] {
+    const bool was_up = lower_machine(options->machine_name());
+    if (options->json()) return print_result(ordered_json({{"was_up", was_up}}).dump(2) + "\n");
+    print_result(was_up ? "the simulated machine is down\n" : "no simulated machine was up\n");
+  });
+}
+
+// status
+
+std::string_view fault_name(SimFaultKind kind) {
+  switch (kind) {
+    case SimFaultKind::kNone: return "";
+    case SimFaultKind::kLost: return "lost";
+    case SimFaultKind::kError: return "error";
+    case SimFaultKind::kHang: return "hang";
+    case SimFaultKind::kCounterFrozen: return "counter-frozen";
+    case SimFaultKind::kCounterWraps: return "counter-wraps";
+    case SimFaultKind::kCounterMissing: return "counter-missing";
+    case SimFaultKind::kUnprivileged: return "unprivileged";
+    case SimFaultKind::kHot: return "hot";
+  }
+  return "";
+}
+
+struct BoardFigures {
+  std::string product;
+  std::string uuid;
+  BoardActivity now;
+  Watts sensed;
+  Joules energy;
+  double celsius = 0.0;
+  double busy = 0.0;
+  std::string lock;
+  std::vector<std::string> faults;
+  std::vector<int> processes;
+};
+
+BoardFigures figures_of(Machine& machine, std::size_t board) {
+  BoardAccess access(machine, board);
+  const BoardSpec& spec = access.spec();
+  const BoardState& state = access.state();
+  BoardFigures figures;
+  figures.product = spec.product;
+  figures.uuid = spec.uuid;
+  figures.now = activity_of(spec, state);
+  figures.sensed = reading_of(spec, state, spec.power);
+  figures.energy = Joules(state.joules.sum);
+  figures.celsius = state.celsius;
+  figures.busy = utilisation_of(spec, state).busy;
+  if (state.applied.lock_maximum.value() > 0.0) {
+    figures.lock = fmt::format("{:.0f}-{:.0f}", state.applied.lock_minimum.value(), state.applied.lock_maximum.value());
+  }
+  for (const SimFault& fault : state.faults) {
+    if (fault.kind == SimFaultKind::kNone) continue;
+    const std::string_view call = fault.call;
+    figures.faults.push_back(fmt::format("{}{}{}", fault_name(fault.kind), call.empty() ? "" : ":", call));
+  }
+  for (const SimProcess& process : state.processes) {
+    if (process.pid != 0) figures.processes.push_back(process.pid);
+  }
+  access.commit();
+  return figures;
+}
+
+std::string status_json(Machine& machine) {
+  ordered_json boards = ordered_json::array();
+  for (std::size_t i = 0; i < machine.board_count(); ++i) {
+    const BoardFigures figures = figures_of(machine, i);
+    boards.push_back({{"gpu", i},
+                      {"name", figures.product},
+                      {"uuid", figures.uuid},
+                      {"sm_mhz", figures.now.sm_clock.value()},
+                      {"memory_mhz", figures.now.memory_clock.value()},
+                      {"locked", figures.lock},
+                      {"true_power_w", figures.now.power.value()},
+                      {"sensed_power_w", figures.sensed.value()},
+                      {"true_energy_j", figures.energy.value()},
+                      {"temperature_c", figures.celsius},
+                      {"utilisation", figures.busy},
+                      {"faults", figures.faults},
+                      {"processes", figures.processes}});
+  }
+  const ordered_json json = {{"name", machine.name()},
+                             {"description", machine.shared().description},
+                             {"time_s", to_seconds(machine.now()).value()},
+                             {"time_scale", machine.shared().time_scale},
+                             {"powercap", machine.shared().powercap},
+                             {"gpus", std::move(boards)}};
+  return json.dump(2) + "\n";
+}
+
+std::string status_text(Machine& machine) {
+  TextTable table({{"gpu", ""},
+                   {"name", "", TextTable::Align::kLeft},
+                   {"clock", "MHz"},
+                   {"locked", "MHz"},
+                   {"power", "W"},
+                   {"sensed", "W"},
+                   {"energy", "J"},
+                   {"temperature", "C"},
+                   {"processes", ""},
+                   {"faults", "", TextTable::Align::kLeft}});
+  for (std::size_t i = 0; i < machine.board_count(); ++i) {
+    const BoardFigures figures = figures_of(machine, i);
+    table.add_row({fmt::to_string(i), figures.product, format_fixed(figures.now.sm_clock.value(), 0),
+                   figures.lock.empty() ? "-" : figures.lock, format_fixed(figures.now.power.value(), 1),
+                   format_fixed(figures.sensed.value(), 1), format_fixed(figures.energy.value(), 1),
+                   format_fixed(figures.celsius, 0), fmt::to_string(figures.processes.size()),
+                   fmt::format("{}", fmt::join(figures.faults, ", "))});
+  }
+  return fmt::format("{}, up for {:.1f} simulated seconds\n\n{}", machine.shared().description,
+                     to_seconds(machine.now() - kSimStart).value(), table.str());
+}
+
+void add_status(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("status", "what a simulated machine does right now");
+  const auto options = std::make_shared<CommonOptions>();
+  add_common(*command, *options);
+  command->footer(
+      "'power' and 'energy' are what the boards really draw, 'sensed' what their sensors\n"
+      "say.\n\n"
+      "Examples:\n"
+      "  flyball sim status\n"
+      "  flyball sim status --format json");
+  command->callback([options] {
+    const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
+    print_result(options->json() ? status_json(*machine) : status_text(*machine));
+  });
+}
+
+// env
+
+void add_env(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("env", "shell lines that let programs see the simulated machine");
+  const auto options = std::make_shared<CommonOptions>();
+  add_common(*command, *options, false);
+  command->footer("Examples:\n  eval \"$(flyball sim env)\"");
+  command->callback([options] {
+    const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
+    const std::string folder = simulated_library_folder();
+    const char* before = std::getenv("LD_LIBRARY_PATH");
+    std::string path = folder;
+    // Once is enough, however often the lines are evaluated.
+    if (before != nullptr && *before != '\0') {
+      const std::string others = before;
+      path = others == folder || others.starts_with(folder + ":") ? others : folder + ":" + others;
+    }
+    std::string text = fmt::format("export LD_LIBRARY_PATH={}\nexport FLYBALL_SIM={}\n", shell_quoted(path),
+                                   shell_quoted(machine->name()));
+    const std::string powercap = machine->shared().powercap;
+    if (!powercap.empty()) text += fmt::format("export FLYBALL_POWERCAP_ROOT={}\n", shell_quoted(powercap));
+    print_result(text);
+  });
+}
+
+// work
+
+struct WorkOptions {
+  CommonOptions common;
+  std::optional<std::size_t> gpu;
+  std::optional<Seconds> seconds;
+  std::optional<std::string> kind;
+};
+
+// Waiting in a collective for so many simulated seconds.
+WorkRun wait_blocked(Machine& machine, std::size_t gpu, Seconds span) {
+  const auto look = [&] {
+    BoardAccess access(machine, gpu);
+    const WorkRun run{WorkResult::kDone, access.state().now, access.state().now, Joules(access.state().joules.sum)};
+    access.commit();
+    return run;
+  };
+  if (!change_blocking(machine, gpu, 1)) return {WorkResult::kFull, 0, 0, {}};
+  const WorkRun before = look();
+  const Nanoseconds end = before.begin + to_nanoseconds(span);
+  while (machine.now() < end && !machine.down()) {
+    machine.wait(gpu, machine.shared().boards[gpu].changes.load(), machine.wall_time_of(end));
+  }
+  const WorkRun after = look();
+  (void)change_blocking(machine, gpu, -1);
+  if (machine.down()) return {WorkResult::kNoMachine, 0, 0, {}};
+  return {WorkResult::kDone, before.begin, after.end, after.energy - before.energy};
+}
+
+void run_work(const WorkOptions& options) {
+  const std::shared_ptr<Machine> machine = required_machine(options.common.machine_name());
+  const std::size_t gpu = options.gpu.value_or(0);
+  require_board(*machine, gpu);
+  const Seconds seconds = options.seconds.value_or(Seconds(1));
+  const std::string kind = options.kind.value_or("forward");
+  const std::optional<Activity> activity = activity_named(machine->spec(gpu), kind);
+  const WorkRun run = activity ? do_work(*machine, gpu, *activity, seconds) : wait_blocked(*machine, gpu, seconds);
+  switch (run.result) {
+    case WorkResult::kDone: break;
+    case WorkResult::kLost: throw SystemError(fmt::format("simulated GPU {} is lost", gpu));
+    case WorkResult::kNoMachine: throw SystemError("the simulated machine was taken down");
+    case WorkResult::kFull: throw SystemError(fmt::format("too much runs on simulated GPU {} already", gpu));
+  }
+  const Seconds time = to_seconds(run.end - run.begin);
+  if (options.common.json()) {
+    const ordered_json json = {
+        {"gpu", gpu}, {"kind", kind}, {"time_s", time.value()}, {"energy_j", run.energy.value()}};
+    return print_result(json.dump(2) + "\n");
+  }
+  print_result(fmt::format("GPU {}: {} took {:.4f} s and {:.2f} J ({:.1f} W)\n", gpu, kind, time.value(),
+                           run.energy.value(), (run.energy / time).value()));
+}
+
+void add_work(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("work", "put a load on a simulated GPU and wait until it is done");
+  const auto options = std::make_shared<WorkOptions>();
+  add_value(*command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
+  add_value(*command, "--seconds", options->seconds, parse_duration, "TIME",
+            "what it takes at the maximum clock, such as 5 or 250ms (default 1)");
+  add_choice(*command, "--kind", options->kind, {"forward", "backward", "blocking"}, "NAME",
+             "forward (default), backward, or blocking: waiting in a collective");
+  add_common(*command, options->common);
+  command->footer(
+      "Examples:\n"
+      "  flyball sim work --gpu 0 --seconds 5\n"
+      "  flyball sim work --gpu 1 --kind backward --seconds 250ms --format json");
+  command->callback([options] { run_work(*options); });
+}
+
+// fault
+
+struct FaultOptions {
+  CommonOptions common;
+  std::vector<std::string> faults;
+  std::optional<std::size_t> gpu;
+  bool clear = false;
+};
+
+void run_fault(const FaultOptions& options) {
+  const std::shared_ptr<Machine> machine = required_machine(options.common.machine_name());
+  const std::size_t gpu = options.gpu.value_or(0);
+  require_board(*machine, gpu);
+  if (options.faults.empty() && !options.clear)
+    throw UsageError("name a fault, or --clear; see: flyball sim fault --help");
+  std::vector<SimFault> parsed;
+  for (const std::string& text : options.faults) {
+    const std::optional<SimFault> fault = parse_fault(text);
+    if (!fault) throw UsageError(fmt::format("'{}' is no fault; see: flyball sim fault --help", text));
+    parsed.push_back(*fault);
+  }
+  if (options.clear) take_faults_back(*machine, gpu);
+  for (const SimFault& fault : parsed) {
+    if (!do_fault(*machine, gpu, fault)) throw SystemError(fmt::format("too many faults on simulated GPU {}", gpu));
+  }
+}
+
+void add_fault_command(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("fault", "let a simulated GPU fail");
+  const auto options = std::make_shared<FaultOptions>();
+  command->add_option("FAULT", options->faults, "see below");
+  add_value(*command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
+  command->add_flag("--clear", options->clear, "first take all its faults back");
+  add_common(*command, options->common, false);
+  command->footer(
+      "Faults:\n"
+      "  lost               every call answers that the GPU is lost; its work fails\n"
+      "  error:CALL=CODE    that NVML call answers that number; * is every call\n"
+      "  hang:CALL=SECONDS  that NVML call does not return for so long\n"
+      "  counter-frozen     the energy counter stands still\n"
+      "  counter-wraps=MJ   the energy counter restarts at so many millijoules\n"
+      "  counter-reset      the energy counter is zero now\n"
+      "  counter-missing    there is no energy counter, as before Volta\n"
+      "  unprivileged       root is refused, unless FLYBALL_SIM_PRIVILEGED=1\n"
+      "  hot                thermal throttling\n\n"
+      "Examples:\n"
+      "  flyball sim fault --gpu 1 lost\n"
+      "  flyball sim fault error:nvmlDeviceSetGpuLockedClocks=4\n"
+      "  flyball sim fault --gpu 1 --clear");
+  command->callback([options] { run_fault(*options); });
+}
+
+// powercap: what sim up starts
+
+void add_powercap(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("powercap", "write a machine's powercap tree (sim up starts this)");
+  const auto options = std::make_shared<CommonOptions>();
+  add_common(*command, *options, false);
+  command->group("");  // not in the list of commands
+  command->callback([options] {
+    const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
+    if (machine->shared().powercap[0] == '\0') throw UsageError("this simulated machine has no powercap tree");
+    run_powercap_writer(*machine);
+  });
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("sim", "simulated GPUs behind the vendor's own interface");
+  command->require_subcommand(0, 1);
+  add_up(*command);
+  add_down(*command);
+  add_status(*command);
+  add_env(*command);
+  add_work(*command);
+  add_fault_command(*command);
+  add_powercap(*command);
+}
+
+}  // namespace flyball

@@ -1,0 +1,43 @@
+// What a machine's devices say of themselves, field by field, so that one that refuses a question still answers the
+// others.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/measurement.h"
+
+namespace flyball {
+
+struct GpuReport {
+  GpuIdentity identity;
+  std::string label;
+  std::vector<Megahertz> sm_clocks;      // highest first; empty where none are listed
+  std::vector<Megahertz> memory_clocks;  // as above
+  std::optional<Megahertz> sm_clock;
+  std::optional<Megahertz> memory_clock;
+  std::optional<Watts> power;
+  std::optional<Watts> power_limit;
+  std::optional<PowerLimitRange> power_limits;
+  std::optional<Joules> total_energy;  // nothing where there is no counter
+  std::optional<double> temperature_celsius;
+  std::optional<std::vector<std::string>> throttle_reasons;
+  std::optional<bool> persistence;
+  ThrottleAccess access;
+  std::vector<DeviceError> problems;  // what the empty fields' questions were answered, "not supported" left out
+};
+
+struct CpuReport {
+  std::string label;
+  std::string name;
+  bool readable = false;
+  bool memory = false;                 // has a DRAM domain
+  std::optional<DeviceError> problem;  // why it is not readable
+};
+
+// Asks everything once; about twenty driver calls per GPU.
+[[nodiscard]] GpuReport report_of(const GpuDevice& gpu);
+[[nodiscard]] CpuReport report_of(const CpuDevice& cpu);
+
+}  // namespace flyball

@@ -1,0 +1,406 @@
+#include "device/sampler.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "device/energy_track.h"
+
+namespace flyball {
+namespace {
+
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kSupervision = 50'000'000;
+
+Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
+
+// One meter and what it has said.
+struct Slot {
+  Slot(Meter m, Nanoseconds period, std::size_t capacity) : meter(std::move(m)), track(period, capacity) {}
+
+  Meter meter;
+  // Of the thread that reads.
+  Nanoseconds asked_again_at = 0;
+  std::atomic<bool> answering = true;
+
+  mutable std::mutex mutex;  // guards all below
+  EnergyTrack track;
+  unsigned failures_in_row = 0;
+  std::size_t late = 0;
+  std::size_t failed = 0;
+  std::string failure;
+};
+
+// What one reading thread is doing, for the supervisor.
+struct Shift {
+  enum State { kIdle, kReading, kAbandoned };
+  std::atomic<int> state = kIdle;
+  std::atomic<Nanoseconds> since = 0;
+  std::atomic<std::size_t> meter = 0;
+  bool finished = false;  // guarded by Core::mutex
+};
+
+struct Window {
+  Nanoseconds begin = 0;
+  Nanoseconds counted_until = 0;
+  std::optional<Nanoseconds> end;
+  std::vector<IntervalEnergy> so_far;
+};
+
+// Shared by the sampler and its threads, so that a thread that hangs in a driver can outlive the sampler.
+struct Core {
+  std::vector<std::unique_ptr<Slot>> slots;
+  Nanoseconds period = 0;
+  Nanoseconds history = 0;
+
+  std::mutex mutex;  // guards all below
+  std::condition_variable wake;
+  std::condition_variable round_done;
+  bool stopping = false;
+  std::uint64_t requested = 0;
+  std::uint64_t served = 0;
+  Nanoseconds served_at = 0;
+  int waiting = 0;
+};
+
+// False when this thread was given up meanwhile: it must end at once.
+bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period) {
+  const Nanoseconds begin = Sampler::now();
+  if (!slot.answering.load(std::memory_order_relaxed) || begin < slot.asked_again_at) return true;
+  shift.meter.store(index, std::memory_order_relaxed);
+  shift.since.store(begin, std::memory_order_relaxed);
+  shift.state.store(Shift::kReading, std::memory_order_release);
+  MeterReading reading;
+  std::string failure;
+  bool failed = false;
+  try {
+    reading = slot.meter.read();
+  } catch (const std::exception& error) {
+    failed = true;
+    failure = error.what();
+  }
+  const Nanoseconds end = Sampler::now();
+  int reading_state = Shift::kReading;
+  if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
+    slot.answering.store(true);  // and what it said is of no known time
+    return false;
+  }
+  const std::lock_guard lock(slot.mutex);
+  if (failed) {
+    slot.failure = std::move(failure);
+    ++slot.failed;
+    slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
+    ++slot.failures_in_row;
+    return true;
+  }
+  slot.failures_in_row = 0;
+  if (due != 0 && begin > due + period) ++slot.late;
+  slot.track.add(begin + (end - begin) / 2, reading);
+  return true;
+}
+
+void keep_reading(Core& core, Shift& shift) {
+  Nanoseconds due = Sampler::now();
+  std::unique_lock lock(core.mutex);
+  while (true) {
+    core.wake.wait_until(lock, time_point(due), [&] { return core.stopping || core.requested != core.served; });
+    if (core.stopping) return;
+    const std::uint64_t request = core.requested;
+    lock.unlock();
+    const bool regular = Sampler::now() >= due;
+    for (std::size_t i = 0; i < core.slots.size(); ++i) {
+      if (!read_meter(*core.slots[i], i, shift, regular ? due : 0, core.period)) return;
+    }
+    const Nanoseconds now = Sampler::now();
+    // Rounds that were missed are not made up for; those to come keep their times.
+    if (regular) due += std::max<Nanoseconds>(1, (now - due) / core.period + 1) * core.period;
+    lock.lock();
+    core.served = request;
+    core.served_at = now;
+    if (core.waiting > 0) core.round_done.notify_all();
+  }
+}
+
+void add_to(IntervalEnergy& sum, const IntervalEnergy& part) {
+  sum.energy += part.energy;
+  sum.peak = std::max(sum.peak, part.peak);
+  sum.samples += part.samples;
+  sum.sensor_period = part.sensor_period;
+  if (part.source != EnergySource::kCounter) sum.source = part.source;
+  sum.complete = sum.complete && part.complete;
+}
+
+}  // namespace
+
+std::string_view name_of(EnergySource source) {
+  switch (source) {
+    case EnergySource::kCounter: return "counter";
+    case EnergySource::kIntegratedPower: return "integrated power";
+    case EnergySource::kFrozenCounter: return "frozen counter, integrated power";
+  }
+  return "counter";
+}
+
+class Sampler::Impl {
+ public:
+  Impl(std::vector<Meter> meters, const Options& options) : core_(std::make_shared<Core>()) {
+    if (!(options.period >= kLeastSamplingPeriod && options.period.value() <= 60.0)) {
+      throw UsageError(fmt::format("a sampling period must be from {} ms to 60 s, not {} s",
+                                   kLeastSamplingPeriod.value() * 1e3, options.period.value()));
+    }
+    core_->period = to_nanoseconds(options.period);
+    core_->history = std::max(to_nanoseconds(options.history), std::max(kSecond, 64 * core_->period));
+    const auto capacity = static_cast<std::size_t>(core_->history / core_->period) + 1;
+    for (Meter& meter : meters) {
+      core_->slots.push_back(std::make_unique<Slot>(std::move(meter), core_->period, capacity));
+    }
+    // The program's signals are for its own threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    start_reading();
+    supervisor_ = std::thread([this] { supervise(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(core_->mutex);
+      core_->stopping = true;
+      core_->wake.notify_all();
+      core_->round_done.notify_all();
+      stop_supervisor_.notify_all();
+    }
+    supervisor_.join();
+    std::unique_lock lock(core_->mutex);
+    ++core_->waiting;
+    const bool finished = core_->round_done.wait_for(lock, std::chrono::duration<double>(kHangLimit.value()),
+                                                     [&] { return shift_->finished; });
+    lock.unlock();
+    if (!reader_.joinable()) return;
+    if (finished) {
+      reader_.join();
+    } else {
+      shift_->state.store(Shift::kAbandoned);
+      reader_.detach();
+    }
+  }
+
+  Nanoseconds sample_now() {
+    std::unique_lock lock(core_->mutex);
+    const std::uint64_t request = ++core_->requested;
+    core_->wake.notify_all();
+    ++core_->waiting;
+    const auto longest = std::chrono::duration<double>(2.0 * kHangLimit.value()) * (core_->slots.size() + 1);
+    const bool done = core_->round_done.wait_for(lock, longest, [&] { return core_->served >= request; });
+    --core_->waiting;
+    return done ? core_->served_at : Sampler::now();
+  }
+
+  bool settle(Nanoseconds time, Seconds longest) {
+    const Nanoseconds until = Sampler::now() + to_nanoseconds(longest);
+    std::unique_lock lock(core_->mutex);
+    ++core_->waiting;
+    bool settled = false;
+    while (true) {
+      lock.unlock();
+      settled = std::all_of(core_->slots.begin(), core_->slots.end(), [&](const auto& slot) {
+        constexpr unsigned kLost = 3;
+        if (!slot->answering) return true;
+        const std::lock_guard guard(slot->mutex);
+        return slot->failures_in_row >= kLost || slot->track.settled(time);
+      });
+      lock.lock();
+      if (settled || Sampler::now() >= until) break;
+      core_->round_done.wait_until(lock, time_point(until));
+    }
+    --core_->waiting;
+    return settled;
+  }
+
+  [[nodiscard]] std::uint64_t open_window(Nanoseconds begin) {
+    Window window;
+    window.begin = begin;
+    window.counted_until = begin;
+    window.so_far.resize(core_->slots.size());
+    const std::lock_guard lock(windows_mutex_);
+    windows_.emplace(++last_window_, std::move(window));
+    return last_window_;
+  }
+
+  void end_window(std::uint64_t number, Nanoseconds end) {
+    const std::lock_guard lock(windows_mutex_);
+    const auto found = windows_.find(number);
+    if (found == windows_.end() || found->second.end) {
+      throw UsageError("this measured window was not begun or has ended before");
+    }
+    found->second.end = std::max(end, found->second.begin);
+  }
+
+  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t number) {
+    const std::lock_guard lock(windows_mutex_);
+    const auto found = windows_.find(number);
+    if (found == windows_.end() || !found->second.end) {
+      throw UsageError("this measured window has not ended, or was read before");
+    }
+    const Nanoseconds end = *found->second.end;
+    count(found->second, end);
+    std::vector<IntervalEnergy> result = std::move(found->second.so_far);
+    const Seconds length = to_seconds(end - found->second.begin);
+    for (IntervalEnergy& energy : result) {
+      if (length > Seconds(0)) energy.mean = energy.energy / length;
+      energy.peak = std::max(energy.peak, energy.mean);
+    }
+    windows_.erase(found);
+    return result;
+  }
+
+  [[nodiscard]] const Slot& slot(std::size_t meter) const { return *core_->slots.at(meter); }
+  [[nodiscard]] std::size_t size() const { return core_->slots.size(); }
+
+ private:
+  void start_reading() {
+    shift_ = std::make_shared<Shift>();
+    reader_ = std::thread([core = core_, shift = shift_] {
+      pthread_setname_np(pthread_self(), "flyball-sampler");
+      keep_reading(*core, *shift);
+      const std::lock_guard lock(core->mutex);
+      shift->finished = true;
+      core->round_done.notify_all();
+    });
+  }
+
+  void supervise() {
+    pthread_setname_np(pthread_self(), "flyball-watch");
+    std::unique_lock lock(core_->mutex);
+    while (!core_->stopping) {
+      stop_supervisor_.wait_until(lock, time_point(Sampler::now() + kSupervision), [&] { return core_->stopping; });
+      if (core_->stopping) return;
+      lock.unlock();
+      if (reader_.joinable()) give_up_on_a_hanging_meter();
+      if (!reader_.joinable()) replace_reader();
+      count_old_parts_of_windows();
+      lock.lock();
+    }
+  }
+
+  void give_up_on_a_hanging_meter() {
+    int state = Shift::kReading;
+    if (shift_->state.load(std::memory_order_acquire) != Shift::kReading ||
+        Sampler::now() - shift_->since.load(std::memory_order_relaxed) <= to_nanoseconds(kHangLimit)) {
+      return;
+    }
+    Slot& slot = *core_->slots[shift_->meter.load(std::memory_order_relaxed)];
+    slot.answering.store(false);
+    if (!shift_->state.compare_exchange_strong(state, Shift::kAbandoned)) {
+      slot.answering.store(true);  // it came back just now
+      return;
+    }
+    reader_.detach();
+  }
+
+  void replace_reader() {
+    try {
+      start_reading();
+    } catch (const std::system_error&) {
+      // No room for a thread now; the next round of supervision tries again.
+    }
+  }
+
+  void count_old_parts_of_windows() {
+    const Nanoseconds now = Sampler::now();
+    const std::lock_guard lock(windows_mutex_);
+    for (auto& [number, window] : windows_) {
+      if (now - window.counted_until > core_->history / 2) count(window, now - core_->history / 4);
+    }
+  }
+
+  void count(Window& window, Nanoseconds until) {
+    until = std::min(until, window.end.value_or(until));
+    if (until <= window.counted_until && window.counted_until > window.begin) return;
+    for (std::size_t i = 0; i < core_->slots.size(); ++i) {
+      const Slot& slot = *core_->slots[i];
+      const std::lock_guard lock(slot.mutex);
+      add_to(window.so_far[i], slot.track.energy_between(window.counted_until, until));
+    }
+    window.counted_until = std::max(window.counted_until, until);
+  }
+
+  std::shared_ptr<Core> core_;
+  // Of the supervisor, but for construction and destruction.
+  std::shared_ptr<Shift> shift_;
+  std::thread reader_;
+  std::thread supervisor_;
+  std::condition_variable stop_supervisor_;  // with core_->mutex
+
+  std::mutex windows_mutex_;  // guards all below; taken before a slot's
+  std::map<std::uint64_t, Window> windows_;
+  std::uint64_t last_window_ = 0;
+};
+
+Sampler::Sampler(std::vector<Meter> meters, Options options)
+    : impl_(std::make_unique<Impl>(std::move(meters), options)) {}
+Sampler::~Sampler() = default;
+
+Nanoseconds Sampler::now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+std::size_t Sampler::meter_count() const { return impl_->size(); }
+
+MeterState Sampler::state(std::size_t meter) const {
+  const Slot& slot = impl_->slot(meter);
+  MeterState state;
+  state.label = slot.meter.label;
+  state.answering = slot.answering;
+  const std::lock_guard lock(slot.mutex);
+  state.source = slot.track.source();
+  state.sensor_period = slot.track.sensor_period();
+  state.late = slot.late;
+  state.failed = slot.failed;
+  state.failure = slot.failure;
+  if (!state.answering) state.failure = slot.meter.label + ": the driver's call has not returned";
+  state.latest = slot.track.latest();
+  return state;
+}
+
+IntervalEnergy Sampler::energy_between(std::size_t meter, Nanoseconds begin, Nanoseconds end) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.energy_between(begin, end);
+}
+
+Nanoseconds Sampler::sample_now() { return impl_->sample_now(); }
+bool Sampler::settle(Nanoseconds time, Seconds longest) { return impl_->settle(time, longest); }
+
+std::vector<PowerSample> Sampler::samples_since(std::size_t meter, Nanoseconds after) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.samples_since(after);
+}
+
+std::vector<PowerSample> Sampler::changes_since(std::size_t meter, Nanoseconds after) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.changes_since(after);
+}
+
+std::uint64_t Sampler::open_window(Nanoseconds begin) { return impl_->open_window(begin); }
+void Sampler::end_window(std::uint64_t window, Nanoseconds end) { impl_->end_window(window, end); }
+std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window) { return impl_->close_window(window); }
+
+}  // namespace flyball

@@ -1,0 +1,283 @@
+#include "sim/board.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kUtilisationPeriod = 200'000'000;
+
+Megahertz memory_clock(const BoardSpec& spec, const BoardSettings& settings) {
+  const double most = settings.memory_lock_maximum.value();
+  if (most == 0.0) return spec.memory_clocks[0];
+  for (std::uint32_t i = 0; i < spec.memory_clock_count; ++i) {
+    if (spec.memory_clocks[i].value() <= most) return spec.memory_clocks[i];
+  }
+  return spec.memory_clocks[spec.memory_clock_count - 1];
+}
+
+// The clock that work is asked to run at.
+Megahertz target_clock(const BoardSpec& spec, const BoardState& state) {
+  Megahertz clock = spec.maximum;
+  if (state.applied.lock_maximum.value() > 0.0) {
+    clock = state.applied.lock_maximum;
+  } else if (state.applied.application.value() > 0.0) {
+    clock = state.applied.application;
+  }
+  if (find_fault(state, SimFaultKind::kHot) != nullptr) clock = std::min(clock, spec.throttle);
+  return clock;
+}
+
+Pace pace_here(const BoardSpec& spec, const BoardState& state, const Activity& activity) {
+  const double set = state.applied.power_limit.value();
+  const Watts limit = spec.phase_limit * (set > 0.0 ? set / spec.limit.value() : 1.0);
+  const double memory_speed = memory_clock(spec, state.applied) / spec.memory_clocks[0];
+  return pace_of(spec.curve(), activity, {limit, limit}, target_clock(spec, state).value(), memory_speed);
+}
+
+bool lost(const BoardState& state) { return find_fault(state, SimFaultKind::kLost) != nullptr; }
+
+unsigned running_works(const BoardState& state) {
+  return static_cast<unsigned>(std::count_if(state.works.begin(), state.works.end(),
+                                             [](const SimWork& work) { return work.state == WorkState::kRunning; }));
+}
+
+// How many seconds of the board a running piece of work still takes, shared with `running` in all.
+double seconds_left(const BoardSpec& spec, const BoardState& state, const SimWork& work, unsigned running) {
+  return work.remaining * work.unit * pace_here(spec, state, work.activity).time() * running;
+}
+
+// Everything that grows in time, from the state's moment to `next`, while nothing changes.
+void integrate(const BoardSpec& spec, BoardState& state, Nanoseconds next) {
+  const BoardActivity now = activity_of(spec, state);
+  const double busy = now.running > 0 || now.blocking ? 1.0 : 0.0;
+  const Nanoseconds begin = state.now;
+  const auto joules_at = [&](Nanoseconds t) { return state.joules.sum + (now.power * to_seconds(t - begin)).value(); };
+  const auto sum_at = [&](const CompensatedSum& sum, double rate, Nanoseconds t) {
+    return sum.sum + rate * to_seconds(t - begin).value();
+  };
+  const Nanoseconds last = next / kSimHistoryStep;
+  const Nanoseconds first = std::max(begin / kSimHistoryStep + 1, last - static_cast<Nanoseconds>(kSimHistory) + 1);
+  for (Nanoseconds k = first; k <= last; ++k) {
+    const Nanoseconds t = k * kSimHistoryStep;
+    state.history[static_cast<std::size_t>(k) % kSimHistory] = {joules_at(t), sum_at(state.busy_seconds, busy, t),
+                                                                sum_at(state.memory_seconds, now.memory_share, t)};
+  }
+  const Seconds span = to_seconds(next - begin);
+  const double heat = (now.power - spec.idle) / (spec.limit - spec.idle);
+  const double goal =
+      now.hot ? spec.slowdown_celsius : spec.idle_celsius + heat * (spec.full_celsius - spec.idle_celsius);
+  state.celsius = goal + (state.celsius - goal) * std::exp(-span.value() / spec.thermal_seconds);
+  state.joules.add((now.power * span).value());
+  state.busy_seconds.add(busy * span.value());
+  state.memory_seconds.add(now.memory_share * span.value());
+}
+
+const SimHistory& history_at(const BoardState& state, Nanoseconds t) {
+  return state.history[static_cast<std::size_t>(t / kSimHistoryStep) % kSimHistory];
+}
+
+// The latest moment at which a sensor of that period changed its reading.
+Nanoseconds last_update(const BoardSpec& spec, const BoardState& state, Nanoseconds period) {
+  if (state.now < spec.sensor_phase) return 0;
+  return (state.now - spec.sensor_phase) / period * period + spec.sensor_phase;
+}
+
+}  // namespace
+
+BoardState switched_on(const BoardSpec& spec) {
+  BoardState state{};
+  state.celsius = spec.idle_celsius;
+  state.persistence = 1;
+  return state;
+}
+
+Megahertz supported_clock(const BoardSpec& spec, Megahertz clock) {
+  if (clock >= spec.maximum) return spec.maximum;
+  // Counted from the top, as the list of clocks is.
+  const double steps = std::ceil((spec.maximum - clock) / spec.step - 1e-9);
+  const double most = std::floor((spec.maximum - spec.minimum) / spec.step + 1e-9);
+  return spec.maximum - spec.step * std::min(steps, most);
+}
+
+BoardActivity activity_of(const BoardSpec& spec, const BoardState& state) {
+  BoardActivity now;
+  now.memory_clock = memory_clock(spec, state.applied);
+  now.hot = find_fault(state, SimFaultKind::kHot) != nullptr;
+  now.power = spec.idle;
+  const Megahertz target = target_clock(spec, state);
+  now.clock_limited = state.applied.lock_maximum.value() > 0.0 ? state.applied.lock_maximum < spec.maximum
+                                                               : state.applied.application.value() > 0.0;
+  // A chip without work sinks to its lowest clock, or to the lowest that a lock leaves it.
+  const bool locked = state.applied.lock_maximum.value() > 0.0;
+  now.sm_clock = std::min(target, locked ? std::max(spec.minimum, state.applied.lock_minimum) : spec.minimum);
+  if (lost(state)) {
+    now.power = Watts(0);
+    return now;
+  }
+  now.running = running_works(state);
+  now.blocking = std::any_of(state.processes.begin(), state.processes.end(),
+                             [](const SimProcess& process) { return process.pid != 0 && process.blocking > 0; });
+  if (now.running > 0) {
+    now.power = Watts(0);
+    double clock = 0.0;
+    for (const SimWork& work : state.works) {
+      if (work.state != WorkState::kRunning) continue;
+      const Pace pace = pace_here(spec, state, work.activity);
+      const double share = 1.0 / now.running;
+      now.power += pace.mean_power() * share;
+      now.memory_share += share * pace.memory_time / pace.time();
+      clock +=
+          share * (pace.compute_clock_mhz * pace.compute_time + pace.memory_clock_mhz * pace.memory_time) / pace.time();
+      now.power_limited |= pace.compute_clock_mhz < target.value() || pace.memory_clock_mhz < target.value();
+    }
+    now.sm_clock = Megahertz(clock);
+  } else if (now.blocking) {
+    now.power = spec.blocking;
+    now.sm_clock = target;
+  }
+  return now;
+}
+
+void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t) {
+  while (state.now < t) {
+    Nanoseconds next = t;
+    if (state.effective_at > 0) next = std::min(next, std::max(state.effective_at, state.now));
+    const unsigned running = lost(state) ? 0 : running_works(state);
+    std::array<double, kSimWorks> left{};
+    for (std::size_t i = 0; running > 0 && i < kSimWorks; ++i) {
+      if (state.works[i].state != WorkState::kRunning) continue;
+      left[i] = seconds_left(spec, state, state.works[i], running);
+      // Beyond what nanoseconds count there is no end to wait for.
+      if (left[i] < 1e9) next = std::min(next, state.now + to_nanoseconds(Seconds(left[i])));
+    }
+    integrate(spec, state, next);
+    const double span = to_seconds(next - state.now).value();
+    state.now = next;
+    for (std::size_t i = 0; running > 0 && i < kSimWorks; ++i) {
+      SimWork& work = state.works[i];
+      if (work.state != WorkState::kRunning) continue;
+      if (left[i] - span < 1e-9) {
+        work.state = WorkState::kDone;
+        work.remaining = 0.0;
+        work.end = next;
+        work.end_joules = state.joules.sum;
+      } else {
+        work.remaining *= (left[i] - span) / left[i];
+      }
+    }
+    if (state.effective_at > 0 && state.effective_at <= state.now) {
+      state.applied = state.requested;
+      state.effective_at = 0;
+    }
+  }
+}
+
+int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
+               Seconds seconds) {
+  const auto free = std::find_if(state.works.begin(), state.works.end(),
+                                 [](const SimWork& work) { return work.state == WorkState::kFree; });
+  if (free == state.works.end()) return -1;
+  const Watts limit = spec.phase_limit;
+  const double alone = pace_of(spec.curve(), activity, {limit, limit}, spec.maximum.value()).time();
+  *free = {WorkState::kRunning, process,   activity,         1.0 / alone,     seconds.value(),
+           state.now,           state.now, state.joules.sum, state.joules.sum};
+  return static_cast<int>(free - state.works.begin());
+}
+
+Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::size_t slot) {
+  constexpr Nanoseconds kFar = 1'000'000'000'000'000'000;
+  BoardState future = state;
+  while (future.works[slot].state == WorkState::kRunning && !lost(future)) {
+    // As far as the present pace takes it, or to the next change of settings, then again.
+    const unsigned running = running_works(future);
+    const double left = seconds_left(spec, future, future.works[slot], running);
+    if (left > 1e8) return kFar;
+    Nanoseconds next = future.now + std::max<Nanoseconds>(1, to_nanoseconds(Seconds(left)));
+    if (future.effective_at > 0) next = std::min(next, std::max(future.effective_at, future.now + 1));
+    advance(spec, future, next);
+  }
+  return future.works[slot].state == WorkState::kDone ? future.works[slot].end : kFar;
+}
+
+Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpec& sensor) {
+  const Nanoseconds end = last_update(spec, state, sensor.period);
+  const Nanoseconds begin = std::max<Nanoseconds>(0, end - sensor.window);
+  if (begin == end) return spec.idle;
+  return Joules(history_at(state, end).joules - history_at(state, begin).joules) / to_seconds(end - begin);
+}
+
+std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state) {
+  if (find_fault(state, SimFaultKind::kCounterFrozen) != nullptr) return state.frozen_millijoules;
+  const double joules = history_at(state, last_update(spec, state, spec.energy_period)).joules;
+  auto millijoules = static_cast<std::uint64_t>(std::max(0.0, joules - state.counter_base_joules) * 1e3);
+  if (const SimFault* wrap = find_fault(state, SimFaultKind::kCounterWraps)) {
+    millijoules %= static_cast<std::uint64_t>(wrap->value);
+  }
+  return millijoules;
+}
+
+Utilisation utilisation_of(const BoardSpec& spec, const BoardState& state) {
+  const Nanoseconds end = last_update(spec, state, kUtilisationPeriod);
+  const Nanoseconds begin = std::max<Nanoseconds>(0, end - kUtilisationPeriod);
+  if (begin == end) return {};
+  const double span = to_seconds(end - begin).value();
+  const SimHistory& from = history_at(state, begin);
+  const SimHistory& to = history_at(state, end);
+  return {std::clamp((to.busy_seconds - from.busy_seconds) / span, 0.0, 1.0),
+          std::clamp((to.memory_seconds - from.memory_seconds) / span, 0.0, 1.0)};
+}
+
+const SimFault* find_fault(const BoardState& state, SimFaultKind kind, const char* call) {
+  for (const SimFault& fault : state.faults) {
+    if (fault.kind != kind) continue;
+    if (call == nullptr || std::strcmp(fault.call, call) == 0 || std::strcmp(fault.call, "*") == 0) return &fault;
+  }
+  return nullptr;
+}
+
+bool add_fault(const BoardSpec& spec, BoardState& state, const SimFault& fault) {
+  if (fault.kind == SimFaultKind::kCounterFrozen) state.frozen_millijoules = counter_millijoules(spec, state);
+  for (SimFault& slot : state.faults) {
+    if (slot.kind == fault.kind && std::strcmp(slot.call, fault.call) == 0) return slot = fault, true;
+  }
+  for (SimFault& slot : state.faults) {
+    if (slot.kind == SimFaultKind::kNone) return slot = fault, true;
+  }
+  return false;
+}
+
+void clear_faults(const BoardSpec& spec, BoardState& state) {
+  if (lost(state)) {
+    state.applied = state.requested = {};
+    state.effective_at = 0;
+    reset_counter(spec, state);
+  }
+  state.faults = {};
+}
+
+void reset_counter(const BoardSpec& spec, BoardState& state) {
+  state.counter_base_joules = history_at(state, last_update(spec, state, spec.energy_period)).joules;
+}
+
+int process_slot(BoardState& state, std::int32_t pid, std::uint64_t started) {
+  int free = -1;
+  for (std::size_t i = 0; i < kSimProcesses; ++i) {
+    SimProcess& process = state.processes[i];
+    if (process.pid == pid && process.started == started) return static_cast<int>(i);
+    if (process.pid == 0 && free < 0) free = static_cast<int>(i);
+  }
+  if (free >= 0) state.processes[static_cast<std::size_t>(free)] = {pid, 0, started};
+  return free;
+}
+
+void drop_process(BoardState& state, std::size_t slot) {
+  state.processes[slot] = {};
+  for (SimWork& work : state.works) {
+    if (work.state != WorkState::kFree && work.process == slot) work = {};
+  }
+}
+
+}  // namespace flyball

@@ -1,0 +1,242 @@
+// One simulated board: its numbers, its state, and the physics between them. Pure: no clock, no shared memory, no
+// operating system. Everything is plain data of fixed size, because both structures live in shared memory and are
+// copied whole; everything here needs only the standard library, because the simulated vendor library carries it into
+// any process.
+//
+// The state is evaluated lazily: advance() takes it from its own time to a later one, exactly, piece by piece between
+// the moments at which something changes (a clock takes hold, a piece of work ends). Nothing moves in between.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/units.h"
+#include "profile/gpu_physics.h"
+
+namespace flyball {
+
+inline constexpr std::size_t kSimVoltagePoints = 8;
+inline constexpr std::size_t kSimMemoryClocks = 8;
+inline constexpr std::size_t kSimWorks = 32;
+inline constexpr std::size_t kSimProcesses = 32;
+inline constexpr std::size_t kSimFaults = 8;
+inline constexpr std::size_t kSimHistory = 256;
+
+// Energy is remembered at multiples of this, for sensors that average over the past: every window and period of a
+// sensor is a multiple.
+inline constexpr Nanoseconds kSimHistoryStep = 5'000'000;
+
+struct SensorSpec {
+  Nanoseconds window = 0;  // what a reading averages over; 0: the board has no such sensor
+  Nanoseconds period = 0;  // how often the reading changes
+};
+
+// What a board is. Constant while it exists.
+struct BoardSpec {
+  char model[32];    // "a100-pcie"
+  char product[64];  // as the driver names it
+  char uuid[48];     // "GPU-..."
+  char serial[16];
+  char pci_bus_id[16];  // "0000:07:00.0"
+  unsigned pci_domain;
+  unsigned pci_bus;
+  unsigned pci_device_id;  // of the vendor interface: device in the upper half, vendor in the lower
+  unsigned brand;
+  unsigned architecture;
+  int capability_major;
+  int capability_minor;
+  unsigned cores;
+  std::uint64_t memory_bytes;
+
+  Megahertz minimum;
+  Megahertz maximum;
+  Megahertz step;
+  std::uint32_t memory_clock_count;
+  std::array<Megahertz, kSimMemoryClocks> memory_clocks;  // falling
+  std::uint32_t voltage_count;
+  std::array<VoltagePoint, kSimVoltagePoints> voltage;
+
+  Watts busy;
+  Watts blocking;
+  Watts idle;
+  Watts phase_limit;  // of the regulator at the standard power limit
+  Watts limit;        // standard power limit
+  Watts limit_minimum;
+  Watts limit_maximum;
+  Activity forward;
+  Activity backward;
+  Nanoseconds switch_latency;
+
+  SensorSpec power;    // what the plain power call reads
+  SensorSpec instant;  // the "instant" field
+  SensorSpec average;  // the "average" field
+  Nanoseconds energy_period;
+  Nanoseconds sensor_phase;  // when, within their periods, this board's sensors update
+
+  double idle_celsius;
+  double full_celsius;  // at the standard power limit, for ever
+  double thermal_seconds;
+  double slowdown_celsius;
+  double shutdown_celsius;
+  Megahertz throttle;  // while hot
+
+  [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, {voltage.data(), voltage_count}}; }
+};
+
+// A double that adds up without losing small terms beside a large sum (Kahan).
+struct CompensatedSum {
+  double sum = 0.0;
+  double carry = 0.0;
+
+  void add(double term) {
+    const double corrected = term - carry;
+    const double next = sum + corrected;
+    carry = (next - sum) - corrected;
+    sum = next;
+  }
+};
+
+// What software asked of the board. A zero clock or limit: nothing asked.
+struct BoardSettings {
+  Megahertz lock_minimum;
+  Megahertz lock_maximum;
+  Megahertz memory_lock_minimum;
+  Megahertz memory_lock_maximum;
+  Megahertz application;
+  Watts power_limit;
+};
+
+struct SimProcess {
+  std::int32_t pid;  // 0: the slot is free
+  std::uint32_t blocking;
+  std::uint64_t started;  // of /proc/PID/stat, to tell a new process of the same number
+};
+
+enum class WorkState : std::uint32_t { kFree, kRunning, kDone };
+
+struct SimWork {
+  WorkState state;
+  std::uint32_t process;
+  Activity activity;
+  double unit;       // makes the time at the maximum clock what was asked for
+  double remaining;  // seconds at the maximum clock
+  Nanoseconds begin;
+  Nanoseconds end;
+  double begin_joules;  // of the board, whatever ran on it
+  double end_joules;
+};
+
+enum class SimFaultKind : std::uint32_t {
+  kNone,
+  kLost,            // every call answers that the GPU is lost; its work ends in an error
+  kError,           // one call answers `code`
+  kHang,            // one call does not return for `value` wall seconds, or until the fault is taken back
+  kCounterFrozen,   // the energy counter stands still
+  kCounterWraps,    // the energy counter starts again at `value` millijoules
+  kCounterMissing,  // the board has no energy counter
+  kUnprivileged,    // root is nobody special, unless FLYBALL_SIM_PRIVILEGED is set in its environment
+  kHot,             // the chip is at its slowdown temperature
+};
+
+struct SimFault {
+  SimFaultKind kind;
+  unsigned code;  // a vendor's error number
+  double value;
+  char call[48];  // the vendor's name of the call; "*" for every one
+};
+
+// What a sensor can look back on: sums since the board was switched on.
+struct SimHistory {
+  double joules;
+  double busy_seconds;
+  double memory_seconds;
+};
+
+struct BoardState {
+  Nanoseconds now;  // simulated
+  CompensatedSum joules;
+  CompensatedSum busy_seconds;    // a kernel was on it, a waiting one included
+  CompensatedSum memory_seconds;  // of memory-bound work
+  double celsius;
+
+  BoardSettings applied;
+  BoardSettings requested;
+  Nanoseconds effective_at;  // when `requested` becomes `applied`; 0: nothing is under way
+  std::uint32_t persistence;
+
+  std::uint64_t frozen_millijoules;  // what a frozen counter shows
+  double counter_base_joules;        // where the counter was last set to zero
+  std::int64_t reaped_at;            // wall time of the last look for dead processes
+
+  std::array<SimFault, kSimFaults> faults;
+  std::array<SimProcess, kSimProcesses> processes;
+  std::array<SimWork, kSimWorks> works;
+  std::array<SimHistory, kSimHistory> history;  // [k % size]: at k * kSimHistoryStep
+};
+static_assert(std::is_trivially_copyable_v<BoardSpec> && std::is_trivially_copyable_v<BoardState>);
+
+// What the board does at its present moment.
+struct BoardActivity {
+  Watts power;
+  Megahertz sm_clock;
+  Megahertz memory_clock;
+  unsigned running = 0;       // pieces of work
+  double memory_share = 0.0;  // of the time, memory-bound
+  bool blocking = false;
+  bool power_limited = false;
+  bool clock_limited = false;  // by a lock or an application clock
+  bool hot = false;
+};
+
+// A board switched on at time 0: idle, nothing locked.
+[[nodiscard]] BoardState switched_on(const BoardSpec& spec);
+
+// Takes the state to time `t`; does nothing when it is there already. Cost: linear in what changes on the way.
+void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
+
+[[nodiscard]] BoardActivity activity_of(const BoardSpec& spec, const BoardState& state);
+
+// The highest clock of the board that is not above `clock`; its lowest where all are.
+[[nodiscard]] Megahertz supported_clock(const BoardSpec& spec, Megahertz clock);
+
+// Puts work on the board at its present moment and returns its slot, or -1 where all are taken. `seconds` is what it
+// takes alone at the maximum clock and the standard power limit. Pieces of work share the board in equal slices of time.
+[[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
+                             Seconds seconds);
+
+// When the work in a slot will end if nothing is asked of the board until then.
+[[nodiscard]] Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::size_t slot);
+
+// The sensor's latest reading at the state's moment; the mean since switching on where its window reaches further back.
+[[nodiscard]] Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpec& sensor);
+
+// The energy counter, faults included, in the vendor's millijoules.
+[[nodiscard]] std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state);
+
+struct Utilisation {
+  double busy = 0.0;  // share of the last sample period (0.2 s)
+  double memory = 0.0;
+};
+[[nodiscard]] Utilisation utilisation_of(const BoardSpec& spec, const BoardState& state);
+
+// The active fault of that kind, null for none; for calls: the one that names `call` or all calls.
+[[nodiscard]] const SimFault* find_fault(const BoardState& state, SimFaultKind kind, const char* call = nullptr);
+
+// False where all fault slots are taken. A second fault of the same kind and call replaces the first.
+[[nodiscard]] bool add_fault(const BoardSpec& spec, BoardState& state, const SimFault& fault);
+
+// Takes all faults back. A lost board comes back as one that was just switched on, with nothing locked.
+void clear_faults(const BoardSpec& spec, BoardState& state);
+
+// The counter is zero now.
+void reset_counter(const BoardSpec& spec, BoardState& state);
+
+// The slot of the process, taken if it had none; -1 where all are taken.
+[[nodiscard]] int process_slot(BoardState& state, std::int32_t pid, std::uint64_t started);
+
+// The process is gone, and its work and waiting with it.
+void drop_process(BoardState& state, std::size_t slot);
+
+}  // namespace flyball

@@ -1,0 +1,274 @@
+#include "sim/machine.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x314d4953594c46;  // "FLYSIM1"
+constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+constexpr Nanoseconds kLongestWait = 1'000'000'000;
+constexpr Nanoseconds kReapPeriod = 5'000'000;
+
+SystemError system_error(const std::string& what, const std::string& path, int error) {
+  return SystemError("simulated machine " + path + ": " + what + ": " + std::strerror(error));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+SharedMachine* map_shared(int fd, const std::string& path) {
+  void* memory = ::mmap(nullptr, sizeof(SharedMachine), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) throw system_error("cannot map it", path, errno);
+  return static_cast<SharedMachine*>(memory);
+}
+
+void make_mutex(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+}
+
+void copy_text(char* to, std::size_t size, const std::string& text) {
+  const std::size_t length = std::min(size - 1, text.size());
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+timespec to_timespec(Nanoseconds t) { return {t / 1'000'000'000, t % 1'000'000'000}; }
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
+  static_assert(sizeof(word) == sizeof(std::uint32_t));
+  return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr,
+                   FUTEX_BITSET_MATCH_ANY);
+}
+
+// True where there was one.
+bool drop_dead_processes(BoardState& state, Nanoseconds wall) {
+  if (wall - state.reaped_at < kReapPeriod) return false;
+  state.reaped_at = wall;
+  bool dropped = false;
+  for (std::size_t i = 0; i < kSimProcesses; ++i) {
+    const SimProcess& process = state.processes[i];
+    if (process.pid == 0 || process_start(process.pid) == process.started) continue;
+    drop_process(state, i);
+    dropped = true;
+  }
+  return dropped;
+}
+
+}  // namespace
+
+Nanoseconds wall_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+std::string machine_path(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+  if (!plain || name.size() > 100) {
+    throw UsageError("a simulated machine cannot be called '" + name +
+                     "'; use up to 100 letters, digits, '.', '_' and '-'");
+  }
+  return name.empty() ? "/flyball-sim" : "/flyball-sim-" + name;
+}
+
+std::string machine_name_from_environment() {
+  const char* name = std::getenv("FLYBALL_SIM");
+  return name == nullptr ? "" : name;
+}
+
+std::uint64_t process_start(std::int32_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> text{};
+  const ssize_t length = file.get() < 0 ? -1 : ::read(file.get(), text.data(), text.size() - 1);
+  if (length <= 0) return 0;
+  // Fields are counted from the name's closing bracket, since a name may hold anything.
+  const char* field = std::strrchr(text.data(), ')');
+  if (field == nullptr || field[1] != ' ' || field[2] == 'Z' || field[2] == 'X') return 0;
+  for (int skip = 0; skip < 20; ++skip) {
+    field = std::strchr(field + 1, ' ');
+    if (field == nullptr) return 0;
+  }
+  return std::strtoull(field, nullptr, 10) + 1;  // never 0 for a living one
+}
+
+std::shared_ptr<Machine> Machine::create(const std::string& name, const MachineSpec& spec) {
+  const std::string path = machine_path(name);
+  const Descriptor file(::shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0 && errno == EEXIST) throw MachineExists("simulated machine " + path + " is there already");
+  if (file.get() < 0) throw system_error("cannot make it", path, errno);
+  ::fchmod(file.get(), 0666);  // whatever the umask: every user sees the same devices
+  if (::ftruncate(file.get(), sizeof(SharedMachine)) != 0) {
+    const int error = errno;
+    ::shm_unlink(path.c_str());
+    throw system_error("no room for it", path, error);
+  }
+  SharedMachine* shared = map_shared(file.get(), path);  // all zeros
+  shared->version = kSimLayoutVersion;
+  shared->size = sizeof(SharedMachine);
+  shared->board_count = static_cast<std::uint32_t>(spec.boards.size());
+  shared->offset = kSimStart;
+  shared->epoch = wall_now();
+  shared->time_scale = spec.time_scale;
+  shared->cpu = spec.cpu;
+  copy_text(shared->description, sizeof(shared->description), spec.description);
+  copy_text(shared->powercap, sizeof(shared->powercap), spec.powercap);
+  for (std::size_t i = 0; i < spec.boards.size(); ++i) {
+    SharedBoard& board = shared->boards[i];
+    make_mutex(board.mutex);
+    board.spec = spec.boards[i];
+    board.states[0] = switched_on(spec.boards[i]);
+    advance(board.spec, board.states[0], kSimStart);
+  }
+  shared->magic.store(kMagic, std::memory_order_release);
+  return std::shared_ptr<Machine>(new Machine(name, shared));
+}
+
+std::shared_ptr<Machine> Machine::open(const std::string& name) {
+  const std::string path = machine_path(name);
+  const Descriptor file(::shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0));
+  if (file.get() < 0) {
+    if (errno == ENOENT) return nullptr;
+    throw system_error("cannot open it", path, errno);
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_error("cannot open it", path, errno);
+  if (status.st_size == 0) return nullptr;  // in the making
+  if (static_cast<std::size_t>(status.st_size) != sizeof(SharedMachine)) {
+    throw SystemError("simulated machine " + path + " was made by another version; take it down with that one");
+  }
+  SharedMachine* shared = map_shared(file.get(), path);
+  auto machine = std::shared_ptr<Machine>(new Machine(name, shared));
+  if (shared->magic.load(std::memory_order_acquire) != kMagic) return nullptr;
+  if (shared->version != kSimLayoutVersion) {
+    throw SystemError("simulated machine " + path + " was made by another version; take it down with that one");
+  }
+  return machine;
+}
+
+bool Machine::remove(const std::string& name) {
+  const std::string path = machine_path(name);
+  std::shared_ptr<Machine> machine;
+  try {
+    machine = open(name);
+  } catch (const SystemError&) {
+    machine = nullptr;  // of another version: its name can still be freed
+  }
+  if (machine) {
+    machine->shared().down.store(1);
+    for (std::size_t i = 0; i < machine->board_count(); ++i) machine->wake(i);
+  }
+  return ::shm_unlink(path.c_str()) == 0;
+}
+
+Machine::~Machine() { ::munmap(shared_, sizeof(SharedMachine)); }
+
+Nanoseconds Machine::now() const {
+  const double wall = static_cast<double>(wall_now() - shared_->epoch);
+  return shared_->offset.load() + static_cast<Nanoseconds>(shared_->time_scale * wall);
+}
+
+Nanoseconds Machine::wall_time_of(Nanoseconds t) const {
+  if (shared_->time_scale == 0.0) return kNever;
+  const double wall = static_cast<double>(t - shared_->offset.load()) / shared_->time_scale;
+  // Rounded up, so that it is `t` by then.
+  return wall > 9e18 ? kNever : shared_->epoch + static_cast<Nanoseconds>(wall) + 1;
+}
+
+void Machine::add_time(Nanoseconds span) {
+  shared_->offset += span;
+  for (std::size_t i = 0; i < board_count(); ++i) wake(i);
+}
+
+void Machine::wait(std::size_t board, std::uint32_t seen, Nanoseconds wall_deadline) const {
+  const timespec until = to_timespec(std::min(wall_deadline, wall_now() + kLongestWait));
+  futex(shared_->boards[board].changes, FUTEX_WAIT_BITSET, seen, &until);
+}
+
+void Machine::wake(std::size_t board) const {
+  ++shared_->boards[board].changes;
+  futex(shared_->boards[board].changes, FUTEX_WAKE_BITSET, std::numeric_limits<std::int32_t>::max(), nullptr);
+}
+
+double Machine::package_joules(std::size_t package) {
+  const CpuSpec& cpu = shared_->cpu;
+  double joules = cpu.package_idle.value() * to_seconds(now() - kSimStart).value();
+  for (std::size_t i = package; i < board_count(); i += cpu.packages) {
+    joules += cpu.package_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.sum;
+  }
+  return joules;
+}
+
+double Machine::dram_joules(std::size_t package) {
+  const CpuSpec& cpu = shared_->cpu;
+  double joules = cpu.dram_idle.value() * to_seconds(now() - kSimStart).value();
+  for (std::size_t i = package; i < board_count(); i += cpu.packages) {
+    joules += cpu.dram_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.sum;
+  }
+  return joules;
+}
+
+BoardAccess::BoardAccess(Machine& machine, std::size_t board)
+    : machine_(machine), index_(board), board_(machine.shared().boards[board]) {
+  // A holder that was killed has shown a whole state or none: there is nothing to mend.
+  if (::pthread_mutex_lock(&board_.mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&board_.mutex);
+  const std::uint32_t shown = board_.shown.load();
+  state_ = &board_.states[1 - shown];
+  *state_ = board_.states[shown];
+  const Nanoseconds wall = wall_now();
+  advance(board_.spec, *state_, machine.now());
+  dropped_ = drop_dead_processes(*state_, wall);
+}
+
+BoardAccess::~BoardAccess() {
+  ::pthread_mutex_unlock(&board_.mutex);
+  if (wake_) machine_.wake(index_);
+}
+
+void BoardAccess::commit() {
+  board_.shown.store(1 - board_.shown.load());
+  wake_ = wake_ || dropped_;  // those who share the board with the dead are done earlier now
+}
+
+void BoardAccess::commit_change() {
+  commit();
+  wake_ = true;
+}
+
+}  // namespace flyball

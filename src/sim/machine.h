@@ -1,0 +1,166 @@
+// The simulated machine: boards in POSIX shared memory, which every process that opens it sees alike and which no
+// process keeps alive or takes down by its death.
+//
+// Each board has a robust mutex and two copies of its state. A change is made on the copy that is not shown and then
+// shown by one store, so a process that is killed at any moment, even while it holds the mutex, leaves a whole state
+// behind. Waiting is done on a counter (a futex) that moves whenever something is asked of a board; a process killed
+// while it waits leaves nothing behind at all.
+//
+// Anyone on the machine may open it for writing: it is a simulator, not a boundary. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+#include <pthread.h>
+
+#include "base/error.h"
+#include "sim/board.h"
+
+namespace flyball {
+
+inline constexpr std::size_t kSimBoards = 16;
+inline constexpr std::uint32_t kSimLayoutVersion = 1;
+
+// Simulated time at which a machine starts: sensors can look back on idling from the beginning.
+inline constexpr Nanoseconds kSimStart = 2'000'000'000;
+
+// Processor packages, for the simulated powercap tree: they draw a constant power, and more for each GPU that a process
+// works on or waits for. Package p serves the boards whose index is p modulo the number of packages.
+struct CpuSpec {
+  std::uint32_t packages = 1;
+  Watts package_idle{45.0};
+  Watts package_per_gpu{12.0};
+  Watts dram_idle{6.0};
+  Watts dram_per_gpu{4.0};
+  std::uint64_t range_microjoules = 262'143'328'850;  // a common server's
+};
+
+struct MachineSpec {
+  std::vector<BoardSpec> boards;  // 1 to kSimBoards
+  double time_scale = 1.0;        // simulated seconds per second; 0: time moves only when told to (add_time)
+  CpuSpec cpu;
+  std::string description;  // what it was made from; a second request with the same words is no error
+  std::string powercap;     // folder of the simulated powercap tree, or empty
+};
+
+// In shared memory.
+struct SharedBoard {
+  pthread_mutex_t mutex;
+  std::atomic<std::uint32_t> changes;  // futex: moves when something is asked of the board
+  std::atomic<std::uint32_t> shown;    // which of the two states holds
+  BoardSpec spec;
+  BoardState states[2];
+};
+
+struct SharedMachine {
+  std::atomic<std::uint64_t> magic;  // written last
+  std::uint32_t version;
+  std::uint32_t size;
+  std::uint32_t board_count;
+  std::atomic<std::uint32_t> down;         // futex: 1 once the machine is being taken down
+  std::atomic<std::int32_t> powercap_pid;  // of the process that writes the powercap files; 0: none
+  std::atomic<Nanoseconds> offset;         // simulated time = offset + time_scale * (wall time - epoch)
+  Nanoseconds epoch;                       // wall time (CLOCK_MONOTONIC) when the machine was made
+  double time_scale;
+  CpuSpec cpu;
+  char description[256];
+  char powercap[256];
+  SharedBoard boards[kSimBoards];
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Nanoseconds>::is_always_lock_free);
+
+// CLOCK_MONOTONIC.
+[[nodiscard]] Nanoseconds wall_now();
+
+// The shared memory's name for what the user calls the machine ("" is the common one): "/flyball-sim" or
+// "/flyball-sim-NAME". Throws UsageError for names of other characters than letters, digits, '.', '_' and '-'.
+[[nodiscard]] std::string machine_path(const std::string& name);
+
+// What FLYBALL_SIM names in the environment, "" where it is not set.
+[[nodiscard]] std::string machine_name_from_environment();
+
+// There is a machine of that name, at least in the making.
+class MachineExists : public SystemError {
+ public:
+  using SystemError::SystemError;
+};
+
+class Machine {
+ public:
+  // Makes the shared memory. Throws MachineExists, or SystemError when the system refuses.
+  static std::shared_ptr<Machine> create(const std::string& name, const MachineSpec& spec);
+
+  // Null where there is none. Throws SystemError for one that another version made.
+  [[nodiscard]] static std::shared_ptr<Machine> open(const std::string& name);
+
+  // Takes it down: whoever has it open is told, and its name is free. False where there is none.
+  static bool remove(const std::string& name);
+
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] SharedMachine& shared() const { return *shared_; }
+  [[nodiscard]] std::size_t board_count() const { return shared_->board_count; }
+  [[nodiscard]] const BoardSpec& spec(std::size_t board) const { return shared_->boards[board].spec; }
+  [[nodiscard]] bool down() const { return shared_->down.load() != 0; }
+
+  // Simulated.
+  [[nodiscard]] Nanoseconds now() const;
+  // The wall time at which it will be `t`; "never" (the largest number) while time stands still.
+  [[nodiscard]] Nanoseconds wall_time_of(Nanoseconds t) const;
+  // Makes it later at once, for everyone.
+  void add_time(Nanoseconds span);
+
+  // Sleeps until the board's counter is no longer `seen`, or until the wall time, but no longer than a second: whoever
+  // moved the counter may have been killed before it woke anyone.
+  void wait(std::size_t board, std::uint32_t seen, Nanoseconds wall_deadline) const;
+  void wake(std::size_t board) const;
+
+  // Joules of a processor package and of its memory since the machine was made.
+  [[nodiscard]] double package_joules(std::size_t package);
+  [[nodiscard]] double dram_joules(std::size_t package);
+
+ private:
+  Machine(std::string name, SharedMachine* shared) : name_(std::move(name)), shared_(shared) {}
+
+  std::string name_;
+  SharedMachine* shared_;
+};
+
+// One board, locked and brought to the present; processes that died are gone from it. What is done to state() holds
+// once commit() is called, else it is forgotten. Hold it for microseconds.
+class BoardAccess {
+ public:
+  BoardAccess(Machine& machine, std::size_t board);
+  ~BoardAccess();
+  BoardAccess(const BoardAccess&) = delete;
+  BoardAccess& operator=(const BoardAccess&) = delete;
+
+  [[nodiscard]] const BoardSpec& spec() const { return board_.spec; }
+  [[nodiscard]] BoardState& state() { return *state_; }
+  [[nodiscard]] std::uint32_t changes() const { return board_.changes.load(); }
+
+  // Once, at the end.
+  void commit();
+  // Also tells those who wait that something was asked of the board.
+  void commit_change();
+
+ private:
+  Machine& machine_;
+  std::size_t index_;
+  SharedBoard& board_;
+  BoardState* state_;
+  bool dropped_ = false;
+  bool wake_ = false;
+};
+
+// When the process began, as /proc tells; 0 for one that is no more (a zombie is no more).
+[[nodiscard]] std::uint64_t process_start(std::int32_t pid);
+
+}  // namespace flyball

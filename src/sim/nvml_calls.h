@@ -1,0 +1,87 @@
+// What the entry points of the simulated libnvidia-ml.so.1 share. Only that library is made of them: the program
+// itself must not define the vendor's names.
+#pragma once
+
+#include <cstring>
+#include <exception>
+#include <memory>
+
+#include "device/nvml_abi.h"
+#include "sim/machine.h"
+
+namespace flyball {
+
+// What a handle points to.
+struct NvmlDeviceHandle {
+  unsigned index;
+};
+
+// The machine of this process's session, null before nvmlInit and after the last nvmlShutdown.
+[[nodiscard]] std::shared_ptr<Machine> nvml_session();
+
+// The handle of board `index`, below kSimBoards.
+[[nodiscard]] NvmlDevice nvml_handle(std::size_t index);
+
+// Whether the calling process may do what needs root.
+[[nodiscard]] bool privileged(const BoardState& state);
+
+// What the board's faults say about a call; sleeps while the call is to hang.
+[[nodiscard]] NvmlReturn faults_of_call(Machine& machine, std::size_t board, const char* call);
+
+// Copies text into a caller's buffer.
+[[nodiscard]] NvmlReturn give_text(char* to, unsigned length, const char* text);
+
+// Every exception ends here. Body: NvmlReturn().
+template <class Body>
+NvmlReturn nvml_call(Body body) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    return kNvmlErrorUnknown;
+  }
+}
+
+// A call on a board, named as the vendor names it. Body: NvmlReturn(Machine&, std::size_t board).
+template <class Body>
+NvmlReturn on_board(NvmlDevice device, const char* call, Body body) {
+  return nvml_call([&]() -> NvmlReturn {
+    const std::shared_ptr<Machine> machine = nvml_session();
+    if (machine == nullptr) return kNvmlErrorUninitialized;
+    std::size_t board = 0;
+    while (board < machine->board_count() && nvml_handle(board) != device) ++board;
+    if (board == machine->board_count()) return kNvmlErrorInvalidArgument;
+    const NvmlReturn fault = faults_of_call(*machine, board, call);
+    return fault != kNvmlSuccess ? fault : body(*machine, board);
+  });
+}
+
+// A call that reads or changes a board's state at once. Body: NvmlReturn(const BoardSpec&, BoardState&).
+template <class Body>
+NvmlReturn on_state(NvmlDevice device, const char* call, Body body) {
+  return on_board(device, call, [&](Machine& machine, std::size_t board) -> NvmlReturn {
+    BoardAccess access(machine, board);
+    const NvmlReturn result = body(access.spec(), access.state());
+    access.commit();
+    return result;
+  });
+}
+
+// A call that answers one value: get(spec, state) goes to *to.
+template <class Value, class Get>
+NvmlReturn give(NvmlDevice device, const char* call, Value* to, Get get) {
+  return on_state(device, call, [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+    if (to == nullptr) return kNvmlErrorInvalidArgument;
+    *to = static_cast<Value>(get(spec, state));
+    return kNvmlSuccess;
+  });
+}
+
+// A call that answers text.
+template <class Get>
+NvmlReturn give_name(NvmlDevice device, const char* call, char* to, unsigned length, Get get) {
+  return on_state(device, call, [&](const BoardSpec& spec, const BoardState&) -> NvmlReturn {
+    return give_text(to, length, get(spec));
+  });
+}
+
+}  // namespace flyball

@@ -1,0 +1,26 @@
+// A simulated powercap tree: the files in which Linux shows the energy of Intel and AMD processors, for a machine whose
+// packages are simulated like its boards.
+//
+// A file cannot compute its contents when it is read, so a small process (`flyball sim powercap`, started and ended by
+// `sim up` and `sim down`) rewrites the counters every millisecond, as often as the hardware moves them. It writes in
+// place: readers that keep a file open see it move, as in sysfs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "sim/machine.h"
+
+namespace flyball {
+
+// Makes the files below the machine's powercap folder, replacing those of an earlier machine. Throws SystemError, also
+// for a folder with a powercap tree that is not ours.
+void make_powercap_tree(Machine& machine);
+
+// Writes the counters until the machine is down. Notes the calling process in the machine once every counter stands.
+void run_powercap_writer(Machine& machine);
+
+// Removes what make_powercap_tree made; the folder itself, too, if nothing else is in it. Nothing where there is none.
+void remove_powercap_tree(const std::filesystem::path& folder);
+
+}  // namespace flyball

@@ -1,0 +1,181 @@
+#include "sim/specification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "device/nvml_abi.h"
+#include "profile/data_file.h"
+#include "profile/gpu_model.h"
+#include "profile/workload_model.h"
+
+namespace flyball {
+namespace {
+
+constexpr unsigned kVendorNvidia = 0x10DE;
+
+template <std::size_t Size>
+void set_text(char (&to)[Size], const std::string& text) {
+  const std::size_t length = std::min(Size - 1, text.size());
+  std::copy_n(text.begin(), length, to);
+  to[length] = '\0';
+}
+
+struct NamedNumber {
+  std::string_view name;
+  unsigned number;
+};
+
+constexpr NamedNumber kBrands[] = {
+    {"tesla", kNvmlBrandTesla}, {"geforce", kNvmlBrandGeforce}, {"nvidia", kNvmlBrandNvidia}};
+constexpr NamedNumber kArchitectures[] = {{"pascal", kNvmlArchPascal}, {"volta", kNvmlArchVolta},
+                                          {"turing", kNvmlArchTuring}, {"ampere", kNvmlArchAmpere},
+                                          {"ada", kNvmlArchAda},       {"hopper", kNvmlArchHopper}};
+
+template <std::size_t Count>
+unsigned number_named(const DataTable& table, std::string_view key, const NamedNumber (&known)[Count]) {
+  const auto name = table.get<std::string>(key);
+  for (const NamedNumber& one : known) {
+    if (one.name == name) return one.number;
+  }
+  throw table.bad(key);
+}
+
+// Milliseconds of a sensor, which has to fall on the grid on which boards remember their energy.
+Nanoseconds sensor_time(const DataTable& table, std::string_view key, Nanoseconds most) {
+  const Nanoseconds time = table.get<std::int64_t>(key) * 1'000'000;
+  if (time <= 0 || time > most || time % kSimHistoryStep != 0) throw table.bad(key);
+  return time;
+}
+
+SensorSpec read_sensor(const DataTable& table) {
+  constexpr Nanoseconds kMost = (static_cast<Nanoseconds>(kSimHistory) - 1) * kSimHistoryStep;
+  const SensorSpec sensor{sensor_time(table, "window_ms", kMost), sensor_time(table, "period_ms", kMost)};
+  if (sensor.window + sensor.period > kMost) throw table.bad("window_ms");
+  return sensor;
+}
+
+void read_clocks(const DataTable& board, const GpuModel& model, BoardSpec& spec) {
+  spec.minimum = model.minimum;
+  spec.maximum = model.maximum;
+  spec.step = model.step;
+  const auto memory = board.list<double>("memory_mhz");
+  if (memory.empty() || memory.size() > kSimMemoryClocks) throw board.bad("memory_mhz");
+  spec.memory_clock_count = static_cast<std::uint32_t>(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) spec.memory_clocks[i] = Megahertz(memory[i]);
+  if (model.voltage.size() > kSimVoltagePoints) throw board.bad("voltage");
+  spec.voltage_count = static_cast<std::uint32_t>(model.voltage.size());
+  std::copy(model.voltage.begin(), model.voltage.end(), spec.voltage.begin());
+}
+
+void read_sensors(const DataTable& sensor, BoardSpec& spec) {
+  spec.power = read_sensor(sensor.table("power"));
+  spec.instant = read_sensor(sensor.table("instant"));
+  if (const auto average = sensor.find_table("average")) spec.average = read_sensor(*average);
+  spec.energy_period = sensor_time(sensor, "energy_period_ms", 1'000'000'000);
+}
+
+void read_thermal(const DataTable& thermal, BoardSpec& spec) {
+  spec.idle_celsius = thermal.get<double>("idle_c");
+  spec.full_celsius = thermal.get<double>("full_c");
+  spec.thermal_seconds = thermal.get<double>("time_constant_s");
+  spec.slowdown_celsius = thermal.get<double>("slowdown_c");
+  spec.shutdown_celsius = thermal.get<double>("shutdown_c");
+  spec.throttle = Megahertz(thermal.get<double>("throttle_mhz"));
+}
+
+// What all boards of one model have in common.
+BoardSpec read_board(const GpuModel& model) {
+  const std::string path = fmt::format("devices/{}.toml", model.name);
+  const toml::table file = parse_data_file(path);
+  const DataTable root(path, file);
+  const DataTable board = root.table("board");
+
+  BoardSpec spec{};
+  set_text(spec.model, model.name);
+  set_text(spec.product, board.get<std::string>("product"));
+  spec.brand = number_named(board, "brand", kBrands);
+  spec.architecture = number_named(board, "architecture", kArchitectures);
+  const auto capability = board.list<int>("compute_capability");
+  if (capability.size() != 2) throw board.bad("compute_capability");
+  spec.capability_major = capability[0];
+  spec.capability_minor = capability[1];
+  spec.cores = board.get<unsigned>("cores");
+  spec.memory_bytes = board.get<std::uint64_t>("memory_mib") * 1'048'576;
+  spec.pci_device_id = board.get<unsigned>("pci_device") << 16 | kVendorNvidia;
+  read_clocks(board, model, spec);
+  spec.busy = model.busy;
+  spec.blocking = model.blocking;
+  spec.idle = Watts(board.get<double>("idle_w"));
+  spec.phase_limit = model.phase_limit;
+  spec.limit = model.limit;
+  spec.limit_minimum = Watts(board.get<double>("limit_minimum_w"));
+  spec.limit_maximum = Watts(board.get<double>("limit_maximum_w"));
+  spec.switch_latency = to_nanoseconds(Seconds(board.get<double>("switch_latency_ms") * 1e-3));
+  read_sensors(root.table("sensor"), spec);
+  read_thermal(root.table("thermal"), spec);
+  return spec;
+}
+
+// FNV-1a, so that the boards of two machines have different UUIDs and those of one machine always the same.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+void number_board(BoardSpec& spec, const MachineRequest& request, std::size_t index) {
+  const std::uint64_t hash = hash_of(request.name + "/" + spec.model);
+  set_text(spec.uuid, fmt::format("GPU-{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", hash >> 32, (hash >> 16) & 0xFFFF,
+                                  hash & 0xFFF, (hash >> 4) & 0xFFF, index + 1));
+  set_text(spec.serial, fmt::format("5117{:09}", index + 1));
+  spec.pci_domain = 0;
+  spec.pci_bus = static_cast<unsigned>(7 + 8 * index);
+  set_text(spec.pci_bus_id, fmt::format("0000:{:02X}:00.0", spec.pci_bus));
+  // Sensors of different boards are not in step.
+  constexpr Nanoseconds kShift = 15'000'000;
+  spec.sensor_phase = static_cast<Nanoseconds>(index) * kShift % spec.power.period;
+}
+
+}  // namespace
+
+MachineSpec specify_machine(const MachineRequest& request) {
+  if (request.gpus < 1 || request.gpus > kSimBoards) {
+    throw UsageError(fmt::format("a simulated machine has 1 to {} GPUs, not {}", kSimBoards, request.gpus));
+  }
+  if (!(request.time_scale >= 0.0 && request.time_scale <= 1000.0)) {
+    throw UsageError(fmt::format("a time scale is from 0 to 1000, not {}", request.time_scale));
+  }
+  const GpuModel model = load_gpu_model(request.gpu);
+  BoardSpec board = read_board(model);
+  board.forward = model.forward;
+  board.backward = model.backward;
+  if (!request.workload.empty()) {
+    const WorkloadModel workload = load_workload_model(request.workload, model);
+    board.forward = workload.forward;
+    board.backward = workload.backward;
+  }
+  MachineSpec machine;
+  machine.time_scale = request.time_scale;
+  machine.powercap = request.powercap;
+  machine.cpu.packages = request.gpus > 4 ? 2 : 1;
+  if (request.powercap_range > 0) machine.cpu.range_microjoules = request.powercap_range;
+  machine.description = fmt::format("{} x {}", request.gpus, model.name);
+  if (!request.workload.empty()) machine.description += fmt::format(", {}", request.workload);
+  if (request.time_scale != 1.0) machine.description += fmt::format(", time scale {}", request.time_scale);
+  if (!request.powercap.empty()) {
+    machine.description += fmt::format(", powercap in {}", request.powercap);
+    if (request.powercap_range > 0) machine.description += fmt::format(" to {} uJ", request.powercap_range);
+  }
+  for (std::size_t i = 0; i < request.gpus; ++i) {
+    machine.boards.push_back(board);
+    number_board(machine.boards.back(), request, i);
+  }
+  return machine;
+}
+
+}  // namespace flyball

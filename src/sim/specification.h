@@ -1,0 +1,24 @@
+// A simulated machine from data: GPU models of data/devices/, fits of data/workloads/.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "sim/machine.h"
+
+namespace flyball {
+
+struct MachineRequest {
+  std::string name;               // of the machine, part of the boards' UUIDs
+  std::string gpu = "a100-pcie";  // a model of data/devices/, or its short name
+  std::size_t gpus = 4;           // 1 to kSimBoards
+  std::string workload;           // its fit, where it has one for that GPU; empty: the GPU's general one
+  double time_scale = 1.0;
+  std::string powercap;              // folder of the simulated powercap tree; empty: none
+  std::uint64_t powercap_range = 0;  // where its counters wrap, microjoules; 0: as on a common server
+};
+
+// Throws UsageError for an unknown GPU or workload or a number out of range.
+[[nodiscard]] MachineSpec specify_machine(const MachineRequest& request);
+
+}  // namespace flyball

@@ -1,0 +1,43 @@
+// What the C interface (include/flyball/sim.h) and the command line do to a simulated machine.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "sim/machine.h"
+
+namespace flyball {
+
+// The machine that FLYBALL_SIM names; the same object for every caller in the process until it is taken down or
+// another is named. Null where there is none.
+[[nodiscard]] std::shared_ptr<Machine> attached_machine();
+
+enum class WorkResult { kDone, kNoMachine, kLost, kFull };
+
+struct WorkRun {
+  WorkResult result = WorkResult::kDone;
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  Joules energy;
+};
+
+// Does the work and sleeps until it is done (flyball_sim_work).
+WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
+
+// "forward" or "backward" of the board.
+[[nodiscard]] std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind);
+
+// Adds `steps` (1, -1) to the times that this process blocks the board. False where the table of processes is full or
+// there is nothing to take back.
+[[nodiscard]] bool change_blocking(Machine& machine, std::size_t board, int steps);
+
+// A fault in the words of flyball_sim_fault; nothing for words that are none. "counter-reset" gives kind kNone.
+[[nodiscard]] std::optional<SimFault> parse_fault(std::string_view text);
+
+// Does the fault, or, for kNone, resets the counter. False where the table of faults is full.
+[[nodiscard]] bool do_fault(Machine& machine, std::size_t board, const SimFault& fault);
+void take_faults_back(Machine& machine, std::size_t board);
+
+}  // namespace flyball

@@ -1,0 +1,173 @@
+// The vendors' libraries at their edges: old, foreign, missing, refusing. What the simulated library can play is tested
+// with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "device/nvml.h"
+#include "device/rocm_smi.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const std::string kStubs = FLYBALL_STUB_DIR;
+
+template <class Action>
+void expect_fault(Action&& action, DeviceFault fault, const std::string& device, const std::string& words) {
+  try {
+    std::forward<Action>(action)();
+    ADD_FAILURE() << "no error; expected one with: " << words;
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    EXPECT_EQ(error.device(), device);
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+}
+
+TEST(Nvml, IsNotThereWithoutTheLibrary) {
+  expect_fault([] { return open_nvml("libnvidia-ml-absent.so.1"); }, DeviceFault::kNoDriver, "nvml",
+               "install the NVIDIA driver");
+  expect_fault([] { return open_nvml(kStubs + "/libno_nvml_stub.so"); }, DeviceFault::kNoDriver, "nvml",
+               "is not NVIDIA's management library");
+}
+
+class OldNvml : public ::testing::Test {
+ protected:
+  GpuLibrary library_ = open_nvml(kStubs + "/libold_nvml_stub.so");
+  GpuDevice& gpu_ = *library_.devices.at(0);
+};
+
+TEST_F(OldNvml, OpensWhatOpensAndNamesTheRest) {
+  ASSERT_THAT(library_.devices, SizeIs(2));
+  EXPECT_EQ(gpu_.identity().name, "Tesla P100");
+  EXPECT_EQ(gpu_.identity().pci_bus_id, "0000:3B:00.0");
+  EXPECT_EQ(library_.devices[1]->identity().uuid, "GPU-old-2");
+  EXPECT_EQ(library_.devices[1]->label(), "GPU:2");
+  ASSERT_THAT(library_.refused, SizeIs(1));
+  EXPECT_EQ(library_.refused[0].fault(), DeviceFault::kLost);
+  EXPECT_EQ(library_.refused[0].device(), "GPU:1");
+}
+
+TEST_F(OldNvml, ReadsInSiUnitsThroughOldNames) {
+  EXPECT_EQ(gpu_.power(), Watts(31.415));
+  EXPECT_EQ(gpu_.sm_clock(), Megahertz(1328));
+  EXPECT_EQ(gpu_.memory_clock(), Megahertz(715));
+  EXPECT_EQ(gpu_.temperature_celsius(), 44.0);
+  EXPECT_THAT(names_of(gpu_.throttle_reasons()), ElementsAre("power_limit", "thermal", "other"));
+  EXPECT_THAT(gpu_.memory_clocks(), ElementsAre(Megahertz(715)));
+  const std::vector<Megahertz> clocks = gpu_.sm_clocks();
+  ASSERT_THAT(clocks, SizeIs(1000));
+  EXPECT_EQ(clocks.back(), Megahertz(501));
+}
+
+TEST_F(OldNvml, LacksOnlyTheCallsThatItLacks) {
+  EXPECT_EQ(gpu_.total_energy(), std::nullopt);
+  EXPECT_THAT(library_.devices[1]->sm_clocks(), SizeIs(0));
+  expect_fault(
+      [&] {
+        gpu_.lock_sm_clocks({Megahertz(1000), Megahertz(1000)});
+      },
+      DeviceFault::kUnsupported, "GPU:0", "locking the SM clock");
+  expect_fault([&] { return gpu_.power_limit(); }, DeviceFault::kUnsupported, "GPU:0", "reading the power limit");
+  expect_fault([&] { gpu_.set_persistence(true); }, DeviceFault::kUnsupported, "GPU:0", "persistence");
+  expect_fault([&] { return library_.devices[1]->power(); }, DeviceFault::kDriver, "GPU:2", "NVML error 777");
+  const ThrottleAccess access = gpu_.throttle_access();
+  EXPECT_FALSE(access.allowed);
+  EXPECT_EQ(access.why, DeviceFault::kUnsupported);
+}
+
+TEST_F(OldNvml, RefusesValuesThatAreNoClocks) {
+  for (const double value : {-1.0, std::nan(""), 1e12}) {
+    expect_fault(
+        [&] {
+          gpu_.lock_sm_clocks({Megahertz(value), Megahertz(value)});
+        },
+        DeviceFault::kInvalid, "GPU:0", "is no value for it");
+  }
+}
+
+TEST_F(OldNvml, StaysLoadedAsLongAsADevice) {
+  const std::shared_ptr<GpuDevice> kept = library_.devices[0];
+  library_ = {};
+  EXPECT_EQ(kept->power(), Watts(31.415));
+}
+
+class Rocm : public ::testing::TestWithParam<const char*> {
+ protected:
+  Rocm() { ::setenv("STUB_ROCM_VERSION", GetParam(), 1); }
+  ~Rocm() override {
+    for (const char* name : {"STUB_ROCM_VERSION", "STUB_ROCM_ROOT", "STUB_ROCM_NO_KERNEL"}) ::unsetenv(name);
+  }
+  static GpuLibrary open(std::size_t first_index = 0) {
+    return open_rocm_smi(kStubs + "/librocm_smi_stub.so", first_index);
+  }
+};
+
+TEST_P(Rocm, ListsItsDevicesAfterAnotherVendors) {
+  const GpuLibrary library = open(4);
+  EXPECT_EQ(library.version, std::string(GetParam()) + ".3.1");
+  ASSERT_THAT(library.devices, SizeIs(2));
+  EXPECT_EQ(library.devices[0]->label(), "GPU:4");
+  EXPECT_EQ(library.devices[0]->identity().uuid, "GPU-123456789abcdef0");
+  EXPECT_EQ(library.devices[0]->identity().pci_bus_id, "00000000:C1:00.0");
+  EXPECT_EQ(library.devices[1]->identity().uuid, "PCI-00000001:C6:01.2");
+}
+
+TEST_P(Rocm, ReadsInSiUnits) {
+  const GpuLibrary library = open();
+  const GpuDevice& gpu = *library.devices[0];
+  EXPECT_EQ(gpu.power(), Watts(91.5));
+  const double first = gpu.total_energy().value().value();
+  EXPECT_NEAR(gpu.total_energy().value().value() - first, 15.3, 1e-5);
+  EXPECT_EQ(library.devices[1]->total_energy(), std::nullopt);
+  EXPECT_EQ(gpu.sm_clock(), Megahertz(800));
+  EXPECT_THAT(gpu.sm_clocks(), ElementsAre(Megahertz(1700), Megahertz(800), Megahertz(500)));
+  EXPECT_THAT(gpu.memory_clocks(), ElementsAre());
+  EXPECT_EQ(gpu.temperature_celsius(), 41.25);
+  EXPECT_EQ(gpu.utilisation(), 0.37);
+  EXPECT_EQ(gpu.power_limit(), Watts(300));
+  EXPECT_EQ(gpu.power_limits().maximum, Watts(560));
+  EXPECT_EQ(gpu.power_limits().standard, Watts(300));
+}
+
+TEST_P(Rocm, TellsARefusalFromAWrongValue) {
+  const GpuLibrary library = open();
+  GpuDevice& gpu = *library.devices[0];
+  expect_fault(
+      [&] {
+        gpu.lock_sm_clocks({Megahertz(800), Megahertz(800)});
+      },
+      DeviceFault::kPermission, "GPU:0", "sudo flyball agent");
+  expect_fault([&] { return gpu.memory_clock(); }, DeviceFault::kUnsupported, "GPU:0", "memory clock");
+  ::setenv("STUB_ROCM_ROOT", "1", 1);
+  expect_fault([&] { gpu.set_power_limit(Watts(700)); }, DeviceFault::kInvalid, "GPU:0", "power limit");
+  gpu.set_power_limit(Watts(250));
+  EXPECT_EQ(gpu.power_limit(), Watts(250));
+  gpu.lock_sm_clocks({Megahertz(500), Megahertz(799.6)});
+  EXPECT_EQ(gpu.power_limit(), Watts(0.8));  // where the stub shows the range it was given
+  gpu.reset_sm_clocks();
+  EXPECT_EQ(gpu.power_limit(), Watts(300));
+}
+
+TEST_P(Rocm, IsNotThereWithoutLibraryOrKernelDriver) {
+  ::setenv("STUB_ROCM_NO_KERNEL", "1", 1);
+  expect_fault([] { return open(); }, DeviceFault::kNoDriver, "rocm-smi", "install AMD's ROCm");
+  expect_fault([] { return open_rocm_smi("librocm_absent.so"); }, DeviceFault::kNoDriver, "rocm-smi", "cannot load");
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, Rocm, ::testing::Values("5", "6"));
+
+TEST(DeviceError, SaysDeviceFaultProblemAndMend) {
+  const DeviceError error(DeviceFault::kPermission, "GPU:3", "locking the SM clock", "ask the agent");
+  EXPECT_STREQ(error.what(), "GPU:3: permission denied: locking the SM clock\n  to mend: ask the agent");
+  EXPECT_EQ(key_of(error.fault()), "permission");
+}
+
+}  // namespace
+}  // namespace flyball::testing

@@ -1,0 +1,228 @@
+// What the energy of an interval is made of: knots, jumps, the sensor's rhythm, and counters that lie.
+#include "device/energy_track.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "support/staircase.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::AllOf;
+
+using ::testing::Ge;
+using ::testing::Le;
+
+constexpr Nanoseconds kPeriod = 4 * kMillisecond;
+constexpr std::size_t kRing = 15'000;  // a minute
+
+double constant_300_watts(double t) { return 300.0 * t; }
+
+MeterReading counted(Joules total) { return {std::nullopt, total}; }
+
+EnergyTrack track_of(const StaircaseSensor& sensor, Nanoseconds end) {
+  EnergyTrack track(kPeriod, kRing);
+  read_until(track, kPeriod, end, [&](Nanoseconds t) { return counted(sensor.counter(t)); });
+  return track;
+}
+
+class EverySensor : public ::testing::TestWithParam<int> {  // its period in ms
+ protected:
+  Nanoseconds sensor_period_ = GetParam() * kMillisecond;
+};
+
+TEST_P(EverySensor, GivesSteadyPowerToOnePercentForWindowsOf100Milliseconds) {
+  const StaircaseSensor sensor(constant_300_watts, sensor_period_, 1'234'567);
+  const EnergyTrack track = track_of(sensor, 10'000 * kMillisecond);
+  for (Nanoseconds begin = 3'000 * kMillisecond; begin < 9'000 * kMillisecond; begin += 7'777'777) {
+    const Nanoseconds end = begin + 100 * kMillisecond;
+    const IntervalEnergy window = track.energy_between(begin, end);
+    ASSERT_NEAR(window.energy.value(), 30.0, 0.3) << "window at " << begin;
+    ASSERT_TRUE(window.complete);
+    ASSERT_EQ(window.source, EnergySource::kCounter);
+  }
+}
+
+// Bursts of 100 ms, windows that begin and end with them: the case that straight lines get wrong by a third of the
+// sensor's period, always to the low side.
+TEST_P(EverySensor, SeparatesBurstsFromThePausesBetweenThem) {
+  const double pause = 0.317;
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, pause, 0.25), sensor_period_, 1'234'567);
+  const EnergyTrack track = track_of(sensor, 20'000 * kMillisecond);
+  double error = 0.0;
+  double sum = 0.0;
+  for (int cycle = 4; cycle < 34; ++cycle) {
+    const auto begin = static_cast<Nanoseconds>((cycle * (pause + 0.25) + pause) * 1e9);
+    const Nanoseconds end = begin + 250 * kMillisecond;
+    const double measured = track.energy_between(begin, end).energy.value();
+    sum += sensor.joules(begin, end);
+    error += measured - sensor.joules(begin, end);
+  }
+  EXPECT_LT(std::abs(error) / sum, 0.01);
+}
+
+TEST_P(EverySensor, IsRightOnAverageForShortWindows) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.2, 0.2), sensor_period_, 1'234'567);
+  const EnergyTrack track = track_of(sensor, 30'000 * kMillisecond);
+  std::mt19937 random(7);
+  std::uniform_int_distribution<Nanoseconds> begins(2'000 * kMillisecond, 29'000 * kMillisecond);
+  double error = 0.0;
+  double sum = 0.0;
+  for (int i = 0; i < 4'000; ++i) {
+    const Nanoseconds begin = begins(random);
+    const Nanoseconds end = begin + 5 * kMillisecond;
+    sum += sensor.joules(begin, end);
+    error += track.energy_between(begin, end).energy.value() - sensor.joules(begin, end);
+  }
+  EXPECT_LT(std::abs(error) / sum, 0.01);
+}
+
+TEST_P(EverySensor, ReportsThePeriod) {
+  const StaircaseSensor sensor(constant_300_watts, sensor_period_, 1'234'567);
+  const double found = track_of(sensor, 6'000 * kMillisecond).sensor_period().value();
+  EXPECT_NEAR(found, std::max(0.004, to_seconds(sensor_period_).value()), 0.0003);
+}
+
+TEST_P(EverySensor, AddsUpOverAdjoiningWindows) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.13, 0.11), sensor_period_, 1'234'567);
+  const EnergyTrack track = track_of(sensor, 10'000 * kMillisecond);
+  const Nanoseconds begin = 2'345'678'901;
+  const Nanoseconds step = 23'456'789;
+  double sum = 0.0;
+  for (int i = 0; i < 200; ++i) sum += track.energy_between(begin + i * step, begin + (i + 1) * step).energy.value();
+  EXPECT_NEAR(sum, track.energy_between(begin, begin + 200 * step).energy.value(), 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Period, EverySensor, ::testing::Values(1, 5, 20, 25, 100));
+
+TEST(EnergyTrack, FindsThePeakOfBurstsLongerThanTheSensorsPeriod) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.3, 0.3), 20 * kMillisecond);
+  const EnergyTrack track = track_of(sensor, 8'000 * kMillisecond);
+  const IntervalEnergy window = track.energy_between(3'000 * kMillisecond, 6'000 * kMillisecond);
+  EXPECT_NEAR(window.peak.value(), 300.0, 30.0);  // a step is dated to 2 ms of its 20
+  EXPECT_NEAR(window.mean.value(), 180.0, 1.8);
+  EXPECT_NEAR(static_cast<double>(window.samples), 750.0, 2.0);
+}
+
+TEST(EnergyTrack, SaysThatAWindowIsNotCompleteYetOrNoLonger) {
+  const StaircaseSensor sensor(constant_300_watts, 20 * kMillisecond);
+  EnergyTrack track(kPeriod, 500);  // 2 s
+  read_until(track, kPeriod, 5'000 * kMillisecond, [&](Nanoseconds t) { return counted(sensor.counter(t)); });
+  EXPECT_TRUE(track.energy_between(4'000 * kMillisecond, 4'500 * kMillisecond).complete);
+  EXPECT_FALSE(track.energy_between(4'000 * kMillisecond, 4'999 * kMillisecond).complete);
+  EXPECT_FALSE(track.energy_between(1'000 * kMillisecond, 4'500 * kMillisecond).complete);
+  // Told all the same, from the last step's power.
+  EXPECT_NEAR(track.energy_between(4'000 * kMillisecond, 4'999 * kMillisecond).energy.value(), 299.7, 3.0);
+}
+
+TEST(EnergyTrack, IntegratesPowerWhereThereIsNoCounter) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.3, 0.3), 20 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  read_until(track, kPeriod, 10'000 * kMillisecond, [&](Nanoseconds t) {
+    return MeterReading{sensor.power(t), std::nullopt};
+  });
+  const IntervalEnergy window = track.energy_between(3'000 * kMillisecond, 9'000 * kMillisecond);
+  EXPECT_EQ(window.source, EnergySource::kIntegratedPower);
+  EXPECT_NEAR(window.energy.value(), 6.0 * 180.0, 0.01 * 6.0 * 180.0);
+  EXPECT_NEAR(window.sensor_period.value(), 0.6 / 2, 0.3);  // a steady power shows no renewal
+}
+
+TEST(EnergyTrack, GoesOverToPowerWhenTheCounterVanishes) {
+  const StaircaseSensor sensor(constant_300_watts, 20 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  const Nanoseconds gone = 4'000 * kMillisecond;
+  read_until(track, kPeriod, 8'000 * kMillisecond, [&](Nanoseconds t) {
+    return MeterReading{sensor.power(t), t < gone ? std::optional(sensor.counter(t)) : std::nullopt};
+  });
+  const IntervalEnergy window = track.energy_between(2'000 * kMillisecond, 7'000 * kMillisecond);
+  EXPECT_EQ(window.source, EnergySource::kIntegratedPower);
+  EXPECT_NEAR(window.energy.value(), 1'500.0, 15.0);
+  EXPECT_EQ(track.energy_between(2'000 * kMillisecond, 3'500 * kMillisecond).source, EnergySource::kCounter);
+}
+
+class FrozenCounter : public ::testing::TestWithParam<bool> {};  // does it catch up when it moves again?
+
+TEST_P(FrozenCounter, IsNoticedAndBridgedByPowerFromItsLastStep) {
+  const StaircaseSensor sensor(constant_300_watts, 20 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  const Nanoseconds freeze = 4'000 * kMillisecond;
+  const Nanoseconds thaw = 9'000 * kMillisecond;
+  const double lost = GetParam() ? 0.0 : sensor.joules(freeze, thaw);
+  read_until(track, kPeriod, 14'000 * kMillisecond, [&](Nanoseconds t) {
+    const Joules total = t < freeze ? sensor.counter(t)
+                         : t < thaw ? sensor.counter(freeze)
+                                    : sensor.counter(t) - Joules(lost);
+    return MeterReading{sensor.power(t), total};
+  });
+  const IntervalEnergy across = track.energy_between(2'000 * kMillisecond, 12'000 * kMillisecond);
+  EXPECT_EQ(across.source, EnergySource::kFrozenCounter);
+  EXPECT_NEAR(across.energy.value(), 3'000.0, 30.0);
+  const IntervalEnergy start = track.energy_between(4'100 * kMillisecond, 4'300 * kMillisecond);
+  EXPECT_NEAR(start.energy.value(), 60.0, 0.6);  // told after the fact, before the freeze was certain
+  EXPECT_EQ(track.energy_between(2'000 * kMillisecond, 3'500 * kMillisecond).source, EnergySource::kCounter);
+  EXPECT_EQ(track.energy_between(9'500 * kMillisecond, 12'000 * kMillisecond).source, EnergySource::kCounter);
+  EXPECT_EQ(track.source(), EnergySource::kCounter);
+}
+
+INSTANTIATE_TEST_SUITE_P(EitherWay, FrozenCounter, ::testing::Bool());
+
+TEST(EnergyTrack, TakesACounterAtRestForAnIdleDeviceWhereNoPowerFlows) {
+  EnergyTrack track(kPeriod, kRing);
+  read_until(track, kPeriod, 6'000 * kMillisecond, [](Nanoseconds) { return MeterReading{Watts(0), Joules(17)}; });
+  const IntervalEnergy window = track.energy_between(2'000 * kMillisecond, 5'000 * kMillisecond);
+  EXPECT_EQ(window.source, EnergySource::kCounter);
+  EXPECT_EQ(window.energy, Joules(0));
+  EXPECT_TRUE(window.complete);
+}
+
+struct Lie {
+  const char* name;
+  double joules;  // added to the counter from 5 s on
+};
+
+class CounterThatJumps : public ::testing::TestWithParam<Lie> {};
+
+TEST_P(CounterThatJumps, CostsNoMoreThanOneStep) {
+  const StaircaseSensor sensor(constant_300_watts, 20 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  read_until(track, kPeriod, 9'000 * kMillisecond, [&](Nanoseconds t) {
+    const double lie = t >= 5'000 * kMillisecond ? GetParam().joules : 0.0;
+    return counted(Joules(1e6 + sensor.counter(t).value() + lie));
+  });
+  EXPECT_NEAR(track.energy_between(2'000 * kMillisecond, 8'000 * kMillisecond).energy.value(), 1'800.0, 6.0);
+  for (const PowerSample& change : track.changes_since(0)) {
+    ASSERT_THAT(change.power.value(), AllOf(Ge(0.0), Le(700.0))) << change.time;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Jumps, CounterThatJumps,
+                         ::testing::Values(Lie{"reset", -1e6}, Lie{"back", -50.0}, Lie{"forward", 4e9}),
+                         [](const auto& lie) { return std::string(lie.param.name); });
+
+TEST(EnergyTrack, KeepsEnergyOverAGapOfReadings) {
+  const StaircaseSensor sensor(constant_300_watts, 20 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  const auto read = [&](Nanoseconds t) { return counted(sensor.counter(t)); };
+  for (Nanoseconds t = 1'000 * kMillisecond; t <= 3'000 * kMillisecond; t += kPeriod) track.add(t, read(t));
+  for (Nanoseconds t = 5'000 * kMillisecond; t <= 7'000 * kMillisecond; t += kPeriod) track.add(t, read(t));
+  EXPECT_NEAR(track.energy_between(2'000 * kMillisecond, 6'000 * kMillisecond).energy.value(), 1'200.0, 1.0);
+}
+
+TEST(EnergyTrack, ForgetsOnlyTheOldest) {
+  EnergyTrack track(kPeriod, 10);
+  for (int i = 1; i <= 25; ++i) track.add(i * kPeriod, counted(Joules(i)));
+  const std::vector<PowerSample> samples = track.samples_since(0);
+  ASSERT_EQ(samples.size(), 10u);
+  EXPECT_EQ(samples.front().time, 16 * kPeriod);
+  EXPECT_EQ(samples.back().time, 25 * kPeriod);
+  EXPECT_EQ(track.samples_since(24 * kPeriod).size(), 1u);
+  EXPECT_TRUE(track.samples_since(25 * kPeriod).empty());
+  EXPECT_EQ(track.latest()->energy, Joules(24));  // since the first reading
+}
+
+}  // namespace
+}  // namespace flyball::testing

@@ -1,0 +1,290 @@
+// The whole way from a simulated board through the vendor's interface and the sampler, against the board's true energy;
+// and what becomes of it under every fault that a board can have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/meters.h"
+#include "device/nvml.h"
+#include "device/sampler.h"
+#include "flyball/sim.h"
+#include "sim/simulated.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kLibrary = FLYBALL_SIM_LIBRARY;
+
+// Works on a board until it goes away: `busy` s of work, then `pause` s of none.
+class Load {
+ public:
+  Load(unsigned gpu, double busy, double pause)
+      : thread_([=, this] {
+          while (!stop_) {
+            flyball_sim_work(gpu, "forward", busy, nullptr);
+            if (pause > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+          }
+        }) {}
+  ~Load() {
+    stop_ = true;
+    thread_.join();
+  }
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+struct Truth {
+  Nanoseconds time = 0;  // of the sampler's clock
+  double joules = 0.0;
+};
+
+class SampledEnergy : public ::testing::Test {
+ protected:
+  void begin(const std::string& model, std::size_t gpus = 1) {
+    machine_.emplace(model, gpus, 1.0);
+    library_ = open_nvml(kLibrary);
+    std::vector<Meter> meters;
+    for (const auto& gpu : library_.devices) meters.push_back(meter_of(gpu));
+    sampler_.emplace(std::move(meters));
+  }
+  void TearDown() override {
+    sampler_.reset();
+    library_ = {};
+  }
+
+  [[nodiscard]] Truth truth(unsigned gpu = 0) const {
+    double joules = 0.0;
+    double time = 0.0;
+    EXPECT_EQ(flyball_sim_true_energy(gpu, &joules, &time), FLYBALL_SIM_OK);
+    return {(*machine_)->wall_time_of(to_nanoseconds(Seconds(time))), joules};
+  }
+
+  // The sensor has shown everything up to now, and the window after this one begins on a known footing.
+  Truth settled_truth(unsigned gpu = 0) {
+    EXPECT_TRUE(sampler_->settle(Sampler::now(), Seconds(60)));
+    return truth(gpu);
+  }
+
+  static void pass(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+  void fault(const char* words, unsigned gpu = 0) const { ASSERT_EQ(flyball_sim_fault(gpu, words), FLYBALL_SIM_OK); }
+
+  IntervalEnergy measured(const Truth& from, const Truth& to, std::size_t meter = 0) {
+    EXPECT_TRUE(sampler_->settle(to.time, Seconds(60)));
+    return sampler_->energy_between(meter, from.time, to.time);
+  }
+
+  std::optional<SimulatedMachine> machine_;
+  GpuLibrary library_;
+  std::optional<Sampler> sampler_;
+};
+
+class OfEveryModel : public SampledEnergy, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(OfEveryModel, IsTrueToOnePercentForWindowsFrom100Milliseconds) {
+  begin(GetParam());
+  const Load load(0, 0.02, 0.0);
+  pass(0.5);
+  std::vector<Truth> truths{settled_truth()};
+  for (const double length : {0.1, 0.1, 0.1, 0.15, 0.2, 0.3, 0.5}) {
+    pass(length);
+    truths.push_back(truth());
+  }
+  ASSERT_TRUE(sampler_->settle(truths.back().time, Seconds(60)));
+  for (std::size_t i = 1; i < truths.size(); ++i) {
+    const double expected = truths[i].joules - truths[i - 1].joules;
+    const IntervalEnergy window = measured(truths[i - 1], truths[i]);
+    EXPECT_NEAR(window.energy.value(), expected, 0.01 * expected)
+        << to_seconds(truths[i].time - truths[i - 1].time).value() << " s";
+    EXPECT_EQ(window.source, EnergySource::kCounter);
+    EXPECT_TRUE(window.complete);
+  }
+}
+
+TEST_P(OfEveryModel, SeparatesABurstFromTheIdlingAroundIt) {
+  begin(GetParam());
+  pass(0.3);
+  const Truth before = settled_truth();
+  ASSERT_EQ(flyball_sim_work(0, "forward", 0.4, nullptr), FLYBALL_SIM_OK);
+  const Truth after = truth();
+  pass(0.3);
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(measured(before, after).energy.value(), expected, 0.02 * expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OfEveryModel,
+                         ::testing::Values("v100", "a100-pcie", "a100-sxm", "a40", "h100-sxm", "rtx3090"));
+
+TEST_F(SampledEnergy, FindsTheSensorsPeriod) {
+  begin("v100");
+  const Load load(0, 0.02, 0.0);
+  ASSERT_TRUE(wait_until([&] { return std::abs(sampler_->state(0).sensor_period.value() - 0.020) < 0.001; }))
+      << sampler_->state(0).sensor_period.value();
+}
+
+TEST_F(SampledEnergy, IntegratesPowerWhereTheCounterIsMissing) {
+  begin("v100");
+  fault("counter-missing");
+  const Load load(0, 0.02, 0.0);
+  pass(0.5);
+  const Truth before = truth();
+  pass(1.0);
+  const Truth after = truth();
+  const IntervalEnergy window = measured(before, after);
+  EXPECT_EQ(window.source, EnergySource::kIntegratedPower);
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(window.energy.value(), expected, 0.02 * expected);
+}
+
+TEST_F(SampledEnergy, BridgesAFrozenCounterWithPowerAndSaysSo) {
+  begin("v100");
+  const Load load(0, 0.02, 0.0);
+  const Truth before = settled_truth();
+  fault("counter-frozen");
+  ASSERT_TRUE(wait_until([&] { return sampler_->state(0).source == EnergySource::kFrozenCounter; }));
+  const Truth frozen = truth();
+  const IntervalEnergy across = measured(before, frozen);
+  EXPECT_EQ(across.source, EnergySource::kFrozenCounter);
+  EXPECT_NEAR(across.energy.value(), frozen.joules - before.joules, 0.03 * (frozen.joules - before.joules));
+  ASSERT_EQ(flyball_sim_clear_faults(0), FLYBALL_SIM_OK);
+  ASSERT_TRUE(wait_until([&] { return sampler_->state(0).source == EnergySource::kCounter; }));
+  pass(0.3);
+  const Truth thawed = settled_truth();
+  pass(0.3);
+  const Truth after = truth();
+  EXPECT_EQ(measured(thawed, after).source, EnergySource::kCounter);
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(measured(before, after).energy.value(), expected, 0.03 * expected);
+}
+
+TEST_F(SampledEnergy, LosesNothingWhenTheCounterWraps) {
+  begin("v100");
+  fault("counter-wraps=40000");  // 40 J: many times a second of work
+  const Load load(0, 0.02, 0.0);
+  pass(0.3);
+  const Truth before = settled_truth();
+  pass(2.0);
+  const Truth after = truth();
+  const double expected = after.joules - before.joules;
+  ASSERT_GT(expected, 160.0);
+  EXPECT_NEAR(measured(before, after).energy.value(), expected, 0.03 * expected);
+}
+
+TEST_F(SampledEnergy, SurvivesACounterThatBeginsAnew) {
+  begin("v100");
+  const Load load(0, 0.02, 0.0);
+  pass(0.3);
+  const Truth before = settled_truth();
+  pass(0.3);
+  fault("counter-reset");
+  pass(0.7);
+  const Truth after = truth();
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(measured(before, after).energy.value(), expected, 0.05 * expected);
+}
+
+TEST_F(SampledEnergy, TellsALostBoardAndGoesOnWithTheOthers) {
+  begin("v100", 2);
+  pass(0.2);
+  fault("lost", 0);
+  ASSERT_TRUE(wait_until([&] { return sampler_->state(0).failed > 0; }));
+  EXPECT_THAT(sampler_->state(0).failure, HasSubstr("GPU:0: device lost"));
+  const Truth before = settled_truth(1);
+  pass(0.3);
+  const Truth after = truth(1);
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(measured(before, after, 1).energy.value(), expected, 0.02 * expected);
+  EXPECT_EQ(sampler_->state(1).failed, 0u);
+}
+
+TEST_F(SampledEnergy, GoesOnWithTheOthersWhenACallHangs) {
+  begin("v100", 2);
+  fault("hang:nvmlDeviceGetTotalEnergyConsumption=600", 0);
+  ASSERT_TRUE(wait_until([&] { return !sampler_->state(0).answering; }));
+  const Truth before = settled_truth(1);
+  pass(0.3);
+  const Truth after = truth(1);
+  const double expected = after.joules - before.joules;
+  EXPECT_NEAR(measured(before, after, 1).energy.value(), expected, 0.02 * expected);
+  ASSERT_EQ(flyball_sim_clear_faults(0), FLYBALL_SIM_OK);
+  EXPECT_TRUE(wait_until([&] { return sampler_->state(0).answering; }));
+}
+
+class SimulatedBoard : public ::testing::Test {
+ protected:
+  SimulatedMachine machine_{"a100-sxm", 2};  // time stands still
+  GpuLibrary library_ = open_nvml(kLibrary);
+  GpuDevice& gpu_ = *library_.devices.at(0);
+
+  template <class Action>
+  static void expect_fault(Action&& action, DeviceFault fault, const char* words) {
+    try {
+      std::forward<Action>(action)();
+      ADD_FAILURE() << "no error; expected one with: " << words;
+    } catch (const DeviceError& error) {
+      EXPECT_EQ(error.fault(), fault) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+};
+
+TEST_F(SimulatedBoard, IsReadAndThrottledThroughTheVendorsInterface) {
+  EXPECT_THAT(gpu_.identity().name, HasSubstr("A100"));
+  EXPECT_EQ(gpu_.power(), Watts(60));
+  EXPECT_EQ(gpu_.sm_clocks().front(), Megahertz(1410));
+  EXPECT_EQ(gpu_.sm_clocks().back(), Megahertz(210));
+  EXPECT_EQ(gpu_.power_limits().standard, Watts(400));
+  gpu_.set_power_limit(Watts(250));
+  flyball_sim_add_time(1.0);
+  EXPECT_EQ(gpu_.power_limit(), Watts(250));
+  gpu_.set_persistence(true);
+  EXPECT_TRUE(gpu_.persistence());
+  EXPECT_TRUE(gpu_.throttle_access().allowed || ::geteuid() != 0);
+  gpu_.lock_sm_clocks({Megahertz(900), Megahertz(900)});
+  flyball_sim_add_time(1.0);
+  EXPECT_EQ(machine_.state().applied.lock_maximum, Megahertz(900));
+  gpu_.reset_sm_clocks();
+  flyball_sim_add_time(1.0);
+  EXPECT_EQ(machine_.state().applied.lock_maximum, Megahertz(0));
+}
+
+TEST_F(SimulatedBoard, TellsPermissionFromLossAndFromOtherErrors) {
+  ::unsetenv("FLYBALL_SIM_PRIVILEGED");
+  ASSERT_EQ(flyball_sim_fault(0, "unprivileged"), FLYBALL_SIM_OK);
+  expect_fault(
+      [&] {
+        gpu_.lock_sm_clocks({Megahertz(900), Megahertz(900)});
+      },
+      DeviceFault::kPermission, "sudo flyball agent");
+  const ThrottleAccess access = gpu_.throttle_access();
+  EXPECT_FALSE(access.allowed);
+  EXPECT_EQ(access.why, DeviceFault::kPermission);
+  ASSERT_EQ(flyball_sim_clear_faults(0), FLYBALL_SIM_OK);
+  ASSERT_EQ(flyball_sim_fault(0, "error:nvmlDeviceGetTemperature=999"), FLYBALL_SIM_OK);
+  expect_fault([&] { return gpu_.temperature_celsius(); }, DeviceFault::kDriver, "reading the temperature");
+  EXPECT_EQ(gpu_.power(), Watts(60)) << "one call that fails leaves the others alone";
+  ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
+  expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "nvidia-smi --gpu-reset");
+  expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0");
+  EXPECT_EQ(library_.devices[1]->power(), Watts(60));
+}
+
+TEST_F(SimulatedBoard, IsListedAsRefusedWhereItIsLost) {
+  ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
+  const GpuLibrary library = open_nvml(kLibrary);
+  ASSERT_EQ(library.devices.size() + library.refused.size(), 2u);
+  EXPECT_EQ(library.devices.back()->label(), "GPU:1");
+}
+
+}  // namespace
+}  // namespace flyball::testing
