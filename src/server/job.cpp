@@ -192,6 +192,16 @@ JobStraggler& Job::straggler(const StragglerId& id) {
   return straggler;
 }
 
+void Job::take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before) {
+  const auto found = stragglers_.find(id);
+  if (found == stragglers_.end() || found->second.newest_seen != sequence) return;
+  if (seen_before < 0) {
+    stragglers_.erase(found);
+  } else {
+    found->second.newest_seen = seen_before;
+  }
+}
+
 bool Job::put_in_force(const StragglerId& id, std::int64_t sequence, double degree) {
   JobStraggler& straggler = stragglers_[id];
   straggler.newest_seen = std::max(straggler.newest_seen, sequence);

@@ -89,6 +89,8 @@ class Job {
   // --- Stragglers ---
   // Throws HttpError.
   [[nodiscard]] JobStraggler& straggler(const StragglerId& id);
+  // A notice could not be stored: its number may be used again.
+  void take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before);
   // In force from now on, unless something newer is. False where nothing changes.
   bool put_in_force(const StragglerId& id, std::int64_t sequence, double degree);
   void announce(const StragglerId& id, std::int64_t sequence, double degree, double due);

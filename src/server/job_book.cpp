@@ -71,7 +71,9 @@ JobBook::~JobBook() { planning_.reset(); }
 
 JobBook::EntryPointer JobBook::find(const std::string& id) const {
   const auto found = entries_.find(id);
-  if (found == entries_.end() || found->second->gone) throw HttpError(404, fmt::format("there is no job {}", id));
+  // One that is still on its way to the disk may never get there.
+  const bool there = found != entries_.end() && !found->second->gone && found->second->job.durable();
+  if (!there) throw HttpError(404, fmt::format("there is no job {}", id));
   return found->second;
 }
 
@@ -79,13 +81,14 @@ Job& JobBook::job(const std::string& id) { return find(id)->job; }
 
 const Job* JobBook::find_job(const std::string& id) const {
   const auto found = entries_.find(id);
-  return found == entries_.end() || found->second->gone ? nullptr : &found->second->job;
+  return found == entries_.end() || found->second->gone || !found->second->job.durable() ? nullptr
+                                                                                         : &found->second->job;
 }
 
 std::vector<const Job*> JobBook::jobs() const {
   std::vector<const Job*> all;
   for (const auto& [id, entry] : entries_) {
-    if (!entry->gone) all.push_back(&entry->job);
+    if (!entry->gone && entry->job.durable()) all.push_back(&entry->job);
   }
   return all;
 }
@@ -236,7 +239,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
 void JobBook::take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer) {
   const EntryPointer entry = find(id);
   JobRank* rank = entry->job.find_rank(report.rank);
-  if (rank == nullptr) {
+  if (rank == nullptr || !rank->durable) {
     throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, id));
   }
   const std::int64_t sequence = report.sequence;
@@ -249,6 +252,11 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
       ++counts_.duplicate_reports;
       answer.send({again->last_sequence, true});
     });
+  }
+  // Were the one before to fail, this one would hide it.
+  if (rank->enqueued_sequence > rank->last_sequence) {
+    throw HttpError(409, fmt::format("report {} of rank {} is under way; send one at a time", rank->enqueued_sequence,
+                                     report.rank));
   }
   entry->job.check_report(*rank, report);
   rank->enqueued_sequence = sequence;
@@ -280,7 +288,9 @@ void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks
   const EntryPointer entry = find(id);
   for (const int number : ranks) {
     const JobRank* rank = entry->job.find_rank(number);
-    if (rank == nullptr) throw HttpError(409, fmt::format("rank {} of job {} has not registered", number, id));
+    if (rank == nullptr || !rank->durable) {
+      throw HttpError(409, fmt::format("rank {} of job {} has not registered", number, id));
+    }
     if (rank->enqueued_sequence < 0) throw HttpError(409, fmt::format("rank {} has reported no measurement", number));
   }
   store(StoredProfiled{entry->job.stored().job, ranks}, answer.reply, [this, entry, answer, ranks, id] {
@@ -306,8 +316,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
     ++counts_.stale_notices;
     return store(StoreBarrier{}, answer.reply, [answer, sequence] { answer.send({sequence, true}); });
   }
-  const std::int64_t seen_before = straggler.newest_seen;
-  straggler.newest_seen = sequence;
+  const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
   const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
                             now_seconds() + notice.delay.value()};
   store(
@@ -324,10 +333,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
              to_json(StragglerNotice{stored.straggler, stored.degree,
                                      Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence}));
       },
-      [entry, id = notice.straggler, sequence, seen_before] {
-        JobStraggler& refused = entry->job.straggler(id);
-        if (refused.newest_seen == sequence) refused.newest_seen = seen_before;
-      });
+      [entry, id = notice.straggler, sequence, seen_before] { entry->job.take_back(id, sequence, seen_before); });
 }
 
 void JobBook::arm_notices(const EntryPointer& entry) {
@@ -424,14 +430,14 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   ++entry->versions_in_flight;
   const StoredVersion stored{job.stored().job, next.version, next.frontier_version, next.fingerprint};
   const auto shared = std::make_shared<Deployment>(std::move(next));
-  store_.submit(stored, [this, entry, shared](const std::exception_ptr& error) {
+  store_.submit(stored, [this, entry, shared, new_frontier](const std::exception_ptr& error) {
     --entry->versions_in_flight;
     if (entry->gone) return;
     if (!error) return publish(*entry, std::move(*shared));
     // Nobody may see a version that a restart would forget.
     entry->job.forget_fingerprint();
-    entry->retry = loop_.after(kStoreRetry, [this, weak = std::weak_ptr(entry)] {
-      if (const EntryPointer alive = weak.lock()) deploy(alive, true);
+    entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
+      if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
     });
   });
 }

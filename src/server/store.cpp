@@ -76,7 +76,7 @@ class Store::Tables {
 
   std::vector<LoadedJob> load();
 
-  void commit(const std::vector<Entry>& batch) {
+  void commit(std::span<const Entry> batch) {
     const bool all_barriers = std::all_of(batch.begin(), batch.end(), [](const Entry& entry) {
       return std::holds_alternative<StoreBarrier>(entry.write);
     });
@@ -269,11 +269,12 @@ Store::Counts Store::counts() const {
   return counts;
 }
 
-std::exception_ptr Store::commit(const std::vector<Entry>& batch) {
+std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_room) {
   try {
     tables_->commit(batch);
     return nullptr;
   } catch (const DatabaseError& error) {
+    no_room = error.no_room();
     std::exception_ptr answer = as_answer(error);
     try {
       tables_->roll_back();
@@ -282,6 +283,16 @@ std::exception_ptr Store::commit(const std::vector<Entry>& batch) {
     }
     return answer;
   }
+}
+
+std::vector<std::exception_ptr> Store::commit(const std::vector<Entry>& batch) {
+  bool no_room = false;
+  const std::exception_ptr error = try_to_commit(batch, no_room);
+  std::vector<std::exception_ptr> errors(batch.size(), error);
+  if (!error || no_room || batch.size() == 1) return errors;
+  // One of them cannot be written; the others are not to suffer for it.
+  for (std::size_t i = 0; i < batch.size(); ++i) errors[i] = try_to_commit(std::span(batch).subspan(i, 1), no_room);
+  return errors;
 }
 
 void Store::work() {
@@ -294,16 +305,16 @@ void Store::work() {
       batch = std::exchange(waiting_, {});
     }
     const auto begin = std::chrono::steady_clock::now();
-    const std::exception_ptr error = commit(batch);
+    std::vector<std::exception_ptr> errors = commit(batch);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     {
       const std::lock_guard lock(mutex_);
-      ++(error ? counts_.failed_commits : counts_.commits);
+      ++(errors.front() ? counts_.failed_commits : counts_.commits);
       counts_.writes += batch.size();
       counts_.commit_seconds += seconds;
     }
-    post_([batch = std::make_shared<std::vector<Entry>>(std::move(batch)), error] {
-      for (Entry& entry : *batch) entry.done(error);
+    post_([batch = std::make_shared<std::vector<Entry>>(std::move(batch)), errors = std::move(errors)] {
+      for (std::size_t i = 0; i < batch->size(); ++i) (*batch)[i].done(errors[i]);
     });
   }
 }

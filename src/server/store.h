@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <variant>
@@ -118,7 +119,9 @@ class Store {
   class Tables;
 
   void work();
-  std::exception_ptr commit(const std::vector<Entry>& batch);
+  // One result per entry; all alike but where something else than the disk's room was wrong.
+  std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
+  std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
 
   std::function<void(std::function<void()>)> post_;
   std::unique_ptr<Tables> tables_;  // the thread's, once it has begun
