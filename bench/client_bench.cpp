@@ -7,6 +7,7 @@
 
 #include "client/clock_controller.h"
 #include "client/monotonic_time.h"
+#include "client/session.h"
 
 namespace flyball {
 namespace {
@@ -57,6 +58,30 @@ void set_after_work(benchmark::State& state) {
   state.counters["p99_ns"] = costs[costs.size() * 99 / 100];
 }
 BENCHMARK(set_after_work)->UseManualTime()->Iterations(2000);
+
+// A whole instruction of a session that neither profiles nor has a schedule: what Flyball costs once it is idle.
+void session_instruction(benchmark::State& state) {
+  SessionOptions options;
+  options.profile = false;
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
+  Session session(options, std::move(gpu));
+  constexpr int kPerStep = 64;
+  int left = 0;
+  for (auto unused : state) {
+    if (left == 0) {
+      session.step_begin();
+      left = kPerStep;
+    }
+    session.set_speed("forward");
+    session.begin("forward");
+    session.end("forward");
+    if (--left == 0) session.step_end();
+  }
+}
+BENCHMARK(session_instruction);
 
 }  // namespace
 }  // namespace flyball

@@ -20,6 +20,7 @@
  * Threads: step_begin, set_speed, begin, end and step_end of one session are for one thread at a time; everything else
  * may be called from any. After fork() only the parent may use a session.
  */
+/* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #ifndef FLYBALL_FLYBALL_H_
 #define FLYBALL_FLYBALL_H_
 
@@ -170,3 +171,4 @@ FLYBALL_API const char* flyball_version(void);
 #endif
 
 #endif /* FLYBALL_FLYBALL_H_ */
+/* NOLINTEND(readability-identifier-naming) */

@@ -31,7 +31,7 @@ timespec duration_of(Seconds time) {
 }  // namespace
 
 std::uint64_t ClockController::pack(Megahertz clock, Nanoseconds time) noexcept {
-  const auto mhz = static_cast<std::uint64_t>(clock.value() + 0.5) & kClockMask;
+  const auto mhz = static_cast<std::uint64_t>(std::llround(clock.value())) & kClockMask;
   return mhz | static_cast<std::uint64_t>(time) << kClockBits;
 }
 

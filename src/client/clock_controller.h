@@ -21,6 +21,8 @@ namespace flyball {
 class ClockSink {
  public:
   virtual ~ClockSink() = default;
+  ClockSink(const ClockSink&) = delete;
+  ClockSink& operator=(const ClockSink&) = delete;
 
   // Holds the SM clock at `clock` until the next call. May block; throws Error. After an error, the next call tries
   // everything anew (connects, leases).
@@ -32,8 +34,6 @@ class ClockSink {
 
  protected:
   ClockSink() = default;
-  ClockSink(const ClockSink&) = delete;
-  ClockSink& operator=(const ClockSink&) = delete;
 };
 
 // What a controller has done so far.

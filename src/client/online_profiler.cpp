@@ -15,7 +15,7 @@ std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
 
 }  // namespace
 
-OnlineProfiler::OnlineProfiler(std::vector<Megahertz> clocks, Options options)
+OnlineProfiler::OnlineProfiler(const std::vector<Megahertz>& clocks, Options options)
     : clocks_(every(clocks, std::max(1, options.clock_stride))), options_(options) {
   assert(!clocks_.empty() && options_.steps_per_clock >= 1 && options_.rises_to_stop >= 1);
   warm_up_left_ = options_.warm_up_steps;

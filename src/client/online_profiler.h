@@ -63,7 +63,7 @@ class OnlineProfiler {
   };
 
   // `clocks`: highest first, at least one.
-  OnlineProfiler(std::vector<Megahertz> clocks, Options options);
+  OnlineProfiler(const std::vector<Megahertz>& clocks, Options options);
 
   // The clock for the step that begins; nothing once the sweep is over.
   [[nodiscard]] std::optional<Megahertz> step_begin();

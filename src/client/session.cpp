@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -314,7 +315,7 @@ bool Session::Impl::talk() {
     lock.unlock();
     const RankRegistered registered = server.join(options_.job, [this] {
       RankRequest rank = options_.rank;
-      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(clock.value() + 0.5));
+      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
       return rank;
     }());
     lock.lock();

@@ -5,6 +5,9 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -34,6 +37,11 @@ class Device {
   void close() { set(open_, false); }
   void open() { set(open_, true); }
   void refuse(bool refusing) { set(refusing_, refusing); }
+  void lose() { set(losing_, true); }
+  [[nodiscard]] bool take_loss() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(losing_, false);
+  }
 
   [[nodiscard]] bool wait_for_calls(int calls) {
     std::unique_lock lock(mutex_);
@@ -59,6 +67,7 @@ class Device {
   std::condition_variable changed_;
   bool open_ = true;
   bool refusing_ = false;
+  bool losing_ = false;
   int calls_ = 0;
   std::vector<double> history_;
 };
@@ -66,11 +75,19 @@ class Device {
 class DeviceSink : public ClockSink {
  public:
   explicit DeviceSink(Device& device) : device_(device) {}
-  void hold(Megahertz clock) override { device_.told(clock.value()); }
+  void hold(Megahertz clock) override {
+    device_.told(clock.value());
+    lost_ = {};
+  }
   void release() override { device_.told(0); }
+  [[nodiscard]] std::string lost() const override {
+    if (device_.take_loss()) lost_ = "the lease has ended";
+    return lost_;
+  }
 
  private:
   Device& device_;
+  mutable std::string lost_;
 };
 
 TEST(ClockController, BringsASettingToTheDeviceAndReleasesItAtTheEnd) {
@@ -174,6 +191,22 @@ TEST(ClockController, ReleasesWhenRefusedAndRecovers) {
   EXPECT_TRUE(controller.state().working);
   const std::scoped_lock lock(mutex);
   EXPECT_EQ(told.front(), "the driver refused");
+}
+
+// Even while it rests: what was held is brought again, although nobody asks for anything.
+TEST(ClockController, BringsALostClockBack) {
+  Device device;
+  ClockController::Options options;
+  options.rest_after = Seconds(0);
+  options.check_period = Seconds(0.01);
+  options.first_retry = Seconds(0.001);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  controller.set(Megahertz(1200));
+  ASSERT_TRUE(device.wait_for({1200}));
+  device.lose();
+  ASSERT_TRUE(device.wait_for({1200, 0, 1200}));
+  EXPECT_EQ(controller.state().failed, 1u);
+  EXPECT_THAT(controller.state().failure, HasSubstr("the lease has ended"));
 }
 
 TEST(AgeHistogram, PercentilesBoundTheTrueOnesByNinePercent) {

@@ -27,6 +27,12 @@ bool train_until(Node& node, const std::string& window, int count) {
          node.windows(window) >= count;
 }
 
+// Of tests that kill at random moments.
+int rounds() {
+  const char* asked = std::getenv("FLYBALL_FAULT_ROUNDS");
+  return asked != nullptr ? std::atoi(asked) : 3;
+}
+
 TEST(Loop, SavesEnergyAsThePlanPromises) {
   Node node;
   node.start_trainer(2);
@@ -54,9 +60,7 @@ TEST(Loop, SavesEnergyAsThePlanPromises) {
 // Whenever a rank is killed, the job ends and every clock is back within a second (and what a busy machine adds).
 TEST(Loop, KilledRank) {
   std::mt19937 random(5);
-  const char* asked = std::getenv("FLYBALL_FAULT_ROUNDS");
-  const int rounds = asked != nullptr ? std::atoi(asked) : 3;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds(); ++round) {
     Node node;
     node.start_trainer(1000);
     ASSERT_TRUE(train_until(node, "maximum clocks", 1)) << node.trainer.output();
@@ -128,6 +132,24 @@ TEST(Loop, KilledServerWhileThePlanRuns) {
   EXPECT_GT(node.records().back().at("schedule_version"), 0);
   EXPECT_EQ(node.trainer.end(SIGTERM), 1);
   EXPECT_TRUE(node.all_at_default());
+}
+
+// Agent or server, at a moment that nobody chose, and back after another: the job trains to its end by plan.
+TEST(Loop, AgentOrServerKilledAtAnyMoment) {
+  std::mt19937 random(11);
+  for (int round = 0; round < rounds(); ++round) {
+    Node node;
+    node.start_trainer(4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<>(0, 1800)(random)));
+    const bool agent = round % 2 == 0;
+    (agent ? node.agent : node.server).end(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<>(0, 600)(random)));
+    agent ? node.start_agent() : node.start_server();
+    ASSERT_TRUE(wait_until([&] { return !node.trainer.running(); }, kLong)) << node.trainer.output();
+    EXPECT_EQ(node.trainer.status(), 0) << node.trainer.output();
+    EXPECT_EQ(node.windows("planned"), 4);
+    EXPECT_TRUE(wait_until([&] { return node.all_at_default(); }, 5s)) << round;
+  }
 }
 
 // The driver refuses clocks in the middle of an iteration: that GPU goes to its default and the training goes on; when
