@@ -77,6 +77,8 @@ class Session::Impl {
   void report();
   void evaluate();
   void take(const ProfiledClock& clock);
+  template <class Send>
+  void send_or_drop(Send send);
   bool talk();
   // The listener's: waits for schedules.
   void listen();
@@ -307,6 +309,17 @@ void Session::Impl::evaluate() {
   finish_due_ = true;
 }
 
+// What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go out.
+template <class Send>
+void Session::Impl::send_or_drop(Send send) {
+  try {
+    send();
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 400 && refusal.status() != 422) throw;
+    notice(std::string("the planning server does not take this, it is left out: ") + refusal.what());
+  }
+}
+
 // Tells the server what it does not know yet. False where nothing was left to tell.
 bool Session::Impl::talk() {
   PlanServer& server = *reporting_;
@@ -333,7 +346,7 @@ bool Session::Impl::talk() {
   if (unsent_ < reports_.size()) {
     const MeasurementReport report = reports_[unsent_];
     lock.unlock();
-    (void)server.send(options_.job.id, report);
+    send_or_drop([&] { (void)server.send(options_.job.id, report); });
     lock.lock();
     ++unsent_;
     return true;
@@ -348,7 +361,7 @@ bool Session::Impl::talk() {
   if (!stragglers_.empty()) {
     const StragglerNotice straggler = stragglers_.front();
     lock.unlock();
-    (void)server.set_straggler(options_.job.id, straggler);
+    send_or_drop([&] { (void)server.set_straggler(options_.job.id, straggler); });
     lock.lock();
     stragglers_.pop_front();
     return true;

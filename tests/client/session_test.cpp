@@ -164,6 +164,7 @@ class JobServer {
   std::vector<StragglerNotice> stragglers_;
   bool registered_ = false;
   bool profiled_ = false;
+  bool refuse_next_ = false;
   int joins_ = 0;
 
  private:
@@ -197,6 +198,7 @@ class JobServer {
                 })});
     router.add({"POST", "/v1/jobs/job/measurements", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
+                  if (std::exchange(refuse_next_, false)) throw InputError({"test"}, "not this one", "");
                   reports_.push_back(read_measurement_report(parse_json("test", request.body)));
                   changed_.notify_all();
                   return json(to_json(MeasurementsTaken{reports_.back().sequence, false}));
@@ -436,6 +438,18 @@ TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("not permitted"), HasSubstr("set again")));
   step();
   ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
+}
+
+// A report that the server calls bad does not keep the others back.
+TEST_F(SessionTest, ARefusedReportIsLeftOut) {
+  server_.refuse_next_ = true;
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled_; }));
+  EXPECT_EQ(server_.reports_.front().sequence, 1);
+  EXPECT_EQ(2 * (server_.reports_.size() + 1), session_->measurements().size());
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("not this one")));
 }
 
 TEST_F(SessionTest, StragglersAreToldInTheBackground) {
