@@ -93,10 +93,11 @@ class SensorRhythm {
   // When the change that was seen at the latest reading should have happened; nothing while there is no rhythm.
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
   // The change is now held to have happened then.
-  void date(Nanoseconds change) { dated_ = change; }
+  void date(Nanoseconds change);
 
  private:
   void find_period();
+  void begin_run(Nanoseconds time);
 
   static constexpr std::size_t kGaps = 16;
   std::array<Nanoseconds, kGaps> gaps_{};
@@ -104,12 +105,14 @@ class SensorRhythm {
   std::uint32_t changed_ = 0;  // one bit per reading, the latest lowest
   std::uint32_t readings_ = 0;
   Nanoseconds last_reading_ = 0;
-  Nanoseconds last_change_ = 0;  // as seen; 0: none yet
-  Nanoseconds period_ = 0;       // mean of the middle half of the gaps, or of a long steady run
+  Nanoseconds usual_sampling_ = 0;  // between two readings, without the late ones
+  Nanoseconds last_change_ = 0;     // as seen; 0: none yet
+  Nanoseconds period_ = 0;          // mean of the middle half of the gaps, or of a long steady run
   // The run of changes that kept the period, to know the period more finely than one gap tells it.
   Nanoseconds run_begin_ = 0;
   std::int64_t run_length_ = 0;
   Nanoseconds dated_ = 0;
+  int misses_ = 0;  // changes in a row that came at another time than foretold
   std::optional<Nanoseconds> foretold_;
 };
 

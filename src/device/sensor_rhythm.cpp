@@ -10,25 +10,31 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
   changed_ = changed_ << 1 | static_cast<std::uint32_t>(changed);
   readings_ = std::min<std::uint32_t>(readings_ + 1, 32);
   const Nanoseconds sampling = time - last_reading_;
+  if (last_reading_ != 0)
+    usual_sampling_ += (std::min(sampling, 2 * usual_sampling_ + 1'000'000) - usual_sampling_) / 8;
   last_reading_ = time;
   foretold_.reset();
   if (!changed) return;
   if (last_change_ != 0) {
     const Nanoseconds gap = time - last_change_;
     gaps_[gap_count_++ % kGaps] = gap;
-    find_period();
-    // A change is seen up to one reading late, so a steady sensor's gaps differ by as much.
-    if (period_ != 0 && std::abs(gap - period_) <= period_ / 4 + sampling) {
-      ++run_length_;
-    } else {
-      run_begin_ = time;
-      run_length_ = 0;
-    }
     constexpr std::int64_t kSteady = 8;
     constexpr std::int64_t kLongest = 1024;  // so that a clock that drifts against ours is followed
     if (run_length_ >= kSteady) {
-      period_ = (time - run_begin_) / run_length_;
-      foretold_ = dated_ + period_;
+      // A reading that came late may find several steps at once; how many, the rhythm itself tells.
+      const bool late = sampling > 4 * usual_sampling_ && period_ > 2 * usual_sampling_;
+      const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + period_ / 32) / period_) : 1;
+      run_length_ += steps;
+      foretold_ = dated_ + steps * period_;
+      if (!late) period_ = (time - run_begin_) / run_length_;
+    } else {
+      find_period();
+      // A change is seen up to one reading late, so a steady sensor's gaps differ by as much.
+      if (period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
+        ++run_length_;
+      } else {
+        begin_run(time);
+      }
     }
     if (run_length_ >= kLongest) {
       run_begin_ += (time - run_begin_) / 2;
@@ -36,6 +42,20 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
     }
   }
   last_change_ = time;
+}
+
+void SensorRhythm::date(Nanoseconds change) {
+  dated_ = change;
+  if (!foretold_) return;
+  constexpr int kMostMisses = 4;
+  misses_ = std::abs(change - *foretold_) > period_ / 4 ? misses_ + 1 : 0;
+  if (misses_ >= kMostMisses) begin_run(last_change_);  // the sensor has another rhythm now
+}
+
+void SensorRhythm::begin_run(Nanoseconds time) {
+  run_begin_ = time;
+  run_length_ = 0;
+  misses_ = 0;
 }
 
 void SensorRhythm::find_period() {

@@ -2,218 +2,178 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
 
 namespace flyball {
 namespace {
 
-// Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.
-constexpr double kSameJoules = 1e-9;
-
-constexpr int kMostPairSweeps = 6;
-constexpr std::int32_t kPairReach = 6;  // options up and down that a pair is searched for
+// Turns of random search and paths in a polish, and random paths per turn.
+constexpr int kPolishTurns = 20;
+constexpr int kPathsPerTurn = 2;
 
 }  // namespace
 
-ClockRounder::ClockRounder(const PlanProblem& problem) : dag_(*problem.dag) {
-  for (std::size_t type = 0; type < problem.choices.size(); ++type) {
-    const OperationType& operation = dag_.types()[type];
-    std::vector<Nanoseconds> times;
-    std::vector<double> nets;
-    for (const std::uint16_t option : problem.choices[type].pareto) {
-      times.push_back(to_nanoseconds(operation.options[option].time));
-      nets.push_back(flyball::net_joules(operation.options[option], problem.charged_blocking(operation)));
-    }
-    times_.push_back(std::move(times));
-    nets_.push_back(std::move(nets));
-    options_.push_back(&problem.choices[type].pareto);
-  }
-  for (std::size_t type = 0; type < times_.size(); ++type) {
-    choices_.push_back({times_[type].data(), nets_[type].data(), static_cast<Level>(times_[type].size()) - 1});
-  }
+ClockRounder::ClockRounder(const PlanProblem& problem)
+    : dag_(*problem.dag), choices_(clock_choices(problem)), graph_(dag_), paths_(dag_, graph_, choices_) {
   const std::size_t n = index(dag_.size());
-  for (std::size_t i = 0; i < n; ++i) {
-    type_.push_back(static_cast<std::size_t>(dag_.computations()[i].type));
-    unlimited_.push_back(choices_[type_[i]].slowest);
+  for (int i = 0; i < dag_.size(); ++i) {
+    type_.push_back(index(dag_[i].type));
+    level_.push_back(choices(i).slowest());
+    if (dag_.predecessors(i).empty()) sources_.push_back(i);
   }
-  level_.assign(n, 0);
-  cap_.assign(n, 0);
-  finish_.assign(n, 0);
-  latest_start_.assign(n, 0);
+  schedule_.level = level_;
+  for (auto* times : {&schedule_.passes, &tail_, &relaxed_, &last_relaxed_, &early_, &late_}) {
+    times->assign(graph_.size(), 0);
+  }
+  for (int i = dag_.size() - 1; i >= 0; --i) {
+    const Nanoseconds least = choices(i).time.front() + tail_[index(graph_.end_of(i))];
+    for (const Gate gate : graph_.before(i)) tail_[index(gate)] = std::max(tail_[index(gate)], least);
+  }
   plan_.assign(n, 0);
 }
 
 void ClockRounder::round(const FrontierStretch& stretch, Nanoseconds deadline) {
-  const Nanoseconds delta = stretch.t_high - deadline;
-  for (std::size_t i = 0; i < level_.size(); ++i) {
-    const Nanoseconds start = stretch.start[i] - std::min(stretch.start_shift[i], delta);
-    const Nanoseconds finish = stretch.finish[i] - std::min(stretch.finish_shift[i], delta);
-    const Choices& type = choices_[type_[i]];
-    // Windows change little from point to point, so the last level is near the new floor.
-    Level level = level_[i];
-    while (level < type.slowest && type.time[level + 1] <= finish - start) ++level;
-    while (level > 0 && type.time[level] > finish - start) --level;
-    level_[i] = level;
-    cap_[i] = std::min(level + 1, type.slowest);
-  }
-  fill_forwards(deadline, cap_, 0);
+  schedule_relaxed(stretch, deadline);
+  improve_all_stages();
+  publish();
+}
+
+void ClockRounder::floor(const FrontierStretch& stretch, Nanoseconds deadline) {
+  schedule_relaxed(stretch, deadline);
+  level_ = schedule_.level;
   fill_backwards(deadline, 0);
-  improve_pairs(deadline);
+}
+
+void ClockRounder::follow(const FrontierStretch& stretch, Nanoseconds deadline) {
+  find_relaxed(stretch, deadline);
+  for (std::size_t gate = 0; gate < graph_.size(); ++gate) {
+    schedule_.passes[gate] += relaxed_[gate] - last_relaxed_[gate];
+  }
+  settle(deadline);
+  paths_.improve(dag_.stage_order(next_stage_), schedule_);
+  next_stage_ = (next_stage_ + 1) % dag_.stages();
+  publish();
+}
+
+void ClockRounder::find_relaxed(const FrontierStretch& stretch, Nanoseconds deadline) {
+  std::swap(relaxed_, last_relaxed_);
+  std::fill(relaxed_.begin(), relaxed_.end(), 0);
+  const Nanoseconds delta = stretch.t_high - deadline;
+  for (int i = 0; i < dag_.size(); ++i) {
+    Nanoseconds& gate = relaxed_[index(graph_.end_of(i))];
+    gate = std::max(gate, stretch.finish[index(i)] - std::min(stretch.finish_shift[index(i)], delta));
+  }
+}
+
+void ClockRounder::schedule_relaxed(const FrontierStretch& stretch, Nanoseconds deadline) {
+  find_relaxed(stretch, deadline);
+  schedule_.passes = relaxed_;
+  settle(deadline);
+}
+
+// Gates for the plan, each as early or as late as it may pass.
+void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
+  late ? place_late(deadline) : place_early();
+  schedule_.passes = late ? late_ : early_;
+  schedule_.level = level_;
+  settle(deadline);
+}
+
+// Moves gates that are too late for the deadline, or too early for the operations before them, and fits the options.
+// Gates brought forward to where the rest just meets the deadline at its fastest leave room for all before them, as long
+// as the deadline can be met at all.
+void ClockRounder::settle(Nanoseconds deadline) {
+  std::vector<Nanoseconds>& passes = schedule_.passes;
+  for (std::size_t gate = 0; gate < graph_.size(); ++gate)
+    passes[gate] = std::min(passes[gate], deadline - tail_[gate]);
+  passes[GateGraph::kEnd] = deadline;
+  for (int i = 0; i < dag_.size(); ++i) {
+    Nanoseconds& end = passes[index(graph_.end_of(i))];
+    end = std::max(end, schedule_.start(graph_, i) + choices(i).time.front());
+  }
+  for (int i = 0; i < dag_.size(); ++i) {
+    Level& level = schedule_.level[index(i)];
+    level = choices(i).slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
+  }
+}
+
+// The plan is the schedule's levels, with the slack filled that they leave.
+void ClockRounder::publish() {
+  level_ = schedule_.level;
+  fill_forwards(schedule_.passes[GateGraph::kEnd], 0);
 }
 
 void ClockRounder::load(const ClockPlan& plan) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    const auto& pareto = *options_[type_[i]];
-    const auto found = std::find(pareto.begin(), pareto.end(), plan[i]);
-    assert(found != pareto.end());
-    level_[i] = static_cast<Level>(found - pareto.begin());
+    const auto& options = choices_[type_[i]].option;
+    const auto found = std::find(options.begin(), options.end(), plan[i]);
+    assert(found != options.end());
+    level_[i] = static_cast<Level>(found - options.begin());
   }
+}
+
+void ClockRounder::improve_all_stages() {
+  for (int stage = dag_.stages() - 1; stage >= 0; --stage) paths_.improve(dag_.stage_order(stage), schedule_);
+}
+
+void ClockRounder::improve_random_path() {
+  path_.assign(1, sources_[draw() % sources_.size()]);
+  while (!dag_.successors(path_.back()).empty()) {
+    const auto next = dag_.successors(path_.back());
+    path_.push_back(next[draw() % next.size()]);
+  }
+  paths_.improve(path_, schedule_);
 }
 
 Nanoseconds ClockRounder::earliest_start(int i) const {
   Nanoseconds start = 0;
-  for (const std::int32_t p : dag_.predecessors(i)) start = std::max(start, finish_[index(p)]);
+  for (const Gate gate : graph_.before(i)) start = std::max(start, early_[index(gate)]);
   return start;
 }
 
-Nanoseconds ClockRounder::latest_finish(int i, Nanoseconds deadline) const {
-  Nanoseconds finish = deadline;
-  for (const std::int32_t s : dag_.successors(i)) finish = std::min(finish, latest_start_[index(s)]);
-  return finish;
-}
-
 void ClockRounder::place_early() {
-  for (int i = 0; i < dag_.size(); ++i) finish_[index(i)] = earliest_start(i) + duration(i);
+  std::fill(early_.begin(), early_.end(), 0);
+  for (int i = 0; i < dag_.size(); ++i) {
+    Nanoseconds& end = early_[index(graph_.end_of(i))];
+    end = std::max(end, earliest_start(i) + duration(i));
+  }
 }
 
 void ClockRounder::place_late(Nanoseconds deadline) {
-  for (int i = dag_.size() - 1; i >= 0; --i) latest_start_[index(i)] = latest_finish(i, deadline) - duration(i);
+  std::fill(late_.begin(), late_.end(), deadline);
+  for (int i = dag_.size() - 1; i >= 0; --i) {
+    const Nanoseconds start = late_[index(graph_.end_of(i))] - duration(i);
+    for (const Gate gate : graph_.before(i)) late_[index(gate)] = std::min(late_[index(gate)], start);
+  }
 }
 
-void ClockRounder::fill_forwards(Nanoseconds deadline, std::span<const Level> most, std::uint32_t skip_eighths) {
+void ClockRounder::raise(int i, Nanoseconds room, std::uint32_t skip_eighths) {
+  const ClockChoices& type = choices(i);
+  Level& level = level_[index(i)];
+  if (level == type.slowest() || type.time[index(level) + 1] > room) return;
+  if (skip_eighths > 0 && (draw() & 7) < skip_eighths) return;
+  level = type.slowest_within(room, level);
+}
+
+void ClockRounder::fill_forwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
   place_late(deadline);
+  std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
-    const Choices& type = choices(i);
     const Nanoseconds start = earliest_start(i);
-    Level level = level_[index(i)];
-    if (level < most[index(i)]) {
-      const Nanoseconds room = latest_start_[index(i)] + type.time[level] - start;
-      if (type.time[level + 1] <= room && (skip_eighths == 0 || (draw() & 7) >= skip_eighths)) {
-        do ++level;
-        while (level < most[index(i)] && type.time[level + 1] <= room);
-        level_[index(i)] = level;
-      }
-    }
-    finish_[index(i)] = start + type.time[level];
+    raise(i, late_[index(graph_.end_of(i))] - start, skip_eighths);
+    Nanoseconds& end = early_[index(graph_.end_of(i))];
+    end = std::max(end, start + duration(i));
   }
 }
 
 void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
   place_early();
+  std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
-    const Choices& type = choices(i);
-    const Nanoseconds finish = latest_finish(i, deadline);
-    Level level = level_[index(i)];
-    if (level < type.slowest) {
-      const Nanoseconds room = finish - (finish_[index(i)] - type.time[level]);
-      if (type.time[level + 1] <= room && (skip_eighths == 0 || (draw() & 7) >= skip_eighths)) {
-        do ++level;
-        while (level < type.slowest && type.time[level + 1] <= room);
-        level_[index(i)] = level;
-      }
-    }
-    latest_start_[index(i)] = finish - type.time[level];
+    const Nanoseconds end = late_[index(graph_.end_of(i))];
+    raise(i, end - earliest_start(i), skip_eighths);
+    const Nanoseconds start = end - duration(i);
+    for (const Gate gate : graph_.before(i)) late_[index(gate)] = std::min(late_[index(gate)], start);
   }
-}
-
-const ClockRounder::PairTable& ClockRounder::pair_table(std::size_t first_type, std::size_t second_type) {
-  PairTable& table = pair_tables_[first_type * choices_.size() + second_type];
-  if (!table.empty()) return table;
-
-  struct Sum {
-    Nanoseconds time;
-    double net;
-  };
-  std::vector<Sum> sums;
-  for (std::size_t a = 0; a < times_[first_type].size(); ++a) {
-    for (std::size_t b = 0; b < times_[second_type].size(); ++b) {
-      sums.push_back({times_[first_type][a] + times_[second_type][b], nets_[first_type][a] + nets_[second_type][b]});
-    }
-  }
-  std::vector<Sum> cheapest = sums;  // by rising time, those that are cheaper than all before
-  std::sort(cheapest.begin(), cheapest.end(),
-            [](const Sum& x, const Sum& y) { return x.time != y.time ? x.time < y.time : x.net < y.net; });
-  std::size_t kept = 0;
-  for (const Sum& sum : cheapest) {
-    if (kept == 0 || sum.net < cheapest[kept - 1].net) cheapest[kept++] = sum;
-  }
-  cheapest.resize(kept);
-  for (const Sum& sum : sums) {
-    const auto better = std::partition_point(cheapest.begin(), cheapest.end(),
-                                             [&](const Sum& other) { return other.net >= sum.net - kSameJoules; });
-    table.push_back(better == cheapest.end() ? std::numeric_limits<Nanoseconds>::max() : better->time - sum.time);
-  }
-  return table;
-}
-
-// One pass in time order over adjacent operations. finish_ is kept for what lies behind `after`, latest_start_ holds for
-// what lies ahead of it; an operation between the two of a pair is not delayed at all, so neither goes wrong.
-int ClockRounder::improve_pairs(Nanoseconds deadline) {
-  place_late(deadline);
-  int improved = 0;
-  for (int after = 0; after < dag_.size(); ++after) {
-    finish_[index(after)] = earliest_start(after) + duration(after);
-    const Nanoseconds end = latest_finish(after, deadline);
-    for (const std::int32_t before : dag_.predecessors(after)) {
-      if (!improve_pair(before, after, end)) continue;
-      ++improved;
-      finish_[index(before)] = earliest_start(before) + duration(before);
-      finish_[index(after)] = earliest_start(after) + duration(after);
-    }
-  }
-  return improved;
-}
-
-bool ClockRounder::improve_pair(int before, int after, Nanoseconds end) {
-  const Choices& first = choices(before);
-  const Choices& second = choices(after);
-  const Level old_first = level_[index(before)];
-  const Level old_second = level_[index(after)];
-  const Nanoseconds start = finish_[index(before)] - first.time[old_first];
-  const Nanoseconds spare = end - start - first.time[old_first] - second.time[old_second];
-  const PairTable& table = pair_table(type_[index(before)], type_[index(after)]);
-  if (table[index(old_first * (second.slowest + 1) + old_second)] > spare) return false;
-
-  Nanoseconds first_end = end;  // other successors of `before` must still be on time
-  for (const std::int32_t s : dag_.successors(before)) {
-    if (s == after) continue;
-    first_end = std::min(first_end, s < after ? finish_[index(s)] - duration(s) : latest_start_[index(s)]);
-  }
-  Nanoseconds second_start = 0;  // other predecessors of `after` end when they end
-  for (const std::int32_t p : dag_.predecessors(after)) {
-    if (p != before) second_start = std::max(second_start, finish_[index(p)]);
-  }
-  double least = first.net[old_first] + second.net[old_second] - kSameJoules;
-  Level best_first = -1;
-  Level best_second = -1;
-  const Level slowest = std::min(first.slowest, old_first + kPairReach);
-  Level b = std::min(second.slowest, old_second + kPairReach);
-  for (Level a = std::max(0, old_first - kPairReach); a <= slowest; ++a) {
-    const Nanoseconds meet = start + first.time[a];
-    if (meet > first_end) break;
-    const Nanoseconds from = std::max(meet, second_start);
-    while (b >= 0 && from + second.time[b] > end) --b;
-    if (b < 0) break;
-    if (first.net[a] + second.net[b] < least) {
-      least = first.net[a] + second.net[b];
-      best_first = a;
-      best_second = b;
-    }
-  }
-  if (best_first < 0) return false;
-  level_[index(before)] = best_first;
-  level_[index(after)] = best_second;
-  return true;
 }
 
 void ClockRounder::search(Nanoseconds deadline, int trials) {
@@ -235,14 +195,14 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
     }
     switch (draw() % 4) {
       case 0:
-        fill_forwards(deadline, unlimited_, 4);
+        fill_forwards(deadline, 4);
         fill_backwards(deadline, 0);
         break;
       case 1:
         fill_backwards(deadline, 4);
-        fill_forwards(deadline, unlimited_, 0);
+        fill_forwards(deadline, 0);
         break;
-      case 2: fill_forwards(deadline, unlimited_, 0); break;
+      case 2: fill_forwards(deadline, 0); break;
       default: fill_backwards(deadline, 0); break;
     }
     const double net = net_joules();
@@ -257,28 +217,28 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
 
 void ClockRounder::polish(Nanoseconds deadline, int trials) {
   random_ = 0x9E3779B97F4A7C15u;  // the same trials whatever was planned before
-  fill_forwards(deadline, unlimited_, 0);
-  for (int sweep = 0; sweep < kMostPairSweeps && improve_pairs(deadline) > 0; ++sweep) {
-  }
-  if (trials == 0) return;
-  search(deadline, trials);
-  for (int sweep = 0; sweep < kMostPairSweeps && improve_pairs(deadline) > 0; ++sweep) {
+  for (int turn = 0; turn < kPolishTurns; ++turn) {
+    search(deadline, trials / kPolishTurns);
+    schedule_plan(deadline, turn % 2 == 1);
+    improve_all_stages();
+    for (int k = 0; k < kPathsPerTurn; ++k) improve_random_path();
+    publish();
   }
 }
 
 Nanoseconds ClockRounder::makespan() {
   place_early();
-  return finish_.empty() ? 0 : *std::max_element(finish_.begin(), finish_.end());
+  return early_[GateGraph::kEnd];
 }
 
 double ClockRounder::net_joules() const {
   double sum = 0.0;
-  for (std::size_t i = 0; i < level_.size(); ++i) sum += choices_[type_[i]].net[level_[i]];
+  for (std::size_t i = 0; i < level_.size(); ++i) sum += choices_[type_[i]].net[index(level_[i])];
   return sum;
 }
 
 const ClockPlan& ClockRounder::plan() {
-  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = (*options_[type_[i]])[static_cast<std::size_t>(level_[i])];
+  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices_[type_[i]].option[index(level_[i])];
   return plan_;
 }
 

@@ -18,13 +18,17 @@ namespace {
 
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// Trials of the polish's random search at each point that matters, and the work they may take in all (operations
-// and edges replayed): enough for a thousand operations, less for the largest pipelines.
-constexpr std::int64_t kMostTrials = 4000;
-constexpr std::int64_t kTrialBudget = 18'000'000;
+// Trials of the polish's random search, and the work that they may take (operations and edges replayed): more trials
+// where they are cheap, fewer for the largest pipelines.
+constexpr std::int64_t kUsualTrials = 4000;
+constexpr std::int64_t kCheapWork = 3'000'000;
+constexpr std::int64_t kMostWork = 18'000'000;
+constexpr int kShortPolish = 4;  // part of the trials where the start is good or the point matters less
+// Small frontiers are rounded anew at every point. Where that would be to look at more operations than these, only
+// every so many points are, at most kMostFollowing apart, and those between follow.
+constexpr std::int64_t kRoundingBudget = 100'000;
+constexpr std::int64_t kMostFollowing = 16;
 constexpr std::size_t kPointsPerReport = 64;
-// Points spread over the frontier that get the pair improvement as well.
-constexpr std::size_t kPolishedPoints = 32;
 
 // Of the options that the noise rule keeps.
 std::vector<CostCurve> steering_curves(const PlanProblem& problem) {
@@ -69,6 +73,7 @@ class Crawl {
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
     check_point_count();
+    plan_work();
     const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
     const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
     if (run.status == RelaxationStatus::kOptimal) {
@@ -94,9 +99,14 @@ class Crawl {
   bool visit(const FrontierStretch& stretch) {
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - problem_.unit_time)) {
-      rounder_.round(stretch, next_);
+      if (visited_++ % anew_every_ == 0) {
+        rounder_.round(stretch, next_);
+      } else {
+        rounder_.follow(stretch, next_);
+      }
       add_point();
       if (next_ == t_min_) {
+        polish_fastest(stretch);
         next_ = -1;
         break;
       }
@@ -134,6 +144,25 @@ class Crawl {
                     (t_star_ - t_min_) / kMostPoints / 1000 + 1));
   }
 
+  void plan_work() {
+    const std::int64_t nodes = problem_.dag->size();
+    const std::int64_t replayed =
+        std::max<std::int64_t>(1, nodes + static_cast<std::int64_t>(problem_.dag->edge_count()));
+    trials_ = static_cast<int>(std::min(std::max(kUsualTrials, kCheapWork / replayed), kMostWork / replayed));
+    const std::int64_t looked_at = ((t_star_ - t_min_) / problem_.unit_time + 1) * nodes;
+    anew_every_ = std::min(kMostFollowing, looked_at / kRoundingBudget + 1);
+  }
+
+  // At T_min slack is scarcest and rounding loses most: two polishes, from two beginnings.
+  void polish_fastest(const FrontierStretch& stretch) {
+    rounder_.round(stretch, t_min_);
+    rounder_.polish(t_min_, trials_ / kShortPolish);
+    add_point();
+    rounder_.floor(stretch, t_min_);
+    rounder_.polish(t_min_, trials_);
+    add_point();
+  }
+
   void polish() {
     struct Task {
       ClockPlan plan;
@@ -141,18 +170,13 @@ class Crawl {
       int trials;
     };
     std::vector<Task> tasks;
-    const auto replayed = static_cast<std::int64_t>(problem_.dag->edge_count()) + problem_.dag->size();
-    const int trials = static_cast<int>(std::min(kMostTrials, kTrialBudget / std::max<std::int64_t>(1, replayed)));
-    const auto add_task = [&](std::size_t index, Nanoseconds deadline, int with_trials) {
-      tasks.push_back({frontier_.plan(index), std::max(deadline, frontier_.points()[index].time), with_trials});
+    const auto add_task = [&](std::size_t index, Nanoseconds deadline, int trials) {
+      tasks.push_back({frontier_.plan(index), std::max(deadline, frontier_.points()[index].time), trials});
     };
-    add_task(0, t_min_, trials);
-    add_task(frontier_.least_total_energy(), 0, trials);
+    add_task(frontier_.least_total_energy(), 0, trials_ / kShortPolish);
     for (const Nanoseconds time : problem_.focus) {
-      if (time < t_star_) add_task(frontier_.lookup(time), time, trials);
+      if (time < t_star_) add_task(frontier_.lookup(time), time, trials_);
     }
-    const std::size_t spread = std::min(kPolishedPoints, frontier_.size());
-    for (std::size_t k = 1; k < spread; ++k) add_task(k * frontier_.size() / spread, 0, 0);
     for (const Task& task : tasks) {
       if (!report(t_min_)) return;
       rounder_.load(task.plan);
@@ -168,6 +192,9 @@ class Crawl {
   Nanoseconds t_star_ = 0;
   Nanoseconds t_min_ = 0;
   Nanoseconds next_ = 0;  // iteration time of the next point
+  std::int64_t visited_ = 0;
+  std::int64_t anew_every_ = 1;  // points
+  int trials_ = 0;               // of a full polish
 };
 
 class Perseus final : public Planner {

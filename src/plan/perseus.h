@@ -2,8 +2,8 @@
 //
 // Perseus crawls from T* (algorithm 1) by one minimum cut per unit of time (algorithm 2) and rounds the result to clocks.
 // Here one relaxation (relaxation.h) visits every price once, whatever the unit of time, and each point of the frontier
-// is rounded from the event times that it passes (clock_rounding.h). T_min, the point of least total energy and the
-// problem's focus are then polished.
+// is rounded from the event times that it passes and from the point before it (clock_rounding.h). T_min, the point of
+// least total energy and the problem's focus are polished.
 //
 // Guarantees: every point's time and energy are those of its discrete plan replayed with the measured options; times
 // strictly rise and net energies strictly fall; each point's bound is the optimum of the relaxation on the hulls, also

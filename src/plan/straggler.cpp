@@ -10,10 +10,6 @@
 
 namespace flyball {
 
-std::size_t optimal_point(const Frontier& frontier, Nanoseconds straggler_time) {
-  return frontier.lookup(straggler_time);
-}
-
 Joules energy_with_straggler(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler_time) {
   return Joules(point.net_joules) + total_blocking * to_seconds(std::max(point.time, straggler_time));
 }
@@ -26,9 +22,9 @@ BloatBreakdown break_down_bloat(const Frontier& frontier, const FrontierPoint& b
   const Watts blocking = frontier.total_blocking();
   BloatBreakdown bloat;
   bloat.straggler_time = std::llround(degree * static_cast<double>(baseline.time));
-  bloat.point = optimal_point(frontier, bloat.straggler_time);
+  bloat.point = frontier.lookup(bloat.straggler_time);
   bloat.baseline = energy_with_straggler(baseline, blocking, bloat.straggler_time);
-  const std::size_t as_fast = optimal_point(frontier, baseline.time);
+  const std::size_t as_fast = frontier.lookup(baseline.time);
   const Joules fastest = energy_with_straggler(frontier.points()[as_fast], blocking, bloat.straggler_time);
   const Joules chosen = energy_with_straggler(frontier.points()[bloat.point], blocking, bloat.straggler_time);
   bloat.intrinsic = bloat.baseline - fastest;

@@ -15,11 +15,6 @@
 
 namespace flyball {
 
-// The point to run while a straggler takes `straggler_time`, T_opt = min(T*, T') (Perseus eq. 2): the slowest point that
-// does not delay the straggler's iteration, and never beyond T*, where the frontier ends. Without a straggler (a time
-// below the fastest point) the fastest. Requires a frontier that is not empty.
-[[nodiscard]] std::size_t optimal_point(const Frontier& frontier, Nanoseconds straggler_time);
-
 // Energy of a pipeline at a point while the straggler takes `straggler_time` (eq. 3; at most its own time: none).
 [[nodiscard]] Joules energy_with_straggler(const FrontierPoint& point, Watts total_blocking,
                                            Nanoseconds straggler_time);

@@ -84,7 +84,7 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
   }
   lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
   lines.push_back(fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}",
-                              gpu.name, workload.name, request.stages, request.noise_relative, request.seed));
+                              gpu.name, workload.name, request.stages, 100.0 * request.noise_relative, request.seed));
   lines.emplace_back("Units: frequency MHz, time s, energy J.");
   return lines;
 }

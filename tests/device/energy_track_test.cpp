@@ -212,6 +212,34 @@ TEST(EnergyTrack, KeepsEnergyOverAGapOfReadings) {
   EXPECT_NEAR(track.energy_between(2'000 * kMillisecond, 6'000 * kMillisecond).energy.value(), 1'200.0, 1.0);
 }
 
+// A busy machine: every now and then the sampler does not get a processor for 130 or 260 ms.
+TEST(EnergyTrack, KeepsTheRhythmOverLateReadings) {
+  const StaircaseSensor sensor(constant_300_watts, 100 * kMillisecond, 1'234'567);
+  EnergyTrack track(kPeriod, kRing);
+  int readings = 0;
+  for (Nanoseconds t = 1'000 * kMillisecond; t <= 20'000 * kMillisecond; t += kPeriod) {
+    if (++readings % 400 == 0) t += (readings % 800 == 0 ? 130 : 260) * kMillisecond;
+    track.add(t, counted(sensor.counter(t)));
+  }
+  for (Nanoseconds begin = 4'000 * kMillisecond; begin < 19'000 * kMillisecond; begin += 7'777'777) {
+    ASSERT_NEAR(track.energy_between(begin, begin + 100 * kMillisecond).energy.value(), 30.0, 0.3) << begin;
+  }
+}
+
+TEST(EnergyTrack, FollowsASensorThatChangesItsRhythm) {
+  const StaircaseSensor slow(constant_300_watts, 100 * kMillisecond, 1'234'567);
+  const StaircaseSensor fast(constant_300_watts, 20 * kMillisecond, 7'654'321);
+  EnergyTrack track(kPeriod, kRing);
+  read_until(track, kPeriod, 15'000 * kMillisecond, [&](Nanoseconds t) {
+    return counted(t < 5'000 * kMillisecond ? slow.counter(t)
+                                            : std::max(fast.counter(t), slow.counter(5'000 * kMillisecond)));
+  });
+  EXPECT_NEAR(track.sensor_period().value(), 0.020, 0.0005);
+  for (Nanoseconds begin = 8'000 * kMillisecond; begin < 14'000 * kMillisecond; begin += 7'777'777) {
+    ASSERT_NEAR(track.energy_between(begin, begin + 100 * kMillisecond).energy.value(), 30.0, 0.3) << begin;
+  }
+}
+
 TEST(EnergyTrack, ForgetsOnlyTheOldest) {
   EnergyTrack track(kPeriod, 10);
   for (int i = 1; i <= 25; ++i) track.add(i * kPeriod, counted(Joules(i)));

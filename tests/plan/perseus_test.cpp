@@ -281,19 +281,5 @@ TEST(PlanProblem, KnowsItsPlanners) {
   EXPECT_THROW(static_cast<void>(make_planner("magic")), UsageError);
 }
 
-TEST(ClockRounder, PolishKeepsTheDeadlineAndNeverCostsMore) {
-  const Profile profile = noisy_profile(4, 8);
-  const ComputationDag dag = dag_of(profile, 12);
-  const PlanProblem problem = problem_of(dag);
-  const Frontier frontier = plan(problem).frontier;
-  ClockRounder rounder(problem);
-  for (const std::size_t p : {std::size_t{0}, frontier.size() / 3, frontier.size() - 1}) {
-    rounder.load(frontier.plan(p));
-    rounder.polish(frontier.points()[p].time, 50);
-    EXPECT_LE(rounder.makespan(), frontier.points()[p].time);
-    EXPECT_LE(rounder.net_joules(), frontier.points()[p].net_joules + 1e-9);
-  }
-}
-
 }  // namespace
 }  // namespace flyball

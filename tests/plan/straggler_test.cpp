@@ -33,13 +33,6 @@ Frontier frontier() {
   return frontier;
 }
 
-TEST(Straggler, OptimalPointIsTheSlowestThatFitsUpToTStar) {
-  EXPECT_EQ(optimal_point(frontier(), 0), 0u);
-  EXPECT_EQ(optimal_point(frontier(), 12'000'000'000), 1u);
-  EXPECT_EQ(optimal_point(frontier(), 13'000'000'000), 2u);
-  EXPECT_EQ(optimal_point(frontier(), 99'000'000'000), 2u);
-}
-
 TEST(Straggler, WaitingIsPaidAsBlocking) {
   EXPECT_DOUBLE_EQ(energy_with_straggler(baseline(), Watts(100), 0).value(), 6000.0);
   EXPECT_DOUBLE_EQ(energy_with_straggler(baseline(), Watts(100), 12'000'000'000).value(), 6200.0);

@@ -1,0 +1,92 @@
+// Schedules as times of gates, and the options that fit between them.
+//
+// Operations with the same successors might as well end at one moment: their gate. An operation starts when the last of
+// the gates that it waits for has passed, so a time for every gate is a whole schedule: an operation's window reaches
+// from the last gate before it to its own, and the slowest option that fits is the best one there. In the steady state
+// of 1F1B a gate is the moment at which two neighbouring stages meet: a forward and a backward end there, and a backward
+// and a forward start. Moving it changes these four windows and no other, which is what makes gates worth moving
+// (path_search.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "plan/planner.h"
+
+namespace flyball {
+
+using Level = std::int32_t;  // index into a type's Pareto options, fastest first
+using Gate = std::int32_t;
+
+// The Pareto options of one operation type: times rise, net energies fall.
+struct ClockChoices {
+  std::vector<Nanoseconds> time;
+  std::vector<double> net;            // J (Perseus eq. 4)
+  Nanoseconds mean_step = 0;          // between neighbouring options
+  std::vector<std::uint16_t> option;  // index into the type's measured options
+
+  [[nodiscard]] Level slowest() const { return static_cast<Level>(time.size()) - 1; }
+
+  // The slowest that takes at most `window`, searched for from `hint`; -1 where none does.
+  [[nodiscard]] Level slowest_within(Nanoseconds window, Level hint) const {
+    Level level = hint;
+    while (level < slowest() && time[static_cast<std::size_t>(level) + 1] <= window) ++level;
+    while (level >= 0 && time[static_cast<std::size_t>(level)] > window) --level;
+    return level;
+  }
+};
+
+[[nodiscard]] std::vector<ClockChoices> clock_choices(const PlanProblem& problem);
+
+// Which gates a DAG has. Immutable; memory and construction linear in edges, but for a factor log(nodes).
+class GateGraph {
+ public:
+  static constexpr Gate kEnd = 0;  // of the iteration: where operations without successors end
+
+  explicit GateGraph(const ComputationDag& dag);
+
+  [[nodiscard]] std::size_t size() const { return ending_.size(); }
+  [[nodiscard]] Gate end_of(std::int32_t i) const { return end_of_[static_cast<std::size_t>(i)]; }
+  // The gates that the operation waits for.
+  [[nodiscard]] std::span<const Gate> before(std::int32_t i) const { return before_[i]; }
+  [[nodiscard]] std::span<const std::int32_t> ending(Gate gate) const { return ending_[gate]; }
+  [[nodiscard]] std::span<const std::int32_t> starting(Gate gate) const { return starting_[gate]; }
+
+ private:
+  // Lists one after the other in one array.
+  struct Lists {
+    std::vector<std::size_t> begin{0};
+    std::vector<std::int32_t> all;
+
+    void add(std::span<const std::int32_t> list);
+    [[nodiscard]] std::size_t size() const { return begin.size() - 1; }
+    std::span<const std::int32_t> operator[](std::int32_t k) const {
+      const auto at = static_cast<std::size_t>(k);
+      return {all.data() + begin[at], all.data() + begin[at + 1]};
+    }
+  };
+
+  std::vector<Gate> end_of_;
+  Lists before_, ending_, starting_;
+};
+
+// When each gate passes, and the level at which each operation runs in its window.
+struct GateSchedule {
+  std::vector<Nanoseconds> passes;  // by gate; at kEnd the deadline
+  std::vector<Level> level;         // by operation
+
+  [[nodiscard]] Nanoseconds start(const GateGraph& graph, std::int32_t i) const {
+    Nanoseconds start = 0;
+    for (const Gate gate : graph.before(i)) start = std::max(start, passes[static_cast<std::size_t>(gate)]);
+    return start;
+  }
+  [[nodiscard]] Nanoseconds end(const GateGraph& graph, std::int32_t i) const {
+    return passes[static_cast<std::size_t>(graph.end_of(i))];
+  }
+};
+
+}  // namespace flyball

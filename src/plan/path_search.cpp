@@ -1,0 +1,210 @@
+#include "plan/path_search.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kHalf = 6;  // slots before the present time, and as many after it
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.
+constexpr double kSameJoules = 1e-9;
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+PathSearch::PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices)
+    : graph_(graph), slots_(2 * kHalf), refit_mark_(at(dag.size()), 0) {
+  for (const Computation& computation : dag.computations()) choices_.push_back(&choices[at(computation.type)]);
+}
+
+void PathSearch::improve(std::span<const std::int32_t> path, GateSchedule& schedule) {
+  if (path.empty() || !find_states(path, schedule)) return;
+  const auto last = states_.begin() + static_cast<std::ptrdiff_t>(begin_[path.size()]);
+  auto state = static_cast<std::size_t>(
+      std::min_element(last, states_.end(), [](const State& a, const State& b) { return a.cost < b.cost; }) -
+      states_.begin());
+  old_passes_.resize(path.size());
+  for (std::size_t k = path.size(); k-- > 0;) {
+    Nanoseconds& passes = schedule.passes[at(graph_.end_of(path[k]))];
+    old_passes_[k] = passes;
+    passes = states_[state].at;
+    state = at(states_[state].from);
+  }
+
+  ++mark_;
+  refitted_.clear();
+  change_ = 0.0;
+  fits_ = true;
+  for (const std::int32_t i : path) {
+    refit(i, schedule);
+    const Gate gate = graph_.end_of(i);
+    if (gate == GateGraph::kEnd) continue;
+    for (const std::int32_t neighbour : graph_.ending(gate)) refit(neighbour, schedule);
+    for (const std::int32_t neighbour : graph_.starting(gate)) refit(neighbour, schedule);
+  }
+  if (fits_ && change_ <= kSameJoules) return;
+  for (const Refitted& r : refitted_) schedule.level[at(r.operation)] = r.old_level;
+  for (std::size_t k = 0; k < path.size(); ++k) schedule.passes[at(graph_.end_of(path[k]))] = old_passes_[k];
+}
+
+void PathSearch::refit(std::int32_t i, GateSchedule& schedule) {
+  if (refit_mark_[at(i)] == mark_) return;
+  refit_mark_[at(i)] = mark_;
+  Level& level = schedule.level[at(i)];
+  const Level fitted = choices(i).slowest_within(schedule.end(graph_, i) - schedule.start(graph_, i), level);
+  if (fitted < 0) fits_ = false;
+  if (fitted < 0 || fitted == level) return;
+  change_ += choices(i).net[at(fitted)] - choices(i).net[at(level)];
+  refitted_.push_back({i, level});
+  level = fitted;
+}
+
+// False where some gate cannot be reached in time.
+bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSchedule& schedule) {
+  reach_ = 1;
+  for (const std::int32_t i : path) reach_ = std::max(reach_, choices(i).mean_step);
+  states_.assign(1, {0, 0.0, -1});
+  begin_.assign(1, 0);
+  Gate previous = -1;
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    const std::int32_t i = path[k];
+    const Gate gate = graph_.end_of(i);
+    Nanoseconds not_before = 0;
+    for (const Gate other : graph_.before(i)) {
+      if (other != previous) not_before = std::max(not_before, schedule.passes[at(other)]);
+    }
+    previous = gate;
+    const std::size_t end = states_.size();
+    begin_.push_back(end);
+    if (gate == GateGraph::kEnd) {
+      if (!reach_end(i, not_before, schedule)) return false;
+      continue;
+    }
+    extend_states(i, not_before, schedule.passes[at(gate)], schedule.level[at(i)]);
+    keep_states(look_around(gate, i, k + 1 < path.size() ? path[k + 1] : -1, schedule));
+    if (states_.size() == end) return false;
+  }
+  return true;
+}
+
+bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSchedule& schedule) {
+  const Nanoseconds deadline = schedule.passes[at(GateGraph::kEnd)];
+  State best{deadline, kNever, -1};
+  const std::size_t end = begin_.back();
+  for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
+    const Nanoseconds start = std::max(states_[s].at, not_before);
+    const Level level = choices(i).slowest_within(deadline - start, schedule.level[at(i)]);
+    if (level < 0) continue;
+    const double cost = states_[s].cost + choices(i).net[at(level)];
+    if (cost < best.cost) best = {deadline, cost, static_cast<std::int32_t>(s)};
+  }
+  if (best.from < 0) return false;
+  states_.push_back(best);
+  return true;
+}
+
+// From the states of the gate before to the slots of this one, by every option of the operation between.
+void PathSearch::extend_states(std::int32_t i, Nanoseconds not_before, Nanoseconds present, Level hint) {
+  for (State& slot : slots_) slot.cost = kNever;
+  const ClockChoices& type = choices(i);
+  const Nanoseconds first = present - reach_;
+  const Nanoseconds last = present + reach_;
+  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1);
+  const std::size_t end = begin_.back();
+  Level highest = hint;
+  for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
+    const State& state = states_[s];
+    const Nanoseconds start = std::max(state.at, not_before);
+    highest = type.slowest_within(last - start, std::max(0, highest));
+    Level level = highest;
+    for (; level >= 0; --level) {
+      const Nanoseconds when = start + type.time[at(level)];
+      if (when < first) break;
+      // A slot ends at the present time, so that whatever is no later cannot push it out.
+      const auto slot = when <= present
+                            ? static_cast<std::size_t>(static_cast<double>(when - first) * slots_per_ns)
+                            : kHalf + static_cast<std::size_t>(static_cast<double>(when - present - 1) * slots_per_ns);
+      const double cost = state.cost + type.net[at(level)];
+      if (cost < slots_[slot].cost) slots_[slot] = {when, cost, static_cast<std::int32_t>(s)};
+    }
+    if (level < 0) continue;
+    // Done before the first slot; faster options would only wait longer.
+    const double cost = state.cost + type.net[at(level)];
+    if (cost <= slots_[0].cost) slots_[0] = {first, cost, static_cast<std::int32_t>(s)};
+  }
+}
+
+PathSearch::Surroundings PathSearch::look_around(Gate gate, std::int32_t on_path, std::int32_t next,
+                                                 const GateSchedule& schedule) {
+  const Nanoseconds first = schedule.passes[at(gate)] - reach_;
+  const Nanoseconds last = schedule.passes[at(gate)] + reach_;
+  Surroundings around{first, last, 0.0};
+  gains_.clear();
+  for (const std::int32_t i : graph_.ending(gate)) {
+    if (i == on_path) continue;
+    const ClockChoices& type = choices(i);
+    const Nanoseconds start = schedule.start(graph_, i);
+    Level level = std::max(0, type.slowest_within(last - start, schedule.level[at(i)]));
+    for (; level > 0 && start + type.time[at(level)] > first; --level) {
+      gains_.push_back({start + type.time[at(level)], type.net[at(level)] - type.net[at(level) - 1]});
+    }
+    around.earliest = std::max(around.earliest, start + type.time[at(level)]);
+    around.cost += type.net[at(level)];
+  }
+  std::sort(gains_.begin(), gains_.end(), [](const Gain& a, const Gain& b) { return a.at < b.at; });
+  followers_.clear();
+  for (const std::int32_t i : graph_.starting(gate)) {
+    if (i == next) continue;
+    const ClockChoices& type = choices(i);
+    Follower follower{&type, schedule.end(graph_, i), 0, schedule.level[at(i)]};
+    for (const Gate other : graph_.before(i)) {
+      if (other != gate) follower.other_start = std::max(follower.other_start, schedule.passes[at(other)]);
+    }
+    follower.level =
+        std::max(0, type.slowest_within(follower.end - std::max(first, follower.other_start), follower.level));
+    around.latest = std::min(around.latest, follower.end - type.time.front());
+    followers_.push_back(follower);
+  }
+  return around;
+}
+
+// Goes through the times at which the path or a neighbour can make use of the gate, in rising order, and keeps those
+// states that are cheaper than all earlier ones.
+void PathSearch::keep_states(const Surroundings& around) {
+  double on_path = kNever;
+  double neighbours = around.cost;
+  double cheapest = kNever;
+  std::int32_t from = -1;
+  std::size_t slot = 0;
+  std::size_t gain = 0;
+  while (true) {
+    while (slot < slots_.size() && slots_[slot].cost >= on_path) ++slot;
+    const bool slots_left = slot < slots_.size();
+    if (!slots_left && gain == gains_.size()) return;
+    Nanoseconds when = slots_left ? slots_[slot].at : gains_[gain].at;
+    if (gain < gains_.size() && gains_[gain].at < when) when = gains_[gain].at;
+    if (when > around.latest) return;
+    if (slots_left && slots_[slot].at == when) {
+      on_path = slots_[slot].cost;
+      from = slots_[slot++].from;
+    }
+    for (; gain < gains_.size() && gains_[gain].at <= when; ++gain) neighbours += gains_[gain].joules;
+    if (from < 0) continue;
+    when = std::max(when, around.earliest);
+    if (when > around.latest) continue;
+    double cost = on_path + neighbours;
+    for (Follower& f : followers_) {
+      const Nanoseconds window = f.end - std::max(when, f.other_start);
+      while (f.level > 0 && f.choices->time[at(f.level)] > window) --f.level;
+      cost += f.choices->net[at(f.level)];
+    }
+    if (cost >= cheapest - 1e-12) continue;
+    cheapest = cost;
+    states_.push_back({when, cost, from});
+  }
+}
+
+}  // namespace flyball
