@@ -16,5 +16,7 @@ void add_devices_command(CLI::App& program);
 void add_run_command(CLI::App& program);
 void add_record_command(CLI::App& program);
 void add_sim_command(CLI::App& program);
+void add_agent_command(CLI::App& program);
+void add_top_command(CLI::App& program);
 
 }  // namespace flyball

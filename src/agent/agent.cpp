@@ -1,0 +1,184 @@
+#include "agent/agent.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "agent/log.h"
+#include "agent/routes.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kOwnDescriptors = 256;  // beyond the connections: libraries, journals, processes
+
+// As many descriptors as the system lets this process have; returns how many.
+std::size_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
+}
+
+ServerLimits fitted(ServerLimits limits) {
+  const std::size_t descriptors = raise_descriptor_limit();
+  if (descriptors < limits.connections + kOwnDescriptors) {
+    limits.connections = std::max<std::size_t>(descriptors, 2 * kOwnDescriptors) - kOwnDescriptors;
+    log_event(LogLevel::kInfo, "connections_limited",
+              {{"connections", fmt::to_string(limits.connections)}, {"reason", "RLIMIT_NOFILE"}});
+  }
+  return limits;
+}
+
+// Without a token every user of this machine, and every page in their browsers, reaches a port on loopback: it only
+// shows.
+AccessRules rules_of(const AgentConfig& config) {
+  AccessRules rules = config.access;
+  rules.remote = rules.remote && !config.token.empty();
+  return rules;
+}
+
+std::string process_name(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  // A process may call itself anything.
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return name;
+}
+
+}  // namespace
+
+Claimant claimant_of(const Peer& peer) {
+  Claimant who;
+  who.local = peer.local;
+  who.uid = peer.uid;
+  who.pid = peer.pid;
+  who.connection = peer.connection;
+  who.name = peer.local && peer.pid != 0 ? process_name(peer.pid) : peer.address;
+  return who;
+}
+
+unsigned agent_status_of(const std::exception& error) {
+  if (const auto* refused = dynamic_cast<const LeaseRefused*>(&error)) {
+    switch (refused->reason()) {
+      case LeaseRefused::Reason::kNoSuchGpu:
+      case LeaseRefused::Reason::kNoSuchLease: return 404;
+      case LeaseRefused::Reason::kEnded: return 410;
+      case LeaseRefused::Reason::kForbidden: return 403;
+      case LeaseRefused::Reason::kHeld: return 409;
+    }
+  }
+  if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
+    switch (device->fault()) {
+      case DeviceFault::kPermission: return 403;
+      case DeviceFault::kUnsupported:
+      case DeviceFault::kInvalid: return 422;
+      case DeviceFault::kLost:
+      case DeviceFault::kNoDriver: return 503;
+      case DeviceFault::kTimeout: return 504;
+      case DeviceFault::kDriver: return 500;
+    }
+  }
+  if (dynamic_cast<const JournalError*>(&error) != nullptr) return 507;
+  return status_of(error);
+}
+
+Response agent_problem(const std::exception& error) {
+  const unsigned status = agent_status_of(error);
+  const auto* http = dynamic_cast<const HttpError*>(&error);
+  std::vector<std::pair<std::string, std::string>> extra;
+  const auto* refused = dynamic_cast<const LeaseRefused*>(&error);
+  if (http != nullptr) return problem_response(error);
+  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", to_json(*refused->holder()).dump());
+  if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
+    extra.emplace_back("device", nlohmann::json(device->device()).dump());
+    extra.emplace_back("fault", nlohmann::json(name_of(device->fault())).dump());
+  }
+  return problem_response(HttpError(status, error.what(), std::move(extra)));
+}
+
+void check_token(const AgentConfig& config, const Request& request) {
+  if (request.peer.local || config.token.empty()) return;
+  for (const char* open : {"/discover", "/time", "/healthz", "/openapi.yaml"}) {
+    if (request.path == open) return;
+  }
+  const auto authorization = request.header("Authorization");
+  constexpr std::string_view kScheme = "Bearer ";
+  const bool right = authorization && authorization->starts_with(kScheme) &&
+                     equal_in_constant_time(authorization->substr(kScheme.size()), config.token);
+  if (right) return;
+  throw HttpError(401,
+                  authorization ? "the token is not this agent's"
+                                : "a token is needed: send the header Authorization: Bearer TOKEN",
+                  {}, {{"WWW-Authenticate", "Bearer realm=\"flyball\""}});
+}
+
+class Agent::Impl {
+ public:
+  Impl(EventLoop& the_loop, AgentConfig the_config, AgentDevices devices)
+      : loop(the_loop),
+        config(std::move(the_config)),
+        journal(std::make_shared<const Journal>(config.state_dir)),
+        keeper(loop, devices.gpus, journal, rules_of(config), config.control),
+        monitor(keeper, devices.cpus),
+        feed(devices.gpus, devices.cpus, config.period) {
+    keeper.recover();
+    Router router;
+    AgentParts parts{loop, config, keeper, monitor, feed, [this] { return server->counts(); }};
+    add_v1_routes(router, parts);
+    if (config.zeusd) add_zeusd_routes(router, parts);
+    router.set_guard([this](const Request& request, const Route&) { check_token(config, request); });
+    server = std::make_unique<HttpServer>(loop, std::move(router), fitted(config.limits));
+    server->on_disconnect([this](std::uint64_t connection) { keeper.connection_closed(connection); });
+    keeper.on_pin([this](std::uint64_t connection, bool pinned) { server->pin(connection, pinned); });
+    if (!config.socket_path.empty()) {
+      std::error_code ignored;
+      std::filesystem::create_directories(std::filesystem::path(config.socket_path).parent_path(), ignored);
+      server->listen_unix(config.socket_path, config.socket_mode);
+    }
+    if (config.tcp) port = server->listen_tcp(config.tcp->host, config.tcp->port);
+    log_event(LogLevel::kInfo, "listening",
+              {{"socket", config.socket_path},
+               {"tcp", config.tcp ? fmt::format("{}:{}", config.tcp->host, port) : "none"},
+               {"gpus", fmt::to_string(devices.gpus.size())},
+               {"cpus", fmt::to_string(devices.cpus.size())},
+               {"zeusd", config.zeusd ? "yes" : "no"}});
+  }
+
+  EventLoop& loop;
+  AgentConfig config;
+  std::shared_ptr<const Journal> journal;
+  LeaseKeeper keeper;
+  DeviceMonitor monitor;
+  PowerFeed feed;
+  std::unique_ptr<HttpServer> server;
+  std::uint16_t port = 0;
+};
+
+Agent::Agent(EventLoop& loop, AgentConfig config, AgentDevices devices) {
+  check_agent_config(config);
+  impl_ = std::make_unique<Impl>(loop, std::move(config), std::move(devices));
+}
+
+Agent::~Agent() = default;
+
+void Agent::stop(Seconds most, std::function<void(bool)> done) {
+  impl_->keeper.end_all(LeaseEnd::kAgentStop, most, [this, done](const std::vector<std::size_t>& left) {
+    for (const std::size_t gpu : left) {
+      log_event(LogLevel::kError, "left_unrestored",
+                {{"gpu", fmt::to_string(gpu)}, {"next", "the agent's next start restores it"}});
+    }
+    impl_->server->stop(Seconds(1), [done, all = left.empty()] { done(all); });
+  });
+}
+
+std::uint16_t Agent::tcp_port() const { return impl_->port; }
+
+}  // namespace flyball

@@ -1,0 +1,42 @@
+// The node's agent: owns the devices, leases their clocks, streams their power and tells their state over HTTP.
+//
+// Everything but the vendors' calls happens in the loop's thread. Whatever ends a lease (its holder's death, silence or
+// wish) brings the GPUs' clocks and power limits back to their defaults; whatever ends the agent, its next start does.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "agent/agent_config.h"
+#include "device/cpu.h"
+#include "device/gpu.h"
+#include "net/event_loop.h"
+
+namespace flyball {
+
+struct AgentDevices {
+  std::vector<std::shared_ptr<GpuDevice>> gpus;
+  std::vector<std::shared_ptr<CpuDevice>> cpus;
+};
+
+// Methods in the loop's thread, or while it does not run; to be destroyed only after the loop has stopped for good.
+class Agent {
+ public:
+  // Takes the state folder's lock, restores what its journal names, then listens. Throws SystemError, UsageError.
+  Agent(EventLoop& loop, AgentConfig config, AgentDevices devices);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Ends all leases, waits (at most `most`) until every GPU is at its default, closes all connections, calls `done`.
+  void stop(Seconds most, std::function<void(bool all_restored)> done);
+
+  [[nodiscard]] std::uint16_t tcp_port() const;  // 0 where there is none
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,42 @@
+// How an agent is to run, from its configuration file and its command line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/gpu_control.h"
+#include "agent/lease_table.h"
+#include "net/server.h"
+
+namespace flyball {
+
+struct AgentConfig {
+  std::string socket_path = kAgentSocket;  // empty: no Unix socket
+  unsigned socket_mode = 0666;             // who may connect; what they may set is `access`
+  std::optional<HostPort> tcp;
+  std::filesystem::path token_file;
+  std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
+  std::filesystem::path state_dir = "/var/lib/flyball";
+  Seconds period{0.004};           // of the sampler
+  bool zeusd = true;               // speak zeusd's interface, too
+  Seconds zeusd_remote_hold{0.0};  // how long a setting made through it over TCP lasts; 0: refused
+  AccessRules access;
+  ServerLimits limits;
+  ControlOptions control;
+};
+
+// TOML. Fills what the file names and leaves the rest. Throws InputError with line and column, SystemError where the
+// file cannot be read.
+void read_agent_config(const std::string& path, AgentConfig& config);
+void read_agent_config(const std::string& source, std::string_view text, AgentConfig& config);
+
+// The first line of a file that only its owner may read, 16 bytes or more. Throws InputError, SystemError.
+[[nodiscard]] std::string read_token(const std::filesystem::path& path);
+
+// Throws UsageError where the parts do not fit together (an address of the network without a token).
+void check_agent_config(const AgentConfig& config);
+
+}  // namespace flyball

@@ -1,0 +1,321 @@
+#include "agent/gpu_control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "net/http.h"
+
+namespace flyball {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
+
+void reset(GpuDevice& device, Knob knob) {
+  switch (knob) {
+    case Knob::kSmClocks: return device.reset_sm_clocks();
+    case Knob::kMemoryClocks: return device.reset_memory_clocks();
+    case Knob::kPowerLimit: return device.set_power_limit(device.power_limits().standard);
+  }
+}
+
+}  // namespace
+
+struct GpuControl::Job {
+  Call call;
+  Done done;
+  bool is_write = false;
+  std::vector<Knob> knobs;
+  std::string holder;
+  std::atomic<bool> given_up{false};  // its caller was told that it took too long
+  // Loop's thread.
+  bool answered = false;
+  EventLoop::Handle timer;
+};
+
+// Shared with the thread, which may outlive the GpuControl.
+struct GpuControl::State {
+  State(std::shared_ptr<GpuDevice> the_device, std::shared_ptr<const Journal> the_journal, EventLoop& the_loop,
+        ControlOptions the_options, ControlEvents the_events)
+      : device(std::move(the_device)),
+        journal(std::move(the_journal)),
+        options(the_options),
+        loop(&the_loop),
+        events(std::make_shared<const ControlEvents>(std::move(the_events))) {}
+
+  void post(std::function<void()> action) {
+    const std::lock_guard lock(loop_mutex);
+    if (loop != nullptr) loop->post(std::move(action));
+  }
+
+  void finish(const std::shared_ptr<Job>& job, std::exception_ptr error) {
+    post([job, error] {
+      if (std::exchange(job->answered, true)) return;
+      job->timer.reset();
+      job->done(error);
+    });
+  }
+
+  void run_job(const std::shared_ptr<Job>& job);
+  bool try_restore();
+  void journal_knobs(const Job& job);
+
+  std::shared_ptr<GpuDevice> device;
+  std::shared_ptr<const Journal> journal;
+  ControlOptions options;
+
+  std::mutex loop_mutex;
+  EventLoop* loop;  // null once the control is gone
+  std::shared_ptr<const ControlEvents> events;
+
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next eight
+  std::deque<std::shared_ptr<Job>> writes;
+  std::optional<std::vector<Knob>> found;  // in the journal at the start, not yet restored
+  bool restore_wanted = false;
+  Clock::time_point restore_due;
+  std::shared_ptr<Job> current;
+  bool busy = false;
+  bool stopping = false;
+  bool ended = false;
+
+  std::atomic<std::int64_t> call_since{0};
+
+  // The control's thread only (before it starts: the loop's).
+  bool journalled = false;
+  std::vector<Knob> touched;
+  Seconds retry{0};
+};
+
+void GpuControl::State::journal_knobs(const Job& job) {
+  std::vector<Knob> all = touched;
+  for (const Knob knob : job.knobs) {
+    if (std::find(all.begin(), all.end(), knob) == all.end()) all.push_back(knob);
+  }
+  if (journalled && all.size() == touched.size()) return;
+  journal->write({device->identity().uuid, all, job.holder});
+  journalled = true;
+  touched = std::move(all);
+}
+
+void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
+  if (job->given_up) return;
+  std::exception_ptr error;
+  // Whatever the driver or the disk says is handed to the caller.
+  try {
+    if (job->is_write) journal_knobs(*job);
+    if (job->call) job->call(*device);
+  } catch (const DeviceError& caught) {
+    error = std::current_exception();
+    if (caught.fault() == DeviceFault::kLost) {
+      post([all = events, why = std::string(caught.what())] { all->lost(why); });
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  finish(job, error);
+}
+
+// True when nothing is left to do, or nothing can be done.
+bool GpuControl::State::try_restore() {
+  std::string failure;
+  std::vector<Knob> left;
+  for (const Knob knob : touched) {
+    try {
+      reset(*device, knob);
+    } catch (const DeviceError& error) {
+      if (error.fault() == DeviceFault::kLost) {
+        // Its clocks went with it. The entry stays, for when it comes back.
+        post([all = events, why = std::string(error.what())] { all->lost(why); });
+        return true;
+      }
+      if (error.fault() == DeviceFault::kUnsupported) continue;  // then it was never set either
+      left.push_back(knob);
+      failure = error.what();
+    }
+  }
+  touched = left;
+  if (left.empty()) {
+    try {
+      if (journalled) journal->remove(device->identity().uuid);
+      journalled = false;
+    } catch (const JournalError& error) {
+      failure = error.what();
+    }
+  }
+  if (failure.empty()) return true;
+  post([all = events, failure] { all->restore_failed(failure); });
+  return false;
+}
+
+void GpuControl::run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  while (true) {
+    const auto restore_is_due = [&] { return state->restore_wanted && Clock::now() >= state->restore_due; };
+    const auto something_to_do = [&] {
+      return restore_is_due() || !state->reads.empty() || (!state->restore_wanted && !state->writes.empty()) ||
+             (state->stopping && !state->restore_wanted);
+    };
+    if (!something_to_do()) {
+      if (state->restore_wanted) {
+        const auto due = state->restore_due;
+        state->changed.wait_until(lock, due);
+      } else {
+        state->changed.wait(lock);
+      }
+      continue;
+    }
+    state->busy = true;
+    if (restore_is_due()) {
+      if (state->found) {
+        state->touched = *std::exchange(state->found, std::nullopt);
+        state->journalled = true;
+      }
+      lock.unlock();
+      state->call_since = now_ns();
+      const bool done = state->try_restore();
+      state->call_since = 0;
+      lock.lock();
+      if (done) {
+        state->restore_wanted = false;
+        state->retry = Seconds(0);
+        state->post([all = state->events] { all->restored(); });
+      } else {
+        state->retry = std::min(std::max(state->options.first_retry, 2 * state->retry), state->options.last_retry);
+        state->restore_due = Clock::now() + duration_of(state->retry);
+      }
+    } else if (!state->reads.empty() || (!state->restore_wanted && !state->writes.empty())) {
+      auto& queue = state->reads.empty() ? state->writes : state->reads;
+      const std::shared_ptr<Job> job = queue.front();
+      queue.pop_front();
+      state->current = job;
+      lock.unlock();
+      state->call_since = now_ns();
+      state->run_job(job);
+      state->call_since = 0;
+      lock.lock();
+      state->current.reset();
+    } else {
+      break;  // stopping, and nothing is left
+    }
+    state->busy = false;
+    state->changed.notify_all();
+  }
+  state->busy = false;
+  state->ended = true;
+  state->changed.notify_all();
+}
+
+GpuControl::GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const Journal> journal, EventLoop& loop,
+                       ControlOptions options, ControlEvents events)
+    : loop_(loop),
+      options_(options),
+      state_(std::make_shared<State>(std::move(device), std::move(journal), loop, options, std::move(events))) {
+  thread_ = std::thread([state = state_] { run(state); });
+}
+
+GpuControl::~GpuControl() {
+  {
+    const std::lock_guard lock(state_->loop_mutex);
+    state_->loop = nullptr;
+  }
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->restore_wanted = false;
+  state_->reads.clear();
+  state_->writes.clear();
+  if (state_->current) state_->current->timer.reset();  // its thread may outlive the loop
+  state_->changed.notify_all();
+  const bool ended = state_->changed.wait_for(lock, duration_of(options_.call_timeout), [&] { return state_->ended; });
+  lock.unlock();
+  if (ended) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {
+  job->timer = loop_.after(options_.call_timeout, [weak = std::weak_ptr(job), state = state_, most = options_] {
+    const auto late = weak.lock();
+    if (!late || std::exchange(late->answered, true)) return;
+    late->given_up = true;
+    late->done(std::make_exception_ptr(
+        DeviceError(DeviceFault::kTimeout, state->device->label(),
+                    fmt::format("the driver has not answered in {} s", most.call_timeout.value()),
+                    "wait until it does, or restart the machine; other GPUs are not affected")));
+  });
+  const std::lock_guard lock(state_->mutex);
+  (is_read ? state_->reads : state_->writes).push_back(std::move(job));
+  state_->changed.notify_all();
+}
+
+void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Call call, Done done) {
+  auto job = std::make_shared<Job>();
+  job->call = std::move(call);
+  job->done = std::move(done);
+  job->is_write = true;
+  job->knobs = knobs;
+  job->holder = holder;
+  submit(std::move(job), false);
+}
+
+void GpuControl::read(Call call, Done done) {
+  auto job = std::make_shared<Job>();
+  job->call = std::move(call);
+  job->done = std::move(done);
+  submit(std::move(job), true);
+}
+
+void GpuControl::restore() {
+  std::deque<std::shared_ptr<Job>> dropped;
+  {
+    const std::lock_guard lock(state_->mutex);
+    dropped.swap(state_->writes);
+    state_->restore_wanted = true;
+    state_->restore_due = Clock::now();
+    state_->changed.notify_all();
+  }
+  for (const auto& job : dropped) {
+    state_->finish(job, std::make_exception_ptr(HttpError(409, "the lease ended before the setting was made")));
+  }
+}
+
+void GpuControl::restore_found(const std::vector<Knob>& knobs) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->found = knobs;
+  }
+  restore();
+}
+
+bool GpuControl::restoring() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->restore_wanted;
+}
+
+Seconds GpuControl::call_age() const {
+  const std::int64_t since = state_->call_since;
+  return since == 0 ? Seconds(0) : to_seconds(now_ns() - since);
+}
+
+bool GpuControl::wait_restored(Seconds most) const {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, duration_of(most), [&] { return !state_->restore_wanted && !state_->busy; });
+}
+
+}  // namespace flyball

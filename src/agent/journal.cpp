@@ -1,0 +1,151 @@
+#include "agent/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr const char* kSuffix = ".gpu.json";
+constexpr const char* kHalfWritten = ".tmp";
+constexpr std::size_t kMostBytes = 64u << 10u;
+
+std::string file_name(const std::string& uuid) {
+  std::string name;
+  for (const char c : uuid) name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ? c : '_';
+  return name + kSuffix;
+}
+
+// Closes on the way out.
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
+  throw JournalError(
+      fmt::format("{}: {}: {}; nothing can be set until it can be written", path.string(), what, std::strerror(errno)));
+}
+
+void write_all(int descriptor, std::string_view text, const std::filesystem::path& path) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail(path, "cannot write the journal");
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+JournalEntry parse_entry(const std::string& source, const std::string& text) {
+  const nlohmann::json json = parse_json(source, text);
+  JsonObject object(json, source);
+  JournalEntry entry;
+  entry.uuid = object.text("uuid");
+  entry.holder = object.text("holder");
+  for (const std::string& name : object.texts("knobs")) {
+    const auto knob = knob_named(name);
+    if (!knob) object.refuse("knobs", fmt::format("there is no '{}'", name), "remove the file");
+    entry.knobs.push_back(*knob);
+  }
+  return entry;
+}
+
+}  // namespace
+
+Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_descriptor_ < 0) {
+    throw SystemError(fmt::format("cannot use the state folder {}: {}; name another with --state-dir", folder_.string(),
+                                  std::strerror(errno)));
+  }
+  lock_descriptor_ = ::openat(folder_descriptor_, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_descriptor_ < 0 || ::flock(lock_descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const std::string why = errno == EWOULDBLOCK ? "another agent uses it" : std::strerror(errno);
+    if (lock_descriptor_ >= 0) ::close(lock_descriptor_);
+    ::close(folder_descriptor_);
+    throw SystemError(fmt::format("cannot lock the state folder {}: {}", folder_.string(), why));
+  }
+}
+
+Journal::~Journal() {
+  ::close(lock_descriptor_);
+  ::close(folder_descriptor_);
+}
+
+Journal::Found Journal::read() const {
+  Found found;
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) files.push_back(file.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& path : files) {
+    const std::string name = path.filename().string();
+    // Half a file was never an entry: the call that it was to guard was not made.
+    if (name.ends_with(kHalfWritten)) ::unlinkat(folder_descriptor_, name.c_str(), 0);
+    if (!name.ends_with(kSuffix)) continue;
+    // A damaged entry must not keep the agent from starting: here its damage is what is to be reported.
+    try {
+      found.entries.push_back(parse_entry(path.string(), read_text_file(path, kMostBytes)));
+    } catch (const Error&) {
+      found.unreadable.push_back(name);
+    }
+  }
+  return found;
+}
+
+void Journal::write(const JournalEntry& entry) const {
+  nlohmann::ordered_json knobs = nlohmann::ordered_json::array();
+  for (const Knob knob : entry.knobs) knobs.push_back(name_of(knob));
+  const nlohmann::ordered_json json = {{"uuid", entry.uuid}, {"knobs", knobs}, {"holder", entry.holder}};
+  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string name = file_name(entry.uuid);
+  const std::string half = name + kHalfWritten;
+  const std::filesystem::path path = folder_ / name;
+  try {
+    const Descriptor file(
+        ::openat(folder_descriptor_, half.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file.get() < 0) fail(path, "cannot write the journal");
+    write_all(file.get(), text, path);
+    if (::fsync(file.get()) != 0) fail(path, "cannot sync the journal");
+    if (::renameat(folder_descriptor_, half.c_str(), folder_descriptor_, name.c_str()) != 0) {
+      fail(path, "cannot rename the journal");
+    }
+  } catch (const JournalError&) {
+    ::unlinkat(folder_descriptor_, half.c_str(), 0);
+    throw;
+  }
+  if (::fsync(folder_descriptor_) != 0) fail(path, "cannot sync the journal's folder");
+}
+
+void Journal::remove(const std::string& uuid) const { remove_unreadable(file_name(uuid)); }
+
+void Journal::remove_unreadable(const std::string& file) const {
+  if (::unlinkat(folder_descriptor_, file.c_str(), 0) != 0 && errno != ENOENT) {
+    fail(folder_ / file, "cannot remove the journal's entry");
+  }
+  // Not synced: an entry that comes back after a power cut only restores what is at its default already.
+}
+
+}  // namespace flyball

@@ -1,0 +1,481 @@
+#include "agent/lease_keeper.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "agent/log.h"
+#include "net/http.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kTick{0.25};
+constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often, to learn that it is lost
+// A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
+// before it judges.
+constexpr Nanoseconds kLate = 50'000'000;
+
+Nanoseconds now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
+
+// Does the change knob by knob; `applied` says how far it came.
+void apply(GpuDevice& device, const SettingsChange& change, SettingsChange& applied) {
+  if (change.sm_clocks) {
+    if (*change.sm_clocks) {
+      device.lock_sm_clocks(range_of(**change.sm_clocks));
+    } else {
+      device.reset_sm_clocks();
+    }
+    applied.sm_clocks = change.sm_clocks;
+  }
+  if (change.memory_clocks) {
+    if (*change.memory_clocks) {
+      device.lock_memory_clocks(range_of(**change.memory_clocks));
+    } else {
+      device.reset_memory_clocks();
+    }
+    applied.memory_clocks = change.memory_clocks;
+  }
+  if (change.power_limit) {
+    const Watts standard = device.power_limits().standard;
+    const Watts limit = change.power_limit->value_or(standard);
+    device.set_power_limit(limit);
+    applied.power_limit = limit == standard ? std::optional<Watts>() : std::optional<Watts>(limit);
+  }
+}
+
+int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+}  // namespace
+
+struct LeaseKeeper::Gpu {
+  std::shared_ptr<GpuDevice> device;
+  std::unique_ptr<GpuControl> control;
+  std::string lost;  // the driver's words; empty: it is there
+  bool hanging = false;
+  bool probing = false;
+};
+
+struct LeaseKeeper::Watch {
+  explicit Watch(int process) : descriptor(process) {}
+  ~Watch() {
+    handle.reset();
+    ::close(descriptor);
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  int descriptor;
+  EventLoop::Handle handle;
+};
+
+struct LeaseKeeper::Waiter {
+  std::vector<std::size_t> left;
+  std::function<void(std::vector<std::size_t>)> done;
+  EventLoop::Handle timer;
+};
+
+LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>> gpus,
+                         std::shared_ptr<const Journal> journal, AccessRules rules, ControlOptions options)
+    : loop_(loop), options_(options), journal_(std::move(journal)), table_(gpus.size(), std::move(rules)) {
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    auto gpu = std::make_unique<Gpu>();
+    gpu->device = std::move(gpus[i]);
+    ControlEvents events;
+    const std::weak_ptr<bool> alive = alive_;
+    events.restored = [this, alive, i] {
+      if (alive.lock()) restored(i);
+    };
+    events.lost = [this, alive, i](const std::string& why) {
+      if (alive.lock()) lost(i, why);
+    };
+    events.restore_failed = [this, alive, i](const std::string& why) {
+      if (!alive.lock()) return;
+      ++counts_.failed_restores;
+      log_event(LogLevel::kError, "restore_failed", {{"gpu", fmt::to_string(i)}, {"error", why}, {"next", "retry"}});
+    };
+    gpu->control = std::make_unique<GpuControl>(gpu->device, journal_, loop_, options_, std::move(events));
+    gpus_.push_back(std::move(gpu));
+  }
+  tick_ = loop_.every(kTick, [this] { look_for_hanging(); });
+}
+
+LeaseKeeper::~LeaseKeeper() = default;
+
+const GpuDevice& LeaseKeeper::device(std::size_t gpu) const { return *gpus_.at(gpu)->device; }
+GpuControl& LeaseKeeper::control(std::size_t gpu) { return *gpus_.at(gpu)->control; }
+
+void LeaseKeeper::recover() {
+  const Journal::Found found = journal_->read();
+  if (!found.unreadable.empty()) {
+    log_event(LogLevel::kError, "journal_damaged",
+              {{"files", fmt::format("{}", fmt::join(found.unreadable, ","))}, {"next", "restore every GPU"}});
+    for (const auto& gpu : gpus_) {
+      gpu->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)});
+    }
+    std::vector<std::size_t> every;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) every.push_back(i);
+    wait_restored(every, Seconds(1e6), [this, files = found.unreadable](const std::vector<std::size_t>&) {
+      for (const std::string& file : files) journal_->remove_unreadable(file);
+    });
+  }
+  for (const JournalEntry& entry : found.entries) {
+    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(),
+                                  [&](const auto& one) { return one->device->identity().uuid == entry.uuid; });
+    if (gpu == gpus_.end()) {
+      log_event(LogLevel::kWarning, "journal_names_absent_gpu", {{"uuid", entry.uuid}, {"next", "entry kept"}});
+      continue;
+    }
+    log_event(LogLevel::kNotice, "restoring_after_crash",
+              {{"gpu", fmt::to_string((*gpu)->device->identity().index)}, {"holder", entry.holder}});
+    if (found.unreadable.empty()) (*gpu)->control->restore_found(entry.knobs);
+  }
+}
+
+// --- Leases --------------------------------------------------------------------------------------------------------
+
+void LeaseKeeper::check_usable(std::size_t gpu) const {
+  const Gpu& one = *gpus_[gpu];
+  if (!one.lost.empty()) {
+    throw DeviceError(DeviceFault::kLost, one.device->label(), one.lost, "take another GPU");
+  }
+  if (one.hanging) {
+    throw DeviceError(DeviceFault::kTimeout, one.device->label(), "a call of its driver hangs", "take another GPU");
+  }
+}
+
+void LeaseKeeper::watch(const Lease& lease) {
+  watches_.erase(lease.id);
+  if (!lease.holder.local || lease.holder.pid == 0) return;
+  const int descriptor = open_process(lease.holder.pid);
+  if (descriptor < 0) {
+    if (errno == ESRCH) throw LeaseRefused(LeaseRefused::Reason::kForbidden, "the process that asks has ended");
+    return;  // no pidfd (an old kernel, another namespace): the connection and the heartbeats remain
+  }
+  auto process = std::make_shared<Watch>(descriptor);
+  process->handle = loop_.when_readable(descriptor, [this, id = lease.id] { end(id, LeaseEnd::kProcessDied); });
+  watches_[lease.id] = std::move(process);
+}
+
+void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, Granted granted) {
+  std::string id;
+  try {
+    const Lease& lease = table_.grant(request, who, now_ns());
+    id = lease.id;
+    for (const std::size_t gpu : request.gpus) check_usable(gpu);
+    watch(lease);
+  } catch (const Error&) {
+    ++counts_.refused;
+    if (!id.empty()) table_.end(id, LeaseEnd::kNoJournal);
+    throw;
+  }
+  arm_deadline();
+  if (pin_ && request.binding == LeaseBinding::kConnection) pin_(who.connection, true);
+
+  struct Preparing {
+    std::size_t left;
+    std::exception_ptr error;
+  };
+  auto preparing = std::make_shared<Preparing>(Preparing{request.gpus.size(), nullptr});
+  const std::string holder = who.as_holder().text();
+  for (const std::size_t gpu : request.gpus) {
+    gpus_[gpu]->control->write({}, holder, {}, [this, preparing, id, holder, granted](const std::exception_ptr& error) {
+      if (error) preparing->error = error;
+      if (--preparing->left > 0) return;
+      const Lease* lease = table_.find(id);
+      if (lease == nullptr && !preparing->error) {
+        preparing->error = std::make_exception_ptr(HttpError(409, "the lease ended before it began"));
+      }
+      if (preparing->error) {
+        ++counts_.refused;
+        end(id, LeaseEnd::kNoJournal);
+        return granted(preparing->error, {});
+      }
+      ++counts_.granted;
+      log_event(LogLevel::kInfo, "lease_granted",
+                {{"lease", id},
+                 {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
+                 {"holder", holder},
+                 {"purpose", lease->purpose}});
+      granted(nullptr, lease->info(now_ns()));
+    });
+  }
+}
+
+LeaseInfo LeaseKeeper::heartbeat(const std::string& id, const Claimant& who) {
+  return table_.heard_from(id, who, now_ns()).info(now_ns());
+}
+
+void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change,
+                                const std::string& holder, Done done) {
+  ++writes_under_way_[id];
+  const auto applied = std::make_shared<SettingsChange>();
+  gpus_[gpu]->control->write(
+      change.knobs(), holder, [change, applied](GpuDevice& device) { apply(device, change, *applied); },
+      [this, id, gpu, change, applied, done = std::move(done)](const std::exception_ptr& error) {
+        if (--writes_under_way_[id] == 0) writes_under_way_.erase(id);
+        if (error) {
+          ++counts_.failed_changes;
+        } else {
+          ++counts_.changes;
+        }
+        table_.touch(id, now_ns());
+        // A call that hangs may still come through; until its lease ends, what it asked for counts as set.
+        bool hangs = false;
+        try {
+          if (error) std::rethrow_exception(error);
+        } catch (const DeviceError& caught) {
+          hangs = caught.fault() == DeviceFault::kTimeout;
+        } catch (const std::exception&) {
+        }
+        table_.note_change(id, gpu, hangs ? change : *applied);
+        const Lease* lease = table_.find(id);
+        const bool over = lease != nullptr && lease->implicit && writes_under_way_.count(id) == 0 &&
+                          std::all_of(lease->settings.begin(), lease->settings.end(),
+                                      [](const auto& one) { return one.second.all_default(); });
+        if (over) end(id, LeaseEnd::kReleased);
+        done(error);
+      });
+}
+
+void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
+                         Done done) {
+  const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, now_ns());
+  submit_change(lease.id, gpu, change, lease.holder.as_holder().text(), std::move(done));
+}
+
+void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who,
+                                       Seconds remote_hold, Done done) {
+  const bool watchable = who.local && who.pid != 0;
+  const bool sets_something =
+      (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) || change.power_limit;
+  std::string id;
+  try {
+    if (!watchable && remote_hold.value() <= 0) {
+      throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                         "without a process to watch nothing would undo this setting; hold a lease through /v1/leases, "
+                         "or let the agent's configuration allow it for a limited time (zeusd_remote_hold)");
+    }
+    const bool is_new = table_.on_gpu(gpu) == nullptr;
+    const Lease& lease = table_.implicit(gpu, who, watchable ? Seconds(0) : remote_hold, now_ns());
+    id = lease.id;
+    const bool takes_over = lease.implicit && !is_new;
+    if (is_new || takes_over) watch(lease);
+    check_usable(gpu);
+    if (is_new) {
+      ++counts_.granted;
+      log_event(sets_something ? LogLevel::kInfo : LogLevel::kNotice, "lease_granted",
+                {{"lease", id}, {"gpus", fmt::to_string(gpu)}, {"holder", who.as_holder().text()}, {"via", "zeusd"}});
+    }
+  } catch (const Error&) {
+    ++counts_.refused;
+    const Lease* lease = table_.find(id);
+    if (lease != nullptr && lease->implicit && lease->settings.empty()) end(id, LeaseEnd::kNoJournal);
+    throw;
+  }
+  arm_deadline();
+  submit_change(id, gpu, change, who.as_holder().text(), std::move(done));
+}
+
+void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done) {
+  const Lease* lease = gpu < gpus_.size() ? table_.on_gpu(gpu) : nullptr;
+  if (lease == nullptr) {
+    // The table's own rules, by a lease that is never used.
+    LeaseRequest request;
+    request.gpus = {gpu};
+    table_.end(table_.grant(request, who, now_ns()).id, LeaseEnd::kReleased);
+  } else if (!(lease->holder.local && who.local && lease->holder.uid == who.uid)) {
+    const LeaseHolder holder = lease->holder.as_holder();
+    throw LeaseRefused(LeaseRefused::Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
+  }
+  check_usable(gpu);
+  gpus_[gpu]->control->read(std::move(call), std::move(done));
+}
+
+void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done) {
+  const Lease& lease = table_.check_release(id, who);
+  const bool own = lease.holder.local == who.local && lease.holder.uid == who.uid;
+  const std::vector<std::size_t> gpus = lease.gpus;
+  end(id, own ? LeaseEnd::kReleased : LeaseEnd::kRevoked);
+  wait_restored(gpus, options_.call_timeout, [this, done = std::move(done)](const std::vector<std::size_t>& left) {
+    if (left.empty()) return done(nullptr);
+    done(std::make_exception_ptr(DeviceError(DeviceFault::kTimeout, gpus_[left.front()]->device->label(),
+                                             "the lease has ended, but the GPU is not yet at its default",
+                                             "the agent goes on trying; see its log")));
+  });
+}
+
+void LeaseKeeper::end(const std::string& id, LeaseEnd why) {
+  watches_.erase(id);
+  const std::optional<Lease> lease = table_.end(id, why);
+  if (!lease) return;
+  ++counts_.ended[why];
+  const bool as_asked = why == LeaseEnd::kReleased || why == LeaseEnd::kAgentStop;
+  log_event(as_asked ? LogLevel::kInfo : LogLevel::kNotice, "lease_ended",
+            {{"lease", id},
+             {"why", std::string(name_of(why))},
+             {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
+             {"holder", lease->holder.as_holder().text()}});
+  if (pin_ && lease->binding == LeaseBinding::kConnection && table_.of_connection(lease->holder.connection).empty()) {
+    pin_(lease->holder.connection, false);
+  }
+  for (const std::size_t gpu : lease->gpus) gpus_[gpu]->control->restore();
+}
+
+void LeaseKeeper::connection_closed(std::uint64_t connection) {
+  for (const std::string& id : table_.of_connection(connection)) end(id, LeaseEnd::kDisconnected);
+}
+
+void LeaseKeeper::end_all(LeaseEnd why, Seconds most, std::function<void(std::vector<std::size_t>)> done) {
+  std::vector<std::string> ids;
+  for (const Lease* lease : table_.all()) ids.push_back(lease->id);
+  for (const std::string& id : ids) end(id, why);
+  std::vector<std::size_t> every;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) every.push_back(i);
+  wait_restored(every, most, std::move(done));
+}
+
+std::vector<LeaseInfo> LeaseKeeper::leases() const {
+  std::vector<LeaseInfo> all;
+  for (const Lease* lease : table_.all()) all.push_back(lease->info(now_ns()));
+  return all;
+}
+
+std::optional<LeaseInfo> LeaseKeeper::lease_on(std::size_t gpu) const {
+  const Lease* lease = table_.on_gpu(gpu);
+  if (lease == nullptr) return std::nullopt;
+  return lease->info(now_ns());
+}
+
+// --- Time ----------------------------------------------------------------------------------------------------------
+
+void LeaseKeeper::arm_deadline() {
+  const auto next = table_.next_deadline();
+  if (!next) return deadline_.reset();
+  if (deadline_ && deadline_at_ <= *next) return;  // wakes early, finds nothing, and arms again
+  deadline_at_ = *next;
+  const Nanoseconds delay = std::max<Nanoseconds>(*next - now_ns(), 0);
+  deadline_ = loop_.after(to_seconds(delay), [this] { look_for_expired(now_ns() - deadline_at_ > kLate); });
+}
+
+void LeaseKeeper::look_for_expired(bool late) {
+  if (late) {
+    deadline_ = loop_.after(to_seconds(kLate), [this] { look_for_expired(false); });
+    return;
+  }
+  for (const std::string& id : table_.expired(now_ns())) {
+    // Who waits for the agent's answer is not silent.
+    if (writes_under_way_.count(id) != 0) {
+      table_.touch(id, now_ns());
+    } else {
+      end(id, LeaseEnd::kSilent);
+    }
+  }
+  deadline_.reset();
+  arm_deadline();
+}
+
+// --- The GPUs' health ----------------------------------------------------------------------------------------------
+
+void LeaseKeeper::look_for_hanging() {
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    Gpu& gpu = *gpus_[i];
+    const bool hangs = gpu.control->call_age() > options_.call_timeout;
+    if (hangs != std::exchange(gpu.hanging, hangs)) {
+      log_event(hangs ? LogLevel::kError : LogLevel::kNotice, hangs ? "driver_hangs" : "driver_answers_again",
+                {{"gpu", fmt::to_string(i)}});
+    }
+  }
+  probe_tick_ = (probe_tick_ + 1) % kTicksPerProbe;
+  if (probe_tick_ != 0) return;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    if (std::exchange(gpus_[i]->probing, true)) continue;
+    gpus_[i]->control->read([](GpuDevice& device) { static_cast<void>(device.power()); },
+                            [this, i](const std::exception_ptr& error) {
+                              gpus_[i]->probing = false;
+                              if (!error) note_alive(i);
+                            });
+  }
+}
+
+void LeaseKeeper::note_alive(std::size_t gpu) {
+  Gpu& one = *gpus_[gpu];
+  if (one.lost.empty()) return;
+  one.lost.clear();
+  log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}});
+  one.control->restore();  // what the journal still names
+}
+
+void LeaseKeeper::restored(std::size_t gpu) {
+  if (gpus_[gpu]->lost.empty()) {
+    ++counts_.restores;
+    log_event(LogLevel::kInfo, "gpu_at_default", {{"gpu", fmt::to_string(gpu)}});
+  }
+  std::vector<std::shared_ptr<Waiter>> ready;
+  for (const auto& waiter : waiters_) {
+    std::erase(waiter->left, gpu);
+    if (waiter->left.empty()) ready.push_back(waiter);
+  }
+  for (const auto& waiter : ready) {
+    std::erase(waiters_, waiter);
+    waiter->timer.reset();
+    waiter->done({});
+  }
+}
+
+void LeaseKeeper::lost(std::size_t gpu, const std::string& why) {
+  Gpu& one = *gpus_[gpu];
+  if (!one.lost.empty()) return;
+  one.lost = why;
+  log_event(LogLevel::kError, "gpu_lost", {{"gpu", fmt::to_string(gpu)}, {"error", why}});
+  const Lease* lease = table_.on_gpu(gpu);
+  if (lease != nullptr) end(std::string(lease->id), LeaseEnd::kGpuLost);
+}
+
+GpuHealth LeaseKeeper::health(std::size_t gpu) const {
+  const Gpu& one = *gpus_.at(gpu);
+  if (!one.lost.empty()) return GpuHealth::kLost;
+  if (one.hanging) return GpuHealth::kUnwell;
+  return one.control->restoring() ? GpuHealth::kRestoring : GpuHealth::kWell;
+}
+
+std::string LeaseKeeper::trouble(std::size_t gpu) const {
+  switch (health(gpu)) {
+    case GpuHealth::kWell: return {};
+    case GpuHealth::kLost: return gpus_[gpu]->lost;
+    case GpuHealth::kUnwell:
+      return fmt::format("a call of its driver has not returned for {:.0f} s", gpus_[gpu]->control->call_age().value());
+    case GpuHealth::kRestoring: return "a lease has ended and its settings are being undone";
+  }
+  return {};
+}
+
+void LeaseKeeper::wait_restored(const std::vector<std::size_t>& gpus, Seconds most,
+                                std::function<void(std::vector<std::size_t>)> done) {
+  auto waiter = std::make_shared<Waiter>();
+  for (const std::size_t gpu : gpus) {
+    if (gpus_[gpu]->control->restoring()) waiter->left.push_back(gpu);
+  }
+  if (waiter->left.empty()) return done({});
+  waiter->done = std::move(done);
+  waiter->timer = loop_.after(most, [this, weak = std::weak_ptr(waiter)] {
+    const auto late = weak.lock();
+    if (!late) return;
+    std::erase(waiters_, late);
+    late->done(late->left);
+  });
+  waiters_.push_back(std::move(waiter));
+}
+
+}  // namespace flyball

@@ -1,0 +1,110 @@
+// Leases in force: the table's rules joined to the GPUs' control threads, the journal, the holders' processes and the
+// clock. Knows nothing of HTTP but the error type. Loop's thread only; every callback is called there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/gpu_control.h"
+#include "agent/journal.h"
+#include "agent/lease_table.h"
+#include "device/gpu.h"
+#include "net/event_loop.h"
+
+namespace flyball {
+
+struct LeaseCounts {
+  std::uint64_t granted = 0;
+  std::uint64_t refused = 0;
+  std::map<LeaseEnd, std::uint64_t> ended;
+  std::uint64_t changes = 0;          // settings made
+  std::uint64_t failed_changes = 0;   // settings that failed
+  std::uint64_t restores = 0;         // GPUs brought back to default
+  std::uint64_t failed_restores = 0;  // attempts that failed (and were tried again)
+};
+
+class LeaseKeeper {
+ public:
+  using Done = std::function<void(std::exception_ptr)>;
+  using Granted = std::function<void(std::exception_ptr, const LeaseInfo&)>;
+
+  LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>> gpus, std::shared_ptr<const Journal> journal,
+              AccessRules rules, ControlOptions options);
+  ~LeaseKeeper();
+  LeaseKeeper(const LeaseKeeper&) = delete;
+  LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // Restores what the journal says a previous agent left. Call once, before anything else.
+  void recover();
+
+  // In the journal before `granted` is called.
+  void grant(const LeaseRequest& request, const Claimant& who, Granted granted);
+  [[nodiscard]] LeaseInfo heartbeat(const std::string& id, const Claimant& who);  // throws LeaseRefused
+  void change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who, Done done);
+  // `done` once the GPUs are restored, or with DeviceError kTimeout where that takes long (it goes on).
+  void release(const std::string& id, const Claimant& who, Done done);
+
+  // For zeusd's interface: the change under the lease that fits, or under a new one that lives as long as the process
+  // (`remote_hold` since the last write where there is no process to watch). Throws LeaseRefused at once.
+  void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
+                            Done done);
+  // A privileged call that no lease undoes (persistence mode), for whoever may set this GPU now.
+  void call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done);
+
+  void connection_closed(std::uint64_t connection);
+  // Ends every lease; `done` once all GPUs are restored or after `most`, with those that are not.
+  void end_all(LeaseEnd why, Seconds most, std::function<void(std::vector<std::size_t> left)> done);
+
+  [[nodiscard]] std::size_t gpu_count() const { return gpus_.size(); }
+  [[nodiscard]] const GpuDevice& device(std::size_t gpu) const;
+  [[nodiscard]] GpuControl& control(std::size_t gpu);
+  [[nodiscard]] GpuHealth health(std::size_t gpu) const;
+  [[nodiscard]] std::string trouble(std::size_t gpu) const;  // in words; empty when well
+  [[nodiscard]] std::vector<LeaseInfo> leases() const;
+  [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu) const;
+  [[nodiscard]] const LeaseCounts& counts() const { return counts_; }
+  void note_alive(std::size_t gpu);  // a call has worked: it is not lost, or no longer
+
+  // Told of connections that hold a lease (true) and no longer do (false).
+  void on_pin(std::function<void(std::uint64_t connection, bool pinned)> action) { pin_ = std::move(action); }
+
+ private:
+  struct Gpu;
+  struct Watch;
+  struct Waiter;
+
+  void end(const std::string& id, LeaseEnd why);
+  void watch(const Lease& lease);
+  void arm_deadline();
+  void look_for_expired(bool late);
+  void look_for_hanging();
+  void restored(std::size_t gpu);
+  void lost(std::size_t gpu, const std::string& why);
+  void check_usable(std::size_t gpu) const;  // throws DeviceError
+  void submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change, const std::string& holder,
+                     Done done);
+  void wait_restored(const std::vector<std::size_t>& gpus, Seconds most,
+                     std::function<void(std::vector<std::size_t> left)> done);
+
+  EventLoop& loop_;
+  ControlOptions options_;
+  std::shared_ptr<const Journal> journal_;
+  LeaseTable table_;
+  LeaseCounts counts_;
+  std::function<void(std::uint64_t, bool)> pin_;
+  std::map<std::string, std::shared_ptr<Watch>> watches_;  // processes, by lease
+  std::vector<std::shared_ptr<Waiter>> waiters_;
+  std::map<std::string, int> writes_under_way_;  // by lease
+  EventLoop::Handle deadline_;
+  Nanoseconds deadline_at_ = 0;
+  EventLoop::Handle tick_;
+  int probe_tick_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::vector<std::unique_ptr<Gpu>> gpus_;  // last: its threads post to what stands above
+};
+
+}  // namespace flyball

@@ -1,0 +1,265 @@
+#include "agent/lease_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace flyball {
+namespace {
+
+using Reason = LeaseRefused::Reason;
+
+constexpr std::size_t kRememberedEnds = 256;
+
+Nanoseconds deadline_of(const Lease& lease) { return lease.heard + to_nanoseconds(lease.heartbeat_timeout); }
+
+}  // namespace
+
+LeaseHolder Claimant::as_holder() const {
+  LeaseHolder holder;
+  holder.name = name;
+  if (local) {
+    holder.uid = uid;
+    if (pid != 0) holder.pid = pid;
+  }
+  return holder;
+}
+
+std::string_view name_of(LeaseEnd end) {
+  switch (end) {
+    case LeaseEnd::kReleased: return "released";
+    case LeaseEnd::kDisconnected: return "disconnected";
+    case LeaseEnd::kProcessDied: return "process_died";
+    case LeaseEnd::kSilent: return "silent";
+    case LeaseEnd::kGpuLost: return "gpu_lost";
+    case LeaseEnd::kRevoked: return "revoked";
+    case LeaseEnd::kAgentStop: return "agent_stop";
+    case LeaseEnd::kNoJournal: return "not_begun";
+  }
+  return "";
+}
+
+std::string_view description_of(LeaseEnd end) {
+  switch (end) {
+    case LeaseEnd::kReleased: return "its holder gave it back";
+    case LeaseEnd::kDisconnected: return "the connection that made it was closed";
+    case LeaseEnd::kProcessDied: return "its process ended";
+    case LeaseEnd::kSilent: return "its heartbeats stopped";
+    case LeaseEnd::kGpuLost: return "a GPU of it was lost";
+    case LeaseEnd::kRevoked: return "root took it away";
+    case LeaseEnd::kAgentStop: return "the agent is stopping";
+    case LeaseEnd::kNoJournal: return "it could not begin";
+  }
+  return "";
+}
+
+LeaseInfo Lease::info(Nanoseconds now) const {
+  LeaseInfo info;
+  info.id = id;
+  info.holder = holder.as_holder();
+  info.gpus = gpus;
+  info.may_set = may_set;
+  info.heartbeat_timeout = heartbeat_timeout;
+  info.binding = binding;
+  info.purpose = purpose;
+  info.age = to_seconds(now - granted);
+  info.settings = settings;
+  return info;
+}
+
+bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
+  if (!who.local) return remote;
+  if (who.is_root()) return true;
+  const auto own = of_gpu.find(gpu);
+  if (own != of_gpu.end()) return own->second.count(who.uid) != 0;
+  return !everywhere || everywhere->count(who.uid) != 0;
+}
+
+LeaseTable::LeaseTable(std::size_t gpu_count, AccessRules rules) : gpu_count_(gpu_count), rules_(std::move(rules)) {}
+
+void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
+  if (gpu >= gpu_count_) {
+    throw LeaseRefused(Reason::kNoSuchGpu, fmt::format("there is no GPU {}; this node has {}", gpu, gpu_count_));
+  }
+  if (!rules_.allows(gpu, who)) {
+    throw LeaseRefused(Reason::kForbidden,
+                       fmt::format("{} may not set GPU {}: the agent's configuration gives it to others",
+                                   who.as_holder().text(), gpu));
+  }
+}
+
+Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
+  lease.id = fmt::format("L{}", next_id_++);
+  lease.granted = now;
+  lease.heard = now;
+  for (const std::size_t gpu : lease.gpus) by_gpu_[gpu] = lease.id;
+  return leases_[lease.id] = std::move(lease);
+}
+
+const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now) {
+  for (const std::size_t gpu : request.gpus) check_gpu(gpu, who);
+  if (request.binding == LeaseBinding::kProcess && (!who.local || who.pid == 0)) {
+    throw LeaseRefused(Reason::kForbidden,
+                       "a lease can be bound to a process only over the Unix socket and from a process that the agent "
+                       "can see; bind it to its connection");
+  }
+  for (const std::size_t gpu : request.gpus) {
+    const Lease* other = on_gpu(gpu);
+    if (other == nullptr) continue;
+    const LeaseHolder holder = other->holder.as_holder();
+    throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
+  }
+  Lease lease;
+  lease.holder = who;
+  lease.gpus = request.gpus;
+  lease.may_set = request.may_set;
+  if (lease.may_set.empty()) lease.may_set.assign(std::begin(kAllKnobs), std::end(kAllKnobs));
+  lease.heartbeat_timeout = request.heartbeat_timeout;
+  lease.binding = request.binding;
+  lease.purpose = request.purpose;
+  return add(std::move(lease), now);
+}
+
+const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, Seconds timeout, Nanoseconds now) {
+  check_gpu(gpu, who);
+  const auto held = by_gpu_.find(gpu);
+  if (held != by_gpu_.end()) {
+    Lease& lease = leases_.at(held->second);
+    // Who has shown the token over TCP is one user, however many connections that client makes.
+    const bool same_user = lease.holder.local == who.local && (!who.local || lease.holder.uid == who.uid);
+    const bool same_process =
+        same_user && (who.local ? lease.holder.pid == who.pid : lease.holder.connection == who.connection);
+    if (!(lease.implicit ? same_user : same_process)) {
+      const LeaseHolder holder = lease.holder.as_holder();
+      throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
+    }
+    if (lease.implicit) lease.holder = who;
+    lease.heard = now;
+    return lease;
+  }
+  Lease lease;
+  lease.holder = who;
+  lease.gpus = {gpu};
+  lease.may_set.assign(std::begin(kAllKnobs), std::end(kAllKnobs));
+  lease.heartbeat_timeout = timeout;
+  lease.binding = LeaseBinding::kProcess;
+  lease.purpose = "zeusd interface";
+  lease.implicit = true;
+  return add(std::move(lease), now);
+}
+
+Lease& LeaseTable::checked(const std::string& id, const Claimant& who) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) {
+    for (const auto& [ended, why] : ended_) {
+      if (ended == id) {
+        throw LeaseRefused(Reason::kEnded, fmt::format("lease {} has ended: {}", id, description_of(why)));
+      }
+    }
+    throw LeaseRefused(Reason::kNoSuchLease, fmt::format("there is no lease {}", id));
+  }
+  Lease& lease = found->second;
+  // Over TCP the connection is the only thing that tells two clients with the same token apart.
+  const bool same = lease.holder.local ? who.local && lease.holder.uid == who.uid
+                                       : !who.local && lease.holder.connection == who.connection;
+  if (!same) {
+    const LeaseHolder holder = lease.holder.as_holder();
+    throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} belongs to {}", id, holder.text()), holder);
+  }
+  return lease;
+}
+
+const Lease& LeaseTable::heard_from(const std::string& id, const Claimant& who, Nanoseconds now) {
+  Lease& lease = checked(id, who);
+  lease.heard = now;
+  return lease;
+}
+
+const Lease& LeaseTable::check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs,
+                                     const Claimant& who, Nanoseconds now) {
+  Lease& lease = checked(id, who);
+  if (std::find(lease.gpus.begin(), lease.gpus.end(), gpu) == lease.gpus.end()) {
+    throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} does not cover GPU {}", id, gpu));
+  }
+  for (const Knob knob : knobs) {
+    if (std::find(lease.may_set.begin(), lease.may_set.end(), knob) == lease.may_set.end()) {
+      throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} was not asked for {}", id, name_of(knob)));
+    }
+  }
+  lease.heard = now;
+  return lease;
+}
+
+const Lease& LeaseTable::check_release(const std::string& id, const Claimant& who) const {
+  const Lease* lease = find(id);
+  if (lease != nullptr && who.is_root()) return *lease;
+  return const_cast<LeaseTable*>(this)->checked(id, who);
+}
+
+void LeaseTable::touch(const std::string& id, Nanoseconds now) {
+  const auto found = leases_.find(id);
+  if (found != leases_.end()) found->second.heard = now;
+}
+
+void LeaseTable::note_change(const std::string& id, std::size_t gpu, const SettingsChange& change) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  GpuSettings& settings = found->second.settings[gpu];
+  if (change.sm_clocks) settings.sm_clocks = *change.sm_clocks;
+  if (change.memory_clocks) settings.memory_clocks = *change.memory_clocks;
+  if (change.power_limit) settings.power_limit = *change.power_limit;
+}
+
+std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return std::nullopt;
+  Lease lease = std::move(found->second);
+  leases_.erase(found);
+  for (const std::size_t gpu : lease.gpus) by_gpu_.erase(gpu);
+  ended_.emplace_back(id, why);
+  if (ended_.size() > kRememberedEnds) ended_.pop_front();
+  return lease;
+}
+
+const Lease* LeaseTable::find(const std::string& id) const {
+  const auto found = leases_.find(id);
+  return found == leases_.end() ? nullptr : &found->second;
+}
+
+const Lease* LeaseTable::on_gpu(std::size_t gpu) const {
+  const auto found = by_gpu_.find(gpu);
+  return found == by_gpu_.end() ? nullptr : find(found->second);
+}
+
+std::vector<const Lease*> LeaseTable::all() const {
+  std::vector<const Lease*> leases;
+  for (const auto& [id, lease] : leases_) leases.push_back(&lease);
+  return leases;
+}
+
+std::vector<std::string> LeaseTable::of_connection(std::uint64_t connection) const {
+  std::vector<std::string> ids;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.binding == LeaseBinding::kConnection && lease.holder.connection == connection) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<std::string> LeaseTable::expired(Nanoseconds now) const {
+  std::vector<std::string> ids;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.heartbeat_timeout.value() > 0 && deadline_of(lease) <= now) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::optional<Nanoseconds> LeaseTable::next_deadline() const {
+  std::optional<Nanoseconds> next;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.heartbeat_timeout.value() <= 0) continue;
+    if (!next || deadline_of(lease) < *next) next = deadline_of(lease);
+  }
+  return next;
+}
+
+}  // namespace flyball

@@ -1,0 +1,141 @@
+// Who may set which GPU: the rules of leases, without sockets, threads or clocks of its own.
+//
+// A lease covers one or more GPUs; a GPU has at most one. It ends when it is given back, when its connection or its
+// process ends, or when its holder has not been heard from for its heartbeat time-out; the caller finds out which and
+// says so. All times are nanoseconds of one monotonic clock, handed in. Not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "wire/agent_messages.h"
+
+namespace flyball {
+
+// Who asks.
+struct Claimant {
+  bool local = false;  // the kernel vouches for uid and pid
+  uid_t uid = static_cast<uid_t>(-1);
+  pid_t pid = 0;  // 0: unknown
+  std::uint64_t connection = 0;
+  std::string name;  // the user's name, or the address
+
+  [[nodiscard]] bool is_root() const { return local && uid == 0; }
+  [[nodiscard]] LeaseHolder as_holder() const;
+};
+
+// Why a lease ended.
+enum class LeaseEnd {
+  kReleased,      // its holder gave it back
+  kDisconnected,  // the connection that made it closed
+  kProcessDied,
+  kSilent,     // no heartbeat in time
+  kGpuLost,    // one of its GPUs fell off the bus
+  kRevoked,    // root took it away
+  kAgentStop,  // the agent is stopping
+  kNoJournal,  // it could not be recorded, or a GPU did not answer, so it never began
+};
+[[nodiscard]] std::string_view name_of(LeaseEnd end);         // "silent", for metrics and logs
+[[nodiscard]] std::string_view description_of(LeaseEnd end);  // "its heartbeats stopped"
+inline constexpr LeaseEnd kAllLeaseEnds[] = {LeaseEnd::kReleased,  LeaseEnd::kDisconnected, LeaseEnd::kProcessDied,
+                                             LeaseEnd::kSilent,    LeaseEnd::kGpuLost,      LeaseEnd::kRevoked,
+                                             LeaseEnd::kAgentStop, LeaseEnd::kNoJournal};
+
+class LeaseRefused : public Error {
+ public:
+  enum class Reason {
+    kNoSuchGpu,
+    kNoSuchLease,
+    kEnded,      // it was there once
+    kForbidden,  // this user or this connection may not
+    kHeld,       // somebody else has the GPU
+  };
+  LeaseRefused(Reason reason, const std::string& what, std::optional<LeaseHolder> holder = {})
+      : Error(what), reason_(reason), holder_(std::move(holder)) {}
+
+  [[nodiscard]] Reason reason() const { return reason_; }
+  [[nodiscard]] const std::optional<LeaseHolder>& holder() const { return holder_; }  // of what is in the way
+
+ private:
+  Reason reason_;
+  std::optional<LeaseHolder> holder_;
+};
+
+struct Lease {
+  std::string id;
+  Claimant holder;
+  std::vector<std::size_t> gpus;
+  std::vector<Knob> may_set;
+  Seconds heartbeat_timeout;  // 0: none
+  LeaseBinding binding = LeaseBinding::kConnection;
+  std::string purpose;
+  bool implicit = false;  // made by a write through zeusd's interface
+  Nanoseconds granted = 0;
+  Nanoseconds heard = 0;
+  std::map<std::size_t, GpuSettings> settings;
+
+  [[nodiscard]] LeaseInfo info(Nanoseconds now) const;
+};
+
+// Which users may lease which GPU.
+struct AccessRules {
+  std::optional<std::set<uid_t>> everywhere;      // nothing: everybody
+  std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
+  bool remote = true;                             // whether TCP clients (who have shown the token) may
+  [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
+};
+
+class LeaseTable {
+ public:
+  LeaseTable(std::size_t gpu_count, AccessRules rules);
+
+  // All of these throw LeaseRefused.
+  const Lease& grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now);
+  // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. A second
+  // process of the same user takes an implicit lease over. `timeout` is for those whose process cannot be watched.
+  const Lease& implicit(std::size_t gpu, const Claimant& who, Seconds timeout, Nanoseconds now);
+  // Counts as a sign of life.
+  const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);
+  // Whether `who` may change these knobs now; a sign of life, too.
+  const Lease& check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs, const Claimant& who,
+                           Nanoseconds now);
+  // Whether `who` may end it.
+  const Lease& check_release(const std::string& id, const Claimant& who) const;
+
+  void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
+  void note_change(const std::string& id, std::size_t gpu, const SettingsChange& change);
+  // What it was; nothing where there is none. Its GPUs are free from here on.
+  std::optional<Lease> end(const std::string& id, LeaseEnd why);
+
+  [[nodiscard]] const Lease* find(const std::string& id) const;
+  [[nodiscard]] const Lease* on_gpu(std::size_t gpu) const;
+  [[nodiscard]] std::vector<const Lease*> all() const;
+  [[nodiscard]] std::vector<std::string> of_connection(std::uint64_t connection) const;  // bound to it
+
+  [[nodiscard]] std::vector<std::string> expired(Nanoseconds now) const;
+  [[nodiscard]] std::optional<Nanoseconds> next_deadline() const;
+
+ private:
+  void check_gpu(std::size_t gpu, const Claimant& who) const;
+  Lease& checked(const std::string& id, const Claimant& who);
+  Lease& add(Lease lease, Nanoseconds now);
+
+  std::size_t gpu_count_;
+  AccessRules rules_;
+  std::uint64_t next_id_ = 1;
+  std::map<std::string, Lease> leases_;
+  std::map<std::size_t, std::string> by_gpu_;
+  std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ones, to answer who asks what happened
+};
+
+}  // namespace flyball

@@ -1,0 +1,191 @@
+#include "agent/metrics.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+namespace flyball {
+namespace {
+
+constexpr MetricKind kGauge = MetricKind::kGauge;
+constexpr MetricKind kCounter = MetricKind::kCounter;
+
+constexpr MetricInfo kRegistry[] = {
+    {"flyball_gpu_power_watts", kGauge, "W", "gpu, uuid, name", "Power that the GPU draws, as its driver averages it."},
+    {"flyball_gpu_energy_joules_total", kCounter, "J", "gpu, uuid, name", "Energy since the driver was loaded."},
+    {"flyball_gpu_sm_clock_hertz", kGauge, "Hz", "gpu, uuid, name", "Clock of the multiprocessors."},
+    {"flyball_gpu_memory_clock_hertz", kGauge, "Hz", "gpu, uuid, name", "Clock of the memory."},
+    {"flyball_gpu_power_limit_watts", kGauge, "W", "gpu, uuid, name", "Power limit in force."},
+    {"flyball_gpu_temperature_celsius", kGauge, "Cel", "gpu, uuid, name", "Temperature of the GPU."},
+    {"flyball_gpu_utilisation_ratio", kGauge, "1", "gpu, uuid, name",
+     "Share of the driver's last period in which a kernel ran, 0 to 1."},
+    {"flyball_gpu_throttled", kGauge, "1", "gpu, uuid, name, reason",
+     "1 for every reason that now keeps the clock below what was asked."},
+    {"flyball_gpu_health", kGauge, "1", "gpu, uuid, name, health",
+     "1 for the state that the GPU is in: well, unwell (its driver hangs), lost, restoring."},
+    {"flyball_gpu_leased", kGauge, "1", "gpu, uuid, name", "1 while somebody holds a lease of the GPU, else 0."},
+    {"flyball_cpu_energy_joules_total", kCounter, "J", "package", "Energy of the processor package since the start."},
+    {"flyball_dram_energy_joules_total", kCounter, "J", "package", "Energy of the package's memory since the start."},
+    {"flyball_agent_leases", kGauge, "1", "", "Leases in force."},
+    {"flyball_agent_leases_granted_total", kCounter, "1", "", "Leases granted."},
+    {"flyball_agent_leases_refused_total", kCounter, "1", "", "Leases refused."},
+    {"flyball_agent_leases_ended_total", kCounter, "1", "why", "Leases ended, by reason."},
+    {"flyball_agent_changes_total", kCounter, "1", "", "Settings made on behalf of a lease."},
+    {"flyball_agent_failed_changes_total", kCounter, "1", "", "Settings that the driver refused or did not answer."},
+    {"flyball_agent_restores_total", kCounter, "1", "", "GPUs brought back to their defaults."},
+    {"flyball_agent_failed_restores_total", kCounter, "1", "",
+     "Attempts to bring a GPU back that failed; each is tried again."},
+    {"flyball_agent_requests_total", kCounter, "1", "", "HTTP requests."},
+    {"flyball_agent_bad_requests_total", kCounter, "1", "", "Requests that were no HTTP."},
+    {"flyball_agent_connections", kGauge, "1", "", "Open connections."},
+    {"flyball_agent_connections_total", kCounter, "1", "", "Connections accepted."},
+    {"flyball_agent_slow_readers_total", kCounter, "1", "", "Streams closed because their reader was too slow."},
+    {"flyball_agent_idle_closed_total", kCounter, "1", "", "Idle connections closed to make room for others."},
+    {"flyball_agent_power_listeners", kGauge, "1", "", "Open power streams; the sampler runs while there are any."},
+    {"flyball_agent_late_samples_total", kCounter, "1", "", "Samples taken more than one period late."},
+    {"flyball_agent_uptime_seconds", kGauge, "s", "", "Time since the agent started."},
+    {"flyball_agent_cpu_seconds_total", kCounter, "s", "", "Processor time that the agent has used."},
+    {"flyball_agent_resident_bytes", kGauge, "By", "", "Memory of the agent that is resident."},
+};
+
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+std::string_view kind_name(MetricKind kind) { return kind == kGauge ? "gauge" : "counter"; }
+
+const auto kStart = std::chrono::steady_clock::now();
+
+void expose_gpu(Exposition& out, const GpuStatus& gpu) {
+  const std::string index = fmt::to_string(gpu.index);
+  const auto add = [&](std::string_view name, std::optional<double> value) {
+    if (value) out.add(name, {{"gpu", index}, {"uuid", gpu.uuid}, {"name", gpu.name}}, *value);
+  };
+  const auto value_of = [](const auto& quantity, double factor = 1.0) -> std::optional<double> {
+    if (!quantity) return std::nullopt;
+    return quantity->value() * factor;
+  };
+  add("flyball_gpu_power_watts", value_of(gpu.power));
+  add("flyball_gpu_energy_joules_total", value_of(gpu.energy));
+  add("flyball_gpu_sm_clock_hertz", value_of(gpu.sm_clock, 1e6));
+  add("flyball_gpu_memory_clock_hertz", value_of(gpu.memory_clock, 1e6));
+  add("flyball_gpu_power_limit_watts", value_of(gpu.power_limit));
+  add("flyball_gpu_temperature_celsius", gpu.temperature_celsius);
+  add("flyball_gpu_utilisation_ratio", gpu.utilisation);
+  add("flyball_gpu_leased", gpu.lease ? 1 : 0);
+  for (const std::string& reason : gpu.throttle_reasons) {
+    out.add("flyball_gpu_throttled", {{"gpu", index}, {"uuid", gpu.uuid}, {"name", gpu.name}, {"reason", reason}}, 1);
+  }
+  out.add("flyball_gpu_health",
+          {{"gpu", index}, {"uuid", gpu.uuid}, {"name", gpu.name}, {"health", name_of(gpu.health)}}, 1);
+}
+
+}  // namespace
+
+std::span<const MetricInfo> metric_registry() { return kRegistry; }
+
+std::string metrics_as_markdown() {
+  std::string text = "| metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n";
+  for (const MetricInfo& metric : kRegistry) {
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", metric.name, kind_name(metric.kind), metric.unit,
+                        metric.labels, metric.help);
+  }
+  return text;
+}
+
+void Exposition::add(std::string_view name, Labels labels, double value) {
+  const auto metric = std::find_if(std::begin(kRegistry), std::end(kRegistry),
+                                   [&](const MetricInfo& info) { return name == info.name; });
+  if (metric == std::end(kRegistry)) throw std::logic_error("no such metric: " + std::string(name));
+  std::string& text = samples_[static_cast<std::size_t>(metric - std::begin(kRegistry))];
+  text += name;
+  const char* before = "{";
+  for (const auto& [label, content] : labels) {
+    text += fmt::format("{}{}=\"{}\"", before, label, escaped(content));
+    before = ",";
+  }
+  if (labels.size() > 0) text += '}';
+  text += std::isfinite(value) ? fmt::format(" {}\n", value) : " NaN\n";
+}
+
+std::string Exposition::text() const {
+  std::string text;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    if (samples_[i].empty()) continue;
+    const MetricInfo& metric = kRegistry[i];
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{3}", metric.name, metric.help, kind_name(metric.kind),
+                        samples_[i]);
+  }
+  return text;
+}
+
+AgentVitals read_vitals() {
+  AgentVitals vitals;
+  vitals.uptime = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - kStart).count());
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    vitals.cpu_time = Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
+  }
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0;
+  double resident = 0;
+  if (statm >> pages >> resident) vitals.resident_bytes = resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  return vitals;
+}
+
+std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases, const ServerCounts& server,
+                           const AgentVitals& vitals) {
+  Exposition out;
+  for (const GpuStatus& gpu : devices.gpus) expose_gpu(out, gpu);
+  for (const CpuStatus& cpu : devices.cpus) {
+    const std::string index = fmt::to_string(cpu.index);
+    if (cpu.package_energy)
+      out.add("flyball_cpu_energy_joules_total", {{"package", index}}, cpu.package_energy->value());
+    if (cpu.dram_energy) out.add("flyball_dram_energy_joules_total", {{"package", index}}, cpu.dram_energy->value());
+  }
+  const auto count = [&](std::string_view name, auto value) { out.add(name, {}, static_cast<double>(value)); };
+  count("flyball_agent_leases", vitals.leases);
+  count("flyball_agent_leases_granted_total", leases.granted);
+  count("flyball_agent_leases_refused_total", leases.refused);
+  for (const LeaseEnd why : kAllLeaseEnds) {
+    const auto found = leases.ended.find(why);
+    out.add("flyball_agent_leases_ended_total", {{"why", name_of(why)}},
+            found == leases.ended.end() ? 0.0 : static_cast<double>(found->second));
+  }
+  count("flyball_agent_changes_total", leases.changes);
+  count("flyball_agent_failed_changes_total", leases.failed_changes);
+  count("flyball_agent_restores_total", leases.restores);
+  count("flyball_agent_failed_restores_total", leases.failed_restores);
+  count("flyball_agent_requests_total", server.requests);
+  count("flyball_agent_bad_requests_total", server.bad_requests);
+  count("flyball_agent_connections", server.open_connections);
+  count("flyball_agent_connections_total", server.accepted);
+  count("flyball_agent_slow_readers_total", server.dropped_slow);
+  count("flyball_agent_idle_closed_total", server.dropped_idle);
+  count("flyball_agent_power_listeners", vitals.power_listeners);
+  count("flyball_agent_late_samples_total", vitals.late_samples);
+  count("flyball_agent_uptime_seconds", vitals.uptime.value());
+  count("flyball_agent_cpu_seconds_total", vitals.cpu_time.value());
+  count("flyball_agent_resident_bytes", vitals.resident_bytes);
+  return out.text();
+}
+
+}  // namespace flyball

@@ -1,0 +1,56 @@
+// The power stream's source: one sampler over all devices, running only while somebody listens. On real boards a reading
+// costs tens of microseconds, so that eight GPUs at 4 ms are several per cent of a core: only a listener pays for that.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "device/cpu.h"
+#include "device/gpu.h"
+#include "device/sampler.h"
+
+namespace flyball {
+
+// Loop's thread only.
+class PowerFeed {
+ public:
+  // Processors whose counters may not be read are left out.
+  PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
+            Seconds period);
+
+  // Keeps the sampler running while it lives. Must not outlive the feed.
+  class Listener {
+   public:
+    explicit Listener(PowerFeed& feed) : feed_(feed) { feed_.listen(); }
+    ~Listener() { feed_.leave(); }
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    PowerFeed& feed_;
+  };
+
+  // What a listener can get: "GPU:0", "CPU:0", "DRAM:0", in the order of indices below.
+  [[nodiscard]] const std::vector<std::string>& devices() const { return labels_; }
+  // Samples later than `after` (CLOCK_MONOTONIC), oldest first; empty where nobody listens.
+  [[nodiscard]] std::vector<PowerSample> since(std::size_t device, Nanoseconds after) const;
+
+  [[nodiscard]] std::size_t listeners() const { return listeners_; }
+  [[nodiscard]] std::size_t late_samples() const;  // since the agent started
+  [[nodiscard]] Seconds period() const { return period_; }
+
+ private:
+  void listen();
+  void leave();
+
+  Seconds period_;
+  std::vector<Meter> meters_;
+  std::vector<std::string> labels_;
+  std::unique_ptr<Sampler> sampler_;
+  std::size_t listeners_ = 0;
+  std::size_t late_before_ = 0;  // of samplers that have ended
+};
+
+}  // namespace flyball

@@ -1,0 +1,42 @@
+// What the agent answers: its own interface below /v1 and zeusd's. Included by this folder only.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "agent/agent_config.h"
+#include "agent/device_monitor.h"
+#include "agent/lease_keeper.h"
+#include "agent/power_feed.h"
+#include "net/router.h"
+#include "net/server.h"
+
+namespace flyball {
+
+// What the routes work with; all of it outlives the router.
+struct AgentParts {
+  EventLoop& loop;
+  const AgentConfig& config;
+  LeaseKeeper& keeper;
+  DeviceMonitor& monitor;
+  PowerFeed& feed;
+  std::function<ServerCounts()> server_counts;
+};
+
+void add_v1_routes(Router& router, AgentParts parts);
+void add_zeusd_routes(Router& router, AgentParts parts);
+
+// Refuses a TCP client without the token where one is asked for; some paths are open to all.
+void check_token(const AgentConfig& config, const Request& request);
+
+[[nodiscard]] Claimant claimant_of(const Peer& peer);
+
+// The status that fits a fault: LeaseRefused and DeviceError as well as what net knows.
+[[nodiscard]] unsigned agent_status_of(const std::exception& error);
+// As RFC 9457 problems; a refusal says who holds the GPU.
+[[nodiscard]] Response agent_problem(const std::exception& error);
+
+// docs/openapi-agent.yaml.
+[[nodiscard]] std::string_view openapi_text();
+
+}  // namespace flyball

@@ -1,0 +1,254 @@
+// The agent's own interface, as docs/openapi-agent.yaml describes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "agent/log.h"
+#include "agent/metrics.h"
+#include "agent/routes.h"
+#include "base/text.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kStreamInterval{0.02};
+constexpr Seconds kMostInterval{10.0};
+
+Response json_response(const nlohmann::ordered_json& json, unsigned status = 200) {
+  Response response;
+  response.status = status;
+  response.body = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return response;
+}
+
+Response text_response(std::string body, std::string content_type) {
+  Response response;
+  response.content_type = std::move(content_type);
+  response.body = std::move(body);
+  return response;
+}
+
+nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
+
+std::size_t gpu_of(const Request& request, const LeaseKeeper& keeper) {
+  const std::string& text = request.parameters.at("gpu");
+  const long index = parse_integer(text).value_or(-1);
+  if (index < 0 || static_cast<std::size_t>(index) >= keeper.gpu_count()) {
+    throw HttpError(404, fmt::format("there is no GPU {}; this node has {}", text, keeper.gpu_count()));
+  }
+  return static_cast<std::size_t>(index);
+}
+
+void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known) {
+  for (const auto& [name, value] : request.query.pairs()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw HttpError(400, fmt::format("there is no query parameter '{}'", name));
+    }
+  }
+}
+
+// --- Power stream --------------------------------------------------------------------------------------------------
+
+struct PowerSubscription {
+  std::unique_ptr<PowerFeed::Listener> listener;
+  std::vector<std::size_t> devices;
+  std::vector<Nanoseconds> last;
+  EventLoop::Handle timer;
+};
+
+Seconds interval_of(const Request& request) {
+  const auto text = request.query.find("interval");
+  if (!text) return kStreamInterval;
+  const auto seconds = parse_duration_seconds(*text);
+  if (!seconds || *seconds < 0.001 || *seconds > kMostInterval.value()) {
+    throw HttpError(400, fmt::format("interval is '{}'; give a duration from 1ms to 10s", *text));
+  }
+  return Seconds(*seconds);
+}
+
+std::vector<std::size_t> devices_of(const Request& request, const PowerFeed& feed) {
+  std::vector<std::size_t> wanted;
+  const auto text = request.query.find("devices");
+  if (!text) {
+    for (std::size_t i = 0; i < feed.devices().size(); ++i) wanted.push_back(i);
+    return wanted;
+  }
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view name = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const auto found = std::find(feed.devices().begin(), feed.devices().end(), name);
+    if (found == feed.devices().end()) {
+      throw HttpError(400,
+                      fmt::format("there is no device '{}'; there are: {}", name, fmt::join(feed.devices(), ", ")));
+    }
+    wanted.push_back(static_cast<std::size_t>(found - feed.devices().begin()));
+  }
+  return wanted;
+}
+
+// Written by hand: this text is made for every sample, and its numbers need no more digits than their sensors have.
+std::string samples_json(const PowerFeed& feed, PowerSubscription& subscription) {
+  fmt::memory_buffer text;
+  for (std::size_t i = 0; i < subscription.devices.size(); ++i) {
+    const std::size_t device = subscription.devices[i];
+    for (const PowerSample& sample : feed.since(device, subscription.last[i])) {
+      subscription.last[i] = sample.time;
+      fmt::format_to(std::back_inserter(text),
+                     "{}{{\"device\":\"{}\",\"time_s\":{}.{:09},\"power_w\":{:.3f},\"energy_j\":{:.6f}}}",
+                     text.size() == 0 ? "" : ",", feed.devices()[device], sample.time / 1'000'000'000,
+                     sample.time % 1'000'000'000, sample.power.value(), sample.energy.value());
+    }
+  }
+  if (text.size() == 0) return {};
+  return fmt::format("{{\"samples\":[{}]}}", std::string_view(text.data(), text.size()));
+}
+
+StreamHandler power_stream(const AgentParts& parts) {
+  return [parts](const Request& request) -> std::function<void(std::shared_ptr<EventStream>)> {
+    refuse_other_queries(request, {"devices", "interval"});
+    const Seconds interval = interval_of(request);
+    return [parts, interval, devices = devices_of(request, parts.feed)](const std::shared_ptr<EventStream>& stream) {
+      auto subscription = std::make_shared<PowerSubscription>();
+      subscription->listener = std::make_unique<PowerFeed::Listener>(parts.feed);
+      subscription->devices = devices;
+      subscription->last.assign(devices.size(), 0);
+      subscription->timer = parts.loop.every(interval, [parts, stream, weak = std::weak_ptr(subscription)] {
+        const auto alive = weak.lock();
+        if (!alive) return;
+        const std::string text = samples_json(parts.feed, *alive);
+        if (!text.empty()) stream->send("power", text);
+      });
+      stream->on_close([subscription] {
+        subscription->timer.reset();
+        subscription->listener.reset();
+      });
+    };
+  };
+}
+
+// --- Devices -------------------------------------------------------------------------------------------------------
+
+nlohmann::ordered_json clocks_json(GpuDevice& device) {
+  nlohmann::ordered_json memory = nlohmann::ordered_json::array();
+  for (const Megahertz clock : device.memory_clocks()) memory.push_back(clock.value());
+  nlohmann::ordered_json sm = nlohmann::ordered_json::array();
+  for (const Megahertz clock : device.sm_clocks()) sm.push_back(clock.value());
+  const PowerLimitRange limits = device.power_limits();
+  return {{"sm_clocks_mhz", sm},
+          {"memory_clocks_mhz", memory},
+          {"power_limit_w",
+           {{"minimum", limits.minimum.value()},
+            {"maximum", limits.maximum.value()},
+            {"standard", limits.standard.value()}}}};
+}
+
+void answer_clocks(const AgentParts& parts, const Request& request, const Reply& reply) {
+  const std::size_t gpu = gpu_of(request, parts.keeper);
+  const auto json = std::make_shared<nlohmann::ordered_json>();
+  parts.keeper.control(gpu).read([json](GpuDevice& device) { *json = clocks_json(device); },
+                                 [json, reply](const std::exception_ptr& error) {
+                                   if (error) return reply.fail(error);
+                                   reply.send(json_response(*json));
+                                 });
+}
+
+void answer_metrics(const AgentParts& parts, const Reply& reply) {
+  parts.monitor.report([parts, reply](const NodeStatus& report) {
+    AgentVitals vitals = read_vitals();
+    vitals.leases = parts.keeper.leases().size();
+    vitals.power_listeners = parts.feed.listeners();
+    vitals.late_samples = parts.feed.late_samples();
+    reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
+                             "text/plain; version=0.0.4; charset=utf-8"));
+  });
+}
+
+// --- Leases --------------------------------------------------------------------------------------------------------
+
+LeaseInfo find_lease(const LeaseKeeper& keeper, const std::string& id) {
+  for (const LeaseInfo& lease : keeper.leases()) {
+    if (lease.id == id) return lease;
+  }
+  throw HttpError(404, fmt::format("there is no lease {}", id));
+}
+
+void grant_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
+  const LeaseRequest wanted = read_lease_request(body_of(request));
+  parts.keeper.grant(wanted, claimant_of(request.peer),
+                     [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
+                       if (error) return reply.fail(error);
+                       Response response = json_response(to_json(lease), 201);
+                       response.headers.push_back({"Location", "/v1/leases/" + lease.id});
+                       reply.send(std::move(response));
+                     });
+}
+
+void change_settings(const AgentParts& parts, const Request& request, const Reply& reply) {
+  const std::size_t gpu = gpu_of(request, parts.keeper);
+  const std::string id = request.parameters.at("lease");
+  const SettingsChange change = read_settings_change(body_of(request));
+  parts.keeper.change(id, gpu, change, claimant_of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
+    if (error) return reply.fail(error);
+    for (const LeaseInfo& lease : parts.keeper.leases()) {
+      if (lease.id == id) return reply.send(json_response(to_json(lease)));
+    }
+    reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
+  });
+}
+
+void release_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
+  const std::string id = request.parameters.at("lease");
+  parts.keeper.release(id, claimant_of(request.peer), [reply, id](const std::exception_ptr& error) {
+    if (error) return reply.fail(error);
+    reply.send(json_response({{"id", id}, {"restored", true}}));
+  });
+}
+
+}  // namespace
+
+void add_v1_routes(Router& router, AgentParts parts) {
+  const auto add = [&](const char* method, const char* pattern, auto handler) {
+    Route route;
+    route.method = method;
+    route.pattern = pattern;
+    route.handler = std::move(handler);
+    route.errors = agent_problem;
+    router.add(std::move(route));
+  };
+  add("GET", "/healthz", Handler([](const Request&) { return text_response("ok\n", "text/plain"); }));
+  add("GET", "/openapi.yaml",
+      Handler([](const Request&) { return text_response(std::string(openapi_text()), "application/yaml"); }));
+  add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
+  add("GET", "/v1/devices", AsyncHandler([parts](const Request&, const Reply& reply) {
+        parts.monitor.report([reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
+      }));
+  add("GET", "/v1/gpus/{gpu}/clocks",
+      AsyncHandler([parts](const Request& request, const Reply& reply) { answer_clocks(parts, request, reply); }));
+  add("GET", "/v1/power", power_stream(parts));
+  add("GET", "/v1/leases", Handler([parts](const Request&) {
+        nlohmann::ordered_json leases = nlohmann::ordered_json::array();
+        for (const LeaseInfo& lease : parts.keeper.leases()) leases.push_back(to_json(lease));
+        return json_response({{"leases", leases}});
+      }));
+  add("POST", "/v1/leases",
+      AsyncHandler([parts](const Request& request, const Reply& reply) { grant_lease(parts, request, reply); }));
+  add("GET", "/v1/leases/{lease}", Handler([parts](const Request& request) {
+        return json_response(to_json(find_lease(parts.keeper, request.parameters.at("lease"))));
+      }));
+  add("DELETE", "/v1/leases/{lease}",
+      AsyncHandler([parts](const Request& request, const Reply& reply) { release_lease(parts, request, reply); }));
+  add("POST", "/v1/leases/{lease}/heartbeat", Handler([parts](const Request& request) {
+        const LeaseInfo lease = parts.keeper.heartbeat(request.parameters.at("lease"), claimant_of(request.peer));
+        return json_response({{"id", lease.id}, {"age_s", lease.age.value()}});
+      }));
+  add("PATCH", "/v1/leases/{lease}/gpus/{gpu}",
+      AsyncHandler([parts](const Request& request, const Reply& reply) { change_settings(parts, request, reply); }));
+}
+
+}  // namespace flyball

@@ -1,0 +1,212 @@
+// flyball top: the node's GPUs, live.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/device_monitor.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/interrupt.h"
+#include "cli/option_values.h"
+#include "cli/top_view.h"
+#include "client/agent_client.h"
+#include "client/measurement.h"
+
+namespace flyball {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Seconds kDefaultInterval{1.0};
+constexpr Seconds kLeastInterval{0.05};
+
+struct TopOptions {
+  std::optional<std::string> agent;
+  bool direct = false;
+  bool once = false;
+  std::optional<Seconds> interval;
+  std::optional<std::string> format;
+};
+
+struct Source {
+  std::string name;
+  std::function<NodeStatus()> read;
+};
+
+Source agent_source(const Endpoint& endpoint) {
+  const auto client = std::make_shared<AgentClient>(endpoint);
+  return {"agent at " + endpoint.text(), [client] { return client->devices(); }};
+}
+
+// What a device will not say stays empty; a picture of the rest is better than none.
+GpuStatus status_of_gpu(const GpuDevice& gpu) {
+  try {
+    return read_gpu_status(gpu);
+  } catch (const DeviceError& error) {
+    GpuStatus status;
+    status.index = gpu.identity().index;
+    status.uuid = gpu.identity().uuid;
+    status.name = gpu.identity().name;
+    status.health = error.fault() == DeviceFault::kLost ? GpuHealth::kLost : GpuHealth::kUnwell;
+    status.trouble = error.what();
+    return status;
+  }
+}
+
+Source direct_source() {
+  const auto machine = std::make_shared<MachineDevices>(open_machine());
+  return {"read from the devices; without an agent there are no leases", [machine] {
+            NodeStatus status;
+            char name[256] = "";
+            if (::gethostname(name, sizeof name - 1) == 0) status.node = name;
+            status.version = FLYBALL_VERSION;
+            for (const auto& gpu : machine->gpus) status.gpus.push_back(status_of_gpu(*gpu));
+            for (const auto& cpu : machine->cpus) status.cpus.push_back(read_cpu_status(*cpu));
+            return status;
+          }};
+}
+
+Source choose_source(const TopOptions& options) {
+  if (options.direct && options.agent) throw UsageError("--direct and --agent exclude each other");
+  if (options.direct) return direct_source();
+  if (options.agent) return agent_source(parse_endpoint(*options.agent));
+  const Endpoint usual = default_agent_endpoint();
+  struct stat there {};
+  const bool agent_runs = usual.socket_path.empty() || ::stat(usual.socket_path.c_str(), &there) == 0;
+  return agent_runs ? agent_source(usual) : direct_source();
+}
+
+// The alternate screen, no echo, keys at once; everything as it was when it goes.
+class Screen {
+ public:
+  Screen() {
+    has_keys_ = ::isatty(STDIN_FILENO) != 0 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    if (has_keys_) {
+      termios raw = before_;
+      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      raw.c_cc[VMIN] = 0;
+      raw.c_cc[VTIME] = 0;
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    print_result("\x1b[?1049h\x1b[?25l");
+  }
+  ~Screen() {
+    if (has_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    static constexpr char kBack[] = "\x1b[?25h\x1b[?1049l";
+    [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kBack, sizeof kBack - 1);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // Draws over what is there, line by line, so that nothing flickers.
+  void show(const std::string& text) const {
+    std::string out = "\x1b[H";
+    for (const char c : text) {
+      if (c == '\n') out += "\x1b[K\r";
+      out += c;
+    }
+    print_result(out + "\x1b[J");
+  }
+
+  // Waits for a key or the time; true for 'q'.
+  [[nodiscard]] bool wait_quits(Clock::time_point until) const {
+    while (true) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+      if (left <= 0) return false;
+      pollfd keys{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
+      if (::poll(&keys, 1, static_cast<int>(left)) <= 0) return false;  // time is up, or a signal came
+      char key = 0;
+      if (::read(STDIN_FILENO, &key, 1) == 1 && (key == 'q' || key == 'Q')) return true;
+    }
+  }
+
+ private:
+  termios before_{};
+  bool has_keys_ = false;
+};
+
+std::size_t terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+bool may_colour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+void run_top(const TopOptions& options) {
+  const Source source = choose_source(options);
+  const Seconds interval = options.interval.value_or(kDefaultInterval);
+  if (interval < kLeastInterval) throw UsageError("--interval takes at least 50ms");
+  const bool json = options.format == "json";
+  const bool live = !options.once && !json && ::isatty(STDOUT_FILENO) != 0;
+
+  TopFrame frame;
+  frame.source = source.name;
+  frame.first = source.read();
+  frame.now = frame.first;
+  const auto begin = Clock::now();
+  if (options.once && !json) frame.columns = ::isatty(STDOUT_FILENO) != 0 ? terminal_width() : 120;
+  if (options.once) return print_result(json ? top_json(frame) : draw_top(frame));
+
+  const InterruptGuard interrupt;
+  std::optional<Screen> screen;
+  if (live) screen.emplace();
+  frame.colour = may_colour();
+  for (auto due = begin; !interrupt.interrupted();) {
+    frame.elapsed = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
+    frame.columns = terminal_width();
+    if (live) {
+      screen->show(draw_top(frame) + "\nq quits\n");
+    } else {
+      print_result(json ? top_json(frame) : draw_top(frame) + "\n");
+    }
+    due += std::chrono::nanoseconds(to_nanoseconds(interval));
+    if (due < Clock::now()) due = Clock::now();
+    if (live) {
+      if (screen->wait_quits(due)) return;
+    } else {
+      ::poll(nullptr, 0,
+             static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count()));
+    }
+    if (!interrupt.interrupted()) frame.now = source.read();
+  }
+}
+
+}  // namespace
+
+void add_top_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("top", "watch power, clocks, leases and energy of this node's GPUs");
+  const auto options = std::make_shared<TopOptions>();
+  add_value(*command, "--agent", options->agent, parse_path, "WHERE",
+            "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
+  command->add_flag("--direct", options->direct, "read the devices without the agent");
+  add_value(*command, "--interval", options->interval, parse_duration, "TIME", "between two looks (default 1s)");
+  command->add_flag("--once", options->once, "print one look and end");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME",
+             "text (default) or json, one object a line");
+  command->footer(
+      "q or Ctrl-C ends it. An asterisk marks a clock that a lease has locked. Energy\n"
+      "counts from the start of the program. Without an agent's socket it reads the\n"
+      "devices itself, and says so.\n\n"
+      "Examples:\n"
+      "  flyball top\n"
+      "  flyball top --once --format json\n"
+      "  flyball top --agent node7:4938 --interval 500ms");
+  command->callback([options] { run_top(*options); });
+}
+
+}  // namespace flyball

@@ -1,0 +1,27 @@
+// The picture of `flyball top`: one screen of text for the state of a node.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "wire/agent_messages.h"
+
+namespace flyball {
+
+struct TopFrame {
+  NodeStatus first;  // when the program started: energies count from here
+  NodeStatus now;
+  Seconds elapsed;     // between the two
+  std::string source;  // "agent at /run/flyball/agent.sock", "read directly"
+  std::size_t columns = 80;
+  bool colour = false;  // ANSI, and block characters for bars either way
+};
+
+// Lines of at most `columns` characters, each ended by a newline. What does not fit is left out, the least important
+// columns first.
+[[nodiscard]] std::string draw_top(const TopFrame& frame);
+
+// The same as one JSON object in a line.
+[[nodiscard]] std::string top_json(const TopFrame& frame);
+
+}  // namespace flyball

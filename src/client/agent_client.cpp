@@ -1,0 +1,201 @@
+#include "client/agent_client.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kBeatsPerTimeout = 4.0;  // three may get lost or come late
+
+[[noreturn]] void refuse(unsigned status, const std::string& body) {
+  std::string detail = body;
+  const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
+  if (json.is_object() && json.contains("detail") && json["detail"].is_string()) {
+    detail = json["detail"].get<std::string>();
+  }
+  throw AgentRefusal(status, "the agent refuses: " + detail);
+}
+
+nlohmann::json call(HttpClient& http, std::string_view method, const std::string& target, std::string_view body = {}) {
+  const Response response = http.request(method, target, body);
+  if (response.status >= 300) refuse(response.status, response.body);
+  return parse_json("the agent's answer", response.body);
+}
+
+HttpClient::Options options_with(const std::string& token) {
+  HttpClient::Options options;
+  options.token = token;
+  return options;
+}
+
+}  // namespace
+
+Endpoint default_agent_endpoint() {
+  const char* named = std::getenv("FLYBALL_AGENT");
+  return parse_endpoint(named != nullptr && *named != '\0' ? named : kAgentSocket);
+}
+
+std::string default_agent_token() {
+  const char* token = std::getenv("FLYBALL_AGENT_TOKEN");
+  return token == nullptr ? "" : token;
+}
+
+// --- Lease ---------------------------------------------------------------------------------------------------------
+
+class AgentLease::Impl {
+ public:
+  Impl(Endpoint endpoint, const std::string& token, const LeaseRequest& request)
+      : http(std::move(endpoint), options_with(token)),
+        info(read_lease(call(http, "POST", "/v1/leases", to_json(request).dump()))),
+        path("/v1/leases/" + info.id) {
+    heart = std::thread([this] { beat(); });
+  }
+
+  ~Impl() { stop_beating(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void beat() {
+    const auto period = std::chrono::duration<double>(info.heartbeat_timeout.value() / kBeatsPerTimeout);
+    std::unique_lock lock(mutex);
+    while (!wake.wait_for(lock, period, [this] { return stopping; })) {
+      // A lost lease is told to whoever asks next.
+      try {
+        call(http, "POST", path + "/heartbeat");
+      } catch (const Error& error) {
+        lost = error.what();
+        return;
+      }
+    }
+  }
+
+  void stop_beating() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    if (heart.joinable()) heart.join();
+  }
+
+  void change(std::size_t gpu, const SettingsChange& wanted) {
+    const std::lock_guard lock(mutex);
+    if (!lost.empty()) throw SystemError("the lease is lost: " + lost);
+    call(http, "PATCH", fmt::format("{}/gpus/{}", path, gpu), to_json(wanted).dump());
+  }
+
+  void release() {
+    stop_beating();
+    const std::lock_guard lock(mutex);
+    if (released || !lost.empty()) return;
+    released = true;
+    call(http, "DELETE", path);
+    http.disconnect();
+  }
+
+  std::mutex mutex;  // of the connection and what stands below it
+  HttpClient http;
+  LeaseInfo info;
+  std::string path;
+  std::string lost;
+  bool stopping = false;
+  bool released = false;
+  std::condition_variable wake;
+  std::thread heart;
+};
+
+AgentLease::AgentLease(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+AgentLease::AgentLease(AgentLease&&) noexcept = default;
+// Closing the connection ends the lease.
+AgentLease::~AgentLease() = default;
+
+void AgentLease::change(std::size_t gpu, const SettingsChange& change) { impl_->change(gpu, change); }
+
+void AgentLease::lock_sm_clocks(std::size_t gpu, ClockBounds clocks) {
+  SettingsChange change;
+  change.sm_clocks = clocks;
+  impl_->change(gpu, change);
+}
+
+void AgentLease::reset_sm_clocks(std::size_t gpu) {
+  SettingsChange change;
+  change.sm_clocks = std::optional<ClockBounds>();
+  impl_->change(gpu, change);
+}
+
+void AgentLease::set_power_limit(std::size_t gpu, Watts limit) {
+  SettingsChange change;
+  change.power_limit = limit;
+  impl_->change(gpu, change);
+}
+
+void AgentLease::reset_power_limit(std::size_t gpu) {
+  SettingsChange change;
+  change.power_limit = std::optional<Watts>();
+  impl_->change(gpu, change);
+}
+
+void AgentLease::release() { impl_->release(); }
+const LeaseInfo& AgentLease::info() const { return impl_->info; }
+
+std::string AgentLease::lost() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->lost;
+}
+
+// --- Client --------------------------------------------------------------------------------------------------------
+
+class AgentClient::Impl {
+ public:
+  Impl(Endpoint endpoint, std::string the_token)
+      : token(std::move(the_token)), http(endpoint, options_with(token)), streaming(endpoint, options_with(token)) {}
+
+  std::string token;
+  HttpClient http;
+  HttpClient streaming;
+};
+
+AgentClient::AgentClient(Endpoint endpoint, std::string token)
+    : impl_(std::make_unique<Impl>(std::move(endpoint), std::move(token))) {}
+AgentClient::~AgentClient() = default;
+
+NodeStatus AgentClient::devices() { return read_node_status(call(impl_->http, "GET", "/v1/devices")); }
+std::vector<LeaseInfo> AgentClient::leases() { return read_leases(call(impl_->http, "GET", "/v1/leases")); }
+
+std::string AgentClient::metrics() {
+  const Response response = impl_->http.request("GET", "/metrics");
+  if (response.status != 200) refuse(response.status, response.body);
+  return response.body;
+}
+
+AgentLease AgentClient::lease(const LeaseRequest& request) {
+  return AgentLease(std::make_unique<AgentLease::Impl>(impl_->http.endpoint(), impl_->token, request));
+}
+
+void AgentClient::stream_power(const std::vector<std::string>& devices, Seconds interval,
+                               const std::function<bool(const std::vector<PowerPoint>&)>& on_samples) {
+  std::string target = fmt::format("/v1/power?interval={}s", interval.value());
+  if (!devices.empty()) target += "&devices=" + percent_encode(fmt::format("{}", fmt::join(devices, ",")));
+  try {
+    impl_->streaming.stream(target, [&](const ServerEvent& event) {
+      if (event.name != "power") return true;
+      return on_samples(read_power_points(parse_json("the agent's power stream", event.data)));
+    });
+  } catch (const HttpError& error) {
+    refuse(error.status(), error.what());
+  }
+}
+
+void AgentClient::interrupt() { impl_->streaming.interrupt(); }
+
+}  // namespace flyball

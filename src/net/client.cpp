@@ -1,0 +1,276 @@
+#include "net/client.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include "base/text.h"
+#include "net/server.h"
+
+namespace flyball {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+using Stream = beast::basic_stream<asio::generic::stream_protocol>;
+
+std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
+
+}  // namespace
+
+std::string Endpoint::text() const { return socket_path.empty() ? fmt::format("{}:{}", host, port) : socket_path; }
+
+Endpoint parse_endpoint(std::string_view text) {
+  Endpoint endpoint;
+  if (text.starts_with("unix:")) {
+    endpoint.socket_path = text.substr(5);
+  } else if (text.starts_with("http://")) {
+    std::string_view authority = text.substr(7);
+    if (authority.ends_with('/')) authority.remove_suffix(1);
+    const HostPort parsed = parse_host_port("endpoint", authority);
+    return {"", parsed.host, parsed.port};
+  } else if (text.find('/') != std::string_view::npos) {
+    endpoint.socket_path = text;
+  } else {
+    const HostPort parsed = parse_host_port("endpoint", text);
+    return {"", parsed.host, parsed.port};
+  }
+  if (endpoint.socket_path.empty()) throw UsageError("endpoint: no path given");
+  return endpoint;
+}
+
+class HttpClient::Impl {
+ public:
+  Impl(Endpoint where, Options how) : endpoint(std::move(where)), options(std::move(how)) {}
+
+  [[noreturn]] void fail(const error_code& error) {
+    stream.reset();
+    if (error == beast::error::timeout) {
+      throw SystemError(fmt::format("{} did not answer in {} s", endpoint.text(), options.timeout.value()));
+    }
+    throw SystemError(fmt::format("cannot talk to {}: {}", endpoint.text(), error.message()));
+  }
+
+  // Runs what was started on the stream to its end.
+  void run() {
+    io.restart();
+    io.run();
+  }
+
+  // By hand: where the server's queue of new connections is full, connect(2) on a Unix socket does not end later, as an
+  // asynchronous one expects, but has to be waited for in the call.
+  void connect_local(error_code& error) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (endpoint.socket_path.size() >= sizeof address.sun_path) {
+      error = boost::system::errc::make_error_code(boost::system::errc::filename_too_long);
+      return;
+    }
+    endpoint.socket_path.copy(address.sun_path, endpoint.socket_path.size());
+    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto micros = static_cast<std::int64_t>(options.timeout.value() * 1e6);
+    const timeval most{micros / 1'000'000, micros % 1'000'000};
+    const bool connected = descriptor >= 0 &&
+                           ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) == 0 &&
+                           ::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    if (connected) {
+      stream->socket().assign(asio::generic::stream_protocol(AF_UNIX, 0), descriptor, error);
+      return;
+    }
+    error = errno == EAGAIN ? error_code(beast::error::timeout) : error_code(errno, boost::system::system_category());
+    if (descriptor >= 0) ::close(descriptor);
+  }
+
+  void connect() {
+    stream.emplace(io);
+    buffer.clear();
+    error_code error;
+    stream->expires_after(duration_of(options.timeout));
+    const auto done = [&error](error_code result) { error = result; };
+    if (!endpoint.socket_path.empty()) {
+      connect_local(error);
+    } else {
+      asio::ip::tcp::resolver resolver(io);
+      const auto found = resolver.resolve(endpoint.host, std::to_string(endpoint.port), error);
+      if (error) fail(error);
+      error = asio::error::host_not_found;
+      for (const auto& entry : found) {
+        stream.emplace(io);
+        stream->expires_after(duration_of(options.timeout));
+        stream->async_connect(asio::generic::stream_protocol::endpoint(entry.endpoint()), done);
+        run();
+        if (!error) break;
+      }
+      if (!error) {
+        error_code ignored;
+        stream->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+      }
+    }
+    if (error) fail(error);
+  }
+
+  [[nodiscard]] http::request<http::string_body> message(std::string_view method, std::string_view target,
+                                                         std::string_view body) const {
+    http::request<http::string_body> request;
+    request.version(11);
+    request.method_string({method.data(), method.size()});
+    request.target({target.data(), target.size()});
+    request.set(http::field::host, endpoint.socket_path.empty() ? endpoint.text() : "localhost");
+    request.set(http::field::user_agent, "flyball/" FLYBALL_VERSION);
+    if (!options.token.empty()) request.set(http::field::authorization, "Bearer " + options.token);
+    if (!body.empty()) {
+      request.set(http::field::content_type, "application/json");
+      request.body() = std::string(body);
+    }
+    if (method != "GET") request.content_length(body.size());
+    return request;
+  }
+
+  // The answer, or what went wrong before its first byte.
+  std::optional<Response> exchange(http::request<http::string_body>& request, error_code& error) {
+    http::response_parser<http::string_body> parser;
+    parser.body_limit(options.body_bytes);
+    stream->expires_after(duration_of(options.timeout));
+    http::async_write(
+        *stream, request,
+        [&](error_code result, std::size_t) {
+          error = result;
+          if (error) return;
+          http::async_read(*stream, buffer, parser, [&](error_code read_result, std::size_t) { error = read_result; });
+        },
+        nullptr);
+    run();
+    if (error) {
+      if (parser.got_some()) fail(error);
+      stream.reset();
+      return std::nullopt;
+    }
+    auto& message = parser.get();
+    Response response;
+    response.status = message.result_int();
+    response.body = std::move(message.body());
+    for (const auto& field : message) {
+      response.headers.push_back({std::string(field.name_string().data(), field.name_string().size()),
+                                  std::string(field.value().data(), field.value().size())});
+    }
+    response.content_type = message[http::field::content_type];
+    if (!message.keep_alive()) stream.reset();
+    return response;
+  }
+
+  Endpoint endpoint;
+  Options options;
+  asio::io_context io{1};
+  std::optional<Stream> stream;
+  beast::flat_buffer buffer;
+  std::atomic<bool> interrupted{false};
+};
+
+HttpClient::HttpClient(Endpoint endpoint, Options options)
+    : impl_(std::make_unique<Impl>(std::move(endpoint), std::move(options))) {}
+HttpClient::~HttpClient() = default;
+
+const Endpoint& HttpClient::endpoint() const { return impl_->endpoint; }
+
+Response HttpClient::request(std::string_view method, std::string_view target, std::string_view json_body) {
+  auto message = impl_->message(method, target, json_body);
+  const bool kept = impl_->stream.has_value();
+  if (!kept) impl_->connect();
+  error_code error;
+  auto response = impl_->exchange(message, error);
+  if (!response && kept && method == "GET" && error != beast::error::timeout) {
+    impl_->connect();
+    response = impl_->exchange(message, error);
+  }
+  if (!response) impl_->fail(error);
+  return std::move(*response);
+}
+
+void HttpClient::stream(std::string_view target, const std::function<bool(const ServerEvent&)>& on_event,
+                        Seconds silence) {
+  impl_->connect();
+  auto message = impl_->message("GET", target, {});
+  message.set(http::field::accept, "text/event-stream");
+  error_code error;
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(boost::none);
+  impl_->stream->expires_after(duration_of(impl_->options.timeout));
+  http::async_write(
+      *impl_->stream, message,
+      [&](error_code result, std::size_t) {
+        error = result;
+        if (error) return;
+        http::async_read_header(*impl_->stream, impl_->buffer, parser,
+                                [&](error_code read_result, std::size_t) { error = read_result; });
+      },
+      nullptr);
+  impl_->run();
+  if (error) impl_->fail(error);
+  const unsigned status = parser.get().result_int();
+
+  EventParser events;
+  std::string refusal;
+  char block[16384];
+  bool wanted = true;
+  while (wanted && !impl_->interrupted && !parser.is_done()) {
+    parser.get().body().data = block;
+    parser.get().body().size = sizeof block;
+    impl_->stream->expires_after(duration_of(silence));
+    http::async_read_some(*impl_->stream, impl_->buffer, parser,
+                          [&](error_code read_result, std::size_t) { error = read_result; });
+    impl_->run();
+    if (impl_->interrupted) break;
+    if (error == http::error::need_buffer) error = {};
+    if (error == http::error::end_of_stream || error == http::error::partial_message) break;
+    if (error) impl_->fail(error);
+    const std::string_view bytes(block, sizeof block - parser.get().body().size);
+    if (status != 200) {
+      refusal += bytes;
+      if (refusal.size() > 65536) break;
+      continue;
+    }
+    for (const ServerEvent& event : events.feed(bytes)) {
+      wanted = on_event(event);
+      if (!wanted) break;
+    }
+  }
+  impl_->stream.reset();
+  if (status != 200) throw HttpError(status, refusal);
+}
+
+bool HttpClient::connected() const { return impl_->stream.has_value(); }
+void HttpClient::disconnect() { impl_->stream.reset(); }
+
+void HttpClient::interrupt() {
+  impl_->interrupted = true;
+  // Runs in the thread that is inside the context, if one is.
+  asio::post(impl_->io, [this] {
+    if (impl_->stream) impl_->stream->cancel();
+  });
+}
+
+}  // namespace flyball

@@ -1,0 +1,62 @@
+// An HTTP/1.1 client that waits for its answers, over Unix sockets and TCP.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+#include "net/event_parser.h"
+#include "net/http.h"
+
+namespace flyball {
+
+struct Endpoint {
+  std::string socket_path;  // a Unix socket; or
+  std::string host;         // a name or a numeric address, and
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::string text() const;  // for messages
+};
+
+// "/run/flyball/agent.sock" (anything with a slash), "unix:PATH", "HOST:PORT", "http://HOST:PORT". Throws UsageError.
+[[nodiscard]] Endpoint parse_endpoint(std::string_view text);
+
+// One connection, opened when it is first needed and kept. One thread at a time, but for interrupt(). Every call throws
+// SystemError where the server cannot be reached, does not answer in time or breaks off.
+class HttpClient {
+ public:
+  struct Options {
+    Seconds timeout{5.0};  // for one whole request
+    std::string token;     // sent as "Authorization: Bearer ..." unless empty
+    std::size_t body_bytes = 16u << 20u;
+  };
+
+  explicit HttpClient(Endpoint endpoint) : HttpClient(std::move(endpoint), Options{}) {}
+  HttpClient(Endpoint endpoint, Options options);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // Any status is an answer. A GET on a kept connection that the server has closed meanwhile is sent once more.
+  Response request(std::string_view method, std::string_view target, std::string_view json_body = {});
+
+  // Hands over events until `on_event` returns false, the server ends the stream, or interrupt(). Throws HttpError
+  // where the server answers with another status than 200. `silence` is how long the server may say nothing at all.
+  void stream(std::string_view target, const std::function<bool(const ServerEvent&)>& on_event,
+              Seconds silence = Seconds(60));
+
+  // Whether the connection of the last request is still there.
+  [[nodiscard]] bool connected() const;
+  void disconnect();
+  void interrupt();  // any thread: ends stream() soon, and for good
+
+  [[nodiscard]] const Endpoint& endpoint() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,134 @@
+// Inside of HttpServer: one client's connection. Included by this folder's files only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "net/router.h"
+#include "net/server.h"
+
+namespace flyball {
+
+// The one type that stands for Unix sockets and TCP alike; a TLS layer would wrap it.
+using ByteStream = boost::beast::basic_stream<boost::asio::generic::stream_protocol>;
+
+class Connection;
+
+// What the connections of one server share. Loop's thread only.
+struct ServerCore {
+  ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
+      : io(context), router(std::move(routes)), limits(the_limits) {}
+
+  // Closes the longest idle connection that is not pinned; false where there is none.
+  bool make_room();
+  void run_in_pool(std::function<void()> action);
+  void check_stopped();
+
+  boost::asio::io_context& io;
+  Router router;
+  ServerLimits limits;
+  ServerCounts counts;
+  std::map<std::uint64_t, std::shared_ptr<Connection>> open;
+  std::list<Connection*> idle;  // longest idle first
+  std::function<void(std::uint64_t)> on_disconnect;
+  std::optional<boost::asio::thread_pool> pool;
+  bool stopping = false;
+  std::function<void()> stopped;
+};
+
+class StreamQueue;
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<ServerCore> core, boost::asio::generic::stream_protocol::socket socket, Peer peer);
+
+  void start();
+  void close();   // at once; again does nothing
+  void finish();  // after the response under way
+  void set_pinned(bool pinned) { pinned_ = pinned; }
+  [[nodiscard]] bool pinned() const { return pinned_; }
+
+  // For the stream.
+  void flush_stream();
+  void drop_slow_stream();
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using BeastResponse = boost::beast::http::response<boost::beast::http::string_body>;
+
+  void wait_for_request();
+  void read_request();
+  void refuse_request(boost::system::error_code error);
+  void dispatch();
+  void run_handler(const Handler& handler, const Route& route, std::shared_ptr<Request> request);
+  void run_stream(const StreamHandler& handler, const Request& request);
+  void respond(Response response);
+  void written(bool keep_alive);
+  void drain();
+  void watch_for_end();
+  void schedule_comment();
+  void leave_idle();
+
+  std::shared_ptr<ServerCore> core_;
+  ByteStream stream_;
+  Peer peer_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::optional<BeastResponse> response_;
+  std::shared_ptr<StreamQueue> events_;
+  std::string writing_;  // events on their way
+  std::optional<boost::asio::steady_timer> comment_timer_;
+  std::list<Connection*>::iterator idle_place_;
+  std::size_t drained_ = 0;
+  bool is_idle_ = false;
+  bool stream_writes_ = false;
+  bool head_ = false;
+  bool keep_alive_ = true;
+  bool answering_ = false;
+  bool closed_ = false;
+  bool pinned_ = false;
+};
+
+// The side of a stream that any thread may use.
+class StreamQueue : public EventStream, public std::enable_shared_from_this<StreamQueue> {
+ public:
+  StreamQueue(boost::asio::io_context& io, std::weak_ptr<Connection> connection, std::size_t limit)
+      : io_(io), connection_(std::move(connection)), limit_(limit) {}
+
+  bool send(std::string_view name, std::string_view data) override;
+  void close() override;
+  void on_close(std::function<void()> action) override;
+
+  // Loop's thread.
+  [[nodiscard]] std::string take();  // empty: the next send() asks for a flush again
+  void queue_comment();
+  void closed();
+
+ private:
+  bool append(std::string_view text);
+
+  boost::asio::io_context& io_;
+  std::weak_ptr<Connection> connection_;
+  std::size_t limit_;
+  std::mutex mutex_;
+  std::string queued_;  // guarded by mutex_, as are the next three
+  bool flush_asked_ = false;
+  bool closed_ = false;
+  std::function<void()> when_closed_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,85 @@
+// HTTP messages as values, and the errors that become responses.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "net/query_string.h"
+
+namespace flyball {
+
+// Who is at the other end of a connection.
+struct Peer {
+  std::uint64_t connection = 0;  // counts from 1; never used twice by one server
+  bool local = false;            // a Unix socket: the kernel vouches for uid and pid
+  uid_t uid = static_cast<uid_t>(-1);
+  pid_t pid = 0;        // 0 where the process lies outside our process namespace
+  std::string address;  // "unix" or "127.0.0.1:51312", for logs
+};
+
+struct Header {
+  std::string name;
+  std::string value;
+};
+
+struct Request {
+  std::string method;
+  std::string path;   // decoded
+  QueryString query;  // decoded
+  std::vector<Header> headers;
+  std::string body;
+  Peer peer;
+  std::map<std::string, std::string, std::less<>> parameters;  // what the route's {name} segments stand for
+
+  // The first header of this name, whatever its case.
+  [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
+};
+
+struct Response {
+  unsigned status = 200;
+  std::string content_type = "application/json";  // ignored where there is no body
+  std::string body;
+  std::vector<Header> headers;
+
+  [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
+};
+
+// An error that knows its status. `extra` holds further members of the problem object, as JSON text each.
+class HttpError : public Error {
+ public:
+  HttpError(unsigned status, const std::string& detail, std::vector<std::pair<std::string, std::string>> extra = {},
+            std::vector<Header> headers = {})
+      : Error(detail), status_(status), extra_(std::move(extra)), headers_(std::move(headers)) {}
+
+  [[nodiscard]] unsigned status() const { return status_; }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& extra() const { return extra_; }
+  [[nodiscard]] const std::vector<Header>& headers() const { return headers_; }
+
+ private:
+  unsigned status_;
+  std::vector<std::pair<std::string, std::string>> extra_;
+  std::vector<Header> headers_;
+};
+
+// "Not Found".
+[[nodiscard]] std::string_view reason_phrase(unsigned status);
+
+// What an exception says to the client: HttpError its own status, InputError and UsageError 400, anything else 500.
+[[nodiscard]] unsigned status_of(const std::exception& error);
+
+// RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.
+[[nodiscard]] Response problem_response(const std::exception& error);
+[[nodiscard]] Response problem_response(unsigned status, std::string_view detail);
+
+// Compares without telling by its duration where the texts differ.
+[[nodiscard]] bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+}  // namespace flyball

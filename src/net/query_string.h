@@ -1,0 +1,40 @@
+// Request targets: percent-decoding and the part behind the question mark.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flyball {
+
+// In the order of the request; names may stand twice.
+class QueryString {
+ public:
+  QueryString() = default;
+  explicit QueryString(std::vector<std::pair<std::string, std::string>> pairs) : pairs_(std::move(pairs)) {}
+
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& pairs() const { return pairs_; }
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;  // the first
+
+ private:
+  std::vector<std::pair<std::string, std::string>> pairs_;
+};
+
+struct Target {
+  std::string path;  // begins with '/'
+  QueryString query;
+};
+
+// Takes an origin-form target ("/gpu/get_power?gpu_ids=0%2C1") apart; '+' in the query is a blank. nullopt where the
+// path does not begin with '/', an escape is not two hexadecimal digits, or a decoded byte is a control character.
+[[nodiscard]] std::optional<Target> parse_target(std::string_view target);
+
+// nullopt as above.
+[[nodiscard]] std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank = false);
+
+// Everything but letters, digits and "-._~" as %XX.
+[[nodiscard]] std::string percent_encode(std::string_view text);
+
+}  // namespace flyball

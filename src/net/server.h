@@ -1,0 +1,78 @@
+// An HTTP/1.1 server on an EventLoop, over Unix sockets and TCP.
+//
+// One thread reads, dispatches and writes; nothing in it blocks. A client costs little while idle and can neither make
+// the server wait (read, write and idle time limits), nor fill its memory (limits on headers, bodies, connections and
+// what a stream may queue).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "net/event_loop.h"
+#include "net/router.h"
+
+namespace flyball {
+
+struct ServerLimits {
+  std::size_t header_bytes = 16u << 10u;
+  std::size_t body_bytes = 1u << 20u;
+  std::size_t stream_queue_bytes = 256u << 10u;  // a stream's reader that is further behind is dropped
+  std::size_t connections = 16384;               // beyond, the longest idle one makes room
+  Seconds idle{120.0};                           // between requests of a connection
+  Seconds read{10.0};                            // from a request's first byte to its last
+  Seconds write{10.0};                           // for a response, or for a stream to take anything at all
+  Seconds stream_comment{15.0};                  // how often a silent stream says that it is alive
+  std::size_t pool_threads = 2;                  // for Runs::kInPool; started with the first such request
+};
+
+struct ServerCounts {
+  std::uint64_t requests = 0;
+  std::uint64_t accepted = 0;      // connections
+  std::uint64_t dropped_slow = 0;  // streams whose reader was too slow
+  std::uint64_t dropped_idle = 0;  // connections closed to make room
+  std::uint64_t bad_requests = 0;  // that could not be parsed
+  std::size_t open_connections = 0;
+};
+
+// All methods in the loop's thread, or while the loop does not run.
+class HttpServer {
+ public:
+  HttpServer(EventLoop& loop, Router router, ServerLimits limits);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Replaces a socket file that no process listens on; throws SystemError where one does, or where the path cannot be
+  // used. The file is removed when the server stops.
+  void listen_unix(const std::string& path, unsigned mode);
+  // Numeric address; port 0 takes a free one. Returns the port.
+  std::uint16_t listen_tcp(const std::string& address, std::uint16_t port);
+
+  // Called for every connection that ends.
+  void on_disconnect(std::function<void(std::uint64_t connection)> action);
+  // A pinned connection is never closed to make room, nor for being idle.
+  void pin(std::uint64_t connection, bool pinned);
+
+  // Takes no more connections, closes idle ones and streams, lets requests under way finish for at most `grace`, then
+  // calls `done`. The server may be destroyed from then on.
+  void stop(Seconds grace, std::function<void()> done);
+
+  [[nodiscard]] ServerCounts counts() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// "[::1]:80", "127.0.0.1:4938". Throws UsageError naming `what`.
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+[[nodiscard]] HostPort parse_host_port(const std::string& what, std::string_view text);
+[[nodiscard]] bool is_loopback(const std::string& address);  // a numeric address
+
+}  // namespace flyball

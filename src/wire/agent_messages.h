@@ -1,0 +1,158 @@
+// What the agent and its clients say to each other, as values. Requests are read strictly (unknown fields are refused);
+// answers are read leniently, so that a newer agent may say more. All reading throws InputError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr const char* kAgentSocket = "/run/flyball/agent.sock";
+inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to restore, default clocks within 1 s
+
+// What of a GPU can be set.
+enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
+inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
+[[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
+[[nodiscard]] std::optional<Knob> knob_named(std::string_view name);
+
+struct ClockBounds {
+  Megahertz minimum;
+  Megahertz maximum;
+
+  bool operator==(const ClockBounds&) const = default;
+};
+
+// What a lease has set; a field without a value is at the device's default.
+struct GpuSettings {
+  std::optional<ClockBounds> sm_clocks;
+  std::optional<ClockBounds> memory_clocks;
+  std::optional<Watts> power_limit;
+
+  bool operator==(const GpuSettings&) const = default;
+  [[nodiscard]] bool all_default() const { return *this == GpuSettings{}; }
+};
+
+// A change of settings: no outer value leaves the knob alone, no inner value resets it (JSON null).
+struct SettingsChange {
+  std::optional<std::optional<ClockBounds>> sm_clocks;
+  std::optional<std::optional<ClockBounds>> memory_clocks;
+  std::optional<std::optional<Watts>> power_limit;
+
+  bool operator==(const SettingsChange&) const = default;
+  [[nodiscard]] std::vector<Knob> knobs() const;
+};
+
+// What ends a lease besides its heartbeats' absence.
+enum class LeaseBinding {
+  kConnection,  // the end of the connection that made it, or of its process
+  kProcess,     // the end of its process only; Unix sockets only
+};
+[[nodiscard]] std::string_view name_of(LeaseBinding binding);
+
+struct LeaseRequest {
+  std::vector<std::size_t> gpus;
+  std::vector<Knob> may_set;  // empty: all
+  Seconds heartbeat_timeout = kDefaultHeartbeatTimeout;
+  LeaseBinding binding = LeaseBinding::kConnection;
+  std::string purpose;  // for people: "training run 12"
+};
+
+struct LeaseHolder {
+  std::optional<std::uint32_t> uid;
+  std::optional<std::int32_t> pid;
+  std::string name;  // the user's name, or the address of a TCP client
+
+  [[nodiscard]] std::string text() const;  // "alice (uid 1000, pid 4242)"
+};
+
+struct LeaseInfo {
+  std::string id;
+  LeaseHolder holder;
+  std::vector<std::size_t> gpus;
+  std::vector<Knob> may_set;
+  Seconds heartbeat_timeout;  // 0: none is asked for (leases that zeusd's interface makes)
+  LeaseBinding binding = LeaseBinding::kConnection;
+  std::string purpose;
+  Seconds age;
+  std::map<std::size_t, GpuSettings> settings;  // by GPU
+};
+
+enum class GpuHealth {
+  kWell,
+  kUnwell,     // a call of the driver hangs
+  kLost,       // fell off the bus
+  kRestoring,  // a lease has ended, its settings are not yet undone
+};
+[[nodiscard]] std::string_view name_of(GpuHealth health);
+
+struct GpuStatus {
+  std::size_t index = 0;
+  std::string uuid;
+  std::string name;
+  std::string pci_bus_id;
+  GpuHealth health = GpuHealth::kWell;
+  std::string trouble;  // what is wrong, in words; empty when well
+  // Nothing where the device does not say, or did not say it in time.
+  std::optional<Watts> power;
+  std::optional<Joules> energy;  // since the driver was loaded
+  std::optional<Megahertz> sm_clock;
+  std::optional<Megahertz> memory_clock;
+  std::optional<Megahertz> sm_clock_maximum;
+  std::optional<double> temperature_celsius;
+  std::optional<double> utilisation;  // 0 to 1
+  std::optional<Watts> power_limit;
+  std::optional<Watts> power_limit_minimum;
+  std::optional<Watts> power_limit_maximum;
+  std::optional<Watts> power_limit_standard;
+  std::vector<std::string> throttle_reasons;
+  std::optional<LeaseInfo> lease;
+};
+
+struct CpuStatus {
+  std::size_t index = 0;
+  std::string name;
+  std::optional<Joules> package_energy;  // since the agent started
+  std::optional<Joules> dram_energy;
+  std::string trouble;
+};
+
+struct NodeStatus {
+  std::string node;     // host name
+  std::string version;  // of the agent
+  std::vector<GpuStatus> gpus;
+  std::vector<CpuStatus> cpus;
+};
+
+struct PowerPoint {
+  std::string device;  // "GPU:0", "CPU:0", "DRAM:0"
+  Seconds time;        // of the agent's monotonic clock
+  Watts power;
+  Joules energy;  // since the stream's sampler began
+};
+
+[[nodiscard]] LeaseRequest read_lease_request(const nlohmann::json& json);
+[[nodiscard]] SettingsChange read_settings_change(const nlohmann::json& json);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const LeaseRequest& request);
+[[nodiscard]] nlohmann::ordered_json to_json(const SettingsChange& change);
+[[nodiscard]] nlohmann::ordered_json to_json(const GpuSettings& settings);
+[[nodiscard]] nlohmann::ordered_json to_json(const LeaseHolder& holder);
+[[nodiscard]] nlohmann::ordered_json to_json(const LeaseInfo& lease);
+[[nodiscard]] nlohmann::ordered_json to_json(const NodeStatus& report);
+[[nodiscard]] nlohmann::ordered_json to_json(const std::vector<PowerPoint>& points);
+
+[[nodiscard]] LeaseInfo read_lease(const nlohmann::json& json);
+[[nodiscard]] std::vector<LeaseInfo> read_leases(const nlohmann::json& json);  // {"leases": [...]}
+[[nodiscard]] NodeStatus read_node_status(const nlohmann::json& json);
+[[nodiscard]] std::vector<PowerPoint> read_power_points(const nlohmann::json& json);
+
+}  // namespace flyball

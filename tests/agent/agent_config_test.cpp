@@ -1,0 +1,105 @@
+#include "agent/agent_config.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "support/expect_error.h"
+#include "support/scratch_folder.h"
+
+namespace flyball {
+namespace {
+
+AgentConfig read(const std::string& text) {
+  AgentConfig config;
+  read_agent_config("agent.toml", text, config);
+  return config;
+}
+
+TEST(AgentConfig, EveryKeyIsRead) {
+  const AgentConfig config = read(
+      "socket = \"/tmp/s\"\nsocket_mode = \"0660\"\ntcp = \"[::1]:4938\"\ntoken_file = \"/t\"\nstate_dir = \"/d\"\n"
+      "period = \"10ms\"\nzeusd = false\nzeusd_remote_hold = \"30s\"\nconnections = 100\n"
+      "[access]\nusers = [1000, \"root\"]\nremote = false\n[access.gpu]\n1 = [1001]\n");
+  EXPECT_EQ(config.socket_path, "/tmp/s");
+  EXPECT_EQ(config.socket_mode, 0660u);
+  EXPECT_EQ(config.tcp->host, "::1");
+  EXPECT_EQ(config.tcp->port, 4938);
+  EXPECT_EQ(config.token_file, "/t");
+  EXPECT_EQ(config.state_dir, "/d");
+  EXPECT_EQ(config.period, Seconds(0.01));
+  EXPECT_FALSE(config.zeusd);
+  EXPECT_EQ(config.zeusd_remote_hold, Seconds(30));
+  EXPECT_EQ(config.limits.connections, 100u);
+  EXPECT_EQ(config.access.everywhere, (std::set<uid_t>{0, 1000}));
+  EXPECT_EQ(config.access.of_gpu.at(1), std::set<uid_t>{1001});
+  EXPECT_FALSE(config.access.remote);
+}
+
+TEST(AgentConfig, WhatIsNotNamedStaysAsItWas) {
+  AgentConfig config;
+  config.state_dir = "/mine";
+  read_agent_config("agent.toml", "# nothing\n", config);
+  EXPECT_EQ(config.state_dir, "/mine");
+  EXPECT_EQ(config.socket_path, "/run/flyball/agent.sock");
+  EXPECT_TRUE(config.zeusd);
+}
+
+struct WrongConfig {
+  const char* name;
+  const char* text;
+  std::size_t column;
+  const char* words;
+};
+
+class WrongConfigs : public ::testing::TestWithParam<WrongConfig> {};
+
+TEST_P(WrongConfigs, AreRefusedWithPlaceAndMend) {
+  expect_input_error([] { read(GetParam().text); }, 1, GetParam().column, GetParam().words);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AgentConfig, WrongConfigs,
+    ::testing::Values(WrongConfig{"misspelt", "sockt = \"a\"", 1, "unknown key 'sockt'"},
+                      WrongConfig{"no_toml", "socket", 7, ""},
+                      WrongConfig{"number", "socket = 7", 10, "this must be a text"},
+                      WrongConfig{"mode", "socket_mode = \"0888\"", 15, "this is no mode"},
+                      WrongConfig{"port", "tcp = \"localhost\"", 7, "is no HOST:PORT"},
+                      WrongConfig{"period", "period = \"1h\"", 10, "no duration in range"},
+                      WrongConfig{"hold", "zeusd_remote_hold = \"0s\"", 21, "no duration in range"},
+                      WrongConfig{"flag", "zeusd = \"no\"", 9, "true or false"},
+                      WrongConfig{"user", "access.users = [\"no such user\"]", 17, "there is no user"},
+                      WrongConfig{"users", "access.users = 1000", 16, "a list of users"},
+                      WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(AgentConfig, ATokenIsLongAndItsOwnersAlone) {
+  const testing::ScratchFolder folder;
+  const std::string path = folder / "token";
+  std::ofstream(path) << "0123456789abcdef0123\nrest\n";
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  expect_input_error([&] { static_cast<void>(read_token(path)); }, 0, 0, "others than its owner may read");
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(read_token(path), "0123456789abcdef0123");
+  std::ofstream(path) << "short\n";
+  expect_input_error([&] { static_cast<void>(read_token(path)); }, 0, 0, "the token has 5 bytes");
+  EXPECT_THROW(static_cast<void>(read_token(folder / "none")), SystemError);
+}
+
+TEST(AgentConfig, TheNetworkNeedsATokenAndLoopbackDoesNot) {
+  AgentConfig config;
+  config.tcp = HostPort{"10.0.0.1", 4938};
+  EXPECT_THROW(check_agent_config(config), UsageError);
+  config.token = "0123456789abcdef";
+  check_agent_config(config);
+  config.token.clear();
+  config.tcp = HostPort{"::1", 4938};
+  check_agent_config(config);
+  config.tcp.reset();
+  config.socket_path.clear();
+  EXPECT_THROW(check_agent_config(config), UsageError);
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,99 @@
+#include "agent/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "support/scratch_folder.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::ScratchFolder;
+
+TEST(Journal, KeepsTheLatestEntryOfEachGpu) {
+  const ScratchFolder folder;
+  {
+    const Journal journal(folder / "state");
+    journal.write({"GPU-1", {}, "alice"});
+    journal.write({"GPU-1", {Knob::kSmClocks, Knob::kPowerLimit}, "alice \"a\"\n"});
+    journal.write({"GPU-2", {Knob::kMemoryClocks}, "bob"});
+    journal.write({"GPU-3", {}, ""});
+    journal.remove("GPU-3");
+    journal.remove("GPU-4");  // was never there
+  }
+  const Journal journal(folder / "state");
+  const Journal::Found found = journal.read();
+  ASSERT_EQ(found.entries.size(), 2u);
+  EXPECT_EQ(found.entries[0].uuid, "GPU-1");
+  EXPECT_EQ(found.entries[0].holder, "alice \"a\"\n");
+  EXPECT_THAT(found.entries[0].knobs, ElementsAre(Knob::kSmClocks, Knob::kPowerLimit));
+  EXPECT_EQ(found.entries[1].uuid, "GPU-2");
+  EXPECT_THAT(found.unreadable, IsEmpty());
+}
+
+TEST(Journal, AUuidCannotLeaveTheFolder) {
+  const ScratchFolder folder;
+  const Journal journal(folder / "state");
+  journal.write({"../../etc/x", {}, ""});
+  ASSERT_EQ(journal.read().entries.size(), 1u);
+  EXPECT_EQ(journal.read().entries[0].uuid, "../../etc/x");
+  journal.remove("../../etc/x");
+  EXPECT_THAT(journal.read().entries, IsEmpty());
+}
+
+TEST(Journal, DamagedEntriesAreReported) {
+  const ScratchFolder folder;
+  const Journal journal(folder / "state");
+  for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})"}) {
+    std::ofstream(folder / "state/GPU-1.gpu.json") << text;
+    EXPECT_THAT(journal.read().unreadable, ElementsAre("GPU-1.gpu.json")) << text;
+  }
+  journal.remove_unreadable("GPU-1.gpu.json");
+  EXPECT_THAT(journal.read().unreadable, IsEmpty());
+}
+
+TEST(Journal, HalfAFileIsNoEntry) {
+  const ScratchFolder folder;
+  const Journal journal(folder / "state");
+  std::ofstream(folder / "state/GPU-1.gpu.json.tmp") << "{\"uu";
+  std::ofstream(folder / "state/notes.txt") << "mine";
+  const Journal::Found found = journal.read();
+  EXPECT_THAT(found.entries, IsEmpty());
+  EXPECT_THAT(found.unreadable, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder / "state/GPU-1.gpu.json.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "state/notes.txt"));
+}
+
+TEST(Journal, AFullDiskThrowsAndKeepsTheOldEntry) {
+  const ScratchFolder folder;
+  const Journal journal(folder / "state");
+  journal.write({"GPU-1", {Knob::kSmClocks}, "alice"});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit nothing{0, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &nothing);
+  EXPECT_THROW(journal.write({"GPU-1", {Knob::kPowerLimit}, "alice"}), JournalError);
+  EXPECT_THROW(journal.write({"GPU-2", {}, "alice"}), JournalError);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_EQ(journal.read().entries.size(), 1u);
+  EXPECT_THAT(journal.read().entries[0].knobs, ElementsAre(Knob::kSmClocks));
+}
+
+TEST(Journal, AFolderHasOneUser) {
+  const ScratchFolder folder;
+  const Journal journal(folder / "state");
+  EXPECT_THROW(Journal(folder / "state"), SystemError);
+  std::ofstream(folder / "file") << "";
+  EXPECT_THROW(Journal(folder / "file"), SystemError);
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,207 @@
+#include "agent/lease_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace flyball {
+namespace {
+
+using Reason = LeaseRefused::Reason;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+Claimant user(uid_t uid, pid_t pid, std::uint64_t connection = 1) {
+  Claimant who;
+  who.local = true;
+  who.uid = uid;
+  who.pid = pid;
+  who.connection = connection;
+  return who;
+}
+
+Claimant remote(std::uint64_t connection) {
+  Claimant who;
+  who.connection = connection;
+  who.name = "10.0.0.7:999";
+  return who;
+}
+
+LeaseRequest for_gpus(std::vector<std::size_t> gpus) {
+  LeaseRequest request;
+  request.gpus = std::move(gpus);
+  request.heartbeat_timeout = Seconds(1);
+  return request;
+}
+
+SettingsChange clocks(double mhz) {
+  SettingsChange change;
+  change.sm_clocks = ClockBounds{Megahertz(mhz), Megahertz(mhz)};
+  return change;
+}
+
+template <class Action>
+Reason refusal(Action action, const std::string& words = "") {
+  try {
+    action();
+  } catch (const LeaseRefused& refused) {
+    EXPECT_THAT(refused.what(), HasSubstr(words));
+    return refused.reason();
+  }
+  ADD_FAILURE() << "not refused";
+  return Reason::kNoSuchGpu;
+}
+
+TEST(LeaseTable, AGpuHasOneHolder) {
+  LeaseTable table(4, {});
+  const std::string id = table.grant(for_gpus({0, 1}), user(1000, 10), 0).id;
+  EXPECT_EQ(refusal(
+                [&] {
+                  table.grant(for_gpus({1, 2}), user(1001, 11), 0);
+                },
+                "GPU 1 is leased to uid 1000, pid 10"),
+            Reason::kHeld);
+  EXPECT_EQ(table.on_gpu(2), nullptr) << "a refused request must leave nothing behind";
+  table.grant(for_gpus({2}), user(1001, 11), 0);
+  EXPECT_TRUE(table.end(id, LeaseEnd::kReleased).has_value());
+  EXPECT_EQ(table.on_gpu(0), nullptr);
+  table.grant(for_gpus({0, 1}), user(1001, 11), 0);
+}
+
+TEST(LeaseTable, TheSameHolderDoesNotGetAGpuTwice) {
+  LeaseTable table(1, {});
+  table.grant(for_gpus({0}), user(1000, 10), 0);
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({0}), user(1000, 10), 0); }), Reason::kHeld);
+}
+
+TEST(LeaseTable, AGpuThatIsNotThereIsRefused) {
+  LeaseTable table(2, {});
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({2}), user(1000, 10), 0); }, "this node has 2"), Reason::kNoSuchGpu);
+}
+
+TEST(LeaseTable, OnlyTheHoldersUserMayWrite) {
+  LeaseTable table(2, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  const std::vector<Knob> sm = {Knob::kSmClocks};
+  table.check_write(id, 0, sm, user(1000, 99), 0);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(1001, 10), 0); }, "belongs to"), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(0, 1), 0); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 1, sm, user(1000, 10), 0); }, "does not cover GPU 1"),
+            Reason::kForbidden);
+}
+
+TEST(LeaseTable, OnlyWhatWasAskedForMayBeSet) {
+  LeaseTable table(1, {});
+  LeaseRequest request = for_gpus({0});
+  request.may_set = {Knob::kSmClocks};
+  const std::string id = table.grant(request, user(1000, 10), 0).id;
+  table.check_write(id, 0, {Knob::kSmClocks}, user(1000, 10), 0);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, {Knob::kPowerLimit}, user(1000, 10), 0); }, "power_limit"),
+            Reason::kForbidden);
+}
+
+TEST(LeaseTable, RootMayEndALeaseAndOthersMayNot) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1001, 10))); }), Reason::kForbidden);
+  EXPECT_EQ(table.check_release(id, user(0, 1)).id, id);
+}
+
+TEST(LeaseTable, SilenceEndsALeaseAndSignsOfLifeDoNot) {
+  LeaseTable table(2, {});
+  const std::string a = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  const std::string b = table.grant(for_gpus({1}), user(1000, 11), kSecond / 2).id;
+  EXPECT_EQ(table.next_deadline(), kSecond);
+  EXPECT_THAT(table.expired(kSecond - 1), IsEmpty());
+  EXPECT_THAT(table.expired(kSecond), ElementsAre(a));
+  table.heard_from(a, user(1000, 10), kSecond - 1);
+  EXPECT_THAT(table.expired(kSecond), IsEmpty());
+  EXPECT_EQ(table.next_deadline(), kSecond / 2 + kSecond);
+  table.check_write(b, 1, {Knob::kSmClocks}, user(1000, 11), kSecond);
+  EXPECT_EQ(table.next_deadline(), 2 * kSecond - 1);
+  EXPECT_THAT(table.expired(10 * kSecond), ElementsAre(a, b));
+}
+
+TEST(LeaseTable, WhoAsksForAnEndedLeaseHearsWhy) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  table.end(id, LeaseEnd::kSilent);
+  EXPECT_EQ(refusal([&] { table.heard_from(id, user(1000, 10), 1); }, "its heartbeats stopped"), Reason::kEnded);
+  EXPECT_EQ(refusal([&] { table.heard_from("L77", user(1000, 10), 1); }), Reason::kNoSuchLease);
+  EXPECT_FALSE(table.end(id, LeaseEnd::kSilent).has_value());
+}
+
+TEST(LeaseTable, OverTcpTheConnectionIsTheHolder) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), remote(5), 0).id;
+  table.check_write(id, 0, {Knob::kSmClocks}, remote(5), 0);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, {Knob::kSmClocks}, remote(6), 0); }, "10.0.0.7:999"),
+            Reason::kForbidden);
+  EXPECT_THAT(table.of_connection(5), ElementsAre(id));
+}
+
+TEST(LeaseTable, AProcessMustBeVisibleToBeWatched) {
+  LeaseTable table(1, {});
+  LeaseRequest request = for_gpus({0});
+  request.binding = LeaseBinding::kProcess;
+  EXPECT_EQ(refusal([&] { table.grant(request, remote(5), 0); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.grant(request, user(1000, 0), 0); }), Reason::kForbidden);
+  const std::string id = table.grant(request, user(1000, 10, 5), 0).id;
+  EXPECT_THAT(table.of_connection(5), IsEmpty()) << "its connection's end does not end it";
+  EXPECT_NE(table.find(id), nullptr);
+}
+
+TEST(LeaseTable, AccessRulesNameUsersPerGpu) {
+  AccessRules rules;
+  rules.everywhere = std::set<uid_t>{1000};
+  rules.of_gpu[1] = {1001};
+  rules.remote = false;
+  LeaseTable table(2, rules);
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({1}), user(1000, 10), 0); }, "may not set GPU 1"), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({0}), user(1001, 10), 0); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({0}), remote(1), 0); }), Reason::kForbidden);
+  table.grant(for_gpus({1}), user(1001, 10), 0);
+  table.grant(for_gpus({0}), user(0, 10), 0);
+}
+
+TEST(LeaseTable, AWriteWithoutALeaseMakesOneThatItsUserShares) {
+  LeaseTable table(1, {});
+  const std::string id = table.implicit(0, user(1000, 10), Seconds(0), 0).id;
+  EXPECT_EQ(table.next_deadline(), std::nullopt) << "its process is watched instead";
+  const Lease& taken_over = table.implicit(0, user(1000, 11), Seconds(0), 5);
+  EXPECT_EQ(taken_over.id, id);
+  EXPECT_EQ(taken_over.holder.pid, 11);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12), Seconds(0), 5); }), Reason::kHeld);
+}
+
+TEST(LeaseTable, AWriteOverTcpLastsForItsTimeAndIsRenewed) {
+  LeaseTable table(1, {});
+  const std::string id = table.implicit(0, remote(5), Seconds(2), 0).id;
+  EXPECT_EQ(table.next_deadline(), 2 * kSecond);
+  EXPECT_EQ(table.implicit(0, remote(6), Seconds(2), kSecond).id, id) << "the same client on a new connection";
+  EXPECT_EQ(table.next_deadline(), 3 * kSecond);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1), Seconds(0), kSecond); }), Reason::kHeld);
+}
+
+TEST(LeaseTable, AWriteWithoutALeaseUsesTheOneOfItsProcess) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  EXPECT_EQ(table.implicit(0, user(1000, 10), Seconds(0), 0).id, id);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11), Seconds(0), 0); }), Reason::kHeld);
+}
+
+TEST(LeaseTable, RemembersWhatIsSet) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  table.note_change(id, 0, clocks(1005));
+  EXPECT_EQ(table.find(id)->info(0).settings.at(0).sm_clocks, (ClockBounds{Megahertz(1005), Megahertz(1005)}));
+  SettingsChange reset;
+  reset.sm_clocks = std::optional<ClockBounds>();
+  table.note_change(id, 0, reset);
+  EXPECT_TRUE(table.find(id)->info(0).settings.at(0).all_default());
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,144 @@
+#include "wire/agent_messages.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+nlohmann::json parsed(const std::string& text) { return nlohmann::json::parse(text); }
+
+TEST(AgentMessages, LeaseRequestsAreReadStrictly) {
+  const LeaseRequest request = read_lease_request(parsed(
+      R"({"gpus": [3, 1, 3], "may_set": ["power_limit"], "heartbeat_timeout_s": 2.5, "binding": "process", "purpose": "run"})"));
+  EXPECT_EQ(request.gpus, (std::vector<std::size_t>{1, 3}));
+  EXPECT_EQ(request.may_set, std::vector<Knob>{Knob::kPowerLimit});
+  EXPECT_EQ(request.heartbeat_timeout, Seconds(2.5));
+  EXPECT_EQ(request.binding, LeaseBinding::kProcess);
+  EXPECT_EQ(request.purpose, "run");
+  const LeaseRequest plain = read_lease_request(parsed(R"({"gpus": [0], "may_set": null})"));
+  EXPECT_TRUE(plain.may_set.empty());
+  EXPECT_EQ(plain.heartbeat_timeout, kDefaultHeartbeatTimeout);
+}
+
+TEST(AgentMessages, RequestsSurviveTheWire) {
+  LeaseRequest request;
+  request.gpus = {0, 7};
+  request.may_set = {Knob::kSmClocks, Knob::kMemoryClocks};
+  request.heartbeat_timeout = Seconds(0.1);
+  request.purpose = "a \"b\" ü";
+  const LeaseRequest read = read_lease_request(parsed(to_json(request).dump()));
+  EXPECT_EQ(read.gpus, request.gpus);
+  EXPECT_EQ(read.may_set, request.may_set);
+  EXPECT_EQ(read.heartbeat_timeout, request.heartbeat_timeout);
+  EXPECT_EQ(read.purpose, request.purpose);
+}
+
+TEST(AgentMessages, AChangeTellsResetFromUntouched) {
+  SettingsChange change;
+  change.sm_clocks = ClockBounds{Megahertz(210), Megahertz(1005)};
+  change.power_limit = std::optional<Watts>();
+  EXPECT_EQ(to_json(change).dump(), R"({"sm_clocks_mhz":{"minimum":210.0,"maximum":1005.0},"power_limit_w":null})");
+  EXPECT_EQ(read_settings_change(parsed(to_json(change).dump())), change);
+  EXPECT_EQ(change.knobs(), (std::vector<Knob>{Knob::kSmClocks, Knob::kPowerLimit}));
+}
+
+TEST(AgentMessages, ComplaintsNameTheField) {
+  const auto refuses = [](const char* text, const char* words) {
+    expect_input_error([&] { static_cast<void>(read_lease_request(parsed(text))); }, 0, 0, words);
+  };
+  refuses(R"([])", "the message is [], not an object");
+  refuses(R"({"gpus": 0})", "gpus: is 0, not a list");
+  refuses(R"({"gpus": [0, 1.5]})", "gpus[1]: is 1.5, not a whole number");
+  refuses(R"({"gpus": [18446744073709551615]})", "gpus[0]: is 18446744073709551615, out of range");
+  refuses(R"({"gpus": [0], "heartbeat_timeout_s": "1"})", "heartbeat_timeout_s: is \"1\", not a number");
+  refuses(R"({"gpus": [0], "binding": "forever"})", "binding: is 'forever'");
+  refuses(R"({"gpus": [0], "gpu": 1})", "gpu: there is no such field");
+  expect_input_error(
+      [] { static_cast<void>(read_settings_change(parsed(R"({"sm_clocks_mhz": {"minimum": 1, "max": 2}})"))); }, 0, 0,
+      "sm_clocks_mhz.maximum: is missing");
+}
+
+TEST(AgentMessages, WhatIsNoJsonIsRefusedWithItsPlace) {
+  expect_input_error([] { static_cast<void>(parse_json("the request", "{\n \"a\": }")); }, 2, 7, "this is no JSON");
+  expect_input_error([] { static_cast<void>(parse_json("the request", "")); }, 1, 1, "this is no JSON");
+}
+
+NodeStatus full_status() {
+  NodeStatus node;
+  node.node = "n1";
+  node.version = "0.1.0";
+  GpuStatus gpu;
+  gpu.index = 1;
+  gpu.uuid = "GPU-1";
+  gpu.name = "A100";
+  gpu.health = GpuHealth::kRestoring;
+  gpu.trouble = "why";
+  gpu.power = Watts(71.5);
+  gpu.energy = Joules(1e9);
+  gpu.sm_clock = Megahertz(1005);
+  gpu.utilisation = 0.25;
+  gpu.throttle_reasons = {"idle", "thermal"};
+  LeaseInfo lease;
+  lease.id = "L3";
+  lease.holder.uid = 1000;
+  lease.holder.pid = 42;
+  lease.holder.name = "python3";
+  lease.gpus = {1};
+  lease.may_set = {Knob::kSmClocks};
+  lease.heartbeat_timeout = Seconds(1);
+  lease.age = Seconds(3);
+  lease.settings[1].sm_clocks = ClockBounds{Megahertz(210), Megahertz(1005)};
+  gpu.lease = lease;
+  node.gpus = {GpuStatus(), gpu};
+  CpuStatus cpu;
+  cpu.name = "package-0";
+  cpu.package_energy = Joules(5);
+  node.cpus = {cpu};
+  return node;
+}
+
+TEST(AgentMessages, ANumberBeyondAllNumbersIsRefused) {
+  expect_input_error([] { static_cast<void>(parse_json("the request", R"({"power_limit_w": 1e999})")); }, 0, 0,
+                     "a number is too large");
+}
+
+TEST(AgentMessages, AStatusSurvivesTheWire) {
+  const NodeStatus node = full_status();
+  const std::string text = to_json(node).dump();
+  EXPECT_EQ(to_json(read_node_status(parsed(text))).dump(), text);
+}
+
+TEST(AgentMessages, ANewerAgentMaySayMore) {
+  nlohmann::json json = parsed(to_json(full_status()).dump());
+  json["weather"] = "fine";
+  json["gpus"][1]["colour"] = "green";
+  EXPECT_EQ(read_node_status(json).gpus.size(), 2u);
+}
+
+TEST(AgentMessages, PowerPointsSurviveTheWire) {
+  const std::vector<PowerPoint> points = {{"GPU:0", Seconds(1.25), Watts(70), Joules(2)},
+                                          {"DRAM:0", Seconds(1.5), Watts(6), Joules(3)}};
+  const auto read = read_power_points(parsed(to_json(points).dump()));
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[1].device, "DRAM:0");
+  EXPECT_EQ(read[1].time, Seconds(1.5));
+  EXPECT_EQ(read[1].energy, Joules(3));
+}
+
+TEST(AgentMessages, AHolderIsNamedInOneWay) {
+  LeaseHolder holder;
+  holder.name = "10.0.0.7:51";
+  EXPECT_EQ(holder.text(), "10.0.0.7:51");
+  holder.name = "python3";
+  holder.uid = 1000;
+  holder.pid = 42;
+  EXPECT_EQ(holder.text(), "python3 (uid 1000, pid 42)");
+  holder.name.clear();
+  EXPECT_EQ(holder.text(), "uid 1000, pid 42");
+}
+
+}  // namespace
+}  // namespace flyball
