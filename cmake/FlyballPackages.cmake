@@ -9,6 +9,8 @@ find_package(CLI11 REQUIRED)
 find_package(Threads REQUIRED)
 # Headers only: Asio, Beast, URL.
 find_package(Boost 1.81 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)

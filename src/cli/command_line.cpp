@@ -103,6 +103,7 @@ void run_command_line(int argc, const char* const* argv) {
   add_sim_command(program);
   add_agent_command(program);
   add_top_command(program);
+  add_serve_command(program);
 
   std::vector<std::string> help_of;
   CLI::App* help = program.add_subcommand("help", "print the help of a command");

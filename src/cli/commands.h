@@ -18,5 +18,6 @@ void add_record_command(CLI::App& program);
 void add_sim_command(CLI::App& program);
 void add_agent_command(CLI::App& program);
 void add_top_command(CLI::App& program);
+void add_serve_command(CLI::App& program);
 
 }  // namespace flyball

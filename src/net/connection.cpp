@@ -1,12 +1,13 @@
 #include "net/connection.h"
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <utility>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/write.hpp>
 
 namespace flyball {
 namespace {
@@ -23,6 +24,21 @@ std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanosec
 
 constexpr std::string_view kStreamHead =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n";
+
+std::string head_text(const Response& response, bool keep_alive) {
+  std::string head;
+  head.reserve(256 + response.body.size());
+  const auto line = [&](std::string_view name, std::string_view value) {
+    head.append(name).append(": ").append(value).append("\r\n");
+  };
+  head.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
+  head.append(reason_phrase(response.status)).append("\r\n");
+  for (const Header& header : response.headers) line(header.name, header.value);
+  if (!response.body.empty()) line("Content-Type", response.content_type);
+  if (!keep_alive) line("Connection", "close");
+  if (response.status != 204) line("Content-Length", std::to_string(response.body.size()));
+  return head.append("\r\n");
+}
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -151,11 +167,19 @@ void Connection::dispatch() {
     if (const auto* handler = std::get_if<Handler>(&route.handler)) {
       run_handler(*handler, route, request);
     } else if (const auto* async_handler = std::get_if<AsyncHandler>(&route.handler)) {
+      // An answer from within the handler waits for its end, since the handler may still throw; a later one goes out at
+      // once where this thread gives it.
+      const std::shared_ptr<void> handled(nullptr, [this](void*) { handling_ = false; });
+      handling_ = true;
       Reply reply(
           [weak = weak_from_this(), &io = core_->io](Response response) {
-            asio::post(io, [weak, answer = std::move(response)]() mutable {
+            auto action = [weak, answer = std::move(response)]() mutable {
               if (const auto self = weak.lock()) self->respond(std::move(answer));
-            });
+            };
+            if (!io.get_executor().running_in_this_thread()) return asio::post(io, std::move(action));
+            const auto self = weak.lock();
+            if (self && self->handling_) return asio::post(io, std::move(action));
+            action();
           },
           route.errors);
       (*async_handler)(*request, reply);
@@ -182,32 +206,36 @@ void Connection::run_handler(const Handler& handler, const Route& route, std::sh
   });
 }
 
+// Most responses fit into the socket's buffer: they are sent at once, without a timer, so that thousands of waiting
+// clients can be answered in one go. What follows is left to the loop's next turn.
 void Connection::respond(Response response) {
-  if (closed_ || !answering_ || response_ || events_) return;
-  response_.emplace();
-  auto& message = *response_;
-  message.version(11);
-  message.result(response.status);
-  const std::string_view reason = reason_phrase(response.status);
-  message.reason({reason.data(), reason.size()});
-  for (const Header& header : response.headers) message.insert(header.name, header.value);
-  if (!response.body.empty()) message.set(http::field::content_type, response.content_type);
-  message.keep_alive(keep_alive_ && !core_->stopping);
-  if (response.status != 204) message.content_length(response.body.size());
-  if (!head_) message.body() = std::move(response.body);
+  if (closed_ || !answering_ || responding_ || events_) return;
+  responding_ = true;
+  const bool keep_alive = keep_alive_ && !core_->stopping;
+  output_ = head_text(response, keep_alive);
+  if (!head_) output_ += response.body;
+  const ssize_t count =
+      ::send(stream_.socket().native_handle(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const std::size_t sent = count > 0 ? static_cast<std::size_t>(count) : 0;
+  if (sent == output_.size()) {
+    asio::post(core_->io, [self = shared_from_this(), keep_alive] { self->responded({}, keep_alive); });
+    return;
+  }
+  // An error of the socket shows here again.
   stream_.expires_after(duration_of(core_->limits.write));
-  http::async_write(
-      stream_, message,
-      [self = shared_from_this()](error_code error, std::size_t) {
-        if (self->closed_) return;
-        const bool keep_alive = self->response_->keep_alive();
-        self->response_.reset();
-        self->parser_.reset();
-        self->answering_ = false;
-        if (error) return self->close();
-        self->written(keep_alive);
-      },
-      nullptr);
+  asio::async_write(
+      stream_, asio::buffer(output_.data() + sent, output_.size() - sent),
+      [self = shared_from_this(), keep_alive](error_code error, std::size_t) { self->responded(error, keep_alive); });
+}
+
+void Connection::responded(error_code error, bool keep_alive) {
+  if (closed_) return;
+  output_ = {};
+  parser_.reset();
+  responding_ = false;
+  answering_ = false;
+  if (error) return close();
+  written(keep_alive);
 }
 
 void Connection::written(bool keep_alive) {

@@ -68,7 +68,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
-  using BeastResponse = boost::beast::http::response<boost::beast::http::string_body>;
 
   void wait_for_request();
   void read_request();
@@ -77,6 +76,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void run_handler(const Handler& handler, const Route& route, std::shared_ptr<Request> request);
   void run_stream(const StreamHandler& handler, const Request& request);
   void respond(Response response);
+  void responded(boost::system::error_code error, bool keep_alive);
   void written(bool keep_alive);
   void drain();
   void watch_for_end();
@@ -88,7 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Peer peer_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  std::optional<BeastResponse> response_;
+  std::string output_;  // a response on its way
   std::shared_ptr<StreamQueue> events_;
   std::string writing_;  // events on their way
   std::optional<boost::asio::steady_timer> comment_timer_;
@@ -99,6 +99,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool head_ = false;
   bool keep_alive_ = true;
   bool answering_ = false;
+  bool handling_ = false;    // an asynchronous handler is being called
+  bool responding_ = false;  // output_ is on its way
   bool closed_ = false;
   bool pinned_ = false;
 };

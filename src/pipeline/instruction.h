@@ -31,6 +31,12 @@ inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
 
+// Whether it is one of the four above.
+[[nodiscard]] bool is_constant_operation(std::string_view instruction);
+
+// Without the ".1" of a chunk's own profile: what a framework calls the instruction.
+[[nodiscard]] std::string_view announced_name(std::string_view instruction);
+
 // One entry of a stage's instruction stream.
 struct Instruction {
   InstructionKind kind = InstructionKind::kForward;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cctype>
 #include <cmath>
 #include <string_view>
 
@@ -13,24 +11,7 @@
 namespace flyball {
 namespace {
 
-bool is_announced(const OperationType& type) {
-  constexpr std::array kSilent = {kP2pName, kDataLoadName, kGradientSyncName, kOptimizerStepName};
-  if (!type.occupies_stage) return false;
-  for (const std::string_view name : kSilent) {
-    if (type.instruction == name) return false;
-  }
-  return true;
-}
-
-// Without the ".1" of a chunk's own profile.
-std::string_view announced_name(std::string_view instruction) {
-  const std::size_t dot = instruction.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == instruction.size()) return instruction;
-  for (const char c : instruction.substr(dot + 1)) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return instruction;
-  }
-  return instruction.substr(0, dot);
-}
+bool is_announced(const OperationType& type) { return type.occupies_stage && !is_constant_operation(type.instruction); }
 
 // A Python string literal. Instruction names are plain words in practice; what is not printable ASCII is escaped.
 std::string python_string(std::string_view text) {

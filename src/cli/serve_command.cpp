@@ -1,0 +1,156 @@
+// flyball serve: the planning server.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "net/event_loop.h"
+#include "server/planning_server.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kMostTokenBytes = 4096;
+
+struct ServeOptions {
+  std::optional<std::string> listen;
+  std::optional<std::string> socket;
+  std::optional<std::string> database;
+  std::optional<std::string> admin_token_file;
+  std::optional<std::string> zeus_plan;
+  std::optional<int> jobs;
+  std::optional<int> rate;
+  std::optional<int> planning_threads;
+  bool no_zeus = false;
+  bool in_memory = false;
+};
+
+// Where systemd says, else in the user's state folder.
+std::string default_database() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  std::filesystem::path folder = variable("STATE_DIRECTORY");
+  if (folder.empty() && !variable("XDG_STATE_HOME").empty()) folder = variable("XDG_STATE_HOME") + "/flyball";
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.local/state/flyball";
+  if (folder.empty()) {
+    throw UsageError("neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME is set; say where to keep jobs (--database)");
+  }
+  return (folder / "server.db").string();
+}
+
+std::string read_token(const std::string& path) {
+  struct stat state {};
+  if (::stat(path.c_str(), &state) == 0 && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw UsageError(fmt::format("{} can be read by others than its owner; chmod 600 it", path));
+  }
+  std::string token = read_text_file(path, kMostTokenBytes);
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
+  if (token.size() < kShortestToken) {
+    throw InputError({path}, fmt::format("the token has {} characters", token.size()),
+                     fmt::format("draw one of at least {}, e.g. openssl rand -hex 32 > {}", kShortestToken, path));
+  }
+  return token;
+}
+
+// A connection per waiting rank is a descriptor each.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+PlanningServerOptions server_options(const ServeOptions& options) {
+  PlanningServerOptions server;
+  const HostPort address = parse_host_port("--listen", options.listen.value_or(kDefaultServerAddress));
+  server.listen_host = address.host;
+  server.listen_port = address.port;
+  if (options.socket) {
+    server.socket_path = *options.socket;
+    if (!options.listen) server.listen_host.clear();
+  }
+  if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
+  if (!options.in_memory) server.database = options.database.value_or(default_database());
+  if (options.admin_token_file) server.administrator_token = read_token(*options.admin_token_file);
+  if (options.no_zeus && options.zeus_plan) throw UsageError("--no-zeus and --zeus-plan exclude each other");
+  server.zeus = !options.no_zeus;
+  server.zeus_plan = options.zeus_plan.value_or("");
+  if (options.jobs) server.book.jobs = static_cast<std::size_t>(*options.jobs);
+  if (options.rate) server.requests_per_second = *options.rate;
+  server.book.planning_threads = options.planning_threads ? static_cast<unsigned>(*options.planning_threads)
+                                                          : std::max(1u, std::thread::hardware_concurrency() / 2);
+  server.http.connections = 65'536;
+  return server;
+}
+
+void run(const ServeOptions& options) {
+  raise_descriptor_limit();
+  const PlanningServerOptions chosen = server_options(options);
+  EventLoop loop;
+  PlanningServer server(loop, chosen);
+  std::string where;
+  if (server.port() != 0) where += fmt::format("listening on http://{}:{}\n", chosen.listen_host, server.port());
+  if (!chosen.socket_path.empty()) where += fmt::format("listening on {}\n", chosen.socket_path);
+  where += chosen.database.empty()
+               ? "jobs are kept in memory only\n"
+               : fmt::format("jobs are kept in {} ({} there)\n", chosen.database, server.job_count());
+  print_result(where);
+  bool stopping = false;
+  const auto signals = loop.on_signals({SIGINT, SIGTERM}, [&](int) {
+    if (stopping) return loop.stop();
+    stopping = true;
+    server.stop([&loop] { loop.stop(); });
+  });
+  loop.run();
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("serve", "run the planning server: profiles in, schedules out");
+  const auto options = std::make_shared<ServeOptions>();
+  add_value(*command, "--listen", options->listen, parse_path, "HOST:PORT",
+            "numeric address and TCP port, 0 for a free one (default 127.0.0.1:4940)");
+  add_value(*command, "--socket", options->socket, parse_path, "PATH",
+            "listen on this Unix socket (and on TCP only if --listen is given)");
+  add_value(*command, "--database", options->database, parse_path, "FILE",
+            "SQLite file that jobs are kept in (default ~/.local/state/flyball/server.db)");
+  command->add_flag("--in-memory", options->in_memory, "keep nothing; jobs end with the server");
+  add_value(*command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
+            "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");
+  add_value(*command, "--zeus-plan", options->zeus_plan, parse_path, "FILE",
+            "plan (plan.json of flyball plan) for Zeus clients with as many stages");
+  command->add_flag("--no-zeus", options->no_zeus, "leave out the interface of Zeus's pipeline frequency server");
+  add_value(*command, "--jobs", options->jobs, parse_count, "N", "most jobs at a time (default 1024)");
+  add_value(*command, "--rate", options->rate, parse_count, "N",
+            "most requests per second of one client address, and of one job besides 20 for each of its ranks "
+            "(default 500)");
+  add_value(*command, "--planning-threads", options->planning_threads, parse_count, "N",
+            "jobs that are planned at a time (default half the processors)");
+  command->footer(
+      "Answers survive kill -9: what was acknowledged is in the database.\n"
+      "SIGTERM and Ctrl-C stop it after the requests under way.\n\n"
+      "Examples:\n"
+      "  flyball serve\n"
+      "  flyball serve --listen 10.0.0.1:4940 --admin-token-file /etc/flyball/token\n"
+      "  curl http://127.0.0.1:4940/openapi.yaml");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace flyball

@@ -1,0 +1,23 @@
+#include "pipeline/instruction.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace flyball {
+
+bool is_constant_operation(std::string_view instruction) {
+  constexpr std::array kNames = {kP2pName, kDataLoadName, kGradientSyncName, kOptimizerStepName};
+  return std::find(kNames.begin(), kNames.end(), instruction) != kNames.end();
+}
+
+std::string_view announced_name(std::string_view instruction) {
+  const std::size_t dot = instruction.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == instruction.size()) return instruction;
+  for (const char c : instruction.substr(dot + 1)) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return instruction;
+  }
+  return instruction.substr(0, dot);
+}
+
+}  // namespace flyball

@@ -1,0 +1,111 @@
+#include "server/database.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace flyball {
+
+bool DatabaseError::no_room() const {
+  const int kind = code_ & 0xff;
+  return kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_READONLY || kind == SQLITE_CANTOPEN;
+}
+
+Database::Database(const std::string& path) : path_(path) {
+  std::error_code ignored;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  try {
+    if (sqlite3_open_v2(path.c_str(), &handle_,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                        nullptr) != SQLITE_OK) {
+      fail("cannot be opened");
+    }
+    // Before the log is switched on: then it is kept in this process's memory, and the lock is never let go.
+    execute("PRAGMA locking_mode=EXCLUSIVE");
+    execute("PRAGMA journal_mode=WAL");
+    execute("PRAGMA synchronous=FULL");
+    execute("PRAGMA foreign_keys=ON");
+    execute("BEGIN IMMEDIATE; COMMIT");
+  } catch (const DatabaseError&) {
+    sqlite3_close(handle_);
+    throw;
+  }
+}
+
+Database::~Database() { sqlite3_close(handle_); }
+
+void Database::fail(const std::string& what) const {
+  const int code = sqlite3_extended_errcode(handle_);
+  if ((code & 0xff) == SQLITE_BUSY) {
+    throw DatabaseError(path_ + ": another process has this database open; stop it or name another file", code);
+  }
+  throw DatabaseError(fmt::format("{}: {}: {}", path_, what, sqlite3_errmsg(handle_)), code);
+}
+
+void Database::execute(const char* sql) {
+  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail(sql);
+}
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+
+Statement::Statement(Database& database, std::string_view sql) : database_(database) {
+  if (sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
+                         &handle_, nullptr) != SQLITE_OK) {
+    database.fail(std::string(sql));
+  }
+}
+
+Statement::~Statement() { sqlite3_finalize(handle_); }
+
+Statement& Statement::bind(int parameter, std::int64_t value) {
+  sqlite3_bind_int64(handle_, parameter, value);
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, double value) {
+  sqlite3_bind_double(handle_, parameter, value);
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, std::string_view value) {
+  sqlite3_bind_text(handle_, parameter, value.data() == nullptr ? "" : value.data(), static_cast<int>(value.size()),
+                    nullptr);
+  return *this;
+}
+
+Statement& Statement::bind_bytes(int parameter, std::span<const std::uint8_t> value) {
+  sqlite3_bind_blob(handle_, parameter, value.data(), static_cast<int>(value.size()), nullptr);
+  return *this;
+}
+
+void Statement::run() {
+  while (next()) {
+  }
+}
+
+bool Statement::next() {
+  const int code = sqlite3_step(handle_);
+  if (code == SQLITE_ROW) return true;
+  sqlite3_reset(handle_);
+  if (code != SQLITE_DONE) database_.fail("writing failed");
+  return false;
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_, column); }
+double Statement::number(int column) const { return sqlite3_column_double(handle_, column); }
+
+std::string Statement::text(int column) const {
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
+  return bytes == nullptr ? std::string()
+                          : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column)));
+}
+
+std::span<const std::uint8_t> Statement::bytes(int column) const {
+  const auto* bytes = static_cast<const std::uint8_t*>(sqlite3_column_blob(handle_, column));
+  return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
+}
+
+}  // namespace flyball

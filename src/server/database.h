@@ -1,0 +1,74 @@
+// SQLite, thinly: statements that clean up after themselves, and errors that tell a full disk from the rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace flyball {
+
+class DatabaseError : public SystemError {
+ public:
+  DatabaseError(const std::string& problem, int code) : SystemError(problem), code_(code) {}
+
+  // The file cannot grow or cannot be written; it is unharmed, and a later write may succeed.
+  [[nodiscard]] bool no_room() const;
+
+ private:
+  int code_;
+};
+
+// One connection; one thread at a time.
+class Database {
+ public:
+  // Opens or makes the file, for this process alone: write-ahead log, every commit on the disk before it returns.
+  // Throws DatabaseError, also where another process has it open.
+  explicit Database(const std::string& path);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void execute(const char* sql);  // without parameters or results
+  [[nodiscard]] bool in_transaction() const;
+  [[nodiscard]] sqlite3* handle() const { return handle_; }
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  sqlite3* handle_ = nullptr;
+  std::string path_;
+};
+
+// A prepared statement. Parameters count from 1, columns from 0. Texts that are bound must live until the next run.
+class Statement {
+ public:
+  Statement(Database& database, std::string_view sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& bind(int parameter, std::int64_t value);
+  Statement& bind(int parameter, double value);
+  Statement& bind(int parameter, std::string_view value);
+  Statement& bind_bytes(int parameter, std::span<const std::uint8_t> value);
+
+  void run();   // to the end, then ready to be bound again
+  bool next();  // to the next row; false, and ready again, after the last
+
+  [[nodiscard]] std::int64_t integer(int column) const;
+  [[nodiscard]] double number(int column) const;
+  [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] std::span<const std::uint8_t> bytes(int column) const;
+
+ private:
+  Database& database_;
+  sqlite3_stmt* handle_ = nullptr;
+};
+
+}  // namespace flyball

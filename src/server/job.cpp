@@ -1,0 +1,348 @@
+#include "server/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "net/http.h"
+#include "pipeline/instruction.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kMostStragglers = 4096;
+constexpr std::size_t kMostAnnounced = 16;  // of one straggler
+constexpr std::size_t kMostShown = 16;      // missing ranks in a status
+
+// FNV-1a; told apart are the schedules of one job, nobody attacks it.
+class Fingerprint {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) value_ = (value_ ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    value_ *= 1099511628211u;
+  }
+  [[nodiscard]] std::uint64_t value() const { return value_ == 0 ? 1 : value_; }  // 0 is none
+
+ private:
+  std::uint64_t value_ = 14695981039346656037u;
+};
+
+std::string place_text(const RankRequest& rank) {
+  return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
+}
+
+// By hand, since thousands of ranks ask at once; RankSchedule (wire/job_messages.h) reads it.
+std::vector<std::string> schedule_tails(const JobPlan& plan, std::size_t point, Seconds allowed) {
+  std::vector<std::string> tails;
+  for (const auto& computations : plan.schedules(point)) {
+    tails.push_back(fmt::format(
+        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},"computations":{}}})",
+        tails.size(), point, plan.frontier().time(point).value(), plan.frontier().energy(point).value(),
+        allowed.value(), to_json(computations).dump()));
+  }
+  return tails;
+}
+
+std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
+  return {rank.pp_rank, {rank.dp_rank, rank.tp_rank}};
+}
+
+}  // namespace
+
+// --- Ranks -------------------------------------------------------------------------------------------------------
+
+JobRank* Job::find_rank(int rank) {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? nullptr : &found->second;
+}
+
+void Job::check_rank(const RankRequest& rank) const {
+  const JobRequest& job = request();
+  const auto refuse = [&](const char* field, int value, std::int64_t limit) {
+    throw HttpError(400, fmt::format("{} is {}, but job {} has only {} (counted from 0)", field, value, id(), limit));
+  };
+  if (rank.rank >= job.ranks()) refuse("rank", rank.rank, job.ranks());
+  if (rank.pp_rank >= job.stages) refuse("pp_rank", rank.pp_rank, job.stages);
+  if (rank.dp_rank >= job.data_parallel) refuse("dp_rank", rank.dp_rank, job.data_parallel);
+  if (rank.tp_rank >= job.tensor_parallel) refuse("tp_rank", rank.tp_rank, job.tensor_parallel);
+  const auto known = ranks_.find(rank.rank);
+  if (known != ranks_.end() && place_of(known->second.request) != place_of(rank)) {
+    throw HttpError(409, fmt::format("rank {} has registered as {}, not as {}", rank.rank,
+                                     place_text(known->second.request), place_text(rank)));
+  }
+  const auto holder = places_.find(place_of(rank));
+  if (holder != places_.end() && holder->second != rank.rank) {
+    throw HttpError(409, fmt::format("{} is rank {} already", place_text(rank), holder->second));
+  }
+}
+
+JobRank& Job::add_rank(const RankRequest& rank) {
+  places_[place_of(rank)] = rank.rank;
+  JobRank& added = ranks_[rank.rank];
+  added.request = rank;
+  return added;
+}
+
+void Job::remove_rank(int rank) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return;
+  set_profiled(found->second, false);
+  places_.erase(place_of(found->second.request));
+  ranks_.erase(found);
+}
+
+void Job::restore(LoadedRank loaded) {
+  JobRank& rank = add_rank(loaded.rank.rank);
+  rank.durable = true;
+  rank.last_sequence = rank.enqueued_sequence = loaded.rank.last_sequence;
+  rank.sums = std::make_shared<MeasurementSums>(std::move(loaded.sums));
+  set_profiled(rank, loaded.rank.profiled);
+}
+
+bool Job::all_registered() const {
+  return std::ssize(ranks_) == request().ranks() &&
+         std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.durable; });
+}
+
+bool Job::all_profiled() const { return static_cast<std::int64_t>(profiled_count_) == request().ranks(); }
+bool Job::any_profiled() const { return profiled_count_ > 0; }
+
+bool Job::every_stage_profiled() const {
+  return std::all_of(profiled_of_stage_.begin(), profiled_of_stage_.end(), [](int count) { return count > 0; });
+}
+
+std::vector<RankMeasurements> Job::measured_ranks(bool finished_only) const {
+  std::vector<RankMeasurements> all;
+  for (const auto& [number, rank] : ranks_) {
+    if (finished_only ? rank.profiled : !rank.sums->empty()) all.push_back({number, rank.request.pp_rank, rank.sums});
+  }
+  return all;
+}
+
+std::vector<int> Job::missing_ranks(std::size_t most) const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < request().ranks() && missing.size() < most; ++rank) {
+    const auto found = ranks_.find(rank);
+    if (found == ranks_.end() || !found->second.profiled) missing.push_back(rank);
+  }
+  return missing;
+}
+
+// --- Measurements ------------------------------------------------------------------------------------------------
+
+void Job::check_report(const JobRank& rank, const MeasurementReport& report) const {
+  if (rank.sums->size() + report.measurements.size() > kMostSums) {
+    throw HttpError(400, fmt::format("rank {} reports more than {} instructions and clocks", report.rank, kMostSums));
+  }
+  for (std::size_t i = 0; i < report.measurements.size(); ++i) {
+    const Measurement& one = report.measurements[i];
+    if (!is_known_instruction(request(), one.instruction)) {
+      throw HttpError(400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
+                                       "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
+                                       "own as forward.1), p2p, data_load, gradient_sync and optimizer_step",
+                                       i, one.instruction));
+    }
+    const std::vector<int>& clocks = rank.request.clocks_mhz;
+    if (clocks.empty() || is_constant_operation(one.instruction)) continue;
+    const bool offered = std::any_of(clocks.begin(), clocks.end(),
+                                     [&](int clock) { return static_cast<double>(clock) == one.clock.value(); });
+    if (offered) continue;
+    throw HttpError(400, fmt::format("measurements[{}].clock_mhz: {} is no clock that rank {} has registered", i,
+                                     one.clock.value(), report.rank));
+  }
+}
+
+void Job::count_report(JobRank& rank, const MeasurementReport& report) {
+  rank.last_sequence = report.sequence;
+  set_profiled(rank, false);
+  if (report.measurements.empty()) return;
+  // A planner may still read the old ones.
+  auto sums = std::make_shared<MeasurementSums>(*rank.sums);
+  for (const Measurement& one : report.measurements) add_measurement(*sums, one);
+  rank.sums = std::move(sums);
+}
+
+void Job::set_profiled(JobRank& rank, bool profiled) {
+  if (rank.profiled == profiled) return;
+  rank.profiled = profiled;
+  const int change = profiled ? 1 : -1;
+  profiled_of_stage_[static_cast<std::size_t>(rank.request.pp_rank)] += change;
+  profiled_count_ = profiled ? profiled_count_ + 1 : profiled_count_ - 1;
+}
+
+// --- Stragglers --------------------------------------------------------------------------------------------------
+
+JobStraggler& Job::straggler(const StragglerId& id) {
+  if (const auto* rank = std::get_if<int>(&id); rank != nullptr && *rank >= request().ranks()) {
+    throw HttpError(400, fmt::format("straggler: {} is no rank of job {}, which has {}; give a name for what lies "
+                                     "outside of it",
+                                     *rank, this->id(), request().ranks()));
+  }
+  const auto found = stragglers_.find(id);
+  if (found == stragglers_.end() && stragglers_.size() >= kMostStragglers) {
+    throw HttpError(429, fmt::format("job {} knows {} stragglers, the most there may be", this->id(), kMostStragglers));
+  }
+  JobStraggler& straggler = stragglers_[id];
+  if (straggler.announced.size() >= kMostAnnounced) {
+    throw HttpError(
+        429, fmt::format("{} notices about this straggler wait for their time, the most there may be", kMostAnnounced));
+  }
+  return straggler;
+}
+
+void Job::take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before) {
+  const auto found = stragglers_.find(id);
+  if (found == stragglers_.end() || found->second.newest_seen != sequence) return;
+  if (seen_before < 0) {
+    stragglers_.erase(found);
+  } else {
+    found->second.newest_seen = seen_before;
+  }
+}
+
+bool Job::put_in_force(const StragglerId& id, std::int64_t sequence, double degree) {
+  JobStraggler& straggler = stragglers_[id];
+  straggler.newest_seen = std::max(straggler.newest_seen, sequence);
+  straggler.announced.erase(straggler.announced.begin(), straggler.announced.upper_bound(sequence));
+  if (sequence <= straggler.sequence) return false;
+  straggler.sequence = sequence;
+  straggler.degree = degree;
+  return true;
+}
+
+void Job::announce(const StragglerId& id, std::int64_t sequence, double degree, double due) {
+  JobStraggler& straggler = stragglers_[id];
+  straggler.newest_seen = std::max(straggler.newest_seen, sequence);
+  straggler.announced[sequence] = {degree, due};
+}
+
+bool Job::put_due_in_force(double now) {
+  bool changed = false;
+  for (auto& [id, straggler] : stragglers_) {
+    auto& announced = straggler.announced;
+    while (!announced.empty()) {
+      // The newest of those that are due; older ones go with it.
+      const auto due = std::find_if(announced.rbegin(), announced.rend(),
+                                    [&](const auto& entry) { return entry.second.due <= now; });
+      if (due == announced.rend()) break;
+      changed = put_in_force(id, due->first, due->second.degree) || changed;
+    }
+  }
+  return changed;
+}
+
+std::optional<double> Job::next_due() const {
+  std::optional<double> next;
+  for (const auto& [id, straggler] : stragglers_) {
+    for (const auto& [sequence, announced] : straggler.announced)
+      next = std::min(next.value_or(announced.due), announced.due);
+  }
+  return next;
+}
+
+std::vector<StragglerState> Job::straggler_states(double now) const {
+  std::vector<StragglerState> states;
+  for (const auto& [id, straggler] : stragglers_) {
+    StragglerState state{id, straggler.degree, straggler.sequence, {}};
+    for (const auto& [sequence, announced] : straggler.announced) {
+      state.announced.push_back({announced.degree, sequence, Seconds(std::max(0.0, announced.due - now))});
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+double Job::degree_of_pipeline(int pipeline) const {
+  double degree = 1.0;
+  for (const auto& [id, straggler] : stragglers_) {
+    const auto* rank = std::get_if<int>(&id);
+    if (rank == nullptr) continue;
+    const auto found = ranks_.find(*rank);
+    if (found != ranks_.end() && found->second.request.dp_rank == pipeline) degree = std::max(degree, straggler.degree);
+  }
+  return degree;
+}
+
+// --- Plans -------------------------------------------------------------------------------------------------------
+
+JobState Job::state() const {
+  if (planning_) return JobState::kPlanning;
+  if (!failure_.empty()) return JobState::kFailed;
+  if (current_) return JobState::kReady;
+  return all_registered() ? JobState::kProfiling : JobState::kRegistering;
+}
+
+// All pipelines wait for the slowest, T' = the largest degree times the normal iteration. A pipeline that is itself slow
+// by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal plan.
+Deployment Job::deployment() const {
+  Deployment next;
+  next.plan = plan_;
+  const Seconds normal = plan_->frontier().time(plan_->base_point());
+  double slowest = 1.0;
+  std::vector<double> degrees;
+  for (int d = 0; d < request().data_parallel; ++d) degrees.push_back(degree_of_pipeline(d));
+  for (const double degree : degrees) slowest = std::max(slowest, degree);
+  for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
+
+  Fingerprint fingerprint;
+  std::map<std::pair<std::size_t, Seconds>, std::shared_ptr<const std::vector<std::string>>> tails;
+  for (const double degree : degrees) {
+    Deployment::Pipeline pipeline{plan_->base_point(), normal, nullptr};
+    if (slowest > 1.0) {
+      pipeline.allowed = normal * (slowest / degree);
+      pipeline.point = plan_->point_for(pipeline.allowed);
+    }
+    auto& shared = tails[{pipeline.point, pipeline.allowed}];
+    if (!shared) {
+      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, pipeline.point, pipeline.allowed));
+      for (const std::string& text : *shared) fingerprint.add(text);
+    }
+    pipeline.tails = shared;
+    fingerprint.add(fmt::format("{} {}", pipeline.point, pipeline.allowed.value()));
+    next.pipelines.push_back(std::move(pipeline));
+  }
+  next.fingerprint = fingerprint.value();
+  return next;
+}
+
+void Job::assign_version(Deployment& deployment, bool new_frontier) {
+  ++stored_.version;
+  if (new_frontier) stored_.frontier_version = stored_.version;
+  stored_.fingerprint = deployment.fingerprint;
+  deployment.version = stored_.version;
+  deployment.frontier_version = stored_.frontier_version;
+}
+
+std::optional<std::string> Job::schedule_for(const JobRank& rank, std::int64_t after_version) const {
+  if (!current_ || current_->version <= after_version) return std::nullopt;
+  const auto& pipeline = current_->pipelines[static_cast<std::size_t>(rank.request.dp_rank)];
+  return fmt::format(R"({{"job":"{}","version":{},"rank":{},{})", id(), current_->version, rank.request.rank,
+                     (*pipeline.tails)[static_cast<std::size_t>(rank.request.pp_rank)]);
+}
+
+JobStatus Job::status(double now) const {
+  JobStatus status;
+  status.job = id();
+  status.name = request().name;
+  status.state = state();
+  status.planner = request().planner;
+  status.schedule = request().schedule;
+  status.stages = request().stages;
+  status.microbatches = request().microbatches;
+  status.data_parallel = request().data_parallel;
+  status.tensor_parallel = request().tensor_parallel;
+  status.ranks = request().ranks();
+  status.ranks_registered = std::ssize(ranks_);
+  status.ranks_profiled = static_cast<std::int64_t>(profiled_count_);
+  if (!all_profiled()) status.waiting_for = missing_ranks(kMostShown);
+  status.planning_progress = planning_ ? progress_ : current_ ? 1.0 : 0.0;
+  status.version = current_ ? current_->version : 0;
+  status.frontier_version = current_ ? current_->frontier_version : 0;
+  status.trouble = failure_.empty() ? left_out_ : failure_;
+  status.stragglers = straggler_states(now);
+  return status;
+}
+
+}  // namespace flyball

@@ -1,0 +1,142 @@
+// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. Plain state with rules; what
+// survives, plans and waits is the job book's business (job_book.h). One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/job_plan.h"
+#include "server/measurements.h"
+#include "server/store.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+
+struct JobRank {
+  RankRequest request;
+  bool durable = false;                 // on the disk
+  std::int64_t last_sequence = -1;      // counted
+  std::int64_t enqueued_sequence = -1;  // on its way to the disk
+  bool profiled = false;
+  std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
+};
+
+// Notices about one straggler.
+struct JobStraggler {
+  struct Announced {
+    double degree = 1.0;
+    double due = 0.0;  // seconds since 1970
+  };
+  double degree = 1.0;                          // in force
+  std::int64_t sequence = -1;                   // of what is in force
+  std::int64_t newest_seen = -1;                // on its way to the disk, or there
+  std::map<std::int64_t, Announced> announced;  // by sequence
+};
+
+// What every pipeline of a job is to run.
+struct Deployment {
+  struct Pipeline {
+    std::size_t point = 0;
+    Seconds allowed;
+    // Per stage: what follows the rank in its schedule's JSON text. Shared by pipelines that do the same.
+    std::shared_ptr<const std::vector<std::string>> tails;
+  };
+  std::vector<Pipeline> pipelines;  // by data-parallel rank
+  std::shared_ptr<const JobPlan> plan;
+  std::uint64_t fingerprint = 0;  // of all of the above
+  std::int64_t version = 0;
+  std::int64_t frontier_version = 0;
+};
+
+class Job {
+ public:
+  Job(StoredJob stored, bool durable) : stored_(std::move(stored)), durable_(durable) {}
+
+  [[nodiscard]] const std::string& id() const { return stored_.request.id; }
+  [[nodiscard]] const JobRequest& request() const { return stored_.request; }
+  [[nodiscard]] const StoredJob& stored() const { return stored_; }
+  [[nodiscard]] bool durable() const { return durable_; }
+  void set_durable() { durable_ = true; }
+
+  // --- Ranks ---
+  [[nodiscard]] const std::map<int, JobRank>& ranks() const { return ranks_; }
+  [[nodiscard]] JobRank* find_rank(int rank);
+  // Throws HttpError: 400 where the rank lies outside the job's shape, 409 where it or its place is taken by another.
+  void check_rank(const RankRequest& request) const;
+  JobRank& add_rank(const RankRequest& request);
+  void remove_rank(int rank);
+  void restore(LoadedRank rank);
+
+  [[nodiscard]] bool all_registered() const;
+  [[nodiscard]] bool all_profiled() const;
+  [[nodiscard]] bool any_profiled() const;
+  [[nodiscard]] bool every_stage_profiled() const;
+  // Of the ranks that have finished measuring, or of all that have measured anything.
+  [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
+  [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
+
+  // --- Measurements ---
+  // Throws HttpError 400 for instructions and clocks that the rank cannot have run.
+  void check_report(const JobRank& rank, const MeasurementReport& report) const;
+  void count_report(JobRank& rank, const MeasurementReport& report);
+  void set_profiled(JobRank& rank, bool profiled);
+
+  // --- Stragglers ---
+  // Throws HttpError.
+  [[nodiscard]] JobStraggler& straggler(const StragglerId& id);
+  // A notice could not be stored: its number may be used again.
+  void take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before);
+  // In force from now on, unless something newer is. False where nothing changes.
+  bool put_in_force(const StragglerId& id, std::int64_t sequence, double degree);
+  void announce(const StragglerId& id, std::int64_t sequence, double degree, double due);
+  // Puts in force what is due. False where nothing changes.
+  bool put_due_in_force(double now);
+  [[nodiscard]] std::optional<double> next_due() const;
+  [[nodiscard]] std::vector<StragglerState> straggler_states(double now) const;
+
+  // --- Plans ---
+  [[nodiscard]] JobState state() const;
+  void set_planning(bool planning) { planning_ = planning; }
+  void set_plan(std::shared_ptr<const JobPlan> plan) { plan_ = std::move(plan); }
+  void set_failure(std::string failure) { failure_ = std::move(failure); }
+  void set_left_out(std::string left_out) { left_out_ = std::move(left_out); }
+  void set_progress(double share) { progress_ = share; }
+  [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
+
+  // What the pipelines are to run now, without a version. Needs a plan.
+  [[nodiscard]] Deployment deployment() const;
+  // Numbers it. Remembered as the newest, whether or not it gets published.
+  void assign_version(Deployment& deployment, bool new_frontier);
+  void forget_fingerprint() { stored_.fingerprint = 0; }
+  void publish(std::shared_ptr<const Deployment> deployment) { current_ = std::move(deployment); }
+  [[nodiscard]] const std::shared_ptr<const Deployment>& current() const { return current_; }
+
+  // The answer for one rank as JSON text; nothing where there is none yet above `after_version`.
+  [[nodiscard]] std::optional<std::string> schedule_for(const JobRank& rank, std::int64_t after_version) const;
+
+  [[nodiscard]] JobStatus status(double now) const;
+
+ private:
+  [[nodiscard]] double degree_of_pipeline(int pipeline) const;
+
+  StoredJob stored_;
+  bool durable_;
+  std::map<int, JobRank> ranks_;
+  std::map<std::pair<int, std::pair<int, int>>, int> places_;  // (pp, dp, tp) -> rank
+  std::size_t profiled_count_ = 0;
+  std::vector<int> profiled_of_stage_ = std::vector<int>(static_cast<std::size_t>(stored_.request.stages));
+  std::map<StragglerId, JobStraggler> stragglers_;
+  bool planning_ = false;
+  double progress_ = 0.0;
+  std::string failure_;
+  std::string left_out_;
+  std::shared_ptr<const JobPlan> plan_;
+  std::shared_ptr<const Deployment> current_;
+};
+
+}  // namespace flyball

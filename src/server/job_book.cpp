@@ -1,0 +1,583 @@
+#include "server/job_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "net/http.h"
+#include "server/token.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kStoreRetry{1.0};
+constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
+constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// What two registrations of one job must agree in.
+std::string body_of(JobRequest request) {
+  request.token.clear();
+  return to_json(request).dump();
+}
+
+HttpError unavailable() { return {503, "the server is stopping; ask again in a moment", {}, {{"Retry-After", "1"}}}; }
+
+}  // namespace
+
+struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
+  Entry(StoredJob stored, bool durable) : job(std::move(stored), durable) {}
+
+  struct Poll {
+    Reply reply;
+    std::int64_t after_version = 0;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  Job job;
+  bool gone = false;  // deleted, or on its way
+  std::unordered_map<int, std::list<Poll>> polls;
+  std::vector<std::shared_ptr<EventStream>> streams;
+  std::shared_ptr<PlanningTask> task;
+  bool restoring = false;       // the task makes the plan again that an earlier server had made
+  bool measured_since = false;  // reports have come that the task does not know
+  bool patience_over = false;
+  EventLoop::Handle patience;
+  EventLoop::Handle notices;
+  EventLoop::Handle retry;
+  int versions_in_flight = 0;
+  bool state_due = false;
+};
+
+JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
+    : loop_(loop),
+      limits_(limits),
+      post_([&loop](std::function<void()> action) { loop.post(std::move(action)); }),
+      store_(database, post_),
+      planning_(std::make_unique<PlanningQueue>(post_, limits.planning_threads)) {
+  for (LoadedJob& loaded : store_.load()) restore(std::move(loaded));
+  sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
+}
+
+JobBook::~JobBook() { planning_.reset(); }
+
+// --- Jobs --------------------------------------------------------------------------------------------------------
+
+JobBook::EntryPointer JobBook::find(const std::string& id) const {
+  const auto found = entries_.find(id);
+  // One that is still on its way to the disk may never get there.
+  const bool there = found != entries_.end() && !found->second->gone && found->second->job.durable();
+  if (!there) throw HttpError(404, fmt::format("there is no job {}", id));
+  return found->second;
+}
+
+Job& JobBook::job(const std::string& id) { return find(id)->job; }
+
+const Job* JobBook::find_job(const std::string& id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() || found->second->gone || !found->second->job.durable() ? nullptr
+                                                                                         : &found->second->job;
+}
+
+std::vector<const Job*> JobBook::jobs() const {
+  std::vector<const Job*> all;
+  for (const auto& [id, entry] : entries_) {
+    if (!entry->gone && entry->job.durable()) all.push_back(&entry->job);
+  }
+  return all;
+}
+
+void JobBook::store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo) {
+  store_.submit(std::move(write),
+                [reply, then = std::move(then), undo = std::move(undo)](const std::exception_ptr& error) {
+                  if (!error) return then();
+                  if (undo) undo();
+                  reply.fail(error);
+                });
+}
+
+void JobBook::restore(LoadedJob loaded) {
+  const std::string id = loaded.job.request.id;
+  last_number_ = std::max(last_number_, loaded.job.job);
+  const auto entry = std::make_shared<Entry>(std::move(loaded.job), true);
+  entries_[id] = entry;
+  for (LoadedRank& rank : loaded.ranks) entry->job.restore(std::move(rank));
+  const double now = now_seconds();
+  for (const StoredNotice& notice : loaded.notices) {
+    if (notice.due <= now) {
+      entry->job.put_in_force(notice.straggler, notice.sequence, notice.degree);
+    } else {
+      entry->job.announce(notice.straggler, notice.sequence, notice.degree, notice.due);
+    }
+  }
+  arm_notices(entry);
+  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
+  // they have.
+  entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
+  if (entry->restoring) return start_planning(entry);
+  plan_if_ready(entry);
+}
+
+void JobBook::create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
+                         const Answer<JobRegistered>& answer) {
+  (void)pipeline_of(request);
+  if (request.id.empty()) request.id = "job-" + random_digits(16);
+  const auto found = entries_.find(request.id);
+  if (found != entries_.end()) {
+    const EntryPointer entry = found->second;
+    if (entry->gone || entry->job.stored().kind != kind || body_of(entry->job.request()) != body_of(request)) {
+      throw HttpError(409, fmt::format("there is another job {}; choose another id", request.id));
+    }
+    const bool proven = administrator || same_hash(hash_token(request.token), entry->job.stored().token) ||
+                        same_hash(hash_token(shown_token), entry->job.stored().token);
+    if (!proven) {
+      throw HttpError(401, fmt::format("job {} is there already; show its token to register it again", request.id), {},
+                      {{"WWW-Authenticate", "Bearer"}});
+    }
+    return store(StoreBarrier{}, answer.reply, [answer, entry, token = request.token] {
+      if (entry->gone) return answer.reply.fail(HttpError(409, "the job is being deleted; try again"));
+      answer.send({entry->job.id(), token, false});
+    });
+  }
+  if (entries_.size() >= limits_.jobs) {
+    throw HttpError(429,
+                    fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
+  }
+  const std::string token = request.token.empty() ? random_token() : request.token;
+  StoredJob stored;
+  stored.job = ++last_number_;
+  stored.kind = kind;
+  stored.request = std::move(request);
+  stored.request.token.clear();
+  stored.token = hash_token(token);
+  const auto entry = std::make_shared<Entry>(stored, false);
+  entries_[entry->job.id()] = entry;
+  store(
+      stored, answer.reply,
+      [this, entry, token, answer] {
+        entry->job.set_durable();
+        ++counts_.jobs_created;
+        answer.send({entry->job.id(), token, true});
+      },
+      [this, entry] {
+        entry->gone = true;
+        entries_.erase(entry->job.id());
+      });
+}
+
+void JobBook::delete_job(const std::string& id, const Answer<std::string>& answer) {
+  const EntryPointer entry = find(id);
+  entry->gone = true;
+  store(
+      DeletedJob{entry->job.stored().job}, answer.reply,
+      [this, entry, id, answer] {
+        stop_planning(*entry);
+        entry->patience.reset();
+        entry->notices.reset();
+        entry->retry.reset();
+        entries_.erase(id);
+        for (auto& [rank, polls] : entry->polls) {
+          counts_.polls_waiting -= polls.size();
+          for (auto& poll : polls) poll.reply.fail(HttpError(404, fmt::format("job {} has been deleted", id)));
+        }
+        entry->polls.clear();
+        emit(*entry, "deleted", {{"job", id}});
+        for (const auto& stream : entry->streams) stream->close();
+        if (listener_) listener_(id, nullptr);
+        answer.send(id);
+      },
+      [entry] { entry->gone = false; });
+}
+
+// --- Ranks and measurements --------------------------------------------------------------------------------------
+
+void JobBook::register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer) {
+  const EntryPointer entry = find(id);
+  entry->job.check_rank(request);
+  const JobRank* known = entry->job.find_rank(request.rank);
+  const auto reply_of = [](const JobRank& rank, bool created) {
+    return RankRegistered{rank.request.rank, created, rank.last_sequence, rank.profiled};
+  };
+  if (known != nullptr && known->request == request) {
+    return store(StoreBarrier{}, answer.reply, [entry, answer, request, reply_of] {
+      const JobRank* rank = entry->job.find_rank(request.rank);
+      if (rank == nullptr) return answer.reply.fail(HttpError(503, "the first registration failed; send it again"));
+      answer.send(reply_of(*rank, false));
+    });
+  }
+  const StoredRank stored{entry->job.stored().job, request, -1, false};
+  if (known != nullptr) {  // other clocks
+    return store(stored, answer.reply, [entry, answer, request, reply_of] {
+      JobRank* rank = entry->job.find_rank(request.rank);
+      if (rank == nullptr) return answer.reply.fail(HttpError(503, "the first registration failed; send it again"));
+      rank->request = request;
+      rank->durable = true;
+      answer.send(reply_of(*rank, false));
+    });
+  }
+  entry->job.add_rank(request);
+  store(
+      stored, answer.reply,
+      [this, entry, answer, request, reply_of] {
+        JobRank& rank = *entry->job.find_rank(request.rank);
+        rank.durable = true;
+        ++counts_.ranks_registered;
+        answer.send(reply_of(rank, true));
+        emit_state(*entry);
+        changed(*entry);
+        plan_if_ready(entry);
+      },
+      [entry, request] { entry->job.remove_rank(request.rank); });
+}
+
+void JobBook::take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer) {
+  const EntryPointer entry = find(id);
+  JobRank* rank = entry->job.find_rank(report.rank);
+  if (rank == nullptr || !rank->durable) {
+    throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, id));
+  }
+  const std::int64_t sequence = report.sequence;
+  if (sequence <= rank->enqueued_sequence) {
+    return store(StoreBarrier{}, answer.reply, [this, entry, answer, sequence, number = report.rank] {
+      const JobRank* again = entry->job.find_rank(number);
+      if (again == nullptr || again->last_sequence < sequence) {
+        return answer.reply.fail(HttpError(503, "the first report failed; send it again"));
+      }
+      ++counts_.duplicate_reports;
+      answer.send({again->last_sequence, true});
+    });
+  }
+  // Were the one before to fail, this one would hide it.
+  if (rank->enqueued_sequence > rank->last_sequence) {
+    throw HttpError(409, fmt::format("report {} of rank {} is under way; send one at a time", rank->enqueued_sequence,
+                                     report.rank));
+  }
+  entry->job.check_report(*rank, report);
+  rank->enqueued_sequence = sequence;
+  const auto shared = std::make_shared<MeasurementReport>(std::move(report));
+  store(
+      StoredReport{entry->job.stored().job, *shared}, answer.reply,
+      [this, entry, answer, shared] {
+        JobRank* taker = entry->job.find_rank(shared->rank);
+        if (taker == nullptr) return answer.reply.fail(HttpError(503, "the rank's registration failed; send it again"));
+        entry->job.count_report(*taker, *shared);
+        ++counts_.reports;
+        counts_.measurements += shared->measurements.size();
+        // What is being planned is out of date, but better than nothing where nothing is known yet.
+        entry->measured_since = true;
+        if (!entry->restoring) stop_planning(*entry);
+        answer.send({taker->last_sequence, false});
+        emit_state(*entry);
+        changed(*entry);
+      },
+      [entry, shared] {
+        JobRank* taker = entry->job.find_rank(shared->rank);
+        if (taker != nullptr && taker->enqueued_sequence == shared->sequence) {
+          taker->enqueued_sequence = taker->last_sequence;
+        }
+      });
+}
+
+void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer) {
+  const EntryPointer entry = find(id);
+  for (const int number : ranks) {
+    const JobRank* rank = entry->job.find_rank(number);
+    if (rank == nullptr || !rank->durable) {
+      throw HttpError(409, fmt::format("rank {} of job {} has not registered", number, id));
+    }
+    if (rank->enqueued_sequence < 0) throw HttpError(409, fmt::format("rank {} has reported no measurement", number));
+  }
+  store(StoredProfiled{entry->job.stored().job, ranks}, answer.reply, [this, entry, answer, ranks, id] {
+    for (const int number : ranks) {
+      JobRank* rank = entry->job.find_rank(number);
+      if (rank != nullptr) entry->job.set_profiled(*rank, true);
+    }
+    answer.send(id);
+    emit_state(*entry);
+    plan_if_ready(entry);
+  });
+}
+
+// --- Stragglers --------------------------------------------------------------------------------------------------
+
+void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice,
+                            const Answer<StragglerTaken>& answer) {
+  const EntryPointer entry = find(id);
+  JobStraggler& straggler = entry->job.straggler(notice.straggler);
+  const std::int64_t sequence = notice.sequence.value_or(straggler.newest_seen + 1);
+  ++counts_.notices;
+  if (sequence <= straggler.newest_seen) {
+    ++counts_.stale_notices;
+    return store(StoreBarrier{}, answer.reply, [answer, sequence] { answer.send({sequence, true}); });
+  }
+  const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
+  const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
+                            now_seconds() + notice.delay.value()};
+  store(
+      stored, answer.reply,
+      [this, entry, answer, stored] {
+        answer.send({stored.sequence, false});
+        if (stored.due > now_seconds()) {
+          entry->job.announce(stored.straggler, stored.sequence, stored.degree, stored.due);
+          arm_notices(entry);
+        } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
+          deploy(entry, false);
+        }
+        emit(*entry, "straggler",
+             to_json(StragglerNotice{stored.straggler, stored.degree,
+                                     Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence}));
+      },
+      [entry, id = notice.straggler, sequence, seen_before] { entry->job.take_back(id, sequence, seen_before); });
+}
+
+void JobBook::arm_notices(const EntryPointer& entry) {
+  entry->notices.reset();
+  const auto due = entry->job.next_due();
+  if (!due) return;
+  entry->notices = loop_.after(Seconds(std::max(0.0, *due - now_seconds())), [this, weak = std::weak_ptr(entry)] {
+    const EntryPointer alive = weak.lock();
+    if (!alive || alive->gone) return;
+    if (alive->job.put_due_in_force(now_seconds())) deploy(alive, false);
+    arm_notices(alive);
+  });
+}
+
+// --- Planning ----------------------------------------------------------------------------------------------------
+
+void JobBook::plan_if_ready(const EntryPointer& entry) {
+  Job& job = entry->job;
+  if (entry->gone || entry->task || !job.any_profiled()) return;
+  if (job.all_profiled() || (entry->patience_over && job.every_stage_profiled())) return start_planning(entry);
+  if (entry->patience || entry->patience_over) return;
+  entry->patience = loop_.after(job.request().patience, [this, weak = std::weak_ptr(entry)] {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->patience_over = true;
+    plan_if_ready(alive);
+  });
+}
+
+void JobBook::start_planning(const EntryPointer& entry) {
+  Job& job = entry->job;
+  job.set_failure({});
+  job.set_left_out({});
+  entry->measured_since = false;
+  if (!job.all_profiled()) {
+    job.set_left_out(fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
+                                 fmt::join(job.missing_ranks(8), ", ")));
+  }
+  job.set_planning(true);
+  job.set_progress(0.0);
+  emit_state(*entry);
+  const std::weak_ptr<Entry> weak = entry;
+  entry->task = planning_->submit({job.id(), job.request(), job.measured_ranks(!entry->restoring),
+                                   [this, weak](double share) {
+                                     const EntryPointer alive = weak.lock();
+                                     if (!alive) return;
+                                     alive->job.set_progress(share);
+                                     emit(*alive, "progress", {{"job", alive->job.id()}, {"planning_progress", share}});
+                                   },
+                                   [this, weak](std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
+                                     if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);
+                                   }});
+}
+
+void JobBook::stop_planning(Entry& entry) {
+  if (!entry.task) return;
+  entry.task->cancel();
+  entry.task.reset();
+  entry.job.set_planning(false);
+}
+
+void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
+  entry->task.reset();
+  entry->job.set_planning(false);
+  const bool again = std::exchange(entry->restoring, false) && entry->measured_since;
+  if (entry->gone) return;
+  if (error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& why) {
+      entry->job.set_failure(why.what());
+    }
+    emit_state(*entry);
+    changed(*entry);
+  } else {
+    entry->job.set_plan(std::move(plan));
+    deploy(entry, true);
+  }
+  if (again) plan_if_ready(entry);
+}
+
+void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
+  Job& job = entry->job;
+  if (!job.plan() || entry->gone) return;
+  Deployment next = job.deployment();
+  if (next.fingerprint == job.stored().fingerprint) {
+    // The same as the newest version: after a restart, that one again; else at most the plan behind it is new.
+    if (entry->versions_in_flight > 0) return;
+    next.version = job.stored().version;
+    next.frontier_version = job.stored().frontier_version;
+    return publish(*entry, std::move(next));
+  }
+  job.assign_version(next, new_frontier);
+  ++entry->versions_in_flight;
+  const StoredVersion stored{job.stored().job, next.version, next.frontier_version, next.fingerprint};
+  const auto shared = std::make_shared<Deployment>(std::move(next));
+  store_.submit(stored, [this, entry, shared, new_frontier](const std::exception_ptr& error) {
+    --entry->versions_in_flight;
+    if (entry->gone) return;
+    if (!error) return publish(*entry, std::move(*shared));
+    // Nobody may see a version that a restart would forget.
+    entry->job.forget_fingerprint();
+    entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
+      if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
+    });
+  });
+}
+
+void JobBook::publish(Entry& entry, Deployment deployment) {
+  Job& job = entry.job;
+  const bool is_new = !job.current() || deployment.version > job.current()->version;
+  job.publish(std::make_shared<Deployment>(std::move(deployment)));
+  if (!is_new) return emit_state(entry);
+  ++counts_.deployments;
+  for (auto& [rank, polls] : entry.polls) {
+    for (auto poll = polls.begin(); poll != polls.end();) {
+      auto text = look_up(job, *job.find_rank(rank), poll->after_version);
+      if (!text) {
+        ++poll;
+        continue;
+      }
+      Response response;
+      response.body = std::move(*text);
+      poll->reply.send(std::move(response));
+      poll = polls.erase(poll);
+      --counts_.polls_waiting;
+    }
+  }
+  const Deployment& current = *job.current();
+  emit(entry, "schedule",
+       {{"job", job.id()},
+        {"version", current.version},
+        {"frontier_version", current.frontier_version},
+        {"allowed_time_s", current.pipelines.front().allowed.value()}});
+  emit_state(entry);
+  changed(entry);
+}
+
+// --- Waiting -----------------------------------------------------------------------------------------------------
+
+std::optional<std::string> JobBook::look_up(const Job& job, const JobRank& rank, std::int64_t after_version) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto text = job.schedule_for(rank, after_version);
+  if (!text) return text;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto bucket = std::lower_bound(kLookupBounds.begin(), kLookupBounds.end(), seconds) - kLookupBounds.begin();
+  ++counts_.lookup_buckets[static_cast<std::size_t>(bucket)];
+  counts_.lookup_seconds += seconds;
+  ++counts_.schedules_sent;
+  return text;
+}
+
+void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait,
+                                const Reply& reply) {
+  const EntryPointer entry = find(id);
+  const JobRank* known = entry->job.find_rank(rank);
+  if (known == nullptr || !known->durable) {
+    throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));
+  }
+  if (auto text = look_up(entry->job, *known, after_version)) {
+    Response response;
+    response.body = std::move(*text);
+    return reply.send(std::move(response));
+  }
+  Response nothing;
+  nothing.status = 204;
+  if (wait <= Seconds(0)) return reply.send(std::move(nothing));
+  auto& polls = entry->polls[rank];
+  if (polls.size() >= limits_.polls) {
+    polls.front().reply.send(nothing);
+    polls.pop_front();
+    --counts_.polls_waiting;
+  }
+  const auto longest = std::chrono::duration<double>(std::min(wait, limits_.longest_wait).value());
+  polls.push_back(
+      {reply, after_version,
+       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(longest)});
+  ++counts_.polls_waiting;
+}
+
+void JobBook::end_overdue_polls() {
+  if (counts_.polls_waiting == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  Response nothing;
+  nothing.status = 204;
+  for (auto& [id, entry] : entries_) {
+    for (auto& [rank, polls] : entry->polls) {
+      counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {
+        if (poll.deadline > now) return false;
+        poll.reply.send(nothing);
+        return true;
+      });
+    }
+  }
+}
+
+void JobBook::release_waiting() {
+  for (auto& [id, entry] : entries_) {
+    for (auto& [rank, polls] : entry->polls) {
+      for (auto& poll : polls) poll.reply.fail(unavailable());
+    }
+    entry->polls.clear();
+  }
+  counts_.polls_waiting = 0;
+}
+
+// --- Events ------------------------------------------------------------------------------------------------------
+
+void JobBook::changed(Entry& entry) {
+  if (listener_ && !entry.gone) listener_(entry.job.id(), &entry.job);
+}
+
+void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data) {
+  if (entry.streams.empty()) return;
+  const std::string text = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::erase_if(entry.streams, [&](const auto& stream) { return !stream->send(name, text); });
+}
+
+void JobBook::emit_state(Entry& entry) {
+  if (entry.streams.empty() || std::exchange(entry.state_due, true)) return;
+  // Whatever else one commit of the disk has let through is told in one event.
+  loop_.post([this, weak = entry.weak_from_this()] {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->state_due = false;
+    emit(*alive, "state", to_json(alive->job.status(now_seconds())));
+  });
+}
+
+void JobBook::check_subscribe(const std::string& id) {
+  if (find(id)->streams.size() >= limits_.event_streams) {
+    throw HttpError(
+        429, fmt::format("{} event streams of job {} are open, the most there may be", limits_.event_streams, id));
+  }
+}
+
+void JobBook::subscribe(const std::string& id, std::shared_ptr<EventStream> stream) {
+  const EntryPointer entry = find(id);
+  stream->on_close([weak = std::weak_ptr(entry), raw = stream.get()] {
+    const EntryPointer alive = weak.lock();
+    if (alive) std::erase_if(alive->streams, [raw](const auto& open) { return open.get() == raw; });
+  });
+  stream->send("state", to_json(entry->job.status(now_seconds())).dump());
+  entry->streams.push_back(std::move(stream));
+}
+
+}  // namespace flyball

@@ -1,0 +1,136 @@
+// All jobs of a server: takes what clients say, has it stored before it is answered, has jobs planned when their ranks
+// have measured, numbers the schedules, and answers those who wait for one.
+//
+// Everything runs in the event loop's thread; disk and planners have threads of their own. Functions that change
+// something answer later, through the reply, once the change is on the disk. They throw HttpError (and what the engines
+// throw) for requests that cannot be met.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "net/event_loop.h"
+#include "net/router.h"
+#include "server/job.h"
+#include "server/planning_queue.h"
+#include "server/store.h"
+
+namespace flyball {
+
+// A reply, and how to put a result into it.
+template <class Result>
+struct Answer {
+  Reply reply;
+  std::function<Response(const Result&)> show;
+
+  void send(const Result& result) const { reply.send(show(result)); }
+};
+
+class JobBook {
+ public:
+  struct Limits {
+    std::size_t jobs = 1024;
+    std::size_t event_streams = 64;  // per job
+    std::size_t polls = 4;           // per rank; a further one ends the oldest
+    Seconds longest_wait{60.0};
+    unsigned planning_threads = 1;
+  };
+
+  // Opens the database and takes up every job in it; planned ones are planned again, to the same schedules. An empty path
+  // keeps everything in memory. Throws DatabaseError and InputError.
+  JobBook(EventLoop& loop, const std::string& database, Limits limits);
+  ~JobBook();
+  JobBook(const JobBook&) = delete;
+  JobBook& operator=(const JobBook&) = delete;
+
+  // One job with what waits for it.
+  struct Entry;
+
+  // Throws HttpError 404.
+  [[nodiscard]] Job& job(const std::string& id);
+  [[nodiscard]] const Job* find_job(const std::string& id) const;  // null where there is none
+  [[nodiscard]] std::vector<const Job*> jobs() const;
+
+  // `holds_token`: the client has shown the token of the job that is there, or the administrator's.
+  void create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
+                  const Answer<JobRegistered>& answer);
+  void delete_job(const std::string& id, const Answer<std::string>& answer);
+  void register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer);
+  void take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer);
+  void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
+  void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
+
+  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (to a tenth of a
+  // second).
+  void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
+
+  // Events of one job: "state", "progress", "schedule", "straggler", each with a JSON object.
+  void subscribe(const std::string& id, std::shared_ptr<EventStream> stream);
+  // Throws HttpError 404 and 429.
+  void check_subscribe(const std::string& id);
+
+  // Called whenever a job has changed in a way that schedules or rounds may depend on, and when it goes (null).
+  void on_change(std::function<void(const std::string& id, Job*)> listener) { listener_ = std::move(listener); }
+
+  // Ends every wait with 503, so that the server can stop.
+  void release_waiting();
+
+  struct Counts {
+    std::uint64_t jobs_created = 0;
+    std::uint64_t ranks_registered = 0;
+    std::uint64_t reports = 0;
+    std::uint64_t duplicate_reports = 0;
+    std::uint64_t measurements = 0;
+    std::uint64_t notices = 0;
+    std::uint64_t stale_notices = 0;
+    std::uint64_t schedules_sent = 0;
+    std::uint64_t deployments = 0;
+    std::size_t polls_waiting = 0;
+    // Looking up and composing one rank's schedule, by upper bound in us: 10, 25, 50, 100, 250, 1000, more.
+    std::array<std::uint64_t, 7> lookup_buckets{};
+    double lookup_seconds = 0.0;
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] Store::Counts store_counts() const { return store_.counts(); }
+  [[nodiscard]] PlanningQueue::Counts planning_counts() const { return planning_->counts(); }
+  [[nodiscard]] const Limits& limits() const { return limits_; }
+
+ private:
+  using EntryPointer = std::shared_ptr<Entry>;
+
+  [[nodiscard]] EntryPointer find(const std::string& id) const;
+  // Runs `then` in the loop once the write is on the disk; fails the reply where it is not.
+  void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
+  void restore(LoadedJob loaded);
+  void changed(Entry& entry);
+  void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
+  void emit_state(Entry& entry);
+  void plan_if_ready(const EntryPointer& entry);
+  void start_planning(const EntryPointer& entry);
+  void stop_planning(Entry& entry);
+  void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);
+  void deploy(const EntryPointer& entry, bool new_frontier);
+  void publish(Entry& entry, Deployment deployment);
+  void arm_notices(const EntryPointer& entry);
+  void end_overdue_polls();
+  [[nodiscard]] std::optional<std::string> look_up(const Job& job, const JobRank& rank, std::int64_t after_version);
+
+  EventLoop& loop_;
+  Limits limits_;
+  Counts counts_;
+  std::function<void(const std::string&, Job*)> listener_;
+  std::map<std::string, EntryPointer> entries_;
+  std::int64_t last_number_ = 0;
+  std::function<void(std::function<void()>)> post_;
+  Store store_;
+  std::unique_ptr<PlanningQueue> planning_;
+  EventLoop::Handle sweep_;
+};
+
+}  // namespace flyball

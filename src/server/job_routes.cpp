@@ -1,0 +1,164 @@
+#include "server/job_routes.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kLongestAskedWait = 3600.0;
+
+Response json_response(unsigned status, const nlohmann::ordered_json& body) {
+  Response response;
+  response.status = status;
+  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return response;
+}
+
+nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
+
+std::string job_of(const Request& request) { return request.parameters.at("job"); }
+
+int rank_of(const Request& request) {
+  const std::string& text = request.parameters.at("rank");
+  const auto rank = parse_integer(text);
+  if (!rank || *rank < 0 || *rank >= kMostRanks) {
+    throw HttpError(404, fmt::format("'{}' is no rank; ranks count from 0", text));
+  }
+  return static_cast<int>(*rank);
+}
+
+std::int64_t query_version(const Request& request) {
+  const auto text = request.query.find("after_version");
+  if (!text) return 0;
+  const auto version = parse_integer(*text);
+  if (!version || *version < 0) {
+    throw HttpError(400, fmt::format("after_version is '{}', it must be a whole number from 0", *text));
+  }
+  return *version;
+}
+
+Seconds query_wait(const Request& request) {
+  const auto text = request.query.find("wait_s");
+  if (!text) return Seconds(0);
+  const auto wait = parse_number(*text);
+  if (!wait || *wait < 0.0 || *wait > kLongestAskedWait) {
+    throw HttpError(400, fmt::format("wait_s is '{}', it must be a number from 0 to {}", *text, kLongestAskedWait));
+  }
+  return Seconds(*wait);
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Answers with the result as JSON.
+template <class Result>
+Answer<Result> answer_with_json(const Reply& reply) {
+  return {reply, [](const Result& result) { return json_response(200, to_json(result)); }};
+}
+
+Answer<std::string> answer_with_nothing(const Reply& reply) {
+  return {reply, [](const std::string&) {
+            Response nothing;
+            nothing.status = 204;
+            return nothing;
+          }};
+}
+
+Response frontier_response(const Job& job) {
+  if (!job.current()) {
+    throw HttpError(409, fmt::format("job {} has no frontier yet", job.id()),
+                    {{"state", fmt::format("\"{}\"", name_of(job.state()))}});
+  }
+  FrontierReport report = job.current()->plan->report();
+  report.job = job.id();
+  report.version = job.current()->frontier_version;
+  return json_response(200, to_json(report));
+}
+
+Response list_of(const JobBook& book) {
+  nlohmann::ordered_json jobs = nlohmann::ordered_json::array();
+  for (const Job* job : book.jobs()) {
+    jobs.push_back({{"job", job->id()},
+                    {"name", job->request().name},
+                    {"state", name_of(job->state())},
+                    {"ranks", job->request().ranks()},
+                    {"ranks_registered", job->ranks().size()},
+                    {"version", job->current() ? job->current()->version : 0}});
+  }
+  return json_response(200, {{"jobs", std::move(jobs)}});
+}
+
+}  // namespace
+
+void add_job_routes(Router& router, JobBook& book, const Access& access) {
+  // The job of a request whose token has been checked.
+  const auto allowed = [&book, &access](const Request& request) -> Job& {
+    Job& job = book.job(job_of(request));
+    access.need_job(request, job);
+    return job;
+  };
+
+  router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
+                book.create_job(read_job_request(body_of(request)), JobKind::kOwn, access.is_administrator(request),
+                                Access::shown_token(request),
+                                {reply, [](const JobRegistered& registered) {
+                                   return json_response(registered.created ? 201 : 200, to_json(registered));
+                                 }});
+              })});
+  router.add({"GET", "/v1/jobs", Handler([&book, &access](const Request& request) {
+                access.need_administrator(request);
+                return list_of(book);
+              })});
+  router.add({"GET", "/v1/jobs/{job}", Handler([allowed](const Request& request) {
+                return json_response(200, to_json(allowed(request).status(now_seconds())));
+              })});
+  router.add({"DELETE", "/v1/jobs/{job}", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+                book.delete_job(allowed(request).id(), answer_with_nothing(reply));
+              })});
+  router.add(
+      {"POST", "/v1/jobs/{job}/ranks", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.register_rank(job.id(), read_rank_request(body_of(request)),
+                            {reply, [](const RankRegistered& registered) {
+                               return json_response(registered.created ? 201 : 200, to_json(registered));
+                             }});
+       })});
+  router.add({"POST", "/v1/jobs/{job}/measurements",
+              AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+                const Job& job = allowed(request);
+                book.take_report(job.id(), read_measurement_report(body_of(request)),
+                                 answer_with_json<MeasurementsTaken>(reply));
+              })});
+  router.add({"POST", "/v1/jobs/{job}/ranks/{rank}/profiled",
+              AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+                const Job& job = allowed(request);
+                book.mark_profiled(job.id(), {rank_of(request)}, answer_with_nothing(reply));
+              })});
+  router.add({"GET", "/v1/jobs/{job}/frontier",
+              Handler([allowed](const Request& request) { return frontier_response(allowed(request)); })});
+  router.add({"GET", "/v1/jobs/{job}/ranks/{rank}/schedule",
+              AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+                const Job& job = allowed(request);
+                book.wait_for_schedule(job.id(), rank_of(request), query_version(request), query_wait(request), reply);
+              })});
+  router.add(
+      {"POST", "/v1/jobs/{job}/stragglers", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.set_straggler(job.id(), read_straggler_notice(body_of(request)), answer_with_json<StragglerTaken>(reply));
+       })});
+  router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {
+                const std::string id = allowed(request).id();
+                book.check_subscribe(id);
+                return [&book, id](std::shared_ptr<EventStream> stream) { book.subscribe(id, std::move(stream)); };
+              })});
+}
+
+}  // namespace flyball

@@ -1,0 +1,51 @@
+#include "server/measurements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+namespace flyball {
+namespace {
+
+bool stands_before(const MeasurementSum& a, const MeasurementSum& b) {
+  return std::tie(a.instruction, b.clock) < std::tie(b.instruction, a.clock);
+}
+
+}  // namespace
+
+void add_measurement(MeasurementSums& sums, const Measurement& measurement) {
+  const auto samples = static_cast<double>(measurement.samples);
+  const MeasurementSum added{measurement.instruction, measurement.clock, samples, measurement.time * samples,
+                             measurement.energy * samples};
+  const auto place = std::lower_bound(sums.begin(), sums.end(), added, stands_before);
+  if (place == sums.end() || stands_before(added, *place)) {
+    sums.insert(place, added);
+    return;
+  }
+  place->samples += added.samples;
+  place->time += added.time;
+  place->energy += added.energy;
+}
+
+std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_view instruction) {
+  std::vector<Joules> energies;
+  for (const MeasurementSum& sum : sums) {
+    if (sum.instruction == instruction) energies.push_back(sum.energy / sum.samples);
+  }
+  return energies;
+}
+
+Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks) {
+  std::string csv = "rank,stage,instruction,frequency,time,energy\n";
+  for (const RankMeasurements& rank : ranks) {
+    for (const MeasurementSum& sum : *rank.sums) {
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{}\n", rank.rank, rank.stage, sum.instruction,
+                     sum.clock.value(), sum.time.value() / sum.samples, sum.energy.value() / sum.samples);
+    }
+  }
+  return read_profile("measurements of job " + job, csv);
+}
+
+}  // namespace flyball

@@ -1,0 +1,76 @@
+// Plans jobs one after the other in threads of its own, so that whoever serves requests never waits for a planner.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/job_plan.h"
+
+namespace flyball {
+
+// One plan that is being made. Any thread may cancel it; neither function is then called any more, but for calls
+// already posted.
+class PlanningTask {
+ public:
+  void cancel() { cancelled_ = true; }
+  [[nodiscard]] bool cancelled() const { return cancelled_; }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+class PlanningQueue {
+ public:
+  struct Order {
+    std::string job;
+    JobRequest request;
+    std::vector<RankMeasurements> ranks;
+    std::function<void(double share)> progress;
+    // The plan, or why there is none.
+    std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
+  };
+
+  // `post` brings a call to the owner's thread; both functions of an order are called there.
+  PlanningQueue(std::function<void(std::function<void()>)> post, unsigned threads);
+  ~PlanningQueue();  // cancels everything and waits until planners have noticed
+  PlanningQueue(const PlanningQueue&) = delete;
+  PlanningQueue& operator=(const PlanningQueue&) = delete;
+
+  std::shared_ptr<PlanningTask> submit(Order order);
+
+  struct Counts {
+    std::uint64_t finished = 0;
+    std::uint64_t cancelled = 0;
+    std::uint64_t failed = 0;
+    double seconds = 0.0;  // spent planning
+    std::size_t waiting = 0;
+  };
+  [[nodiscard]] Counts counts() const;
+
+ private:
+  struct Entry {
+    Order order;
+    std::shared_ptr<PlanningTask> task;
+  };
+
+  void work();
+  void plan(Entry& entry);
+
+  std::function<void(std::function<void()>)> post_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> waiting_;  // guarded by mutex_, as are the next two
+  Counts counts_;
+  bool stopping_ = false;
+  std::atomic<bool> stop_planning_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,131 @@
+#include "server/planning_server.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "net/router.h"
+#include "report/plan_json.h"
+#include "server/access.h"
+#include "server/job_routes.h"
+#include "server/server_metrics.h"
+#include "server/zeus_routes.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kGrace{5.0};
+
+std::string_view host_of(const Peer& peer) {
+  const std::string_view address = peer.address;
+  return address.substr(0, address.rfind(':'));
+}
+
+Response text_response(std::string content_type, std::string body) {
+  Response response;
+  response.content_type = std::move(content_type);
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace
+
+class PlanningServer::Impl {
+ public:
+  Impl(EventLoop& loop, PlanningServerOptions options)
+      : options_(std::move(options)),
+        access_(options_.administrator_token ? std::optional(hash_token(*options_.administrator_token)) : std::nullopt),
+        book_(loop, options_.database, options_.book),
+        begin_(std::chrono::steady_clock::now()) {
+    if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {
+      throw UsageError(
+          fmt::format("{} is open to other machines; give the server an administrator's token first "
+                      "(--admin-token-file), or listen on 127.0.0.1",
+                      options_.listen_host));
+    }
+    http_.emplace(loop, routes(), options_.http);
+    if (!options_.socket_path.empty()) http_->listen_unix(options_.socket_path, 0666);
+    if (!options_.listen_host.empty()) port_ = http_->listen_tcp(options_.listen_host, options_.listen_port);
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::size_t job_count() const { return book_.jobs().size(); }
+
+  void stop(std::function<void()> done) {
+    book_.release_waiting();
+    if (zeus_) zeus_->release_waiting();
+    http_->stop(kGrace, std::move(done));
+  }
+
+ private:
+  Router routes() {
+    Router router;
+    add_job_routes(router, book_, access_);
+    if (options_.zeus) {
+      std::optional<PlanFile> plan;
+      if (!options_.zeus_plan.empty()) plan = read_plan_file(options_.zeus_plan);
+      zeus_.emplace(book_, std::move(plan));
+      zeus_->add_routes(router);
+    }
+    router.add({"GET", "/healthz", Handler([](const Request&) {
+                  return text_response("application/json", R"({"status":"ok","version":")" FLYBALL_VERSION R"("})");
+                })});
+    router.add({"GET", "/metrics", Handler([this](const Request&) {
+                  const Seconds uptime(
+                      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
+                  return text_response("text/plain; version=0.0.4; charset=utf-8",
+                                       server_metrics(book_, http_->counts(), refused_rate_, uptime));
+                })});
+    router.add({"GET", "/openapi.yaml", Handler([](const Request&) {
+                  return text_response("application/yaml", std::string(openapi_document()));
+                })});
+    router.set_guard([this](const Request& request, const Route&) { check_rate(request); });
+    return router;
+  }
+
+  void check_rate(const Request& request) {
+    const auto now = RateLimit::Clock::now();
+    const auto job = request.parameters.find("job");
+    bool admitted = false;
+    if (job == request.parameters.end()) {
+      admitted = rate_.admit(host_of(request.peer), options_.requests_per_second, now);
+    } else {
+      // A job that is not there is its asker's affair.
+      const Job* known = book_.find_job(job->second);
+      const double ranks = known == nullptr ? 0.0 : static_cast<double>(known->request().ranks());
+      admitted = rate_.admit(known == nullptr ? std::string(host_of(request.peer)) : "job " + job->second,
+                             options_.requests_per_second + ranks * options_.requests_per_second_rank, now);
+    }
+    if (admitted) return;
+    ++refused_rate_;
+    throw HttpError(429, "too many requests; ask again in a second", {}, {{"Retry-After", "1"}});
+  }
+
+  PlanningServerOptions options_;
+  Access access_;
+  RateLimit rate_;
+  std::uint64_t refused_rate_ = 0;
+  JobBook book_;
+  std::optional<ZeusDesk> zeus_;
+  std::optional<HttpServer> http_;
+  std::chrono::steady_clock::time_point begin_;
+  std::uint16_t port_ = 0;
+};
+
+PlanningServer::PlanningServer(EventLoop& loop, PlanningServerOptions options) {
+  // A client that goes while it is written to, and a file that may not grow, are errors of that call only.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  impl_ = std::make_unique<Impl>(loop, std::move(options));
+}
+
+PlanningServer::~PlanningServer() = default;
+
+std::uint16_t PlanningServer::port() const { return impl_->port(); }
+std::size_t PlanningServer::job_count() const { return impl_->job_count(); }
+void PlanningServer::stop(std::function<void()> done) { impl_->stop(std::move(done)); }
+
+}  // namespace flyball

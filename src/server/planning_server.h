@@ -1,0 +1,55 @@
+// The planning server: its jobs, its interfaces, on one event loop. `flyball serve` runs it; so can a test.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+#include "net/event_loop.h"
+#include "net/server.h"
+#include "server/job_book.h"
+
+namespace flyball {
+
+struct PlanningServerOptions {
+  std::string listen_host = "127.0.0.1";  // numeric; empty: no TCP
+  std::uint16_t listen_port = 4940;       // 0: a free one
+  std::string socket_path;                // empty: no Unix socket
+  std::string database;                   // empty: nothing survives
+  std::optional<std::string> administrator_token;
+  bool zeus = true;
+  std::string zeus_plan;                   // plan file; empty: none
+  double requests_per_second = 500.0;      // of one address, and of one job besides what its ranks may
+  double requests_per_second_rank = 20.0;  // what each rank adds to its job's
+  JobBook::Limits book;
+  ServerLimits http;
+};
+
+// The document that describes the interface, docs/openapi.yaml.
+[[nodiscard]] std::string_view openapi_document();
+
+class PlanningServer {
+ public:
+  // Opens the database, takes up its jobs and listens. Throws DatabaseError, InputError, SystemError, UsageError; the
+  // latter also where TCP would be open to other machines and there is no administrator's token.
+  PlanningServer(EventLoop& loop, PlanningServerOptions options);
+  ~PlanningServer();
+  PlanningServer(const PlanningServer&) = delete;
+  PlanningServer& operator=(const PlanningServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;  // 0 without TCP
+  [[nodiscard]] std::size_t job_count() const;
+
+  // Loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.
+  void stop(std::function<void()> done);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flyball

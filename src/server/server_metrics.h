@@ -1,0 +1,17 @@
+// The server's figures in Prometheus' text format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.h"
+#include "net/server.h"
+#include "server/job_book.h"
+
+namespace flyball {
+
+// Cost: linear in the jobs.
+[[nodiscard]] std::string server_metrics(const JobBook& book, const ServerCounts& http, std::uint64_t refused_rate,
+                                         Seconds uptime);
+
+}  // namespace flyball

@@ -1,0 +1,136 @@
+// What the server must not forget, on disk. A thread of its own writes: it takes whatever has been handed in meanwhile,
+// commits it in one transaction with one flush of the disk, and then reports each write as done, in the order in which
+// they came. Requests are acknowledged from there, so that an answer means: this survives.
+//
+// Where the disk is full, all writes of a transaction fail together and leave the file as it was.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "server/measurements.h"
+#include "server/token.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+
+enum class JobKind { kOwn, kZeus };
+
+// --- What is written. `job` is the job's number in the database. ---
+
+struct StoredJob {
+  std::int64_t job = 0;
+  JobKind kind = JobKind::kOwn;
+  JobRequest request;  // with its id, without its token
+  TokenHash token{};
+  std::int64_t version = 0;
+  std::int64_t frontier_version = 0;
+  std::uint64_t fingerprint = 0;  // of what version `version` says
+};
+struct StoredRank {
+  std::int64_t job = 0;
+  RankRequest rank;
+  std::int64_t last_sequence = -1;
+  bool profiled = false;
+};
+struct StoredReport {
+  std::int64_t job = 0;
+  MeasurementReport report;
+};
+struct StoredProfiled {
+  std::int64_t job = 0;
+  std::vector<int> ranks;
+};
+struct StoredNotice {
+  std::int64_t job = 0;
+  StragglerId straggler;
+  std::int64_t sequence = 0;
+  double degree = 1.0;
+  double due = 0.0;  // seconds since 1970
+};
+struct StoredVersion {
+  std::int64_t job = 0;
+  std::int64_t version = 0;
+  std::int64_t frontier_version = 0;
+  std::uint64_t fingerprint = 0;
+};
+struct DeletedJob {
+  std::int64_t job = 0;
+};
+// Nothing to write: done when everything handed in before is.
+struct StoreBarrier {};
+
+using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredNotice, StoredVersion,
+                                DeletedJob, StoreBarrier>;
+
+// --- What is read back, once, at the start. ---
+
+struct LoadedRank {
+  StoredRank rank;
+  MeasurementSums sums;
+};
+struct LoadedJob {
+  StoredJob job;
+  std::vector<LoadedRank> ranks;
+  std::vector<StoredNotice> notices;  // by straggler, then in rising sequence
+};
+
+class Store {
+ public:
+  using Done = std::function<void(std::exception_ptr)>;  // null: it is on the disk
+
+  // Opens or makes the file; an empty path keeps everything in memory. `post` brings a call to the owner's thread.
+  // Throws DatabaseError (database.h).
+  Store(const std::string& path, std::function<void(std::function<void()>)> post);
+  ~Store();  // everything handed in is written, or reported as failed
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Before the first submit(). Throws DatabaseError, InputError where the file holds something else.
+  [[nodiscard]] std::vector<LoadedJob> load();
+
+  // Any thread. `done` is called through `post`.
+  void submit(StoreWrite write, Done done);
+
+  struct Counts {
+    std::uint64_t commits = 0;
+    std::uint64_t writes = 0;
+    std::uint64_t failed_commits = 0;
+    double commit_seconds = 0.0;
+    std::size_t waiting = 0;
+  };
+  [[nodiscard]] Counts counts() const;
+
+ private:
+  struct Entry {
+    StoreWrite write;
+    Done done;
+  };
+  class Tables;
+
+  void work();
+  // One result per entry; all alike but where something else than the disk's room was wrong.
+  std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
+  std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
+
+  std::function<void(std::function<void()>)> post_;
+  std::unique_ptr<Tables> tables_;  // the thread's, once it has begun
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Entry> waiting_;  // guarded by mutex_, as are the next two
+  Counts counts_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,24 @@
+// Bearer tokens. They are drawn at random and long, so a plain hash of one can be stored and gives nothing away.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace flyball {
+
+using TokenHash = std::array<std::uint8_t, 32>;  // SHA-256
+
+// 64 hexadecimal digits from the kernel's random source. Throws SystemError.
+[[nodiscard]] std::string random_token();
+
+// `digits` hexadecimal digits, for ids.
+[[nodiscard]] std::string random_digits(std::size_t digits);
+
+[[nodiscard]] TokenHash hash_token(std::string_view token);
+
+// Without telling by its duration where they differ.
+[[nodiscard]] bool same_hash(const TokenHash& a, const TokenHash& b);
+
+}  // namespace flyball

@@ -1,0 +1,357 @@
+#include "server/zeus_routes.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <functional>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "pipeline/instruction.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRequest = "the request";
+constexpr const char* kFromPlanFile = "runs the server's plan file";
+constexpr std::size_t kRisesToStop = 5;
+constexpr std::size_t kLongestMetadata = 1024;
+
+Response json_response(unsigned status, const Json& body) {
+  Response response;
+  response.status = status;
+  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return response;
+}
+
+// As its framework reports errors: {"detail": "..."}, 422 for what does not validate.
+Response zeus_error(const std::exception& error) {
+  unsigned status = status_of(error);
+  if (dynamic_cast<const InputError*>(&error) != nullptr || dynamic_cast<const UsageError*>(&error) != nullptr) {
+    status = 422;
+  }
+  return json_response(status, {{"detail", error.what()}});
+}
+
+// Answers null, as a FastAPI function without a result does.
+template <class Result>
+Answer<Result> answer_with_null(const Reply& reply) {
+  return {reply, [](const Result&) { return json_response(200, nullptr); }};
+}
+
+// A stage's clocks from the highest down: what the sweep goes through.
+std::vector<int> sweep_clocks(const JobRank& rank) {
+  std::vector<int> clocks = rank.request.clocks_mhz;
+  std::sort(clocks.begin(), clocks.end(), std::greater<>());
+  clocks.erase(std::unique(clocks.begin(), clocks.end()), clocks.end());
+  return clocks;
+}
+
+// Round r runs at the r-th clock; a rank's rounds are counted by its results.
+std::size_t round_of(const JobRank& rank) { return static_cast<std::size_t>(rank.last_sequence + 1); }
+
+bool has_risen(const std::vector<Joules>& energies) {
+  if (energies.size() <= kRisesToStop) return false;
+  for (std::size_t i = energies.size() - kRisesToStop; i < energies.size(); ++i) {
+    if (energies[i] <= energies[i - 1]) return false;
+  }
+  return true;
+}
+
+bool has_swept(const JobRank& rank) {
+  if (round_of(rank) >= std::max<std::size_t>(sweep_clocks(rank).size(), 1)) return true;
+  std::string_view last;
+  bool any = false;
+  for (const MeasurementSum& sum : *rank.sums) {
+    if (sum.instruction == last) continue;
+    last = sum.instruction;
+    any = true;
+    if (!has_risen(energies_by_clock(*rank.sums, last))) return false;
+  }
+  return any;
+}
+
+bool all_swept(const Job& job) {
+  return std::all_of(job.ranks().begin(), job.ranks().end(), [](const auto& entry) { return has_swept(entry.second); });
+}
+
+// Whether all ranks have reported what came before this rank's round.
+bool round_is_open(const Job& job, const JobRank& rank) {
+  return job.all_registered() && std::all_of(job.ranks().begin(), job.ranks().end(), [&](const auto& entry) {
+           return entry.second.last_sequence >= rank.last_sequence;
+         });
+}
+
+bool is_from_plan_file(const Job& job) { return job.request().name == kFromPlanFile; }
+
+// Means over all runs of an instruction in a result's iterations, [[s, s, ...], ...].
+struct Total {
+  double sum = 0.0;
+  std::int64_t count = 0;
+};
+
+Total total_of(const nlohmann::json& iterations, const std::string& place) {
+  Total total;
+  const auto refuse = [&](const std::string& what) {
+    throw InputError({kRequest}, place + ": " + what, "give a list of numbers per iteration");
+  };
+  if (!iterations.is_array()) refuse("is no list");
+  for (const nlohmann::json& iteration : iterations) {
+    if (!iteration.is_array()) refuse("holds something else than lists");
+    for (const nlohmann::json& value : iteration) {
+      if (!value.is_number() || !(value.get<double>() > 0.0)) refuse("holds something that is no number above zero");
+      total.sum += value.get<double>();
+      ++total.count;
+    }
+  }
+  if (total.count == 0) refuse("is empty");
+  return total;
+}
+
+std::vector<Measurement> measurements_of(const nlohmann::json& json, int clock) {
+  JsonObject result(json, kRequest);
+  (void)result.object("time_breakdown");
+  (void)result.object("energy_breakdown");
+  const nlohmann::json& times = json.at("time_breakdown");
+  const nlohmann::json& energies = json.at("energy_breakdown");
+  std::vector<Measurement> all;
+  for (const auto& [instruction, iterations] : times.items()) {
+    const auto energy = energies.find(instruction);
+    if (energy == energies.end()) {
+      throw InputError({kRequest}, fmt::format("energy_breakdown has no '{}'", instruction),
+                       "give times and energies of the same instructions");
+    }
+    const Total time = total_of(iterations, "time_breakdown." + instruction);
+    const Total joules = total_of(*energy, "energy_breakdown." + instruction);
+    all.push_back({instruction, Megahertz(clock), Seconds(time.sum / static_cast<double>(time.count)),
+                   Joules(joules.sum / static_cast<double>(joules.count)), time.count});
+  }
+  if (all.empty()) {
+    throw InputError({kRequest}, "time_breakdown is empty", "report the time and energy of every instruction");
+  }
+  return all;
+}
+
+// The bounds that reports of the server's own interface keep to.
+MeasurementReport checked(MeasurementReport report) { return read_measurement_report(nlohmann::json(to_json(report))); }
+
+}  // namespace
+
+JobRequest request_from_metadata(const std::string& metadata) {
+  nlohmann::json fields = {{"stages", 1}, {"microbatches", 1}};
+  std::string word;
+  const auto take = [&] {
+    const std::size_t equal = word.find('=');
+    const std::string name = word.substr(0, equal);
+    const std::string value = equal == std::string::npos ? "" : word.substr(equal + 1);
+    word.clear();
+    if (name == "schedule" || name == "planner") fields[name] = value;
+    for (const char* known : {"microbatches", "chunks"}) {
+      if (name != known) continue;
+      const auto number = parse_integer(value);
+      fields[name] = number ? nlohmann::json(*number) : nlohmann::json(value);
+    }
+    for (const char* known : {"blocking_power_w", "unit_time_s", "noise", "target_time_s", "patience_s"}) {
+      if (name != known) continue;
+      const auto number = parse_number(value);
+      fields[name] = number ? nlohmann::json(*number) : nlohmann::json(value);
+    }
+  };
+  for (const char c : metadata + " ") {
+    if (c == ' ' || c == ',' || c == ';' || c == '+') {
+      take();
+    } else {
+      word += c;
+    }
+  }
+  return read_job_request(fields);
+}
+
+ZeusDesk::ZeusDesk(JobBook& book, std::optional<PlanFile> plan) : book_(book), plan_(std::move(plan)) {
+  book_.on_change([this](const std::string& id, Job* job) { look_again(id, job); });
+}
+
+void ZeusDesk::add_routes(Router& router) {
+  const auto add = [&](const char* method, const char* pattern,
+                       void (ZeusDesk::*handler)(const Request&, const Reply&)) {
+    router.add({method, pattern, AsyncHandler([this, handler](const Request& request, const Reply& reply) {
+                  (this->*handler)(request, reply);
+                }),
+                Runs::kInLoop, zeus_error});
+  };
+  add("POST", "/register_job", &ZeusDesk::register_job);
+  add("POST", "/register_rank/{job}", &ZeusDesk::register_rank);
+  add("GET", "/schedule/{job}", &ZeusDesk::schedule);
+  add("POST", "/result/{job}", &ZeusDesk::result);
+}
+
+Job& ZeusDesk::zeus_job(const Request& request) const {
+  Job& job = book_.job(request.parameters.at("job"));
+  // Other jobs have tokens, which this interface cannot ask for.
+  if (job.stored().kind != JobKind::kZeus) throw HttpError(404, fmt::format("there is no job {}", job.id()));
+  return job;
+}
+
+void ZeusDesk::register_job(const Request& request, const Reply& reply) {
+  const nlohmann::json json = parse_json(kRequest, request.body);
+  JsonObject info(json, kRequest);
+  if (!info.find_text("job_id").value_or("").empty()) info.refuse("job_id", "is not empty", "leave it to the server");
+  const auto stages = static_cast<int>(info.integer("pp_degree", 1, kMostStages));
+  const auto pipelines = static_cast<int>(info.integer("dp_degree", 1, kMostRanks));
+  const auto tensors = static_cast<int>(info.integer("tp_degree", 1, kMostRanks));
+  const std::int64_t ranks = info.integer("world_size", 1, kMostRanks);
+  if (ranks != std::int64_t{stages} * pipelines * tensors) {
+    info.refuse("world_size", "is not pp_degree * dp_degree * tp_degree", "correct one of them");
+  }
+  const std::string metadata = info.find_text("job_metadata").value_or("");
+  if (metadata.size() > kLongestMetadata) info.refuse("job_metadata", "is longer than 1024 bytes", "shorten it");
+  JobRequest job;
+  if (plan_ && plan_->dag.stages() == stages) {
+    job.microbatches = 1;
+    job.name = kFromPlanFile;
+    job.planner = "max";
+  } else {
+    if (metadata.find("microbatches=") == std::string::npos) {
+      info.refuse("job_metadata", "does not say what an iteration is",
+                  "write microbatches=N, and schedule=NAME unless it is 1f1b; or give the server a plan of this many "
+                  "stages (flyball serve --zeus-plan)");
+    }
+    job = request_from_metadata(metadata);
+    job.name = metadata.substr(0, 256);
+  }
+  job.stages = stages;
+  job.data_parallel = pipelines;
+  job.tensor_parallel = tensors;
+  const auto now = std::time(nullptr);
+  job.id = fmt::format("{:%Y-%m-%d-%H-%M-%S}+dp{}+pp{}+tp{}+flyball+{}", fmt::localtime(now), pipelines, stages,
+                       tensors, random_digits(8));
+  book_.create_job(std::move(job), JobKind::kZeus, false, {},
+                   {reply, [](const JobRegistered& registered) { return json_response(200, registered.job); }});
+}
+
+void ZeusDesk::register_rank(const Request& request, const Reply& reply) {
+  const Job& job = zeus_job(request);
+  const nlohmann::json json = parse_json(kRequest, request.body);
+  JsonObject info(json, kRequest);
+  nlohmann::json rank;
+  for (const char* name : {"rank", "dp_rank", "pp_rank", "tp_rank"}) rank[name] = info.integer(name, 0, kMostRanks - 1);
+  rank["clocks_mhz"] = info.integers("available_frequencies", 1, 1'000'000);
+  book_.register_rank(job.id(), read_rank_request(rank), answer_with_null<RankRegistered>(reply));
+}
+
+std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& rank) const {
+  const auto stage = static_cast<std::size_t>(rank.request.pp_rank);
+  Json list = Json::array();
+  if (is_from_plan_file(job)) {
+    if (!plan_) throw HttpError(503, "the server was started without the plan file that this job runs");
+    if (!job.all_registered()) return std::nullopt;
+    const ClockPlan plan = plan_->frontier.plan(plan_->header.selected.value_or(0));
+    for (const int i : plan_->dag.stage_order(static_cast<int>(stage))) {
+      const OperationType& type = plan_->dag.type_of(i);
+      if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
+      const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
+      list.push_back(Json::array({announced_name(type.instruction), std::lround(option.frequency.value())}));
+    }
+    return list.dump();
+  }
+  if (job.current()) {
+    const auto text = job.schedule_for(rank, 0);
+    for (const ScheduledComputation& one : read_rank_schedule(nlohmann::json::parse(*text)).computations) {
+      list.push_back(Json::array({one.instruction, one.clock_mhz}));
+    }
+    return list.dump();
+  }
+  if (job.state() == JobState::kFailed) throw HttpError(500, job.status(0.0).trouble);
+  const std::vector<int> clocks = sweep_clocks(rank);
+  if (!round_is_open(job, rank) || all_swept(job) || clocks.empty()) return std::nullopt;
+  const int clock = clocks[std::min(round_of(rank), clocks.size() - 1)];
+  const PipelineSpec spec = pipeline_of(job.request());
+  const auto streams = make_schedule(spec.schedule, spec.stages, spec.microbatches, spec.chunks);
+  for (const Instruction& one : streams[stage]) {
+    list.push_back(Json::array({instruction_name(one.kind), clock}));
+  }
+  return list.dump();
+}
+
+void ZeusDesk::schedule(const Request& request, const Reply& reply) {
+  Job& job = zeus_job(request);
+  const auto text = request.query.find("rank");
+  const auto number = text ? parse_integer(*text) : std::nullopt;
+  if (!number || *number < 0 || *number >= job.request().ranks()) {
+    throw HttpError(422, "the query's rank is missing, or no rank of this job");
+  }
+  const auto rank = static_cast<int>(*number);
+  if (job.find_rank(rank) == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", rank));
+  waiting_[job.id()].push_back({rank, reply});
+  look_again(job.id(), &job);
+}
+
+void ZeusDesk::result(const Request& request, const Reply& reply) {
+  Job& job = zeus_job(request);
+  const nlohmann::json json = parse_json(kRequest, request.body);
+  const auto number = static_cast<int>(JsonObject(json, kRequest).integer("rank", 0, kMostRanks - 1));
+  const JobRank* rank = job.find_rank(number);
+  if (rank == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", number));
+  // Later results tell how the plan does; nothing follows from them.
+  if (is_from_plan_file(job) || job.current() || rank->profiled) return reply.send(json_response(200, nullptr));
+  if (!round_is_open(job, *rank) || rank->enqueued_sequence > rank->last_sequence) {
+    throw HttpError(409, fmt::format("rank {} has reported this round already", number));
+  }
+  const std::vector<int> clocks = sweep_clocks(*rank);
+  const int clock = clocks.empty() ? 0 : clocks[std::min(round_of(*rank), clocks.size() - 1)];
+  MeasurementReport report{number, rank->last_sequence + 1, measurements_of(json, clock)};
+  book_.take_report(job.id(), checked(std::move(report)), answer_with_null<MeasurementsTaken>(reply));
+}
+
+void ZeusDesk::look_again(const std::string& id, Job* job) {
+  if (job != nullptr && job->stored().kind != JobKind::kZeus) return;
+  if (job != nullptr && !is_from_plan_file(*job) && !job->plan() && job->state() == JobState::kProfiling &&
+      !job->any_profiled() && all_swept(*job)) {
+    std::vector<int> ranks;
+    for (const auto& [number, rank] : job->ranks()) ranks.push_back(number);
+    // Nobody waits for this; where it cannot be stored, the next request tries again.
+    const Reply unheard([](const Response&) {}, zeus_error);
+    book_.mark_profiled(id, ranks, answer_with_null<std::string>(unheard));
+  }
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end()) return;
+  std::vector<Wait> still;
+  for (Wait& wait : std::exchange(found->second, {})) {
+    try {
+      if (job == nullptr) throw HttpError(404, fmt::format("job {} has been deleted", id));
+      const JobRank* rank = job->find_rank(wait.rank);
+      const auto list = rank == nullptr ? std::nullopt : frequencies(*job, *rank);
+      if (!list) {
+        still.push_back(wait);
+        continue;
+      }
+      Response response;
+      response.body = fmt::format(R"({{"rank":{},"frequencies":{}}})", wait.rank, *list);
+      wait.reply.send(std::move(response));
+    } catch (const Error& error) {
+      wait.reply.fail(error);
+    }
+  }
+  if (still.empty()) {
+    waiting_.erase(found);
+  } else {
+    found->second = std::move(still);
+  }
+}
+
+void ZeusDesk::release_waiting() {
+  for (const auto& [id, waits] : waiting_) {
+    for (const Wait& wait : waits) wait.reply.fail(HttpError(503, "the server is stopping; ask again in a moment"));
+  }
+  waiting_.clear();
+}
+
+}  // namespace flyball

@@ -1,0 +1,60 @@
+// The interface of Zeus's pipeline frequency server: POST /register_job, POST /register_rank/{job},
+// GET /schedule/{job}?rank=R and POST /result/{job}, with its JSON, so that its clients work here unchanged.
+// Source: zeus 0.16.0, zeus/optimizer/pipeline_frequency/{common,optimizer}.py and server/.
+//
+// Zeus knows no tokens, and its jobs do not say what an iteration looks like. What a job runs therefore comes
+//  - from a plan file of `flyball plan`, where the server was given one with as many stages: every rank gets its stage's
+//    schedule at once; or
+//  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the highest
+//    down, one per round of schedule and result, until the energy has risen five times in a row on every rank, plans, and
+//    answers with the plan from then on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/router.h"
+#include "report/plan_json.h"
+#include "server/job_book.h"
+
+namespace flyball {
+
+// The fields of a job's metadata that say how it is to be planned, put into a request. Words without '=' and names that
+// it does not know are other people's. Throws InputError where a value is no number or out of range.
+[[nodiscard]] JobRequest request_from_metadata(const std::string& metadata);
+
+class ZeusDesk {
+ public:
+  // `book` must outlive it. Becomes the book's listener.
+  ZeusDesk(JobBook& book, std::optional<PlanFile> plan);
+
+  void add_routes(Router& router);
+
+  // Ends every wait with 503.
+  void release_waiting();
+
+ private:
+  struct Wait {
+    int rank = 0;
+    Reply reply;
+  };
+
+  void register_job(const Request& request, const Reply& reply);
+  void register_rank(const Request& request, const Reply& reply);
+  void schedule(const Request& request, const Reply& reply);
+  void result(const Request& request, const Reply& reply);
+
+  [[nodiscard]] Job& zeus_job(const Request& request) const;
+  void look_again(const std::string& id, Job* job);
+  // The next schedule as [["forward", 1410], ...]; nothing where the rank has to wait.
+  [[nodiscard]] std::optional<std::string> frequencies(const Job& job, const JobRank& rank) const;
+
+  JobBook& book_;
+  std::optional<PlanFile> plan_;
+  std::map<std::string, std::vector<Wait>> waiting_;
+};
+
+}  // namespace flyball

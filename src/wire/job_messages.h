@@ -1,0 +1,238 @@
+// What the planning server and its clients (the ranks of training jobs) say to each other, as values. Requests are read
+// strictly (unknown fields are refused); answers are read leniently, so that a newer server may say more. All reading
+// throws InputError, which names the field. docs/openapi.yaml describes the same messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr const char* kDefaultServerAddress = "127.0.0.1:4940";
+
+// Bounds of a job. Wide enough for every published run; they keep a slip of the pen from filling the server.
+inline constexpr std::int64_t kMostStages = 1024;
+inline constexpr std::int64_t kMostMicrobatches = 65'536;
+inline constexpr std::int64_t kMostChunks = 64;
+inline constexpr std::int64_t kMostRanks = 131'072;       // of one job
+inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may set
+inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
+inline constexpr std::size_t kShortestToken = 32;         // characters
+
+// POST /v1/jobs. Sent again with the same id, body and token it changes nothing and is answered alike; a client that
+// wants to survive a lost answer therefore chooses id and token itself.
+struct JobRequest {
+  std::string id;     // [A-Za-z0-9._+-], 1 to 128 characters; empty: the server chooses
+  std::string token;  // kShortestToken to 128 of [A-Za-z0-9_-]; empty: the server chooses
+  std::string name;   // for people
+  std::string planner = "perseus";
+  std::string schedule = "1f1b";
+  int stages = 0;
+  int microbatches = 0;
+  int chunks = 1;  // model chunks per stage
+  int data_parallel = 1;
+  int tensor_parallel = 1;
+  std::vector<Watts> blocking_power;   // one for all stages, or one per stage; empty: the planner's default
+  std::vector<int> memory_limit;       // microbatches that fit; one for all stages, or one per stage; empty: no limit
+  Seconds unit_time{1e-3};             // spacing of the frontier's points
+  double noise = 0.0;                  // share of energy that the meter cannot tell apart
+  std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
+  // From the first profiled rank on, so long the server waits for those that have not reported; then it plans with what
+  // there is, provided every stage has been profiled by somebody.
+  Seconds patience{300.0};
+
+  bool operator==(const JobRequest&) const = default;
+  [[nodiscard]] std::int64_t ranks() const {
+    return static_cast<std::int64_t>(stages) * data_parallel * tensor_parallel;
+  }
+};
+
+struct JobRegistered {
+  std::string job;
+  std::string token;     // for "Authorization: Bearer"; empty where the client has it already
+  bool created = false;  // false: it was there
+};
+
+// POST /v1/jobs/{job}/ranks. Again: changes nothing, or the clocks.
+struct RankRequest {
+  int rank = 0;  // 0 .. JobRequest::ranks() - 1
+  int dp_rank = 0;
+  int pp_rank = 0;  // the stage
+  int tp_rank = 0;
+  std::vector<int> clocks_mhz;  // that the rank can set; may be empty
+
+  bool operator==(const RankRequest&) const = default;
+};
+
+struct RankRegistered {
+  int rank = 0;
+  bool created = false;
+  std::int64_t last_sequence = -1;  // of the measurements that the server holds; the next report must be above
+  bool profiled = false;
+};
+
+// Averages over `samples` runs of one instruction at one clock.
+struct Measurement {
+  std::string instruction;  // "forward", "backward", ..., "forward.1" for model chunk 1, "p2p", "gradient_sync", ...
+  Megahertz clock;
+  Seconds time;
+  Joules energy;
+  std::int64_t samples = 1;
+
+  bool operator==(const Measurement&) const = default;
+};
+
+// POST /v1/jobs/{job}/measurements. A report whose sequence number the server has seen counts once, however often it is
+// sent; numbers of one rank rise.
+struct MeasurementReport {
+  int rank = 0;
+  std::int64_t sequence = 0;
+  std::vector<Measurement> measurements;
+};
+
+struct MeasurementsTaken {
+  std::int64_t last_sequence = 0;
+  bool duplicate = false;
+};
+
+enum class JobState {
+  kRegistering,  // ranks are missing
+  kProfiling,    // ranks have not finished measuring
+  kPlanning,
+  kReady,   // a frontier is there; ranks that measure anew keep their schedule until the next one
+  kFailed,  // no plan could be made of the measurements; new ones start over
+};
+inline constexpr JobState kAllJobStates[] = {JobState::kRegistering, JobState::kProfiling, JobState::kPlanning,
+                                             JobState::kReady, JobState::kFailed};
+[[nodiscard]] std::string_view name_of(JobState state);  // "registering"
+[[nodiscard]] std::optional<JobState> job_state_named(std::string_view name);
+
+// Whom a notice is about: a rank of the job, or by a name anything outside that all its pipelines wait for.
+using StragglerId = std::variant<int, std::string>;
+
+// POST /v1/jobs/{job}/stragglers: set_straggler of Perseus table 2.
+struct StragglerNotice {
+  StragglerId straggler;
+  double degree = 1.0;                   // iteration time over normal; 1: recovered
+  Seconds delay;                         // until it begins
+  std::optional<std::int64_t> sequence;  // of this straggler; a notice at or below the last one is stale. None: newest
+};
+
+struct StragglerTaken {
+  std::int64_t sequence = 0;
+  bool stale = false;  // nothing changes: a newer notice was there
+};
+
+struct StragglerState {
+  StragglerId straggler;
+  double degree = 1.0;  // in force
+  std::int64_t sequence = -1;
+  // Announced, not yet in force.
+  struct Announced {
+    double degree = 1.0;
+    std::int64_t sequence = 0;
+    Seconds remaining;
+  };
+  std::vector<Announced> announced;
+};
+
+// GET /v1/jobs/{job}
+struct JobStatus {
+  std::string job;
+  std::string name;
+  JobState state = JobState::kRegistering;
+  std::string planner;
+  std::string schedule;
+  int stages = 0;
+  int microbatches = 0;
+  int data_parallel = 1;
+  int tensor_parallel = 1;
+  std::int64_t ranks = 0;  // that the job has
+  std::int64_t ranks_registered = 0;
+  std::int64_t ranks_profiled = 0;
+  std::vector<int> waiting_for;  // the first few ranks that are missing or have not finished measuring
+  double planning_progress = 0.0;
+  std::int64_t version = 0;           // of the schedules; 0: none yet
+  std::int64_t frontier_version = 0;  // of the frontier; 0: none yet
+  std::string trouble;                // why planning failed, or that ranks were left out; empty when all is well
+  std::vector<StragglerState> stragglers;
+};
+
+// GET /v1/jobs/{job}/frontier. Energies are of one iteration of one pipeline with one GPU per stage, blocking included.
+struct FrontierPointReport {
+  Seconds time;
+  Joules energy;
+  std::optional<Joules> lower_bound;  // no plan as fast takes less
+};
+
+struct FrontierReport {
+  std::string job;
+  std::string planner;
+  std::int64_t version = 0;
+  Seconds t_min;
+  Seconds t_star;
+  Seconds max_clock_time;  // all at their highest clock
+  Joules max_clock_energy;
+  std::vector<FrontierPointReport> points;  // fastest first
+};
+
+// One entry of a stage's iteration, in the order in which the stage runs them.
+struct ScheduledComputation {
+  std::string instruction;  // without a chunk's suffix
+  int microbatch = 0;
+  int chunk = 0;
+  int clock_mhz = 0;  // 0: as it is
+
+  bool operator==(const ScheduledComputation&) const = default;
+};
+
+// GET /v1/jobs/{job}/ranks/{rank}/schedule?after_version=V&wait_s=S. Answers at once where a version above V is there,
+// else with the next one, and with 204 where none comes within S.
+struct RankSchedule {
+  std::string job;
+  int rank = 0;
+  int stage = 0;
+  std::int64_t version = 0;  // grows with every new schedule of the job
+  std::size_t point = 0;     // of the frontier
+  Seconds iteration_time;    // that the plan takes
+  Joules iteration_energy;   // of one pipeline without waiting for others
+  Seconds allowed_time;      // that it may take: the straggler's, where there is one
+  std::vector<ScheduledComputation> computations;
+};
+
+[[nodiscard]] JobRequest read_job_request(const nlohmann::json& json);
+[[nodiscard]] RankRequest read_rank_request(const nlohmann::json& json);
+[[nodiscard]] MeasurementReport read_measurement_report(const nlohmann::json& json);
+[[nodiscard]] StragglerNotice read_straggler_notice(const nlohmann::json& json);
+
+[[nodiscard]] JobRegistered read_job_registered(const nlohmann::json& json);
+[[nodiscard]] RankRegistered read_rank_registered(const nlohmann::json& json);
+[[nodiscard]] MeasurementsTaken read_measurements_taken(const nlohmann::json& json);
+[[nodiscard]] StragglerTaken read_straggler_taken(const nlohmann::json& json);
+[[nodiscard]] JobStatus read_job_status(const nlohmann::json& json);
+[[nodiscard]] FrontierReport read_frontier_report(const nlohmann::json& json);
+[[nodiscard]] RankSchedule read_rank_schedule(const nlohmann::json& json);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const JobRequest& request);
+[[nodiscard]] nlohmann::ordered_json to_json(const RankRequest& request);
+[[nodiscard]] nlohmann::ordered_json to_json(const MeasurementReport& report);
+[[nodiscard]] nlohmann::ordered_json to_json(const StragglerNotice& notice);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const JobRegistered& answer);
+[[nodiscard]] nlohmann::ordered_json to_json(const RankRegistered& answer);
+[[nodiscard]] nlohmann::ordered_json to_json(const MeasurementsTaken& answer);
+[[nodiscard]] nlohmann::ordered_json to_json(const StragglerTaken& answer);
+[[nodiscard]] nlohmann::ordered_json to_json(const JobStatus& status);
+[[nodiscard]] nlohmann::ordered_json to_json(const FrontierReport& report);
+[[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
+[[nodiscard]] nlohmann::ordered_json to_json(const RankSchedule& schedule);
+
+}  // namespace flyball

@@ -1,0 +1,218 @@
+// What the server has acknowledged survives: sudden death at any moment, and a disk that is full.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "server/test_server.h"
+
+namespace flyball::testing {
+namespace {
+
+// What one client was told is done.
+struct Acknowledged {
+  std::map<int, std::int64_t> last_sequence;  // by rank registered
+  std::int64_t straggler_sequence = -1;
+  std::int64_t version = 0;
+};
+
+PlanningServerOptions quick_options(const std::string& database) {
+  PlanningServerOptions options = local_options(database);
+  options.book.planning_threads = 1;
+  return options;
+}
+
+// Writes until the server dies, noting what it was told.
+class Writer {
+ public:
+  Writer(std::uint16_t port, const JobRequest& job, Acknowledged& told)
+      : client_(port, kToken), job_(job), told_(told) {}
+
+  // Ends with an exception when the server goes away.
+  void write() {
+    client_.ask("POST", "/v1/jobs", to_json(job_).dump());
+    for (int round = 0;; ++round) {
+      for (int rank = 0; rank < job_.ranks(); ++rank) step(rank);
+    }
+  }
+
+ private:
+  void step(int rank) {
+    const Response registered = client_.ask("POST", "/v1/jobs/job/ranks", to_json(rank_of(job_, rank)).dump());
+    if (registered.status / 100 != 2) return;
+    const std::int64_t last = read_rank_registered(parse_json("answer", registered.body)).last_sequence;
+    // Never less than what was acknowledged, in this life or an earlier one.
+    EXPECT_GE(last, told_.last_sequence.count(rank) != 0 ? told_.last_sequence[rank] : -1);
+    told_.last_sequence.try_emplace(rank, -1);
+    const std::int64_t next = last + 1;
+    const MeasurementReport report{rank,
+                                   next,
+                                   {{"forward", Megahertz(1000), Seconds(0.01), Joules(2), 1},
+                                    {"backward", Megahertz(1000), Seconds(0.02), Joules(4), 1}}};
+    if (client_.ask("POST", "/v1/jobs/job/measurements", to_json(report).dump()).status == 200) {
+      told_.last_sequence[rank] = next;
+    }
+    const StragglerNotice notice{0, 1.0 + static_cast<double>(next % 10), Seconds(0), std::nullopt};
+    const Response noticed = client_.ask("POST", "/v1/jobs/job/stragglers", to_json(notice).dump());
+    if (noticed.status == 200) {
+      told_.straggler_sequence = read_straggler_taken(parse_json("answer", noticed.body)).sequence;
+    }
+    client_.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}");
+    const Response schedule = client_.ask("GET", "/v1/jobs/job/ranks/0/schedule");
+    if (schedule.status == 200) {
+      const auto version = read_rank_schedule(parse_json("answer", schedule.body)).version;
+      EXPECT_GE(version, told_.version);
+      told_.version = version;
+    }
+  }
+
+  Client client_;
+  const JobRequest& job_;
+  Acknowledged& told_;
+};
+
+TEST(Durability, NothingAcknowledgedIsLostWhenTheServerIsKilled) {
+  const ServerFolder folder;
+  const JobRequest job = small_job("job", 2);
+  Acknowledged told;
+  std::mt19937 random(20240611);
+  const auto begin = std::chrono::steady_clock::now();
+  int lives = 0;
+  std::int64_t reports = 0;
+  for (; lives < 100; ++lives) {
+    ServerProcess server(quick_options(folder / "server.db"));
+    {  // what earlier lives have acknowledged is there
+      Client client(server.port(), kToken);
+      if (lives > 0 && !told.last_sequence.empty()) {
+        const JobStatus status = client.status("job");
+        EXPECT_GE(status.ranks_registered, std::ssize(told.last_sequence));
+        if (told.straggler_sequence >= 0) {
+          ASSERT_EQ(status.stragglers.size(), 1u);
+          EXPECT_GE(status.stragglers[0].sequence, told.straggler_sequence);
+        }
+      }
+      if (told.version > 0) {
+        // The plan is made again, and says under the same number what it said.
+        const auto schedule = client.schedule("job", 0);
+        ASSERT_TRUE(schedule);
+        EXPECT_GE(schedule->version, told.version);
+      }
+    }
+    // The kill comes from a process of its own at a random moment; this one just goes on until it happens.
+    const int milliseconds = std::uniform_int_distribution<int>(0, 60)(random);
+    const pid_t killer = ::fork();
+    if (killer == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      server.kill_only();
+      ::_exit(0);
+    }
+    Writer writer(server.port(), job, told);
+    EXPECT_THROW(writer.write(), SystemError);
+    ::waitpid(killer, nullptr, 0);
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(100)) break;
+  }
+  for (const auto& [rank, sequence] : told.last_sequence) reports += sequence + 1;
+  RecordProperty("lives", lives);
+  RecordProperty("reports", static_cast<int>(reports));
+  EXPECT_GE(lives, 30);  // a hundred unless the machine crawls
+  EXPECT_GT(reports, 100);
+  EXPECT_GT(told.version, 0);
+}
+
+TEST(Durability, SumsAreTheSameAfterARestart) {
+  const ServerFolder folder;
+  const JobRequest job = small_job();
+  std::optional<RankSchedule> before;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    before = client.schedule("job", 1);
+    ASSERT_TRUE(before);
+    client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"other", 1.1, Seconds(0), 5}));
+    before = client.schedule("job", 1, before->version);
+    ASSERT_TRUE(before);
+    client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"other", 1.3, Seconds(3600), 6}));
+  }
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  const auto after = client.schedule("job", 1, before->version - 1);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->version, before->version);
+  EXPECT_EQ(after->point, before->point);
+  EXPECT_EQ(after->iteration_energy, before->iteration_energy);
+  EXPECT_EQ(after->computations, before->computations);
+  const JobStatus status = client.status("job");
+  ASSERT_EQ(status.stragglers.size(), 1u);
+  EXPECT_EQ(status.stragglers[0].degree, 1.1);
+  ASSERT_EQ(status.stragglers[0].announced.size(), 1u);
+  EXPECT_NEAR(status.stragglers[0].announced[0].remaining.value(), 3600.0, 60.0);
+  // A report from before the death still counts once.
+  const auto repeated =
+      read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(reports_of(job, 0)[0])));
+  EXPECT_TRUE(repeated.duplicate);
+}
+
+TEST(Durability, AFullDiskRefusesWritesAndServesReads) {
+  const ServerFolder folder;
+  const JobRequest job = small_job("job", 2);
+  std::int64_t last = 0;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    const auto schedule = client.schedule("job", 0);
+    ASSERT_TRUE(schedule);
+    last = client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0)))["last_sequence"];
+
+    server.limit_files(4096);
+    const auto refused = [&](const char* method, const std::string& path, const nlohmann::ordered_json& body) {
+      const Response response = client.ask(method, path, body.dump());
+      EXPECT_EQ(response.status, 507u) << path << response.body;
+      EXPECT_EQ(response.content_type, "application/problem+json");
+    };
+    const MeasurementReport report{0, last + 1, {{"p2p", Megahertz(0), Seconds(0.01), Joules(1), 1}}};
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      refused("POST", "/v1/jobs", to_json(small_job("another")));
+      refused("POST", "/v1/jobs/job/measurements", to_json(report));
+      refused("POST", "/v1/jobs/job/stragglers", to_json(StragglerNotice{2, 1.2, Seconds(0), 1}));
+      refused("DELETE", "/v1/jobs/job", {});
+    }
+    EXPECT_EQ(client.ask("GET", "/v1/jobs/another").status, 404u);
+    EXPECT_EQ(client.status("job").ranks_registered, 4);
+    EXPECT_EQ(client.schedule("job", 0)->computations, schedule->computations);
+    EXPECT_FALSE(client.schedule("job", 0, schedule->version, 0));
+
+    server.limit_files(RLIM_INFINITY);
+    // The same requests, as a client that was refused sends them again.
+    EXPECT_FALSE(read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(report))).duplicate);
+    client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{2, 1.2, Seconds(0), 1}));
+    EXPECT_TRUE(client.schedule("job", 0, schedule->version));
+    server.limit_files(4096);
+    refused("POST", "/v1/jobs", to_json(small_job("another")));
+  }
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  EXPECT_EQ(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0)))["last_sequence"], last + 1);
+  EXPECT_EQ(client.status("job").stragglers.at(0).degree, 1.2);
+  client.post("/v1/jobs", to_json(small_job("another")), 201);
+}
+
+TEST(Durability, TwoServersDoNotShareADatabase) {
+  const ServerFolder folder;
+  ServerProcess server(quick_options(folder / "server.db"));
+  EventLoop loop;
+  try {
+    PlanningServer second(loop, quick_options(folder / "server.db"));
+    ADD_FAILURE() << "a second server has opened the database";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("another process"));
+  }
+}
+
+}  // namespace
+}  // namespace flyball::testing

@@ -1,0 +1,217 @@
+// The parts of the server that need no sockets.
+#include "server/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "net/http.h"
+#include "server/measurements.h"
+#include "server/planning_queue.h"
+#include "server/rate_limit.h"
+#include "server/test_server.h"
+#include "server/token.h"
+#include "server/zeus_routes.h"
+#include "support/expect_error.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+Measurement measured(const char* instruction, double clock, double time, double energy, std::int64_t samples = 1) {
+  return {instruction, Megahertz(clock), Seconds(time), Joules(energy), samples};
+}
+
+TEST(Measurements, AreMeansOverAllSamples) {
+  MeasurementSums sums;
+  add_measurement(sums, measured("forward", 1200, 2.0, 30.0, 1));
+  add_measurement(sums, measured("forward", 1410, 1.0, 20.0, 1));
+  add_measurement(sums, measured("backward", 1410, 5.0, 50.0, 1));
+  add_measurement(sums, measured("forward", 1200, 4.0, 60.0, 3));
+  const auto shared = std::make_shared<MeasurementSums>(sums);
+  const Profile profile = merged_profile("job", {{0, 0, shared}});
+  const auto& forward = profile.find(0, "forward")->options;
+  ASSERT_EQ(forward.size(), 2u);
+  EXPECT_EQ(forward[0].frequency, Megahertz(1410));
+  EXPECT_DOUBLE_EQ(forward[1].time.value(), (2.0 + 3 * 4.0) / 4);
+  EXPECT_DOUBLE_EQ(forward[1].energy.value(), (30.0 + 3 * 60.0) / 4);
+  EXPECT_EQ(energies_by_clock(sums, "forward").size(), 2u);
+}
+
+TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
+  const auto slow = std::make_shared<MeasurementSums>();
+  const auto fast = std::make_shared<MeasurementSums>();
+  add_measurement(*slow, measured("forward", 1410, 1.5, 20.0));
+  add_measurement(*slow, measured("forward", 1200, 2.0, 18.0));
+  add_measurement(*fast, measured("forward", 1410, 1.0, 10.0));
+  const Profile profile = merged_profile("job", {{0, 0, slow}, {1, 0, fast}});
+  const auto& options = profile.find(0, "forward")->options;
+  ASSERT_EQ(options.size(), 1u);  // 1200 MHz was measured by one of them only
+  EXPECT_EQ(options[0].time, Seconds(1.5));
+  EXPECT_EQ(options[0].energy, Joules(15.0));
+}
+
+TEST(JobRules, ARankIsOnePlaceForGood) {
+  StoredJob stored;
+  stored.request = small_job("job", 2);
+  Job job(stored, true);
+  job.add_rank({0, 0, 0, 0, {}});
+  EXPECT_NO_THROW(job.check_rank({0, 0, 0, 0, {1410}}));
+  EXPECT_THROW(job.check_rank({0, 1, 0, 0, {}}), HttpError);  // elsewhere
+  EXPECT_THROW(job.check_rank({1, 0, 0, 0, {}}), HttpError);  // taken
+  EXPECT_THROW(job.check_rank({4, 0, 1, 0, {}}), HttpError);
+  EXPECT_THROW(job.check_rank({1, 0, 1, 1, {}}), HttpError);
+  job.remove_rank(0);
+  EXPECT_NO_THROW(job.check_rank({1, 0, 0, 0, {}}));
+}
+
+TEST(JobRules, NoticesTakeForceByTimeAndCountBySequence) {
+  StoredJob stored;
+  stored.request = small_job();
+  Job job(stored, true);
+  const StragglerId rack = std::string("rack");
+  job.announce(rack, 3, 1.5, 100.0);
+  job.announce(rack, 4, 1.0, 200.0);  // from 100 to 200 s, as announced together
+  EXPECT_EQ(job.next_due(), 100.0);
+  EXPECT_FALSE(job.put_due_in_force(99.0));
+  EXPECT_TRUE(job.put_due_in_force(100.0));
+  EXPECT_EQ(job.straggler_states(100.0)[0].degree, 1.5);
+  EXPECT_FALSE(job.put_in_force(rack, 2, 9.0));  // overtaken
+  EXPECT_TRUE(job.put_due_in_force(250.0));
+  EXPECT_EQ(job.straggler_states(250.0)[0].degree, 1.0);
+  EXPECT_FALSE(job.next_due());
+  // A newer one in force takes the older announcements with it.
+  job.announce(rack, 5, 2.0, 300.0);
+  EXPECT_TRUE(job.put_in_force(rack, 6, 1.2));
+  EXPECT_FALSE(job.next_due());
+}
+
+TEST(RateLimit, AdmitsABurstAndThenTheRate) {
+  RateLimit limit;
+  auto now = RateLimit::Clock::now();
+  int admitted = 0;
+  for (int i = 0; i < 100; ++i) admitted += limit.admit("a", 10.0, now) ? 1 : 0;
+  EXPECT_EQ(admitted, 20);
+  EXPECT_TRUE(limit.admit("b", 10.0, now));
+  now += std::chrono::milliseconds(500);
+  admitted = 0;
+  for (int i = 0; i < 100; ++i) admitted += limit.admit("a", 10.0, now) ? 1 : 0;
+  EXPECT_EQ(admitted, 5);
+}
+
+TEST(Token, IsLongRandomAndHashed) {
+  EXPECT_EQ(random_token().size(), 64u);
+  EXPECT_NE(random_token(), random_token());
+  // SHA-256 of "abc", FIPS 180-2 appendix B.1.
+  const TokenHash hash = hash_token("abc");
+  EXPECT_EQ(hash[0], 0xba);
+  EXPECT_EQ(hash[31], 0xad);
+  EXPECT_TRUE(same_hash(hash, hash_token("abc")));
+  EXPECT_FALSE(same_hash(hash, hash_token("abd")));
+}
+
+TEST(ZeusMetadata, SaysWhatAnIterationIs) {
+  const JobRequest job = request_from_metadata("my run; microbatches=8 schedule=gpipe, blocking_power_w=60.5 lr=1e-4");
+  EXPECT_EQ(job.microbatches, 8);
+  EXPECT_EQ(job.schedule, "gpipe");
+  EXPECT_EQ(job.blocking_power.at(0), Watts(60.5));
+  expect_input_error([] { (void)request_from_metadata("microbatches=many"); }, 0, 0, "microbatches");
+  expect_input_error([] { (void)request_from_metadata("microbatches=0"); }, 0, 0, "microbatches");
+}
+
+// Calls that planners post, and their owner.
+class Owner {
+ public:
+  void post(std::function<void()> action) {
+    const std::lock_guard lock(mutex_);
+    actions_.push_back(std::move(action));
+    changed_.notify_all();
+  }
+  void run_until(const std::function<bool()>& enough) {
+    while (!enough()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !actions_.empty(); });
+      const auto actions = std::exchange(actions_, {});
+      lock.unlock();
+      for (const auto& action : actions) action();
+    }
+  }
+  // What has been posted so far.
+  void run_posted() {
+    std::unique_lock lock(mutex_);
+    const auto actions = std::exchange(actions_, {});
+    lock.unlock();
+    for (const auto& action : actions) action();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> actions_;
+};
+
+PlanningQueue::Order order_for(const JobRequest& job, std::function<void(double)> progress,
+                               std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done) {
+  std::vector<RankMeasurements> ranks;
+  for (int rank = 0; rank < job.stages; ++rank) {
+    auto sums = std::make_shared<MeasurementSums>();
+    for (const auto& report : reports_of(job, rank, 60)) {
+      for (const Measurement& one : report.measurements) add_measurement(*sums, one);
+    }
+    ranks.push_back({rank, rank, sums});
+  }
+  return {job.id, job, ranks, std::move(progress), std::move(done)};
+}
+
+TEST(PlanningQueue, ShowsProgressAndStopsWhenTold) {
+  Owner owner;
+  PlanningQueue queue([&](std::function<void()> action) { owner.post(std::move(action)); }, 1);
+  JobRequest large = small_job("large");
+  large.stages = 8;
+  large.microbatches = 256;  // half a minute, were it not stopped
+  bool finished = false;
+  double shown = -1.0;
+  const auto task = queue.submit(order_for(
+      large, [&](double share) { shown = share; }, [&](const auto&, const auto&) { finished = true; }));
+  owner.run_until([&] { return shown > 0.0; });
+  EXPECT_LE(shown, 1.0);
+  task->cancel();
+  std::shared_ptr<const JobPlan> plan;
+  queue.submit(order_for(
+      small_job("small"), [](double) {}, [&](std::shared_ptr<const JobPlan> made, const auto&) { plan = made; }));
+  owner.run_until([&] { return plan != nullptr; });
+  owner.run_posted();
+  EXPECT_FALSE(finished);
+  EXPECT_EQ(queue.counts().cancelled, 1u);
+  EXPECT_EQ(queue.counts().finished, 1u);
+}
+
+TEST(JobPlanning, TheSameMeasurementsMakeTheSamePlan) {
+  const JobRequest job = small_job();
+  const auto order = order_for(job, {}, {});
+  const auto keep_on = [](double) { return true; };
+  const auto first = JobPlan::make(job.id, job, order.ranks, keep_on);
+  const auto second = JobPlan::make(job.id, job, order.ranks, keep_on);
+  ASSERT_EQ(first->frontier().size(), second->frontier().size());
+  EXPECT_EQ(first->base_point(), second->base_point());
+  for (std::size_t i = 0; i < first->frontier().size(); ++i) EXPECT_EQ(first->schedules(i), second->schedules(i));
+}
+
+TEST(JobPlanning, ATargetMayBeSlower) {
+  JobRequest job = small_job();
+  const auto order = order_for(job, {}, {});
+  const auto keep_on = [](double) { return true; };
+  const auto fastest = JobPlan::make(job.id, job, order.ranks, keep_on);
+  const Seconds normal = fastest->frontier().time(fastest->base_point());
+  job.target_time = 1.05 * normal;
+  const auto slower = JobPlan::make(job.id, job, order.ranks, keep_on);
+  EXPECT_GT(slower->frontier().time(slower->base_point()), normal);
+  EXPECT_LE(slower->frontier().time(slower->base_point()), *job.target_time);
+}
+
+}  // namespace
+}  // namespace flyball::testing

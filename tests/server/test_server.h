@@ -1,0 +1,226 @@
+// A planning server to test, in a thread of this process or as a process of its own, and a client that knows its words.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "net/client.h"
+#include "net/event_loop.h"
+#include "profile/synth.h"
+#include "server/planning_server.h"
+#include "wire/job_messages.h"
+#include "wire/json_object.h"
+
+namespace flyball::testing {
+
+class ServerFolder {
+ public:
+  ServerFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "flyball_server_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~ServerFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ServerFolder(const ServerFolder&) = delete;
+  ServerFolder& operator=(const ServerFolder&) = delete;
+
+  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline PlanningServerOptions local_options(const std::string& database = {}) {
+  PlanningServerOptions options;
+  options.listen_port = 0;
+  options.database = database;
+  options.requests_per_second = 1e6;
+  return options;
+}
+
+// In a thread.
+class ServerThread {
+ public:
+  explicit ServerThread(PlanningServerOptions options = local_options())
+      : server_(std::make_unique<PlanningServer>(loop_, std::move(options))),
+        port_(server_->port()),
+        thread_([this] { loop_.run(); }) {}
+  ~ServerThread() {
+    loop_.post([this] { server_->stop([this] { loop_.stop(); }); });
+    thread_.join();
+  }
+  ServerThread(const ServerThread&) = delete;
+  ServerThread& operator=(const ServerThread&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  EventLoop loop_;
+  std::unique_ptr<PlanningServer> server_;
+  std::uint16_t port_;
+  std::thread thread_;
+};
+
+// As a process that can be killed. Forked from a test without other threads.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const PlanningServerOptions& options) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::close(ends[0]);
+      run(options, ends[1]);
+    }
+    ::close(ends[1]);
+    const bool up = ::read(ends[0], &port_, sizeof port_) == sizeof port_;
+    ::close(ends[0]);
+    if (!up) throw std::runtime_error("the server did not start");
+  }
+  ~ServerProcess() { kill(); }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // As if the disk were full: no file may grow beyond this. RLIM_INFINITY gives room again.
+  void limit_files(rlim_t bytes) const {
+    const rlimit limit{bytes, RLIM_INFINITY};
+    EXPECT_EQ(::prlimit(child_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  }
+  void kill_only() const { ::kill(child_, SIGKILL); }
+  void kill() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  [[noreturn]] static void run(const PlanningServerOptions& options, int port_end) {
+    try {
+      EventLoop loop;
+      PlanningServer server(loop, options);
+      const std::uint16_t port = server.port();
+      if (::write(port_end, &port, sizeof port) != sizeof port) ::_exit(2);
+      ::close(port_end);
+      loop.run();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "server: %s\n", error.what());
+    }
+    ::_exit(1);
+  }
+
+  pid_t child_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+// What a rank or a person says to the server. Unless it says otherwise, a call fails the test where the server refuses.
+class Client {
+ public:
+  explicit Client(std::uint16_t port, const std::string& token = {}, Seconds timeout = Seconds(60))
+      : http_(parse_endpoint("127.0.0.1:" + std::to_string(port)), HttpClient::Options{timeout, token, 64u << 20u}) {}
+
+  Response ask(std::string_view method, const std::string& target, const std::string& body = {}) {
+    return http_.request(method, target, body);
+  }
+
+  nlohmann::json get(const std::string& target) {
+    const Response response = ask("GET", target);
+    EXPECT_EQ(response.status, 200u) << target << ": " << response.body;
+    return nlohmann::json::parse(response.body, nullptr, false);
+  }
+
+  nlohmann::json post(const std::string& target, const nlohmann::ordered_json& body, unsigned status = 200) {
+    const Response response = ask("POST", target, body.dump());
+    EXPECT_EQ(response.status, status) << target << ": " << response.body;
+    return nlohmann::json::parse(response.body, nullptr, false);
+  }
+
+  JobStatus status(const std::string& job) { return read_job_status(get("/v1/jobs/" + job)); }
+
+  // The schedule above a version, waited for.
+  std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t after = 0, double wait = 50.0) {
+    const Response response =
+        ask("GET", "/v1/jobs/" + job + "/ranks/" + std::to_string(rank) +
+                       "/schedule?after_version=" + std::to_string(after) + "&wait_s=" + std::to_string(wait));
+    if (response.status == 204) return std::nullopt;
+    EXPECT_EQ(response.status, 200u) << response.body;
+    if (response.status != 200) return std::nullopt;
+    return read_rank_schedule(parse_json("the answer", response.body));
+  }
+
+  HttpClient& http() { return http_; }
+
+ private:
+  HttpClient http_;
+};
+
+inline constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
+
+inline JobRequest small_job(const std::string& id = "job", int pipelines = 1) {
+  JobRequest job;
+  job.id = id;
+  job.token = kToken;
+  job.name = "a small job";
+  job.stages = 2;
+  job.microbatches = 4;
+  job.data_parallel = pipelines;
+  return job;
+}
+
+// Ranks are numbered stage by stage within their pipeline; one tensor rank per stage.
+inline RankRequest rank_of(const JobRequest& job, int rank) {
+  return {rank, rank / job.stages, rank % job.stages, 0, {}};
+}
+
+// One stage of the shipped synthetic GPT-3 1.3B on A100s, as reports of one rank, one clock each.
+inline std::vector<MeasurementReport> reports_of(const JobRequest& job, int rank, int clocks = 20) {
+  SynthRequest synth;
+  synth.stages = job.stages;
+  const Profile profile = synthesize_profile(synth).profile;
+  std::vector<MeasurementReport> reports(static_cast<std::size_t>(clocks));
+  const int stage = rank_of(job, rank).pp_rank;
+  for (const char* instruction : {"forward", "backward"}) {
+    const auto& options = profile.find(stage, instruction)->options;
+    for (std::size_t i = 0; i < reports.size() && i < options.size(); ++i) {
+      reports[i].rank = rank;
+      reports[i].sequence = static_cast<std::int64_t>(i);
+      reports[i].measurements.push_back({instruction, options[i].frequency, options[i].time, options[i].energy, 5});
+    }
+  }
+  return reports;
+}
+
+// A job with all its ranks, measured and done.
+inline void run_profiling(Client& client, const JobRequest& job) {
+  const std::string path = "/v1/jobs/" + job.id;
+  client.post("/v1/jobs", to_json(job), 201);
+  for (int rank = 0; rank < job.ranks(); ++rank) client.post(path + "/ranks", to_json(rank_of(job, rank)), 201);
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    for (const auto& report : reports_of(job, rank)) client.post(path + "/measurements", to_json(report));
+    const Response done = client.ask("POST", path + "/ranks/" + std::to_string(rank) + "/profiled", "{}");
+    EXPECT_EQ(done.status, 204u) << done.body;
+  }
+}
+
+}  // namespace flyball::testing

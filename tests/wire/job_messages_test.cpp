@@ -1,0 +1,131 @@
+#include "wire/job_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+
+// As it arrives at the other end.
+template <class Message>
+nlohmann::json sent(const Message& message) {
+  return parse_json("the wire", to_json(message).dump());
+}
+
+TEST(JobMessages, RequestsArriveAsTheyWereSent) {
+  JobRequest job;
+  job.id = "run-12";
+  job.token = std::string(64, 'a');
+  job.name = "GPT-3 \"large\" \xc3\xa9";
+  job.planner = "envpipe";
+  job.schedule = "interleaved-1f1b";
+  job.stages = 4;
+  job.microbatches = 8;
+  job.chunks = 2;
+  job.data_parallel = 3;
+  job.tensor_parallel = 5;
+  job.blocking_power = {Watts(70), Watts(71), Watts(72), Watts(73.5)};
+  job.memory_limit = {8, 7, 6, 5};
+  job.unit_time = Seconds(1e-4);
+  job.noise = 0.01;
+  job.target_time = Seconds(0.1 + 0.2);
+  job.patience = Seconds(0);
+  EXPECT_EQ(read_job_request(sent(job)), job);
+  EXPECT_EQ(job.ranks(), 60);
+
+  const RankRequest rank{7, 1, 2, 3, {1410, 1395}};
+  EXPECT_EQ(read_rank_request(sent(rank)), rank);
+
+  const MeasurementReport report{
+      7, 41, {{"forward.1", Megahertz(1410), Seconds(0.1 + 0.2), Joules(1.0 / 3.0), 1'000'000'000'000}}};
+  const MeasurementReport read = read_measurement_report(sent(report));
+  EXPECT_EQ(read.rank, 7);
+  EXPECT_EQ(read.sequence, 41);
+  EXPECT_EQ(read.measurements, report.measurements);
+
+  for (const StragglerId& id : {StragglerId(3), StragglerId("rack-7/pdu:2")}) {
+    const StragglerNotice notice = read_straggler_notice(sent(StragglerNotice{id, 1.25, Seconds(2.5), 9}));
+    EXPECT_EQ(notice.straggler, id);
+    EXPECT_EQ(notice.degree, 1.25);
+    EXPECT_EQ(notice.delay, Seconds(2.5));
+    EXPECT_EQ(notice.sequence, 9);
+  }
+}
+
+TEST(JobMessages, LeavesOutWhatHasADefault) {
+  const JobRequest job = read_job_request(parse_json("x", R"({"stages":2,"microbatches":4,"blocking_power_w":60})"));
+  EXPECT_EQ(job.planner, "perseus");
+  EXPECT_EQ(job.schedule, "1f1b");
+  EXPECT_EQ(job.unit_time, Seconds(1e-3));
+  EXPECT_THAT(job.blocking_power, ElementsAre(Watts(60)));
+  EXPECT_FALSE(job.target_time);
+  EXPECT_FALSE(read_straggler_notice(parse_json("x", R"({"straggler":0,"degree":1})")).sequence);
+}
+
+TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
+  RankSchedule schedule;
+  schedule.job = "run-12";
+  schedule.rank = 7;
+  schedule.stage = 2;
+  schedule.version = 3;
+  schedule.point = 41;
+  schedule.iteration_time = Seconds(1.0 / 7.0);
+  schedule.iteration_energy = Joules(1234.5);
+  schedule.allowed_time = Seconds(0.15);
+  schedule.computations = {{"forward", 0, 0, 1410}, {"backward", 0, 1, 1200}, {"optimizer", -1, 0, 0}};
+  nlohmann::json json = sent(schedule);
+  json["something_new"] = {1, 2, 3};
+  json["computations"][0].push_back("more");
+  const RankSchedule read = read_rank_schedule(json);
+  EXPECT_EQ(read.job, schedule.job);
+  EXPECT_EQ(read.iteration_time, schedule.iteration_time);
+  EXPECT_EQ(read.allowed_time, schedule.allowed_time);
+  EXPECT_EQ(read.computations, schedule.computations);
+
+  JobStatus status;
+  status.job = "run-12";
+  status.state = JobState::kPlanning;
+  status.waiting_for = {3, 4};
+  status.stragglers = {{StragglerId("rack"), 1.5, 4, {{1.0, 5, Seconds(60)}}}};
+  const JobStatus told = read_job_status(sent(status));
+  EXPECT_EQ(told.state, JobState::kPlanning);
+  EXPECT_THAT(told.waiting_for, ElementsAre(3, 4));
+  ASSERT_EQ(told.stragglers.size(), 1u);
+  EXPECT_EQ(told.stragglers[0].announced.at(0).remaining, Seconds(60));
+  for (const JobState state : kAllJobStates) EXPECT_EQ(job_state_named(name_of(state)), state);
+  EXPECT_FALSE(job_state_named("asleep"));
+}
+
+TEST(JobMessages, RefusalsNameTheField) {
+  const auto refused = [](auto read, const char* text, const std::string& words) {
+    expect_input_error([&] { (void)read(parse_json("the request", text)); }, 0, 0, words);
+  };
+  refused(read_job_request, R"({"microbatches":4})", "stages: is missing");
+  refused(read_job_request, R"({"stages":2,"microbatches":4.5})", "microbatches");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"chunk":2})", "did you mean chunks?");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"id":"a/b"})", "id: holds other characters");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"id":".."})", "id");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"token":"short"})", "token: has 5 characters");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
+  refused(read_job_request, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
+  refused(read_rank_request, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
+  refused(read_rank_request, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})", "clocks_mhz[1]");
+  refused(read_measurement_report, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
+  refused(read_measurement_report, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
+  refused(read_straggler_notice, R"({"straggler":"","degree":2})", "straggler");
+  refused(read_straggler_notice, R"({"straggler":1,"degree":2,"delay_s":-1})", "delay_s");
+  refused(read_straggler_notice, R"({"straggler":null,"degree":2})", "straggler");
+}
+
+TEST(JobMessages, NumbersBeyondADoubleAreBadInput) {
+  expect_input_error([] { (void)parse_json("the request", "[1e999]"); }, 0, 0, "too large");
+}
+
+}  // namespace
+}  // namespace flyball
