@@ -5,6 +5,8 @@ FUZZ_SECONDS ?= 60
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --out out/demo
 PEERS = bench/peers/run
 STEP = @scripts/step
+# The folders of tests/ whose code runs in several threads or processes.
+THREADED = agent client device loop measuring net node server sim
 PIP = build/python-venv/bin/pip --disable-pip-version-check
 # Clones share what ccache holds: paths of the tree count relative to it.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -70,9 +72,10 @@ asan: ## run all tests under the address and undefined-behaviour sanitizers
 tsan: ## run the tests of everything with threads under the thread sanitizer
 	@scripts/setup build test
 	$(STEP) "Configure build/tsan/" build/logs/tsan-configure.log cmake --preset tsan
-	$(STEP) "Build with the thread sanitizer" build/logs/tsan-build.log cmake --build build/tsan -j $(JOBS) --target $(THREADED)
+	$(STEP) "Build with the thread sanitizer" build/logs/tsan-build.log cmake --build build/tsan -j $(JOBS) \
+	  --target $(THREADED:%=flyball_%_test)
 	$(STEP) "Run the tests with the thread sanitizer" build/logs/tsan-test.log \
-	  ctest --test-dir build/tsan -j $(JOBS) --output-on-failure --no-tests=error -R '$(THREADED_TESTS)'
+	  ctest --test-dir build/tsan -j $(JOBS) --output-on-failure --no-tests=error -R '^($(shell echo $(THREADED) | tr ' ' '|'))[.]'
 	@sed -n '/tests passed/,$$p' build/logs/tsan-test.log
 
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each

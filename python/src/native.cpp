@@ -41,7 +41,7 @@ class OwnMeter {
     Sampler::Options sampling;
     sampling.period = Seconds(period_s);
     sampling.history = Seconds(history_s);
-    Machine machine = open_machine({gpus, cpus});
+    MachineDevices machine = open_machine({gpus, cpus});
     if (machine.meters.empty()) {
       std::string problem = "there is nothing to measure on this machine";
       for (const DeviceError& missing : machine.unavailable) problem += std::string("\n  ") + missing.what();

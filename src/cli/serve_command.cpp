@@ -148,7 +148,7 @@ void add_serve_command(CLI::App& program) {
       "SIGTERM and Ctrl-C stop it after the requests under way.\n\n"
       "Examples:\n"
       "  flyball serve\n"
-      "  flyball serve --listen 10.0.0.1:4940 --admin-token-file /etc/flyball/admin-token\n"
+      "  flyball serve --listen 10.0.0.1:4940 --admin-token-file /etc/flyball/token\n"
       "  curl http://127.0.0.1:4940/openapi.yaml");
   command->callback([options] { run(*options); });
 }

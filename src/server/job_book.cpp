@@ -490,7 +490,9 @@ void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t af
                                 const Reply& reply) {
   const EntryPointer entry = find(id);
   const JobRank* known = entry->job.find_rank(rank);
-  if (known == nullptr) throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));
+  if (known == nullptr || !known->durable) {
+    throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));
+  }
   if (auto text = look_up(entry->job, *known, after_version)) {
     Response response;
     response.body = std::move(*text);
