@@ -56,7 +56,13 @@ Launcher::~Launcher() {
 }
 
 void Launcher::command_all(const Command& command) {
-  for (const Channel& stage : stages_) stage.send(command);
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    try {
+      stages_[i].send(command);
+    } catch (const Hangup&) {
+      throw std::runtime_error("stage " + std::to_string(i) + " has died");
+    }
+  }
   collect();
 }
 
