@@ -114,7 +114,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
 }
 
 std::size_t JobPlan::point_for(Seconds allowed) const {
-  return std::max(base_point_, optimal_point(result_.frontier, to_nanoseconds(allowed)));
+  return std::max(base_point_, result_.frontier.lookup(to_nanoseconds(allowed)));
 }
 
 std::vector<std::vector<ScheduledComputation>> JobPlan::schedules(std::size_t point) const {
