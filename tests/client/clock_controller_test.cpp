@@ -212,7 +212,7 @@ TEST(ClockController, BringsALostClockBack) {
 TEST(AgeHistogram, PercentilesBoundTheTrueOnesByNinePercent) {
   AgeHistogram ages;
   EXPECT_EQ(ages.percentile(0.5), 0);
-  for (int i = 1; i <= 1000; ++i) ages.record(i * 10'000);  // 10 us to 10 ms
+  for (int i = 1; i <= 1000; ++i) ages.record(Nanoseconds{10'000} * i);  // 10 us to 10 ms
   EXPECT_EQ(ages.count(), 1000u);
   for (const double share : {0.01, 0.5, 0.9, 0.99}) {
     const double exact = share * 1000 * 10'000;

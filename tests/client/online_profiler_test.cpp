@@ -149,7 +149,7 @@ TEST(InstructionEnergy, InseparableTypesShareTheMeanPower) {
   std::vector<InstructionSpan> spans;
   std::vector<CounterPoint> points = {{0, Joules(0)}};
   for (int i = 0; i < 20; ++i) {
-    const Nanoseconds begin = i * 100 * kMillisecond;
+    const Nanoseconds begin = kMillisecond * 100 * i;
     spans.push_back({0, begin, begin + 40 * kMillisecond});
     spans.push_back({1, begin + 40 * kMillisecond, begin + 100 * kMillisecond});
     points.push_back({begin + 100 * kMillisecond, Joules(20.0 * (i + 1))});

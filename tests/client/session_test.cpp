@@ -132,9 +132,9 @@ class JobServer {
   }
   void forget() {
     const std::scoped_lock lock(mutex_);
-    registered_ = false;
-    profiled_ = false;
-    reports_.clear();
+    registered = false;
+    profiled = false;
+    reports.clear();
   }
 
   // A new version, with these clocks in forwards and backwards, in turn.
@@ -160,12 +160,12 @@ class JobServer {
   }
 
   // For conditions, and after wait_for.
-  std::vector<MeasurementReport> reports_;
-  std::vector<StragglerNotice> stragglers_;
-  bool registered_ = false;
-  bool profiled_ = false;
-  bool refuse_next_ = false;
-  int joins_ = 0;
+  std::vector<MeasurementReport> reports;
+  std::vector<StragglerNotice> stragglers;
+  bool registered = false;
+  bool profiled = false;
+  bool refuse_next = false;
+  int joins = 0;
 
  private:
   static std::atomic<int>& counter() {
@@ -190,22 +190,22 @@ class JobServer {
                   (void)read_rank_request(parse_json("test", request.body));
                   const std::scoped_lock lock(mutex_);
                   RankRegistered answer;
-                  answer.created = !std::exchange(registered_, true);
-                  answer.last_sequence = reports_.empty() ? -1 : reports_.back().sequence;
-                  ++joins_;
+                  answer.created = !std::exchange(registered, true);
+                  answer.last_sequence = reports.empty() ? -1 : reports.back().sequence;
+                  ++joins;
                   changed_.notify_all();
                   return json(to_json(answer));
                 })});
     router.add({"POST", "/v1/jobs/job/measurements", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
-                  if (std::exchange(refuse_next_, false)) throw InputError({"test"}, "not this one", "");
-                  reports_.push_back(read_measurement_report(parse_json("test", request.body)));
+                  if (std::exchange(refuse_next, false)) throw InputError({"test"}, "not this one", "");
+                  reports.push_back(read_measurement_report(parse_json("test", request.body)));
                   changed_.notify_all();
-                  return json(to_json(MeasurementsTaken{reports_.back().sequence, false}));
+                  return json(to_json(MeasurementsTaken{reports.back().sequence, false}));
                 })});
     router.add({"POST", "/v1/jobs/job/ranks/{rank}/profiled", Handler([this](const Request&) {
                   const std::scoped_lock lock(mutex_);
-                  profiled_ = true;
+                  profiled = true;
                   changed_.notify_all();
                   Response nothing;
                   nothing.status = 204;
@@ -213,7 +213,7 @@ class JobServer {
                 })});
     router.add({"POST", "/v1/jobs/job/stragglers", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
-                  stragglers_.push_back(read_straggler_notice(parse_json("test", request.body)));
+                  stragglers.push_back(read_straggler_notice(parse_json("test", request.body)));
                   changed_.notify_all();
                   return json(to_json(StragglerTaken{}));
                 })});
@@ -341,11 +341,11 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
   server_.start();
   open(options(true));
   ASSERT_TRUE(train_until_swept());
-  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled_; }));
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
   // Every clock of the sweep, from the highest down, with both instructions.
-  ASSERT_GE(server_.reports_.size(), 3u);
-  for (std::size_t i = 0; i < server_.reports_.size(); ++i) {
-    const MeasurementReport& report = server_.reports_[i];
+  ASSERT_GE(server_.reports.size(), 3u);
+  for (std::size_t i = 0; i < server_.reports.size(); ++i) {
+    const MeasurementReport& report = server_.reports[i];
     EXPECT_EQ(report.sequence, static_cast<std::int64_t>(i));
     ASSERT_THAT(report.measurements, SizeIs(2));
     EXPECT_EQ(report.measurements[0].clock, Megahertz(1000.0 - 100.0 * static_cast<double>(i)));
@@ -355,7 +355,7 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
     EXPECT_GT(report.measurements[0].energy, Joules(0));
   }
   EXPECT_EQ(session_->state().phase, SessionPhase::kWaiting);
-  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports_.size()));
+  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size()));
 
   server_.publish({900, 800, 700, 600});
   ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
@@ -383,7 +383,7 @@ TEST_F(SessionTest, ANewScheduleIsAdoptedWithTheNextStep) {
   ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 2; }));
   step(10.0);
   EXPECT_EQ(gpu_.clock(), 500);
-  EXPECT_THAT(server_.reports_, IsEmpty());
+  EXPECT_THAT(server_.reports, IsEmpty());
 }
 
 // No server at first: training goes on, one word is said; when it comes, it gets everything.
@@ -393,8 +393,8 @@ TEST_F(SessionTest, TrainsWithoutItsServerAndTellsItEverythingLater) {
   EXPECT_FALSE(session_->state().server_reachable);
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on")));
   server_.start();
-  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled_; }));
-  EXPECT_EQ(2 * server_.reports_.size(), session_->measurements().size());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_EQ(2 * server_.reports.size(), session_->measurements().size());
   ASSERT_TRUE(train_until([&] { return notices().size() == 2; }));
   EXPECT_THAT(notices()[1], HasSubstr("answers again"));
 }
@@ -405,8 +405,8 @@ TEST_F(SessionTest, AServerThatForgotIsToldAgain) {
   server_.start();
   open(options(true));
   ASSERT_TRUE(train_until_swept());
-  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled_; }));
-  const std::size_t reports = server_.reports_.size();
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  const std::size_t reports = server_.reports.size();
   server_.publish({900, 900, 900, 900});
   ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
   server_.stop();
@@ -416,8 +416,8 @@ TEST_F(SessionTest, AServerThatForgotIsToldAgain) {
   EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
   server_.forget();
   server_.start();
-  ASSERT_TRUE(server_.wait_for([&](const JobServer& server) { return server.reports_.size() == reports; }));
-  EXPECT_EQ(server_.reports_[0].sequence, 0);
+  ASSERT_TRUE(server_.wait_for([&](const JobServer& server) { return server.reports.size() == reports; }));
+  EXPECT_EQ(server_.reports[0].sequence, 0);
 }
 
 // The driver refuses in the middle of the sweep: default clocks, one word, and training goes on; when it allows it
@@ -442,13 +442,13 @@ TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
 
 // A report that the server calls bad does not keep the others back.
 TEST_F(SessionTest, ARefusedReportIsLeftOut) {
-  server_.refuse_next_ = true;
+  server_.refuse_next = true;
   server_.start();
   open(options(true));
   ASSERT_TRUE(train_until_swept());
-  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled_; }));
-  EXPECT_EQ(server_.reports_.front().sequence, 1);
-  EXPECT_EQ(2 * (server_.reports_.size() + 1), session_->measurements().size());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_EQ(server_.reports.front().sequence, 1);
+  EXPECT_EQ(2 * (server_.reports.size() + 1), session_->measurements().size());
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("not this one")));
 }
 
@@ -461,9 +461,9 @@ TEST_F(SessionTest, StragglersAreToldInTheBackground) {
   notice.straggler = 3;
   notice.degree = 1.2;
   session_->set_straggler(notice);
-  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return !server.stragglers_.empty(); }));
-  EXPECT_EQ(std::get<int>(server_.stragglers_[0].straggler), 3);
-  EXPECT_EQ(server_.stragglers_[0].degree, 1.2);
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return !server.stragglers.empty(); }));
+  EXPECT_EQ(std::get<int>(server_.stragglers[0].straggler), 3);
+  EXPECT_EQ(server_.stragglers[0].degree, 1.2);
 }
 
 TEST_F(SessionTest, AWindowsEnergyIsTheCounters) {

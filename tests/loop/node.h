@@ -201,7 +201,12 @@ class Node {
   }
 
   [[nodiscard]] bool at_default(std::size_t gpu) {
-    return nlohmann::json::parse(flyball({"sim", "status", "--format", "json"})).at("gpus").at(gpu).at("locked") == "";
+    return nlohmann::json::parse(flyball({"sim", "status", "--format", "json"}))
+        .at("gpus")
+        .at(gpu)
+        .at("locked")
+        .get<std::string>()
+        .empty();
   }
   [[nodiscard]] bool all_at_default() { return at_default(0) && at_default(1); }
 
