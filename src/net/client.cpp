@@ -200,9 +200,10 @@ Response HttpClient::request(std::string_view method, std::string_view target, s
   auto message = impl_->message(method, target, json_body);
   const bool kept = impl_->stream.has_value();
   if (!kept) impl_->connect();
+  if (impl_->interrupted) throw SystemError(impl_->endpoint.text() + ": interrupted");
   error_code error;
   auto response = impl_->exchange(message, error);
-  if (!response && kept && method == "GET" && error != beast::error::timeout) {
+  if (!response && kept && method == "GET" && error != beast::error::timeout && !impl_->interrupted) {
     impl_->connect();
     response = impl_->exchange(message, error);
   }

@@ -50,7 +50,7 @@ class HttpClient {
   // Whether the connection of the last request is still there.
   [[nodiscard]] bool connected() const;
   void disconnect();
-  void interrupt();  // any thread: ends stream() soon, and for good
+  void interrupt();  // any thread: ends the call under way soon, and those that follow
 
   [[nodiscard]] const Endpoint& endpoint() const;
 

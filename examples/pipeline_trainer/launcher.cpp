@@ -1,0 +1,132 @@
+#include "launcher.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+namespace trainer {
+
+Launcher::Launcher(Job job) : job_(std::move(job)) {
+  const int count = job_.stages();
+  std::vector<Links> links(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i + 1 < links.size(); ++i) {
+    std::tie(links[i].after, links[i + 1].before) = Channel::pair();
+  }
+  for (Links& link : links) {
+    Channel end;
+    std::tie(end, link.launcher) = Channel::pair();
+    stages_.push_back(std::move(end));
+  }
+  answers_.resize(links.size());
+  std::fflush(nullptr);
+  for (int stage = 0; stage < count; ++stage) {
+    const pid_t process = fork();
+    if (process < 0) throw std::runtime_error("fork failed");
+    if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      // Ctrl-C reaches the whole group; the launcher ends the stages in order.
+      signal(SIGINT, SIG_IGN);
+      Links mine = std::move(links[static_cast<std::size_t>(stage)]);
+      links.clear();
+      stages_.clear();
+      // Without the parent's destructors and buffers.
+      const int status = run_stage(job_, stage, std::move(mine));
+      std::fflush(nullptr);
+      _exit(status);
+    }
+    processes_.push_back(process);
+  }
+}
+
+Launcher::~Launcher() {
+  for (Channel& stage : stages_) {
+    try {
+      stage.send(Command{Order::kQuit, 0.0});
+    } catch (const Hangup&) {
+      // It is gone already.
+    }
+    stage.close();
+  }
+  for (const pid_t process : processes_) waitpid(process, nullptr, 0);
+}
+
+void Launcher::command_all(const Command& command) {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    try {
+      stages_[i].send(command);
+    } catch (const Hangup&) {
+      throw std::runtime_error("stage " + std::to_string(i) + " has died");
+    }
+  }
+  collect();
+}
+
+void Launcher::collect() {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    try {
+      answers_[i] = stages_[i].receive<Answer>();
+    } catch (const Hangup&) {
+      throw std::runtime_error("stage " + std::to_string(i) + " has died");
+    }
+  }
+}
+
+void Launcher::step() {
+  if (interrupted && interrupted()) throw std::runtime_error("interrupted");
+  const auto begin = std::chrono::steady_clock::now();
+  command_all({Order::kStep, 0.0});
+  double result = 0.0;
+  for (const Answer& answer : answers_) result += answer.result;
+  if (has_result_ && result != result_) throw std::runtime_error("the training computed something else than before");
+  result_ = result;
+  has_result_ = true;
+  // The gradients of the other pipeline.
+  std::this_thread::sleep_until(begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                            std::chrono::duration<double>(least_step_s_)));
+  command_all({Order::kSynchronised, 0.0});
+}
+
+bool Launcher::step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most) {
+  for (int i = 0; i < most; ++i) {
+    step();
+    if (done(answers_)) return true;
+  }
+  return false;
+}
+
+Window Launcher::measure(const std::string& name, int steps) {
+  command_all({Order::kWindowBegin, 0.0});
+  for (int i = 0; i < steps; ++i) step();
+  Window window;
+  window.name = name;
+  window.steps = steps;
+  window.planned_time_s = answers_[0].state.planned_time_s;
+  window.planned_energy_j = answers_[0].state.planned_energy_j;
+  window.schedule_version = answers_[0].state.schedule_version;
+  command_all({Order::kWindowEnd, 0.0});
+  window.time_s = answers_[0].time_s / steps;
+  for (const Answer& answer : answers_) window.energy_j += answer.energy_j / steps;
+  return window;
+}
+
+void Launcher::write_profile() {
+  // One after the other: they append to one file.
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    stages_[i].send(Command{Order::kWriteProfile, 0.0});
+    answers_[i] = stages_[i].receive<Answer>();
+  }
+}
+
+void Launcher::profile() { command_all({Order::kProfile, 0.0}); }
+
+void Launcher::straggle(double degree, double usual_s, bool announce) {
+  least_step_s_ = degree > 1.0 ? degree * usual_s / job_.time_scale : 0.0;
+  if (announce) command_all({Order::kStraggler, degree});
+}
+
+}  // namespace trainer

@@ -1,0 +1,65 @@
+// Starts the stages, runs iterations, and measures windows of them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stage.h"
+
+namespace trainer {
+
+// Means over one iteration, from the GPUs' own counters.
+struct Window {
+  std::string name;
+  int steps = 0;
+  double time_s = 0.0;    // of the GPUs
+  double energy_j = 0.0;  // all stages
+  // What the schedule in force promised, 0 without one; the energy is without waiting for other pipelines.
+  double planned_time_s = 0.0;
+  double planned_energy_j = 0.0;
+  std::int64_t schedule_version = 0;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(Job job);
+  // Lets the stages close their sessions, and waits for them.
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  // One iteration. Throws where a stage has died, and where the training computed something else than before.
+  void step();
+  // Iterations until `done` says so of the stages' states; false after `most`.
+  bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most);
+  Window measure(const std::string& name, int steps);
+
+  void profile();
+  void write_profile();
+  // Another pipeline of the job, with which gradients are exchanged at the end of every iteration, takes so many times
+  // `usual_s` (of the GPUs' time) from now on. `announce`: Flyball is told.
+  void straggle(double degree, double usual_s, bool announce);
+
+  [[nodiscard]] const std::vector<Answer>& answers() const { return answers_; }
+  [[nodiscard]] const std::vector<pid_t>& processes() const { return processes_; }
+
+  // Looked at between iterations; true ends them with an exception.
+  std::function<bool()> interrupted;
+
+ private:
+  void command_all(const Command& command);
+  void collect();
+
+  Job job_;
+  std::vector<Channel> stages_;
+  std::vector<pid_t> processes_;
+  std::vector<Answer> answers_;
+  double result_ = 0.0;  // of the first iteration
+  bool has_result_ = false;
+  double least_step_s_ = 0.0;  // the other pipeline's iteration, in seconds of this machine
+};
+
+}  // namespace trainer

@@ -1,0 +1,313 @@
+// A pipeline-parallel training engine in small, with Flyball in it: real processes, real messages between them, 1F1B;
+// only the computing is simulated. Trains without Flyball, profiles, trains by plan, meets a straggler, recovers, and
+// says what that took by the GPUs' energy counters.
+#include <getopt.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "flyball/sim.h"
+#include "launcher.h"
+
+namespace trainer {
+namespace {
+
+volatile sig_atomic_t interruptions = 0;
+
+void interrupt(int /*signal*/) { interruptions = 1; }
+
+constexpr const char* kHelp =
+    R"(Trains a pipeline on simulated GPUs, first without, then with Flyball.
+
+Usage: pipeline_trainer [OPTIONS]
+
+  --forward S,S,...     forward of a microbatch per stage, s at the GPU's highest clock
+                        (default: GPT-3 1.3B in four stages on A100 PCIe)
+  --backward S,S,...    backward, likewise
+  --microbatches N      per iteration (default 12)
+  --server ADDRESS      of flyball serve; without one, nothing is planned
+  --job NAME            as the server is to know it
+  --token TEXT          the job's secret, at least 32 characters
+  --clocks WHERE        "device", "none", or the agent's address (default: as libflyball finds them)
+  --planner NAME        perseus (default), envpipe, uniform, max, ...
+  --steps-per-clock N   of the sweep (default 5)
+  --clock-stride N      of the sweep (default 1: every clock)
+  --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
+  --steps N             per measured window (default 10)
+  --plan-only           measure one window by the plan that the server has, and nothing else
+  --windows N           measure so many windows by plan, one after the other (default 1)
+  --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never)
+  --profile FILE        what the stages measured, for flyball plan
+  --json FILE           the measured windows, one JSON object per line
+  --quiet               no progress
+
+Needs a simulated machine with one GPU per stage (flyball sim up).
+)";
+
+std::vector<double> numbers(const std::string& text) {
+  std::vector<double> values;
+  const char* at = text.c_str();
+  while (true) {
+    char* end = nullptr;
+    values.push_back(std::strtod(at, &end));
+    if (end == at || !(values.back() > 0.0)) throw std::invalid_argument("not a list of times: " + text);
+    if (*end == '\0') return values;
+    at = end + 1;
+  }
+}
+
+struct Options {
+  Job job;
+  int steps = 10;
+  double straggler = 1.2;
+  std::string json;
+  bool quiet = false;
+  bool plan_only = false;
+  int windows = 1;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.job.forward_s = {0.0444, 0.0444, 0.0518, 0.0474};
+  options.job.backward_s = {0.1162, 0.1162, 0.1356, 0.1239};
+  enum {
+    kForward = 1,
+    kBackward,
+    kMicrobatches,
+    kServer,
+    kJob,
+    kToken,
+    kClocks,
+    kPlanner,
+    kStepsPerClock,
+    kStride,
+    kNoise,
+    kSteps,
+    kPlanOnly,
+    kWindows,
+    kStraggler,
+    kProfile,
+    kJson,
+    kQuiet,
+    kHelpOption
+  };
+  const option known[] = {{"forward", required_argument, nullptr, kForward},
+                          {"backward", required_argument, nullptr, kBackward},
+                          {"microbatches", required_argument, nullptr, kMicrobatches},
+                          {"server", required_argument, nullptr, kServer},
+                          {"job", required_argument, nullptr, kJob},
+                          {"token", required_argument, nullptr, kToken},
+                          {"clocks", required_argument, nullptr, kClocks},
+                          {"planner", required_argument, nullptr, kPlanner},
+                          {"steps-per-clock", required_argument, nullptr, kStepsPerClock},
+                          {"clock-stride", required_argument, nullptr, kStride},
+                          {"noise", required_argument, nullptr, kNoise},
+                          {"steps", required_argument, nullptr, kSteps},
+                          {"plan-only", no_argument, nullptr, kPlanOnly},
+                          {"windows", required_argument, nullptr, kWindows},
+                          {"straggler", required_argument, nullptr, kStraggler},
+                          {"profile", required_argument, nullptr, kProfile},
+                          {"json", required_argument, nullptr, kJson},
+                          {"quiet", no_argument, nullptr, kQuiet},
+                          {"help", no_argument, nullptr, kHelpOption},
+                          {nullptr, 0, nullptr, 0}};
+  int chosen = 0;
+  while ((chosen = getopt_long(argc, argv, "h", known, nullptr)) != -1) {
+    switch (chosen) {
+      case kForward: options.job.forward_s = numbers(optarg); break;
+      case kBackward: options.job.backward_s = numbers(optarg); break;
+      case kMicrobatches: options.job.microbatches = std::stoi(optarg); break;
+      case kServer: options.job.server = optarg; break;
+      case kJob: options.job.name = optarg; break;
+      case kToken: options.job.token = optarg; break;
+      case kClocks: options.job.clocks = optarg; break;
+      case kPlanner: options.job.planner = optarg; break;
+      case kStepsPerClock: options.job.steps_per_clock = std::stoi(optarg); break;
+      case kStride: options.job.clock_stride = std::stoi(optarg); break;
+      case kNoise: options.job.noise = std::stod(optarg); break;
+      case kSteps: options.steps = std::stoi(optarg); break;
+      case kPlanOnly: options.plan_only = true; break;
+      case kWindows: options.windows = std::stoi(optarg); break;
+      case kStraggler: options.straggler = std::stod(optarg); break;
+      case kProfile: options.job.profile = optarg; break;
+      case kJson: options.json = optarg; break;
+      case kQuiet: options.quiet = true; break;
+      case 'h':
+      case kHelpOption: std::fputs(kHelp, stdout); std::exit(0);
+      default: throw std::invalid_argument("see --help");
+    }
+  }
+  if (optind != argc) throw std::invalid_argument(std::string("what is '") + argv[optind] + "'? See --help");
+  if (options.job.forward_s.size() != options.job.backward_s.size()) {
+    throw std::invalid_argument("--forward and --backward need as many stages");
+  }
+  if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
+    throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");
+  }
+  return options;
+}
+
+class Report {
+ public:
+  explicit Report(const std::string& json) {
+    if (json.empty()) return;
+    file_ = std::fopen(json.c_str(), "w");
+    if (file_ == nullptr) throw std::runtime_error(json + ": " + std::strerror(errno));
+  }
+  ~Report() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  void add(const Window& window) {
+    std::printf("%-30s %9.4f s %10.1f J per iteration", window.name.c_str(), window.time_s, window.energy_j);
+    if (window.schedule_version > 0) {
+      std::printf("   (plan %lld: %.4f s, %.1f J)", static_cast<long long>(window.schedule_version),
+                  window.planned_time_s, window.planned_energy_j);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+    if (file_ == nullptr) return;
+    std::fprintf(file_,
+                 "{\"window\":\"%s\",\"steps\":%d,\"iteration_s\":%.9g,\"iteration_j\":%.9g,\"planned_s\":%.9g,"
+                 "\"planned_j\":%.9g,\"schedule_version\":%lld}\n",
+                 window.name.c_str(), window.steps, window.time_s, window.energy_j, window.planned_time_s,
+                 window.planned_energy_j, static_cast<long long>(window.schedule_version));
+    std::fflush(file_);
+  }
+
+  void add_processes(const std::vector<pid_t>& processes) {
+    if (file_ == nullptr) return;
+    for (std::size_t stage = 0; stage < processes.size(); ++stage) {
+      std::fprintf(file_, "{\"stage\":%zu,\"pid\":%d}\n", stage, static_cast<int>(processes[stage]));
+    }
+    std::fflush(file_);
+  }
+
+  // One iteration of the sweep: how long it took, and at which clock each stage ran.
+  void add_sweep(double time_s, const std::vector<Answer>& answers) {
+    if (file_ == nullptr) return;
+    std::fprintf(file_, "{\"sweep_s\":%.9g,\"clocks_mhz\":[", time_s);
+    for (std::size_t stage = 0; stage < answers.size(); ++stage) {
+      std::fprintf(file_, "%s%.0f", stage == 0 ? "" : ",", answers[stage].state.clock_mhz);
+    }
+    std::fprintf(file_, "]}\n");
+  }
+
+  void add_clocks(const std::vector<Answer>& answers) {
+    for (std::size_t stage = 0; stage < answers.size(); ++stage) {
+      const flyball_session_state& state = answers[stage].state;
+      if (file_ == nullptr) continue;
+      std::fprintf(file_,
+                   "{\"stage\":%zu,\"clocks_set\":%llu,\"clocks_refused\":%llu,\"age_p50_s\":%.6g,\"age_p99_s\":%.6g,"
+                   "\"waiting_w\":%.6g}\n",
+                   stage, static_cast<unsigned long long>(state.clocks_set),
+                   static_cast<unsigned long long>(state.clocks_refused), state.clock_age_p50_s, state.clock_age_p99_s,
+                   state.waiting_w);
+    }
+  }
+
+ private:
+  std::FILE* file_ = nullptr;
+};
+
+void show_sweep(const std::vector<Answer>& answers, int steps) {
+  int least = 0;
+  int most = 0;
+  for (const Answer& answer : answers) {
+    const bool busy = answer.state.phase == FLYBALL_PROFILING;
+    if (busy && (least == 0 || answer.state.clocks_done < least)) least = answer.state.clocks_done;
+    if (answer.state.clocks_done > most) most = answer.state.clocks_done;
+  }
+  std::fprintf(stderr, "\r\033[Kprofiling while training: step %d, clocks per stage", steps);
+  for (const Answer& answer : answers) {
+    std::fprintf(stderr, " %d%s", answer.state.clocks_done, answer.state.phase == FLYBALL_PROFILING ? "" : " (done)");
+  }
+}
+
+void train(const Options& options) {
+  Job job = options.job;
+  double now = 0.0;
+  if (flyball_sim_time(&now, &job.time_scale) != FLYBALL_SIM_OK) {
+    throw std::runtime_error("no simulated machine is up; make one: flyball sim up --gpus " +
+                             std::to_string(job.stages()));
+  }
+  if (!(job.time_scale > 0.0)) throw std::runtime_error("the simulated machine's time stands still");
+  Report report(options.json);
+  Launcher launcher(job);
+  launcher.interrupted = [] { return interruptions != 0; };
+  const bool straggles = options.straggler > 1.0;
+  std::int64_t version = 0;
+  const auto newer = [&](const std::vector<Answer>& answers) {
+    for (const Answer& answer : answers) {
+      if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version <= version) return false;
+    }
+    version = answers[0].state.schedule_version;
+    return true;
+  };
+  const auto run_planned = [&](const std::string& name) {
+    if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server has sent no schedule: " + name);
+    launcher.step();
+    report.add(launcher.measure(name, options.steps));
+  };
+  if (options.plan_only) return run_planned("planned by " + job.planner);
+
+  report.add_processes(launcher.processes());
+  launcher.step();
+  const Window usual = launcher.measure("maximum clocks", options.steps);
+  report.add(usual);
+  if (straggles) {
+    launcher.straggle(options.straggler, usual.time_s, false);
+    report.add(launcher.measure("maximum clocks, straggler", options.steps));
+    launcher.straggle(1.0, usual.time_s, false);
+  }
+
+  launcher.profile();
+  int steps = 0;
+  const auto swept = [&](const std::vector<Answer>& answers) {
+    if (!options.quiet) show_sweep(answers, ++steps);
+    report.add_sweep(answers[0].state.last_step_s, answers);
+    for (const Answer& answer : answers) {
+      if (answer.state.phase == FLYBALL_PROFILING) return false;
+    }
+    return true;
+  };
+  const bool done = launcher.step_until(swept, 100'000);
+  if (!options.quiet) std::fprintf(stderr, "\n");
+  if (!job.profile.empty()) launcher.write_profile();
+  if (!done || job.server.empty()) return;
+
+  run_planned("planned");
+  for (int i = 1; i < options.windows; ++i) report.add(launcher.measure("planned", options.steps));
+  if (straggles) {
+    launcher.straggle(options.straggler, usual.time_s, true);
+    run_planned("planned, straggler");
+    launcher.straggle(1.0, usual.time_s, true);
+    run_planned("planned, recovered");
+  }
+  report.add_clocks(launcher.answers());
+}
+
+}  // namespace
+}  // namespace trainer
+
+int main(int argc, char** argv) {
+  signal(SIGINT, trainer::interrupt);
+  signal(SIGTERM, trainer::interrupt);
+  try {
+    trainer::train(trainer::parse(argc, argv));
+    return 0;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "pipeline_trainer: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "pipeline_trainer: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,189 @@
+#include "stage.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "flyball/sim.h"
+
+namespace trainer {
+namespace {
+
+// What travels between stages: an activation forwards, a gradient backwards.
+struct Tensor {
+  std::int32_t microbatch = 0;
+  double value = 0.0;
+};
+
+void notice(void* user, const char* words) {
+  std::fprintf(stderr, "\r\033[Kstage %d: %s\n", *static_cast<const int*>(user), words);
+}
+
+class Stage {
+ public:
+  Stage(const Job& job, int stage, Links links) : job_(job), stage_(stage), links_(std::move(links)) {
+    if (job.flyball) open();
+    // Whenever nothing is computed, this process waits for others with a kernel on its GPU.
+    flyball_sim_block(gpu());
+  }
+  ~Stage() { flyball_session_close(session_); }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  void serve() {
+    while (true) {
+      const auto command = links_.launcher.receive<Command>();
+      Answer answer;
+      switch (command.order) {
+        case Order::kStep: answer.result = step(); break;
+        case Order::kSynchronised: flyball_step_end(session_); break;
+        case Order::kProfile: flyball_profile_again(session_); break;
+        case Order::kStraggler:
+          // One rank speaks for the pipeline.
+          if (stage_ == 0) flyball_set_straggler(session_, -1, 0.0, command.value);
+          break;
+        case Order::kWindowBegin: flyball_window_begin(session_); break;
+        case Order::kWindowEnd: flyball_window_end(session_, &answer.time_s, &answer.energy_j); break;
+        case Order::kWriteProfile: write_profile(); break;
+        case Order::kQuit: return;
+      }
+      answer.state.size = sizeof answer.state;
+      flyball_session_get_state(session_, &answer.state);
+      links_.launcher.send(answer);
+    }
+  }
+
+ private:
+  [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(stage_); }
+  [[nodiscard]] bool first() const { return stage_ == 0; }
+  [[nodiscard]] bool last() const { return stage_ + 1 == job_.stages(); }
+
+  void open() {
+    flyball_session_options options;
+    flyball_session_options_init(&options);
+    options.server = job_.server.c_str();
+    options.job = job_.name.c_str();
+    options.token = job_.token.c_str();
+    options.planner = job_.planner.c_str();
+    options.stages = job_.stages();
+    options.microbatches = job_.microbatches;
+    options.blocking_w = job_.blocking_w;
+    options.noise = job_.noise;
+    // This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
+    std::vector<int> held;
+    for (int stage = 0; stage < job_.stages(); ++stage)
+      held.push_back(std::min(job_.microbatches, job_.stages() - stage));
+    options.memory_limit = held.data();
+    options.rank = stage_;
+    options.pp_rank = stage_;
+    options.gpu = gpu();
+    options.clocks = job_.clocks.c_str();
+    options.profile = 0;  // later, after the comparison without Flyball
+    options.clock_stride = job_.clock_stride;
+    options.steps_per_clock = job_.steps_per_clock;
+    options.time_scale = job_.time_scale;
+    // A scaled GPU's milliseconds are short ones here.
+    options.sampling_s = std::max(0.001, options.sampling_s / job_.time_scale);
+    options.clock_poll_s = std::max(0.0001, options.clock_poll_s / job_.time_scale);
+    options.notice = notice;
+    options.user = const_cast<int*>(&stage_);
+    session_ = flyball_session_open(&options);
+    if (session_ == nullptr) {
+      std::fprintf(stderr, "stage %d trains without Flyball: %s\n", stage_, flyball_last_error());
+    }
+  }
+
+  void write_profile() {
+    std::FILE* file = std::fopen(job_.profile.c_str(), first() ? "w" : "a");
+    if (file == nullptr) throw std::runtime_error(job_.profile + ": " + std::strerror(errno));
+    const char* csv = flyball_profile_csv(session_);
+    if (!first()) csv = std::strchr(csv, '\n') + 1;  // one header is enough
+    std::fputs(csv, file);
+    std::fclose(file);
+  }
+
+  void compute(const char* type, double seconds) {
+    flyball_begin(session_, type);
+    const int result = flyball_sim_work(gpu(), type, seconds, nullptr);
+    flyball_end(session_, type);
+    if (result != FLYBALL_SIM_OK) throw std::runtime_error(flyball_sim_error_text(result));
+  }
+
+  // The clock is asked for before the wait for the input, so that the change happens during the wait where there is one.
+  void forward(int microbatch) {
+    flyball_set_speed(session_, "forward");
+    double activation = 1.0 + microbatch;
+    if (!first()) activation = expect(links_.before, microbatch);
+    compute("forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
+    activation = std::sqrt(activation + weight_);
+    if (last()) {
+      gradients_.push_back(activation);
+    } else {
+      links_.after.send(Tensor{microbatch, activation});
+    }
+  }
+
+  void backward(int microbatch) {
+    flyball_set_speed(session_, "backward");
+    double gradient = 0.0;
+    if (last()) {
+      gradient = gradients_.at(static_cast<std::size_t>(microbatch));
+    } else {
+      gradient = expect(links_.after, microbatch);
+    }
+    compute("backward", job_.backward_s[static_cast<std::size_t>(stage_)]);
+    gradient *= 0.5;
+    sum_ += gradient;
+    if (!first()) links_.before.send(Tensor{microbatch, gradient});
+  }
+
+  double expect(const Channel& from, int microbatch) {
+    const auto tensor = from.receive<Tensor>();
+    if (tensor.microbatch != microbatch) throw std::runtime_error("microbatches out of order");
+    return tensor.value;
+  }
+
+  // 1F1B: forwards until the pipeline is full, one forward and one backward in turn, then the backwards that are left.
+  double step() {
+    sum_ = 0.0;
+    gradients_.clear();
+    flyball_step_begin(session_);
+    const int warm_up = std::min(job_.microbatches, job_.stages() - stage_ - 1);
+    int forwards = 0;
+    int backwards = 0;
+    while (forwards < warm_up) forward(forwards++);
+    while (forwards < job_.microbatches) {
+      forward(forwards++);
+      backward(backwards++);
+    }
+    while (backwards < job_.microbatches) backward(backwards++);
+    return sum_;
+  }
+
+  const Job& job_;
+  const int stage_;
+  Links links_;
+  flyball_session* session_ = nullptr;
+  const double weight_ = 0.25;
+  std::vector<double> gradients_;  // of the last stage, per microbatch
+  double sum_ = 0.0;
+};
+
+}  // namespace
+
+int run_stage(const Job& job, int stage, Links links) {
+  try {
+    Stage(job, stage, std::move(links)).serve();
+    return 0;
+  } catch (const Hangup&) {
+    return 0;  // the launcher knows why
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "stage %d: %s\n", stage, error.what());
+    return 1;
+  }
+}
+
+}  // namespace trainer

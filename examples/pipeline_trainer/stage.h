@@ -1,0 +1,70 @@
+// One stage of the pipeline: a process with a GPU of its own, driven step by step by the launcher.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "channel.h"
+#include "flyball/flyball.h"
+
+namespace trainer {
+
+struct Job {
+  std::vector<double> forward_s;   // per stage, at the GPU's highest clock
+  std::vector<double> backward_s;  // per stage
+  int microbatches = 12;
+
+  // Flyball.
+  std::string server;
+  std::string name = "pipeline-trainer";
+  std::string token;
+  std::string clocks;  // as flyball_session_options
+  std::string planner = "perseus";
+  int clock_stride = 1;
+  int steps_per_clock = 5;
+  double blocking_w = 75.0;
+  double noise = 0.0;
+  double time_scale = 1.0;
+  bool flyball = true;  // false: train without it
+  std::string profile;  // file for what the stages measure; empty: none
+
+  [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
+};
+
+// What the launcher asks of a stage.
+enum class Order : std::int32_t {
+  kStep,          // run one iteration
+  kSynchronised,  // all gradients are there, those of the other pipelines too: the iteration is over
+  kProfile,       // start the sweep
+  kStraggler,     // another pipeline takes `value` times as long from now on; 1: it has recovered
+  kWindowBegin,
+  kWindowEnd,
+  kWriteProfile,  // append what was measured to the job's profile
+  kQuit,
+};
+
+struct Command {
+  Order order = Order::kStep;
+  double value = 0.0;
+};
+
+// A stage's answer to every command: kStep is answered when the gradients are done, kSynchronised after the step's end.
+struct Answer {
+  double result = 0.0;    // of kStep: what the training computed; the same whatever the clocks
+  double time_s = 0.0;    // of kWindowEnd
+  double energy_j = 0.0;  // of kWindowEnd
+  flyball_session_state state{};
+};
+
+// The stage's neighbours and its launcher. The first stage has nobody before it, the last nobody after it.
+struct Links {
+  Channel before;
+  Channel after;
+  Channel launcher;
+};
+
+// Runs until the launcher says so or a neighbour is gone. Returns the process's exit status.
+int run_stage(const Job& job, int stage, Links links);
+
+}  // namespace trainer

@@ -1,0 +1,174 @@
+/* The training client: a C interface, in libflyball.so. Four lines in a training engine (Perseus, SOSP'24, table 2):
+ *
+ *   flyball_step_begin(s);
+ *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out
+ *     ... wait for the activations ...
+ *     flyball_begin(s, "forward"); ... compute ...; flyball_end(s, "forward");
+ *   flyball_step_end(s);
+ *
+ * The session then profiles the rank while it trains, reports to `flyball serve`, and sets the clocks that come back.
+ *
+ * Nothing here makes the training wait: set_speed costs tens of nanoseconds, begin and end as much, step_begin and
+ * step_end some microseconds. Nothing here makes it fail: where a server, an agent or a driver does, clocks go to their
+ * default and the notice function is told once. A null session is allowed everywhere and does nothing, so that a program whose
+ * session could not be opened may go on without asking.
+ *
+ * Units stand in the names; times are in the GPU's seconds (flyball_session_options.time_scale).
+ * Errors: functions return FLYBALL_OK (0) or one of the codes below; flyball_last_error says it in words.
+ * Ownership: the caller closes what it opened; strings that are passed in are copied; strings that are returned belong
+ * to the library and hold until the next call of the same thread.
+ * Threads: step_begin, set_speed, begin, end and step_end of one session are for one thread at a time; everything else
+ * may be called from any. After fork() only the parent may use a session.
+ */
+/* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
+#ifndef FLYBALL_FLYBALL_H_
+#define FLYBALL_FLYBALL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLYBALL_VERSION_MAJOR 0
+#define FLYBALL_VERSION_MINOR 1
+#define FLYBALL_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define FLYBALL_API __attribute__((visibility("default")))
+#else
+#define FLYBALL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  FLYBALL_OK = 0,
+  FLYBALL_USAGE = 1,  /* a call or a value that is none: out of range, out of order */
+  FLYBALL_SYSTEM = 2, /* no such device, no permission, the operating system refused */
+  FLYBALL_FAULT = 3   /* anything else; worth a report */
+};
+
+typedef struct flyball_session flyball_session;
+
+/* What a session is to do. Set it up with flyball_session_options_init and change what you need. */
+typedef struct flyball_session_options {
+  size_t size; /* of this structure, as the caller was compiled */
+
+  /* Where the job is planned: "127.0.0.1:4940"; null or "": nowhere (profiling and measuring still work). */
+  const char* server;
+  const char* job;   /* the same on every rank; letters, digits, '.', '_', '+', '-' */
+  const char* token; /* the job's secret, the same on every rank; 32 to 128 letters, digits, '_', '-' */
+
+  /* The pipeline, the same on every rank. */
+  const char* schedule; /* "1f1b" (default), "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1" */
+  const char* planner;  /* "perseus" (default), "envpipe", "uniform", "max", ... */
+  int stages;
+  int microbatches;
+  int chunks;          /* model chunks per stage; 1 */
+  int data_parallel;   /* 1 */
+  int tensor_parallel; /* 1 */
+  double blocking_w;   /* draw of a GPU that waits; 75 */
+  double noise;        /* share of a computation's energy that the meter cannot tell apart; 0 */
+  /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe)
+   * keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
+  const int* memory_limit;
+
+  /* This rank. */
+  int rank;
+  int dp_rank;
+  int pp_rank; /* the stage */
+  int tp_rank;
+
+  /* Its GPU, as the driver counts. */
+  unsigned gpu;
+  /* Where clocks are set: null or "" through the agent where one listens at its usual place, else on the device itself;
+   * "device"; "none"; or the agent's address ("/run/flyball/agent.sock", "HOST:PORT"). */
+  const char* clocks;
+
+  /* The sweep: every `clock_stride`-th clock, `steps_per_clock` steps each, until the energy of a step's computations
+   * has risen `rises_to_stop` times in a row. profile = 0: no sweep. */
+  int profile;         /* 1 */
+  int steps_per_clock; /* 5 */
+  int rises_to_stop;   /* 5 */
+  int clock_stride;    /* 1 */
+  double settle_s;     /* not measured after a clock took hold; 0.03 */
+
+  double sampling_s;   /* how often the energy counter is read; 0.004 */
+  double clock_poll_s; /* how often the control thread looks for a new clock; 0.0005 */
+  double time_scale;   /* the GPU's seconds in one second of this machine: 1 but for simulated GPUs */
+
+  /* Told in a sentence of what fails and works again, by a thread of the session; null: nobody. Must not call back
+   * into the session. */
+  void (*notice)(void* user, const char* words);
+  void* user;
+} flyball_session_options;
+
+/* Fills in the defaults above. */
+FLYBALL_API void flyball_session_options_init(flyball_session_options* options);
+
+/* Null where the session cannot be opened: see flyball_last_error. */
+FLYBALL_API flyball_session* flyball_session_open(const flyball_session_options* options);
+/* Clocks are at their default afterwards. */
+FLYBALL_API void flyball_session_close(flyball_session* session);
+
+/* The training loop's. `type` is "forward", "backward", "recompute", "backward_input", "backward_weight", with ".N" for
+ * model chunk N > 0, or a constant-time operation ("p2p", "gradient_sync", "optimizer_step", "data_load"). */
+FLYBALL_API int flyball_step_begin(flyball_session* session);
+FLYBALL_API int flyball_set_speed(flyball_session* session, const char* type);
+FLYBALL_API int flyball_begin(flyball_session* session, const char* type);
+FLYBALL_API int flyball_end(flyball_session* session, const char* type);
+FLYBALL_API int flyball_step_end(flyball_session* session);
+
+/* Rank `id` (or, below 0, something outside the job) will take `degree` times its usual iteration time in `delay_s`
+ * seconds; 1: it has recovered. The notice goes out in the background. */
+FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree);
+
+/* The sweep starts over with the next step. */
+FLYBALL_API int flyball_profile_again(flyball_session* session);
+
+enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
+
+typedef struct flyball_session_state {
+  size_t size; /* set by the caller before the call */
+  int phase;   /* FLYBALL_PROFILING, ... */
+  int clocks_done;
+  int clocks_most; /* where the sweep ends if the energy keeps falling */
+  int server_reachable;
+  int64_t schedule_version; /* in force; 0: none */
+  uint64_t schedule_point;  /* of the frontier */
+  double planned_time_s;    /* of an iteration, as the schedule in force promises */
+  double planned_energy_j;  /* of one pipeline, without waiting for others */
+  uint64_t steps;
+  double last_step_s;
+  double waiting_w;    /* draw of this GPU while it waits, as measured; 0 before */
+  int clocks_working;  /* 0 while clocks are refused */
+  uint64_t clocks_set; /* reached the device */
+  uint64_t clocks_refused;
+  double clock_mhz;       /* asked for last; 0: the default */
+  double clock_age_p50_s; /* from set_speed to the device, in this machine's seconds */
+  double clock_age_p99_s;
+} flyball_session_state;
+
+FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);
+
+/* What the sweep has measured so far: lines `stage,instruction,frequency,time,energy` (MHz, s, J) with the header above,
+ * the profile that `flyball plan` reads. Linear in its length. */
+FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
+
+/* Time and energy of this rank's GPU between the two calls, from its counter. The end waits two of the counter's
+ * periods. */
+FLYBALL_API int flyball_window_begin(flyball_session* session);
+FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, double* energy_j);
+
+/* Of this thread's last call that failed; "" where none did. */
+FLYBALL_API const char* flyball_last_error(void);
+
+/* "0.1.0", of the library. */
+FLYBALL_API const char* flyball_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FLYBALL_FLYBALL_H_ */
+/* NOLINTEND(readability-identifier-naming) */

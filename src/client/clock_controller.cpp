@@ -1,0 +1,219 @@
+#include "client/clock_controller.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <exception>
+
+#include "client/monotonic_time.h"
+
+namespace flyball {
+namespace {
+
+constexpr unsigned kClockBits = 20;
+constexpr std::uint64_t kClockMask = (1u << kClockBits) - 1;
+constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
+// No request: a clock that set() does not take.
+constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+
+timespec duration_of(Seconds time) {
+  const Nanoseconds length = to_nanoseconds(time);
+  return {static_cast<time_t>(length / 1'000'000'000), static_cast<long>(length % 1'000'000'000)};
+}
+
+}  // namespace
+
+std::uint64_t ClockController::pack(Megahertz clock, Nanoseconds time) noexcept {
+  const auto mhz = static_cast<std::uint64_t>(std::llround(clock.value())) & kClockMask;
+  return mhz | static_cast<std::uint64_t>(time) << kClockBits;
+}
+
+Megahertz ClockController::clock_of(std::uint64_t word) noexcept {
+  return Megahertz(static_cast<double>(word & kClockMask));
+}
+
+Nanoseconds ClockController::age_of(std::uint64_t word, Nanoseconds now) noexcept {
+  return static_cast<Nanoseconds>((static_cast<std::uint64_t>(now) - (word >> kClockBits)) & kTimeMask);
+}
+
+ClockController::ClockController(std::unique_ptr<ClockSink> sink, Options options)
+    : sink_(std::move(sink)), options_(std::move(options)) {
+  assert(sink_ && options_.poll_period > Seconds(0));
+  thread_ = std::thread([this] { run(); });
+}
+
+ClockController::~ClockController() {
+  stop_.store(true);
+  wake();
+  thread_.join();
+}
+
+void ClockController::set(Megahertz clock) noexcept {
+  // One thread at a time writes these counters: a load and a store are cheaper than a locked addition.
+  calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const std::uint64_t last = request_.load(std::memory_order_relaxed);
+  if ((last & kClockMask) == (pack(clock, 0) & kClockMask)) {
+    repeated_.store(repeated_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return;
+  }
+  // Sequentially consistent, like rest(): either the control thread sees the request or this sees that it rests.
+  request_.store(pack(clock, monotonic_now()));
+  if (resting_.load()) wake();
+}
+
+Nanoseconds ClockController::held_since(Megahertz clock) const noexcept {
+  const std::uint64_t held = held_.load(std::memory_order_acquire);
+  if (unsettled_.load(std::memory_order_acquire) || (held & kClockMask) != (pack(clock, 0) & kClockMask)) return 0;
+  const Nanoseconds now = monotonic_now();
+  return std::max<Nanoseconds>(now - age_of(held, now), 1);
+}
+
+ClockControllerState ClockController::state() const {
+  const std::scoped_lock lock(mutex_);
+  ClockControllerState state = state_;
+  state.calls = calls_.load();
+  state.repeated = repeated_.load();
+  const std::uint64_t changes = state.calls - std::min(state.calls, state.repeated);
+  state.overtaken = changes - std::min(changes, state.overtaken + state.applied);
+  state.requested = clock_of(request_.load());
+  state.held = clock_of(held_.load());
+  return state;
+}
+
+bool ClockController::wait_until_applied(Seconds limit) const {
+  const Nanoseconds deadline = monotonic_now() + to_nanoseconds(limit);
+  while (brought_.load() != request_.load()) {
+    if (monotonic_now() > deadline) return false;
+    pause(options_.poll_period);
+  }
+  return true;
+}
+
+void ClockController::pause(Seconds time) const {
+  const timespec duration = duration_of(time);
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
+}
+
+// A futex rather than std::atomic's wait, because a lost lease is to be noticed even while nothing is asked for.
+void ClockController::rest() {
+  const std::uint32_t wakes = wakes_.load();
+  resting_.store(true);
+  if (request_.load() == brought_.load() && !stop_.load()) {
+    const timespec limit = duration_of(options_.check_period);
+    syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
+  }
+  resting_.store(false);
+}
+
+void ClockController::wake() noexcept {
+  wakes_.fetch_add(1);
+  syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void ClockController::bring(std::uint64_t word) {
+  unsettled_.store(true);
+  if (const Megahertz clock = clock_of(word); clock > Megahertz(0)) {
+    sink_->hold(clock);
+  } else {
+    sink_->release();
+  }
+  const Nanoseconds now = monotonic_now();
+  held_.store(pack(clock_of(word), now));
+  unsettled_.store(false, std::memory_order_release);
+  const std::scoped_lock lock(mutex_);
+  ++state_.applied;
+  state_.ages.record(age_of(word, now));
+}
+
+// Empty on success, else why not. The thread's body is where its exceptions end: a refusal is told to whoever asked to
+// be told.
+std::string ClockController::attempt(std::uint64_t word) {
+  try {
+    bring(word);
+    brought_.store(word);
+    return {};
+  } catch (const std::exception& error) {
+    return *error.what() ? error.what() : "the clock could not be set";
+  }
+}
+
+void ClockController::give_up(const std::string& failure) {
+  try {
+    sink_->release();
+  } catch (const std::exception&) {
+    // What cannot be reached cannot be released from here; the agent ends the lease by itself.
+  }
+  held_.store(pack(Megahertz(0), monotonic_now()));
+  brought_.store(kNothing);
+  next_try_ = monotonic_now() + to_nanoseconds(retry_);
+  retry_ = std::min(retry_ * 2.0, options_.longest_retry);
+  bool tell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    ++state_.failed;
+    tell = state_.working;
+    state_.working = false;
+    state_.failure = failure;
+  }
+  if (tell && options_.on_change) options_.on_change(failure);
+}
+
+void ClockController::run() {
+  pthread_setname_np(pthread_self(), "flyball-clock");
+  prctl(PR_SET_TIMERSLACK, 1UL);  // the standard 50 us would be a good part of the period
+  retry_ = options_.first_retry;
+  Nanoseconds last_news = monotonic_now();
+  Nanoseconds last_check = last_news;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const std::uint64_t word = request_.load(std::memory_order_acquire);
+    const Nanoseconds now = monotonic_now();
+    if (word == brought_.load(std::memory_order_relaxed)) {
+      if (now - last_check > to_nanoseconds(options_.check_period)) {
+        last_check = now;
+        if (const std::string lost = sink_->lost(); !lost.empty() && clock_of(word) > Megahertz(0)) {
+          give_up(lost);
+          continue;
+        }
+      }
+      if (now - last_news > to_nanoseconds(options_.rest_after)) {
+        rest();
+      } else {
+        pause(options_.poll_period);
+      }
+      continue;
+    }
+    last_news = now;
+    if (now < next_try_) {
+      // The newest setting stays where it is; stopping must not take as long as the longest retry.
+      pause(std::max(options_.poll_period, Seconds(0.002)));
+      continue;
+    }
+    if (const std::string failure = attempt(word); !failure.empty()) {
+      give_up(failure);
+      continue;
+    }
+    retry_ = options_.first_retry;
+    bool tell = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      tell = !state_.working;
+      state_.working = true;
+    }
+    if (tell && options_.on_change) options_.on_change({});
+  }
+  try {
+    sink_->release();
+  } catch (const std::exception&) {
+    // As above; on a device of our own there is nobody left to tell.
+  }
+  held_.store(pack(Megahertz(0), monotonic_now()));
+}
+
+}  // namespace flyball

@@ -1,0 +1,129 @@
+// Sets a GPU's clock without making the caller wait (Perseus section 5, asynchronous frequency controller).
+//
+// The caller leaves the clock that it wants in one atomic word; a control thread takes the newest and brings it to the
+// device, which takes about 10 ms. Settings that were overtaken meanwhile never reach the device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/units.h"
+#include "client/age_histogram.h"
+
+namespace flyball {
+
+// Where clocks are set: through the agent's lease, on the device itself, or in a test. Called by one thread at a time.
+class ClockSink {
+ public:
+  virtual ~ClockSink() = default;
+  ClockSink(const ClockSink&) = delete;
+  ClockSink& operator=(const ClockSink&) = delete;
+
+  // Holds the SM clock at `clock` until the next call. May block; throws Error. After an error, the next call tries
+  // everything anew (connects, leases).
+  virtual void hold(Megahertz clock) = 0;
+  // Back to the device's default.
+  virtual void release() = 0;
+  // Why the last hold() is in force no longer (the lease was lost); empty while it is. Asked often; does not block.
+  [[nodiscard]] virtual std::string lost() const { return {}; }
+
+ protected:
+  ClockSink() = default;
+};
+
+// What a controller has done so far.
+struct ClockControllerState {
+  std::uint64_t calls = 0;      // of set() and release()
+  std::uint64_t repeated = 0;   // of them, asked for what was asked for last: dropped
+  std::uint64_t overtaken = 0;  // a newer one came before it reached the device
+  std::uint64_t applied = 0;    // reached the device
+  std::uint64_t failed = 0;     // attempts that the sink refused
+  Megahertz requested;          // newest; 0 for the default
+  Megahertz held;               // 0 for the default
+  bool working = true;          // false from a refusal until the next success
+  std::string failure;          // the last refusal's words
+  AgeHistogram ages;            // from the call to the sink's return
+};
+
+// Threads: set() and release() are for one thread at a time; everything else may be called from any.
+class ClockController {
+ public:
+  struct Options {
+    // The control thread looks for a new setting this often while settings come: waking it would cost the caller
+    // microseconds. Looking costs about 2 % of one core at the default, nothing while it rests.
+    Seconds poll_period{0.0005};
+    // With no new setting for that long, the control thread rests; the next caller wakes it (about 3 us).
+    Seconds rest_after{1.0};
+    // After a refusal the clock goes back to the default, and the newest setting is tried again after this time,
+    // doubled with every further refusal up to the longest.
+    Seconds first_retry{0.25};
+    Seconds longest_retry{5.0};
+    // How often the sink is asked whether a clock is still in force.
+    Seconds check_period{0.1};
+    // Called by the control thread when the sink begins to refuse (with its words) and when it works again (empty).
+    std::function<void(const std::string& failure)> on_change;
+  };
+
+  explicit ClockController(std::unique_ptr<ClockSink> sink) : ClockController(std::move(sink), Options{}) {}
+  ClockController(std::unique_ptr<ClockSink> sink, Options options);
+  // Brings the device back to its default. Waits for the call to the sink that is under way.
+  ~ClockController();
+  ClockController(const ClockController&) = delete;
+  ClockController& operator=(const ClockController&) = delete;
+
+  // Whole MHz, above 0 and below 2^20. Costs tens of nanoseconds, never waits, never fails.
+  void set(Megahertz clock) noexcept;
+  void release() noexcept { set(Megahertz(0)); }
+
+  // Whether the device is held at `clock` (0: at its default), and if so since when (CLOCK_MONOTONIC); else 0. Cheap.
+  [[nodiscard]] Nanoseconds held_since(Megahertz clock) const noexcept;
+
+  [[nodiscard]] ClockControllerState state() const;
+
+  // Until the newest setting has reached the device; false when that takes longer than `limit`. For orderly ends.
+  [[nodiscard]] bool wait_until_applied(Seconds limit) const;
+
+ private:
+  void run();
+  void bring(std::uint64_t word);
+  [[nodiscard]] std::string attempt(std::uint64_t word);
+  void give_up(const std::string& failure);
+  void pause(Seconds time) const;
+  void rest();
+  void wake() noexcept;
+
+  // A clock and when it was asked for, or held, in one word: MHz in the lowest 20 bits, nanoseconds modulo 2^44 above.
+  [[nodiscard]] static std::uint64_t pack(Megahertz clock, Nanoseconds time) noexcept;
+  [[nodiscard]] static Megahertz clock_of(std::uint64_t word) noexcept;
+  [[nodiscard]] static Nanoseconds age_of(std::uint64_t word, Nanoseconds now) noexcept;
+
+  const std::unique_ptr<ClockSink> sink_;
+  const Options options_;
+
+  std::atomic<std::uint64_t> request_{0};  // written by callers
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> repeated_{0};
+  std::atomic<bool> resting_{false};
+  std::atomic<std::uint32_t> wakes_{0};
+  std::atomic<bool> stop_{false};
+
+  std::atomic<std::uint64_t> held_{0};     // written by the control thread
+  std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
+  std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
+
+  // The control thread's own.
+  Nanoseconds next_try_ = 0;
+  Seconds retry_;
+
+  mutable std::mutex mutex_;  // never held while the sink is called
+  ClockControllerState state_;
+
+  std::thread thread_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,180 @@
+#include "client/instruction_energy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace flyball {
+namespace {
+
+constexpr double kNormalScale = 1.4826;
+constexpr int kMostRounds = 8;
+// Pulls powers that the equations leave open towards the mean power; as a share of the mean weight of an unknown.
+constexpr double kPull = 1e-4;
+
+double median(std::vector<double>& values) {
+  const std::size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
+  const double upper = values[middle];
+  if (values.size() % 2 == 1) return upper;
+  return 0.5 * (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle)));
+}
+
+struct Equation {
+  std::vector<double> seconds;  // per type, waiting last
+  double joules = 0.0;
+  bool counts = true;
+};
+
+double length(Nanoseconds begin, Nanoseconds end) { return static_cast<double>(end - begin) / 1e9; }
+
+std::vector<Equation> make_equations(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points,
+                                     Nanoseconds from, Nanoseconds until, std::size_t type_count) {
+  std::vector<Equation> equations;
+  std::size_t first = 0;  // the first span that ends after the present equation begins
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const Nanoseconds begin = points[i - 1].time;
+    const Nanoseconds end = points[i].time;
+    if (begin < from || end > until || end <= begin) continue;
+    Equation equation;
+    equation.seconds.assign(type_count + 1, 0.0);
+    equation.joules = (points[i].energy - points[i - 1].energy).value();
+    while (first < spans.size() && spans[first].end <= begin) ++first;
+    double busy = 0.0;
+    for (std::size_t s = first; s < spans.size() && spans[s].begin < end; ++s) {
+      const double overlap = length(std::max(spans[s].begin, begin), std::min(spans[s].end, end));
+      equation.seconds[spans[s].type] += overlap;
+      busy += overlap;
+    }
+    equation.seconds[type_count] = std::max(0.0, length(begin, end) - busy);
+    equations.push_back(std::move(equation));
+  }
+  return equations;
+}
+
+// Solves the symmetric positive definite system in place (Cholesky); `matrix` is row-major n x n.
+std::vector<double> solve(std::vector<double> matrix, std::vector<double> right) {
+  const std::size_t n = right.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = matrix[i * n + j];
+      for (std::size_t k = 0; k < j; ++k) sum -= matrix[i * n + k] * matrix[j * n + k];
+      matrix[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-300)) : sum / matrix[j * n + j];
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < i; ++k) right[i] -= matrix[i * n + k] * right[k];
+    right[i] /= matrix[i * n + i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) right[i] -= matrix[k * n + i] * right[k];
+    right[i] /= matrix[i * n + i];
+  }
+  return right;
+}
+
+std::vector<double> least_squares(const std::vector<Equation>& equations, std::size_t unknowns) {
+  double joules = 0.0;
+  double seconds = 0.0;
+  for (const Equation& equation : equations) {
+    if (!equation.counts) continue;
+    joules += equation.joules;
+    for (const double part : equation.seconds) seconds += part;
+  }
+  const double mean = seconds > 0.0 ? joules / seconds : 0.0;
+  std::vector<double> matrix(unknowns * unknowns, 0.0);
+  std::vector<double> right(unknowns, 0.0);
+  for (const Equation& equation : equations) {
+    if (!equation.counts) continue;
+    double rest = equation.joules;
+    for (const double part : equation.seconds) rest -= mean * part;
+    for (std::size_t i = 0; i < unknowns; ++i) {
+      right[i] += equation.seconds[i] * rest;
+      for (std::size_t j = 0; j < unknowns; ++j) {
+        matrix[i * unknowns + j] += equation.seconds[i] * equation.seconds[j];
+      }
+    }
+  }
+  double trace = 0.0;
+  for (std::size_t i = 0; i < unknowns; ++i) trace += matrix[i * unknowns + i];
+  const double pull = std::max(kPull * trace / static_cast<double>(unknowns), 1e-30);
+  for (std::size_t i = 0; i < unknowns; ++i) matrix[i * unknowns + i] += pull;
+  std::vector<double> powers = solve(std::move(matrix), std::move(right));
+  for (double& power : powers) power = std::max(0.0, power + mean);
+  return powers;
+}
+
+// Drops equations that the solution leaves far off, and solves again, until none is dropped.
+std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t unknowns) {
+  std::vector<double> powers = least_squares(equations, unknowns);
+  for (int round = 0; round < kMostRounds && equations.size() > unknowns; ++round) {
+    std::vector<double> residuals;
+    std::vector<double> sizes;
+    for (const Equation& equation : equations) {
+      double residual = equation.joules;
+      for (std::size_t i = 0; i < unknowns; ++i) residual -= powers[i] * equation.seconds[i];
+      residuals.push_back(residual);
+      sizes.push_back(std::abs(residual));
+    }
+    const double limit = kEnergyOutlier * kNormalScale * median(sizes) + 1e-9;
+    bool changed = false;
+    for (std::size_t i = 0; i < equations.size(); ++i) {
+      const bool counts = std::abs(residuals[i]) <= limit;
+      changed |= counts != equations[i].counts;
+      equations[i].counts = counts;
+    }
+    if (!changed) break;
+    powers = least_squares(equations, unknowns);
+  }
+  return powers;
+}
+
+}  // namespace
+
+RobustMean robust_mean(std::vector<double>& values) {
+  const double middle = median(values);
+  std::vector<double> deviations;
+  deviations.reserve(values.size());
+  for (const double value : values) deviations.push_back(std::abs(value - middle));
+  // Times that agree to a thousandth are not outliers of each other.
+  const double limit = std::max(kTimeOutlier * kNormalScale * median(deviations), 1e-3 * std::abs(middle));
+  double sum = 0.0;
+  RobustMean result;
+  for (const double value : values) {
+    if (std::abs(value - middle) > limit) continue;
+    sum += value;
+    ++result.used;
+  }
+  result.mean = sum / static_cast<double>(result.used);
+  return result;
+}
+
+ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points,
+                                   Nanoseconds from, Nanoseconds until, std::size_t type_count) {
+  ActivityEstimate estimate;
+  estimate.types.resize(type_count);
+  std::vector<Equation> equations = make_equations(spans, points, from, until, type_count);
+  const std::size_t unknowns = type_count + 1;
+  const std::vector<double> powers = robust_powers(equations, unknowns);
+  double total = 0.0;
+  double waiting = 0.0;
+  for (const Equation& equation : equations) {
+    estimate.equations += equation.counts ? 1 : 0;
+    for (const double part : equation.seconds) total += part;
+    waiting += equation.seconds.back();
+  }
+  estimate.waiting = Watts(powers.back());
+  estimate.waiting_share = total > 0.0 ? waiting / total : 0.0;
+  for (std::size_t type = 0; type < type_count; ++type) {
+    std::vector<double> times;
+    for (const InstructionSpan& span : spans) {
+      if (span.type == type && span.begin >= from && span.end <= until) times.push_back(length(span.begin, span.end));
+    }
+    if (times.empty()) continue;
+    const std::size_t runs = times.size();
+    const RobustMean mean = robust_mean(times);
+    estimate.types[type] = {Seconds(mean.mean), Watts(powers[type]) * Seconds(mean.mean), mean.used, runs - mean.used};
+  }
+  return estimate;
+}
+
+}  // namespace flyball

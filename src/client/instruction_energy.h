@@ -1,0 +1,70 @@
+// Time and energy of a rank's instructions from its stopwatch and its GPU's energy counter.
+//
+// Problem: the counter changes every 20 to 100 ms, an instruction may be shorter than that. Cutting the counter at the
+// instruction's ends charges it with part of its neighbours' energy, always the same way, so no average mends it.
+//
+// Idea: let every change of the counter be one equation. Between two changes it rose by
+//     sum over types (power of the type x time that it ran in between) + waiting power x the rest;
+// some hundreds of such equations, robustly solved by least squares for the few powers, tell them apart however short
+// the instructions are, as long as changes of the counter fall differently among them. An instruction's energy is its
+// power times its time. Where the equations cannot tell two types apart (they always come together), both get the mean.
+//
+// Robust: times are means of what lies within kTimeOutlier scaled median absolute deviations of the median; equations
+// whose residual lies beyond kEnergyOutlier are dropped and the rest is solved again (the scale, 1.4826, makes the
+// median absolute deviation of normal noise its standard deviation: Rousseeuw and Croux, JASA 88, 1993).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr double kTimeOutlier = 3.5;
+inline constexpr double kEnergyOutlier = 4.0;
+
+// One instruction as it ran.
+struct InstructionSpan {
+  std::uint16_t type = 0;
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+
+// The energy counter at a moment at which it changed.
+struct CounterPoint {
+  Nanoseconds time = 0;
+  Joules energy;
+};
+
+struct InstructionEstimate {
+  Seconds time;
+  Joules energy;             // time x power
+  std::size_t samples = 0;   // runs that count
+  std::size_t outliers = 0;  // runs that do not
+};
+
+struct ActivityEstimate {
+  std::vector<InstructionEstimate> types;  // by type; no samples where it did not run
+  Watts waiting;                           // between instructions
+  double waiting_share = 0.0;              // of the time
+  std::size_t equations = 0;               // that count
+};
+
+// Mean without outliers, as above. `values` must not be empty; its order changes.
+struct RobustMean {
+  double mean = 0.0;
+  std::size_t used = 0;
+};
+[[nodiscard]] RobustMean robust_mean(std::vector<double>& values);
+
+// Of [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`. Needs at least
+// one point more than there are unknowns for energies; with fewer, every type gets the mean power of all.
+// Cost O(spans + points).
+[[nodiscard]] ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans,
+                                                 std::span<const CounterPoint> points, Nanoseconds from,
+                                                 Nanoseconds until, std::size_t type_count);
+
+}  // namespace flyball

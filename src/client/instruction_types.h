@@ -1,0 +1,41 @@
+// The instruction types of a rank ("forward", "backward", "forward.1", ...) as small numbers.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace flyball {
+
+inline constexpr std::size_t kMostInstructionTypes = 64;
+inline constexpr std::size_t kLongestInstructionName = 63;  // bytes
+
+// Thread-safe; names are never forgotten. Finding costs a comparison per type that is known, and never waits.
+class InstructionTypes {
+ public:
+  [[nodiscard]] std::optional<std::uint16_t> find(std::string_view name) const noexcept {
+    const std::size_t known = count_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < known; ++i) {
+      if (names_[i] == name) return static_cast<std::uint16_t>(i);
+    }
+    return std::nullopt;
+  }
+
+  // Finds or adds. Throws UsageError for an empty or too long name, and beyond kMostInstructionTypes.
+  std::uint16_t number_of(std::string_view name);
+
+  [[nodiscard]] std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  // `type` is below count().
+  [[nodiscard]] const std::string& name(std::size_t type) const noexcept { return names_[type]; }
+
+ private:
+  std::mutex adding_;
+  std::array<std::string, kMostInstructionTypes> names_;  // [0, count_) never change
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace flyball

@@ -1,0 +1,108 @@
+#include "client/online_profiler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
+  std::vector<Megahertz> chosen;
+  for (std::size_t i = 0; i < clocks.size(); i += static_cast<std::size_t>(stride)) chosen.push_back(clocks[i]);
+  return chosen;
+}
+
+}  // namespace
+
+OnlineProfiler::OnlineProfiler(const std::vector<Megahertz>& clocks, Options options)
+    : clocks_(every(clocks, std::max(1, options.clock_stride))), options_(options) {
+  assert(!clocks_.empty() && options_.steps_per_clock >= 1 && options_.rises_to_stop >= 1);
+  warm_up_left_ = options_.warm_up_steps;
+}
+
+std::optional<Megahertz> OnlineProfiler::step_begin() {
+  const std::scoped_lock lock(mutex_);
+  if (swept_) return std::nullopt;
+  return clocks_[current_];
+}
+
+void OnlineProfiler::step_end(StepRecord step) {
+  const std::scoped_lock lock(mutex_);
+  if (swept_) return;
+  // The moment from which on the clock held, for the power to have followed, within the first half of the step: of a
+  // later one too little is left.
+  const Nanoseconds from = std::max(step.begin, step.in_effect + options_.settle);
+  if (step.in_effect == 0 || from - step.begin > (step.end - step.begin) / 2) {
+    collecting_ = {};
+    return;
+  }
+  if (warm_up_left_ > 0) {
+    --warm_up_left_;
+    return;
+  }
+  if (collecting_.steps == 0) collecting_.from = from;
+  collecting_.clock = clocks_[current_];
+  collecting_.until = step.end;
+  ++collecting_.steps;
+  collecting_.spans.insert(collecting_.spans.end(), step.spans.begin(), step.spans.end());
+  if (collecting_.steps < options_.steps_per_clock) return;
+  complete_.push_back(std::exchange(collecting_, {}));
+  if (++current_ == clocks_.size()) {
+    swept_ = true;
+    current_ = clocks_.size() - 1;
+  }
+}
+
+ProfiledClock OnlineProfiler::measure(const Collected& collected, std::size_t type_count) const {
+  ProfiledClock result;
+  result.clock = collected.clock;
+  result.activity = estimate_activity(collected.spans, points_, collected.from, collected.until, type_count);
+  result.step_time = to_seconds(collected.until - collected.from) / collected.steps;
+  std::vector<int> runs(type_count, 0);
+  for (const InstructionSpan& span : collected.spans) ++runs[span.type];
+  for (std::size_t type = 0; type < type_count; ++type) {
+    result.step_energy += result.activity.types[type].energy * (static_cast<double>(runs[type]) / collected.steps);
+  }
+  return result;
+}
+
+std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter, std::size_t type_count) {
+  const CounterNews news = counter(points_.empty() ? 0 : points_.back().time);
+  points_.insert(points_.end(), news.changes.begin(), news.changes.end());
+  std::vector<ProfiledClock> results;
+  while (true) {
+    Collected collected;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (complete_.empty() || stopped_ || complete_.front().until > news.settled) break;
+      collected = std::move(complete_.front());
+      complete_.erase(complete_.begin());
+    }
+    results.push_back(measure(collected, type_count));
+    const auto later = std::lower_bound(points_.begin(), points_.end(), collected.until,
+                                        [](const CounterPoint& point, Nanoseconds time) { return point.time < time; });
+    // The last point before the end stays: the next clock's first equation may begin there.
+    if (later != points_.begin()) points_.erase(points_.begin(), later - 1);
+    const Joules energy = results.back().step_energy;
+    rises_ = last_energy_ && energy > *last_energy_ ? rises_ + 1 : 0;
+    last_energy_ = energy;
+    const std::scoped_lock lock(mutex_);
+    ++evaluated_;
+    if (rises_ >= options_.rises_to_stop) {
+      stopped_ = true;
+      swept_ = true;
+      complete_.clear();
+      collecting_ = {};
+    }
+  }
+  return results;
+}
+
+SweepProgress OnlineProfiler::progress() const {
+  const std::scoped_lock lock(mutex_);
+  const auto most = static_cast<int>(clocks_.size());
+  return {evaluated_, most, stopped_ || evaluated_ == most};
+}
+
+}  // namespace flyball

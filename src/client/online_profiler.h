@@ -1,0 +1,107 @@
+// Profiles a rank's instructions while the training goes on (Perseus section 5, online time/energy profiler).
+//
+// A sweep at iteration granularity: from the highest clock downwards, `steps_per_clock` steps each, until the energy of
+// a step's instructions has risen `rises_to_stop` times in a row: beyond that, clocks cost time and energy both. Every
+// rank sweeps by itself; what its neighbours do shows only in how long it waits.
+//
+// Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
+// energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,
+// sets one or starts a thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "client/instruction_energy.h"
+
+namespace flyball {
+
+// One clock of a rank, measured.
+struct ProfiledClock {
+  Megahertz clock;
+  ActivityEstimate activity;  // times and energies per instruction type
+  Seconds step_time;          // mean, waiting included
+  Joules step_energy;         // of one step's instructions, waiting excluded: what the sweep watches
+};
+
+struct SweepProgress {
+  int clocks_done = 0;
+  int clocks_most = 0;  // where the sweep ends if the energy keeps falling
+  bool finished = false;
+};
+
+// One step as the training thread saw it.
+struct StepRecord {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  Nanoseconds in_effect = 0;  // from when on the wanted clock held; 0: not at the step's end
+  std::vector<InstructionSpan> spans;
+};
+
+// The counter's changes later than a moment, oldest first, and up to when nothing will be added.
+struct CounterNews {
+  std::vector<CounterPoint> changes;
+  Nanoseconds settled = 0;
+};
+using CounterSource = std::function<CounterNews(Nanoseconds after)>;
+
+// Thread-safe; no call but evaluate() takes longer than microseconds, and none waits for evaluate().
+class OnlineProfiler {
+ public:
+  struct Options {
+    int steps_per_clock = 5;
+    int rises_to_stop = 5;
+    int warm_up_steps = 1;   // at the highest clock, not measured
+    int clock_stride = 1;    // every so many-th clock of the list
+    Nanoseconds settle = 0;  // after a clock took hold, before measurements count
+  };
+
+  // `clocks`: highest first, at least one.
+  OnlineProfiler(const std::vector<Megahertz>& clocks, Options options);
+
+  // The clock for the step that begins; nothing once the sweep is over.
+  [[nodiscard]] std::optional<Megahertz> step_begin();
+  // The step that began last. One during most of which the clock did not hold is not counted.
+  void step_end(StepRecord step);
+
+  // Evaluates the clocks that are complete; the new ones, in the order of the sweep. One thread at a time.
+  std::vector<ProfiledClock> evaluate(const CounterSource& counter, std::size_t type_count);
+
+  [[nodiscard]] SweepProgress progress() const;
+
+ private:
+  struct Collected {
+    Megahertz clock;
+    Nanoseconds from = 0;
+    Nanoseconds until = 0;
+    int steps = 0;
+    std::vector<InstructionSpan> spans;
+  };
+
+  [[nodiscard]] ProfiledClock measure(const Collected& collected, std::size_t type_count) const;
+
+  const std::vector<Megahertz> clocks_;
+  const Options options_;
+
+  mutable std::mutex mutex_;
+  std::size_t current_ = 0;  // index into clocks_
+  int warm_up_left_ = 0;
+  bool swept_ = false;  // no more steps are wanted
+  Collected collecting_;
+  std::vector<Collected> complete_;  // not yet evaluated
+  int evaluated_ = 0;
+  bool stopped_ = false;
+
+  // evaluate()'s own.
+  std::vector<CounterPoint> points_;
+  std::optional<Joules> last_energy_;
+  int rises_ = 0;
+};
+
+}  // namespace flyball

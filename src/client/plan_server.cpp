@@ -1,0 +1,83 @@
+#include "client/plan_server.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "net/query_string.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kAnswerTime{10.0};
+
+HttpClient::Options options_with(std::string token, Seconds longest_wait) {
+  HttpClient::Options options;
+  options.timeout = kAnswerTime + longest_wait;
+  options.token = std::move(token);
+  return options;
+}
+
+// The problem object's words, or the body's beginning where it is none.
+std::string detail_of(const Response& response) {
+  const nlohmann::json json = nlohmann::json::parse(response.body, nullptr, false);
+  if (json.is_object() && json.contains("detail") && json["detail"].is_string()) return json["detail"];
+  return response.body.substr(0, 200);
+}
+
+}  // namespace
+
+PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait)
+    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait)) {}
+
+Response PlanServer::ask(std::string_view method, const std::string& target, const std::string& body) {
+  Response response = client_.request(method, target, body);
+  if (response.status < 200 || response.status > 299) {
+    throw ServerRefusal(response.status,
+                        fmt::format("{} answered {} {} to {} {}: {}", address(), response.status,
+                                    reason_phrase(response.status), method, target, detail_of(response)));
+  }
+  return response;
+}
+
+RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) {
+  ask("POST", "/v1/jobs", to_json(job).dump());
+  const nlohmann::ordered_json body = {{"rank", rank.rank},
+                                       {"dp_rank", rank.dp_rank},
+                                       {"pp_rank", rank.pp_rank},
+                                       {"tp_rank", rank.tp_rank},
+                                       {"clocks_mhz", rank.clocks_mhz}};
+  const Response response = ask("POST", fmt::format("/v1/jobs/{}/ranks", percent_encode(job.id)), body.dump());
+  return read_rank_registered(parse_json(address(), response.body));
+}
+
+MeasurementsTaken PlanServer::send(const std::string& job, const MeasurementReport& report) {
+  const Response response =
+      ask("POST", fmt::format("/v1/jobs/{}/measurements", percent_encode(job)), to_json(report).dump());
+  return read_measurements_taken(parse_json(address(), response.body));
+}
+
+void PlanServer::finish_profiling(const std::string& job, int rank) {
+  ask("POST", fmt::format("/v1/jobs/{}/ranks/{}/profiled", percent_encode(job), rank), "{}");
+}
+
+std::optional<RankSchedule> PlanServer::schedule(const std::string& job, int rank, std::int64_t version, Seconds wait) {
+  const Response response = ask("GET", fmt::format("/v1/jobs/{}/ranks/{}/schedule?after_version={}&wait_s={}",
+                                                   percent_encode(job), rank, version, wait.value()));
+  if (response.status == 204) return std::nullopt;
+  return read_rank_schedule(parse_json(address(), response.body));
+}
+
+StragglerTaken PlanServer::set_straggler(const std::string& job, const StragglerNotice& notice) {
+  const Response response =
+      ask("POST", fmt::format("/v1/jobs/{}/stragglers", percent_encode(job)), to_json(notice).dump());
+  return read_straggler_taken(parse_json(address(), response.body));
+}
+
+FrontierReport PlanServer::frontier(const std::string& job) {
+  const Response response = ask("GET", fmt::format("/v1/jobs/{}/frontier", percent_encode(job)));
+  return read_frontier_report(parse_json(address(), response.body));
+}
+
+}  // namespace flyball

@@ -1,0 +1,54 @@
+// The planning server as a rank sees it. Calls wait for their answer; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net/client.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+
+// The server refused the request, rather than failing to answer. Trying the same again is of no use soon.
+class ServerRefusal : public SystemError {
+ public:
+  ServerRefusal(unsigned status, const std::string& message) : SystemError(message), status_(status) {}
+  [[nodiscard]] unsigned status() const { return status_; }
+
+ private:
+  unsigned status_;
+};
+
+// Every call throws ServerRefusal, SystemError where the server cannot be reached or breaks off, and InputError where
+// its answer cannot be understood.
+class PlanServer {
+ public:
+  // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait.
+  PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0));
+
+  // Makes the job unless it is there, and the rank in it.
+  RankRegistered join(const JobRequest& job, const RankRequest& rank);
+  MeasurementsTaken send(const std::string& job, const MeasurementReport& report);
+  // The rank has measured all that it will.
+  void finish_profiling(const std::string& job, int rank);
+  // The next schedule after `version`; nothing where none comes within `wait`.
+  [[nodiscard]] std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t version,
+                                                     Seconds wait);
+  StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
+
+  // What the plan promises.
+  [[nodiscard]] FrontierReport frontier(const std::string& job);
+
+  void interrupt() { client_.interrupt(); }  // any thread: ends the call that is under way soon
+
+  [[nodiscard]] std::string address() const { return client_.endpoint().text(); }
+
+ private:
+  Response ask(std::string_view method, const std::string& target, const std::string& body = {});
+
+  HttpClient client_;
+};
+
+}  // namespace flyball

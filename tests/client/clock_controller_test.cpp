@@ -1,0 +1,237 @@
+#include "client/clock_controller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "client/monotonic_time.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Seconds kLong{30.0};
+
+// What a sink was told, 0 for a release. It can be made to wait and to refuse.
+class Device {
+ public:
+  void told(double mhz) {
+    std::unique_lock lock(mutex_);
+    ++calls_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    if (refusing_ && mhz > 0) throw SystemError("the driver refused");
+    history_.push_back(mhz);
+    changed_.notify_all();
+  }
+
+  void close() { set(open_, false); }
+  void open() { set(open_, true); }
+  void refuse(bool refusing) { set(refusing_, refusing); }
+  void lose() { set(losing_, true); }
+  [[nodiscard]] bool take_loss() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(losing_, false);
+  }
+
+  [[nodiscard]] bool wait_for_calls(int calls) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return calls_ >= calls; });
+  }
+  [[nodiscard]] bool wait_for(std::vector<double> history) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return history_ == history; });
+  }
+  [[nodiscard]] std::vector<double> history() {
+    const std::scoped_lock lock(mutex_);
+    return history_;
+  }
+
+ private:
+  void set(bool& flag, bool value) {
+    const std::scoped_lock lock(mutex_);
+    flag = value;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  bool refusing_ = false;
+  bool losing_ = false;
+  int calls_ = 0;
+  std::vector<double> history_;
+};
+
+class DeviceSink : public ClockSink {
+ public:
+  explicit DeviceSink(Device& device) : device_(device) {}
+  void hold(Megahertz clock) override {
+    device_.told(clock.value());
+    lost_ = {};
+  }
+  void release() override { device_.told(0); }
+  [[nodiscard]] std::string lost() const override {
+    if (device_.take_loss()) lost_ = "the lease has ended";
+    return lost_;
+  }
+
+ private:
+  Device& device_;
+  mutable std::string lost_;
+};
+
+TEST(ClockController, BringsASettingToTheDeviceAndReleasesItAtTheEnd) {
+  Device device;
+  {
+    ClockController controller(std::make_unique<DeviceSink>(device));
+    const Nanoseconds before = monotonic_now();
+    controller.set(Megahertz(1200));
+    ASSERT_TRUE(controller.wait_until_applied(kLong));
+    EXPECT_THAT(device.history(), ElementsAre(1200));
+    EXPECT_GE(controller.held_since(Megahertz(1200)), before);
+    EXPECT_EQ(controller.held_since(Megahertz(1100)), 0);
+    EXPECT_EQ(controller.state().ages.count(), 1u);
+  }
+  EXPECT_THAT(device.history(), ElementsAre(1200, 0));
+}
+
+TEST(ClockController, DropsRepeatedSettings) {
+  Device device;
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  for (int i = 0; i < 1000; ++i) controller.set(Megahertz(900));
+  ASSERT_TRUE(controller.wait_until_applied(kLong));
+  EXPECT_THAT(device.history(), ElementsAre(900));
+  EXPECT_EQ(controller.state().calls, 1000u);
+  EXPECT_EQ(controller.state().repeated, 999u);
+}
+
+// While the device is busy with the first setting, only the newest of the later ones is kept.
+TEST(ClockController, NewestWins) {
+  Device device;
+  device.close();
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  controller.set(Megahertz(1000));
+  ASSERT_TRUE(device.wait_for_calls(1));
+  for (int mhz = 1001; mhz <= 1100; ++mhz) controller.set(Megahertz(mhz));
+  device.open();
+  ASSERT_TRUE(device.wait_for({1000, 1100}));
+  ASSERT_TRUE(controller.wait_until_applied(kLong));
+  EXPECT_EQ(controller.state().overtaken, 99u);
+  EXPECT_EQ(controller.state().applied, 2u);
+}
+
+// A device that does not answer holds up the control thread, not the caller: a million calls return meanwhile.
+TEST(ClockController, NeverWaitsForTheDevice) {
+  Device device;
+  device.close();
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  controller.set(Megahertz(1));
+  ASSERT_TRUE(device.wait_for_calls(1));
+  for (int i = 0; i < 1'000'000; ++i) controller.set(Megahertz(500 + i % 2));
+  EXPECT_THAT(device.history(), ElementsAre());
+  EXPECT_EQ(controller.held_since(Megahertz(1)), 0);
+  device.open();
+  ASSERT_TRUE(controller.wait_until_applied(kLong));
+  EXPECT_THAT(device.history(), ElementsAre(1, 501));
+}
+
+TEST(ClockController, WakesAfterResting) {
+  Device device;
+  ClockController::Options options;
+  options.rest_after = Seconds(0);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  std::vector<double> expected;
+  for (int i = 1; i <= 200; ++i) {
+    controller.set(Megahertz(i));
+    ASSERT_TRUE(controller.wait_until_applied(kLong)) << i;
+    expected.push_back(i);
+  }
+  EXPECT_EQ(device.history(), expected);
+}
+
+// Refused half-way: the clock goes to the default, is told of once, and the newest setting is tried until it holds.
+TEST(ClockController, ReleasesWhenRefusedAndRecovers) {
+  Device device;
+  std::mutex mutex;
+  std::vector<std::string> told;
+  ClockController::Options options;
+  options.first_retry = Seconds(0.001);
+  options.longest_retry = Seconds(0.002);
+  options.on_change = [&](const std::string& failure) {
+    const std::scoped_lock lock(mutex);
+    told.push_back(failure);
+  };
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  controller.set(Megahertz(1200));
+  ASSERT_TRUE(controller.wait_until_applied(kLong));
+  device.refuse(true);
+  controller.set(Megahertz(1100));
+  ASSERT_TRUE(device.wait_for({1200, 0, 0, 0}));  // three refusals, each followed by a release
+  EXPECT_FALSE(controller.state().working);
+  EXPECT_THAT(controller.state().failure, HasSubstr("the driver refused"));
+  EXPECT_EQ(controller.held_since(Megahertz(1200)), 0);
+  EXPECT_EQ(controller.held_since(Megahertz(1100)), 0);
+  controller.set(Megahertz(1050));
+  device.refuse(false);
+  ASSERT_TRUE(controller.wait_until_applied(kLong));
+  EXPECT_EQ(device.history().back(), 1050);
+  EXPECT_GT(controller.held_since(Megahertz(1050)), 0);
+  const Nanoseconds deadline = monotonic_now() + 30'000'000'000;
+  while (!controller.state().working && monotonic_now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(controller.state().working);
+  const std::scoped_lock lock(mutex);
+  EXPECT_EQ(told.front(), "the driver refused");
+}
+
+// Even while it rests: what was held is brought again, although nobody asks for anything.
+TEST(ClockController, BringsALostClockBack) {
+  Device device;
+  ClockController::Options options;
+  options.rest_after = Seconds(0);
+  options.check_period = Seconds(0.01);
+  options.first_retry = Seconds(0.001);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  controller.set(Megahertz(1200));
+  ASSERT_TRUE(device.wait_for({1200}));
+  device.lose();
+  ASSERT_TRUE(device.wait_for({1200, 0, 1200}));
+  EXPECT_EQ(controller.state().failed, 1u);
+  EXPECT_THAT(controller.state().failure, HasSubstr("the lease has ended"));
+}
+
+TEST(AgeHistogram, PercentilesBoundTheTrueOnesByNinePercent) {
+  AgeHistogram ages;
+  EXPECT_EQ(ages.percentile(0.5), 0);
+  for (int i = 1; i <= 1000; ++i) ages.record(Nanoseconds{10'000} * i);  // 10 us to 10 ms
+  EXPECT_EQ(ages.count(), 1000u);
+  for (const double share : {0.01, 0.5, 0.9, 0.99}) {
+    const double exact = share * 1000 * 10'000;
+    EXPECT_GE(static_cast<double>(ages.percentile(share)), exact * 0.999);
+    EXPECT_LE(static_cast<double>(ages.percentile(share)), exact * 1.095);
+  }
+  EXPECT_EQ(ages.percentile(1.0), 10'000'000);
+  EXPECT_EQ(ages.largest(), 10'000'000);
+}
+
+TEST(AgeHistogram, TakesWhatIsOutsideItsRange) {
+  AgeHistogram ages;
+  ages.record(-5);
+  ages.record(0);
+  EXPECT_EQ(ages.percentile(1.0), 0);
+  ages.record(Nanoseconds{1} << 60);
+  EXPECT_EQ(ages.largest(), Nanoseconds{1} << 60);
+  EXPECT_GT(ages.percentile(1.0), 200'000'000'000);
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,272 @@
+#include "client/online_profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "client/instruction_energy.h"
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+constexpr double kWaitingWatts = 75.0;
+
+struct Kind {
+  double seconds;        // at the highest clock
+  double clocked_share;  // of them, in proportion to 1/f
+  double dynamic_watts;  // at the highest clock, beside 100 W
+};
+constexpr Kind kKinds[] = {{0.037, 0.6, 180.0}, {0.083, 0.5, 150.0}};
+constexpr double kHighest = 1400.0;
+
+double seconds_at(const Kind& kind, double mhz) {
+  return kind.seconds * (kind.clocked_share * kHighest / mhz + 1.0 - kind.clocked_share);
+}
+double watts_at(const Kind& kind, double mhz) { return 100.0 + kind.dynamic_watts * std::pow(mhz / kHighest, 2.5); }
+
+// A rank that runs four microbatches per step, waits between them as its neighbours have it, and whose energy counter
+// changes every `period`; we see a change up to `sampling` late.
+class Rank {
+ public:
+  Rank(Nanoseconds period, Nanoseconds sampling, double time_noise, unsigned seed)
+      : period_(period), sampling_(sampling), time_noise_(time_noise), random_(seed) {}
+
+  StepRecord step(double mhz) {
+    StepRecord record;
+    record.begin = now_;
+    record.in_effect = 1;
+    for (int i = 0; i < 8; ++i) {
+      wait(Seconds(std::uniform_real_distribution<>(0.0, 0.06)(random_)));
+      const auto type = static_cast<std::uint16_t>(i % 2);
+      double length = seconds_at(kKinds[type], mhz) * (1.0 + time_noise_ * normal_(random_));
+      if (std::uniform_int_distribution<>(0, 19)(random_) == 0) length *= 1.5;  // something got in its way
+      const Nanoseconds begin = now_;
+      draw(watts_at(kKinds[type], mhz), Seconds(length));
+      record.spans.push_back({type, begin, now_});
+    }
+    wait(Seconds(0.02));
+    record.end = now_;
+    return record;
+  }
+
+  CounterNews news(Nanoseconds after) {
+    CounterNews news;
+    for (const CounterPoint& point : points_) {
+      if (point.time > after) news.changes.push_back(point);
+    }
+    news.settled = now_;
+    return news;
+  }
+
+ private:
+  void wait(Seconds time) { draw(kWaitingWatts, time); }
+
+  void draw(double watts, Seconds time) {
+    const Nanoseconds end = now_ + to_nanoseconds(time);
+    while (now_ < end) {
+      const Nanoseconds next = std::min(end, (now_ / period_ + 1) * period_);
+      joules_ += watts * to_seconds(next - now_).value();
+      now_ = next;
+      if (now_ % period_ != 0) continue;
+      const Nanoseconds late = std::uniform_int_distribution<Nanoseconds>(0, sampling_)(random_);
+      points_.push_back({now_ + late, Joules(std::floor(joules_ * 1e3) * 1e-3)});
+    }
+  }
+
+  Nanoseconds period_;
+  Nanoseconds sampling_;
+  double time_noise_;
+  std::mt19937 random_;
+  std::normal_distribution<> normal_;
+  Nanoseconds now_ = 1'000'000'000;
+  double joules_ = 0.0;
+  std::vector<CounterPoint> points_;
+};
+
+std::vector<Megahertz> clock_list(double highest, double lowest, double step) {
+  std::vector<Megahertz> clocks;
+  for (double mhz = highest; mhz >= lowest; mhz -= step) clocks.emplace_back(mhz);
+  return clocks;
+}
+
+std::vector<ProfiledClock> sweep(Rank& rank, OnlineProfiler& profiler) {
+  std::vector<ProfiledClock> results;
+  while (const auto clock = profiler.step_begin()) {
+    profiler.step_end(rank.step(clock->value()));
+    const auto news = profiler.evaluate([&](Nanoseconds after) { return rank.news(after); }, 2);
+    results.insert(results.end(), news.begin(), news.end());
+  }
+  return results;
+}
+
+// Instructions of 37 ms against a counter that changes every 100 ms: twenty steps of eight instructions are enough.
+TEST(InstructionEnergy, IsRightForInstructionsShorterThanTheSensorsPeriod) {
+  Rank rank(100 * kMillisecond, 4 * kMillisecond, 0.002, 7);
+  std::vector<InstructionSpan> spans;
+  StepRecord step;
+  for (int i = 0; i < 20; ++i) {
+    step = rank.step(kHighest);
+    spans.insert(spans.end(), step.spans.begin(), step.spans.end());
+  }
+  const auto points = rank.news(0).changes;
+  const ActivityEstimate estimate = estimate_activity(spans, points, 1'000'000'000, step.end, 2);
+  for (std::size_t type = 0; type < 2; ++type) {
+    const InstructionEstimate& found = estimate.types[type];
+    EXPECT_NEAR(found.time.value(), kKinds[type].seconds, 0.002 * kKinds[type].seconds);
+    const double joules = kKinds[type].seconds * watts_at(kKinds[type], kHighest);
+    EXPECT_NEAR(found.energy.value(), joules, 0.02 * joules) << type;
+    EXPECT_GT(found.outliers, 0u);
+    EXPECT_EQ(found.samples + found.outliers, 80u);
+  }
+  EXPECT_NEAR(estimate.waiting.value(), kWaitingWatts, 4.0);
+}
+
+TEST(InstructionEnergy, OneBrokenReadingDoesNotCount) {
+  Rank rank(100 * kMillisecond, 0, 0.0, 3);
+  std::vector<InstructionSpan> spans;
+  StepRecord step;
+  for (int i = 0; i < 20; ++i) {
+    step = rank.step(kHighest);
+    spans.insert(spans.end(), step.spans.begin(), step.spans.end());
+  }
+  auto points = rank.news(0).changes;
+  const auto clean = estimate_activity(spans, points, 1'000'000'000, step.end, 2);
+  points[points.size() / 2].energy += Joules(500);
+  const auto dirty = estimate_activity(spans, points, 1'000'000'000, step.end, 2);
+  for (std::size_t type = 0; type < 2; ++type) {
+    EXPECT_NEAR(dirty.types[type].energy / clean.types[type].energy, 1.0, 0.005);
+  }
+  EXPECT_EQ(clean.equations, dirty.equations + 2);
+}
+
+// Types that always run together cannot be told apart: both get the mean power, and the sum stays right.
+TEST(InstructionEnergy, InseparableTypesShareTheMeanPower) {
+  std::vector<InstructionSpan> spans;
+  std::vector<CounterPoint> points = {{0, Joules(0)}};
+  for (int i = 0; i < 20; ++i) {
+    const Nanoseconds begin = kMillisecond * 100 * i;
+    spans.push_back({0, begin, begin + 40 * kMillisecond});
+    spans.push_back({1, begin + 40 * kMillisecond, begin + 100 * kMillisecond});
+    points.push_back({begin + 100 * kMillisecond, Joules(20.0 * (i + 1))});
+  }
+  const auto estimate = estimate_activity(spans, points, 0, 2000 * kMillisecond, 2);
+  EXPECT_NEAR(estimate.types[0].energy.value(), 200.0 * 0.04, 0.01);
+  EXPECT_NEAR(estimate.types[1].energy.value(), 200.0 * 0.06, 0.01);
+}
+
+TEST(InstructionEnergy, NothingMeasuredIsNothing) {
+  const auto estimate = estimate_activity({}, {}, 0, 1, 2);
+  EXPECT_EQ(estimate.types.size(), 2u);
+  EXPECT_EQ(estimate.types[0].samples, 0u);
+  EXPECT_EQ(estimate.equations, 0u);
+}
+
+TEST(OnlineProfiler, RecoversTheCurvesAndStopsBeyondTheLeastEnergy) {
+  Rank rank(100 * kMillisecond, 4 * kMillisecond, 0.002, 11);
+  OnlineProfiler::Options options;
+  options.steps_per_clock = 20;
+  OnlineProfiler profiler(clock_list(kHighest, 200, 50), options);
+  EXPECT_FALSE(profiler.progress().finished);
+  const auto results = sweep(rank, profiler);
+  ASSERT_TRUE(profiler.progress().finished);
+  EXPECT_EQ(profiler.progress().clocks_done, static_cast<int>(results.size()));
+  // The true energy of a step's instructions falls down to 700 MHz.
+  const auto energy = [](double mhz) {
+    double joules = 0.0;
+    for (const Kind& kind : kKinds) joules += 4.0 * seconds_at(kind, mhz) * watts_at(kind, mhz);
+    return joules;
+  };
+  double least = kHighest;
+  for (double mhz = kHighest; mhz >= 200; mhz -= 50) {
+    if (energy(mhz) < energy(least)) least = mhz;
+  }
+  EXPECT_LE(results.back().clock.value(), least - 3 * 50);
+  EXPECT_GE(results.back().clock.value(), least - 9 * 50);
+  EXPECT_GT(results.back().clock.value(), 200);
+  for (const ProfiledClock& result : results) {
+    const double mhz = result.clock.value();
+    for (std::size_t type = 0; type < 2; ++type) {
+      const double seconds = seconds_at(kKinds[type], mhz);
+      EXPECT_NEAR(result.activity.types[type].time.value(), seconds, 0.003 * seconds);
+      const double joules = seconds * watts_at(kKinds[type], mhz);
+      EXPECT_NEAR(result.activity.types[type].energy.value(), joules, 0.04 * joules) << mhz;
+    }
+    EXPECT_NEAR(result.step_energy.value(), energy(mhz), 0.02 * energy(mhz));
+  }
+}
+
+TEST(OnlineProfiler, StaysAtEachClockForItsSteps) {
+  Rank rank(20 * kMillisecond, 0, 0.0, 1);
+  OnlineProfiler::Options options;
+  options.steps_per_clock = 3;
+  options.warm_up_steps = 2;
+  options.clock_stride = 2;
+  OnlineProfiler profiler({Megahertz(1400), Megahertz(1300), Megahertz(1200), Megahertz(1100)}, options);
+  std::vector<double> clocks;
+  while (const auto clock = profiler.step_begin()) {
+    clocks.push_back(clock->value());
+    profiler.step_end(rank.step(clock->value()));
+  }
+  EXPECT_THAT(clocks, ::testing::ElementsAre(1400, 1400, 1400, 1400, 1400, 1200, 1200, 1200));
+  EXPECT_FALSE(profiler.progress().finished) << "nothing is evaluated yet";
+  const auto results = profiler.evaluate([&](Nanoseconds after) { return rank.news(after); }, 2);
+  EXPECT_EQ(results.size(), 2u);
+  EXPECT_TRUE(profiler.progress().finished);
+  EXPECT_EQ(profiler.progress().clocks_most, 2);
+}
+
+// A step whose clock was refused, or came in its second half, does not count, and what was collected before it is
+// dropped: its clock is measured in one piece.
+TEST(OnlineProfiler, StepsWithoutTheirClockDoNotCount) {
+  Rank rank(20 * kMillisecond, 0, 0.0, 1);
+  OnlineProfiler::Options options;
+  options.steps_per_clock = 2;
+  options.warm_up_steps = 0;
+  OnlineProfiler profiler({Megahertz(1400), Megahertz(1300)}, options);
+  const auto step = [&](bool held, bool late) {
+    StepRecord record = rank.step(profiler.step_begin().value().value());
+    if (!held) record.in_effect = 0;
+    if (late) record.in_effect = record.end - 1;
+    profiler.step_end(record);
+  };
+  step(true, false);
+  step(false, false);
+  step(true, false);
+  EXPECT_EQ(profiler.step_begin(), Megahertz(1400));
+  step(true, true);
+  step(true, false);
+  EXPECT_EQ(profiler.step_begin(), Megahertz(1400));
+  step(true, false);
+  EXPECT_EQ(profiler.step_begin(), Megahertz(1300));
+}
+
+// The counter lags behind: what it has not settled is evaluated later.
+TEST(OnlineProfiler, WaitsForTheCounter) {
+  Rank rank(20 * kMillisecond, 0, 0.0, 1);
+  OnlineProfiler::Options options;
+  options.steps_per_clock = 1;
+  options.warm_up_steps = 0;
+  OnlineProfiler profiler({Megahertz(1400), Megahertz(1300)}, options);
+  const StepRecord record = rank.step(1400);
+  profiler.step_end(record);
+  const auto at = [&](Nanoseconds settled) {
+    return profiler.evaluate(
+        [&](Nanoseconds after) {
+          CounterNews news = rank.news(after);
+          news.settled = settled;
+          return news;
+        },
+        2);
+  };
+  EXPECT_THAT(at(record.end - 1), ::testing::IsEmpty());
+  EXPECT_THAT(at(record.end), ::testing::SizeIs(1));
+  EXPECT_THAT(at(record.end), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,509 @@
+#include "client/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/monotonic_time.h"
+#include "net/event_loop.h"
+#include "net/server.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kLong = std::chrono::seconds(60);
+constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// A GPU whose power follows what it does and at which clock, and that can refuse to be set.
+class FakeGpu {
+ public:
+  MeterReading read() {
+    const std::scoped_lock lock(mutex_);
+    advance();
+    return {std::nullopt, Joules(joules_)};
+  }
+  void busy(bool busy) {
+    const std::scoped_lock lock(mutex_);
+    advance();
+    busy_ = busy;
+  }
+  void set(double mhz) {
+    const std::scoped_lock lock(mutex_);
+    if (refusing_ && mhz > 0) throw SystemError("not permitted");
+    advance();
+    mhz_ = mhz;
+    history_.push_back(mhz);
+  }
+  void refuse(bool refusing) {
+    const std::scoped_lock lock(mutex_);
+    refusing_ = refusing;
+  }
+  [[nodiscard]] double clock() const {
+    const std::scoped_lock lock(mutex_);
+    return mhz_ > 0 ? mhz_ : 1000.0;
+  }
+  [[nodiscard]] bool at_default() const {
+    const std::scoped_lock lock(mutex_);
+    return mhz_ == 0;
+  }
+  [[nodiscard]] std::vector<double> take_history() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(history_, {});
+  }
+
+ private:
+  void advance() {
+    const Nanoseconds now = monotonic_now();
+    // Least energy at 700 MHz: below, the constant 100 W last longer than what the dynamic power saves.
+    const double clock = (mhz_ > 0 ? mhz_ : 1000.0) / 1000.0;
+    joules_ += (busy_ ? 100.0 + 146.0 * clock * clock * clock : 50.0) * to_seconds(now - time_).value();
+    time_ = now;
+  }
+
+  mutable std::mutex mutex_;
+  Nanoseconds time_ = monotonic_now();
+  double joules_ = 0.0;
+  double mhz_ = 0.0;
+  bool busy_ = false;
+  bool refusing_ = false;
+  std::vector<double> history_;
+};
+
+class FakeSink : public ClockSink {
+ public:
+  explicit FakeSink(FakeGpu& gpu) : gpu_(gpu) {}
+  void hold(Megahertz clock) override { gpu_.set(clock.value()); }
+  void release() override { gpu_.set(0); }
+
+ private:
+  FakeGpu& gpu_;
+};
+
+// What the planning server says to one rank, over a Unix socket; it can go away and come back, with or without what it
+// knew.
+class JobServer {
+ public:
+  JobServer()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("flyball-session-" + std::to_string(getpid()) + "-" + std::to_string(counter()++))) {
+    std::filesystem::create_directory(folder_);
+  }
+  ~JobServer() {
+    stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  [[nodiscard]] std::string address() const { return (folder_ / "server.sock").string(); }
+
+  void start() {
+    loop_ = std::make_unique<EventLoop>();
+    server_ = std::make_unique<HttpServer>(*loop_, routes(), ServerLimits{});
+    server_->listen_unix(address(), 0600);
+    thread_ = std::thread([this] {
+      const auto timer = loop_->every(Seconds(0.02), [this] { answer_waiting(); });
+      loop_->run();
+    });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    loop_->post([this] {
+      waiting_.clear();
+      server_->stop(Seconds(0), [this] { loop_->stop(); });
+    });
+    thread_.join();
+    server_.reset();
+    loop_.reset();
+  }
+  void forget() {
+    const std::scoped_lock lock(mutex_);
+    registered = false;
+    profiled = false;
+    reports.clear();
+  }
+
+  // A new version, with these clocks in forwards and backwards, in turn.
+  void publish(const std::vector<int>& clocks) {
+    const std::scoped_lock lock(mutex_);
+    RankSchedule schedule;
+    schedule.job = "job";
+    schedule.version = ++version_;
+    schedule.iteration_time = Seconds(1);
+    schedule.iteration_energy = Joules(100);
+    schedule.allowed_time = Seconds(1);
+    for (std::size_t i = 0; i < clocks.size(); ++i) {
+      schedule.computations.push_back({i % 2 == 0 ? "forward" : "backward", static_cast<int>(i / 2), 0, clocks[i]});
+    }
+    schedule_ = to_json(schedule).dump();
+  }
+
+  // Waits until the condition on what has been heard holds.
+  template <class Condition>
+  bool wait_for(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kLong, [&] { return condition(*this); });
+  }
+
+  // For conditions, and after wait_for.
+  std::vector<MeasurementReport> reports;
+  std::vector<StragglerNotice> stragglers;
+  bool registered = false;
+  bool profiled = false;
+  bool refuse_next = false;
+  int joins = 0;
+
+ private:
+  static std::atomic<int>& counter() {
+    static std::atomic<int> count{0};
+    return count;
+  }
+
+  static Response json(const nlohmann::ordered_json& body, unsigned status = 200) {
+    Response response;
+    response.status = status;
+    response.body = body.dump();
+    return response;
+  }
+
+  Router routes() {
+    Router router;
+    router.add({"POST", "/v1/jobs", Handler([](const Request& request) {
+                  const JobRequest job = read_job_request(parse_json("test", request.body));
+                  return json(to_json(JobRegistered{job.id, "", true}));
+                })});
+    router.add({"POST", "/v1/jobs/job/ranks", Handler([this](const Request& request) {
+                  (void)read_rank_request(parse_json("test", request.body));
+                  const std::scoped_lock lock(mutex_);
+                  RankRegistered answer;
+                  answer.created = !std::exchange(registered, true);
+                  answer.last_sequence = reports.empty() ? -1 : reports.back().sequence;
+                  ++joins;
+                  changed_.notify_all();
+                  return json(to_json(answer));
+                })});
+    router.add({"POST", "/v1/jobs/job/measurements", Handler([this](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  if (std::exchange(refuse_next, false)) throw InputError({"test"}, "not this one", "");
+                  reports.push_back(read_measurement_report(parse_json("test", request.body)));
+                  changed_.notify_all();
+                  return json(to_json(MeasurementsTaken{reports.back().sequence, false}));
+                })});
+    router.add({"POST", "/v1/jobs/job/ranks/{rank}/profiled", Handler([this](const Request&) {
+                  const std::scoped_lock lock(mutex_);
+                  profiled = true;
+                  changed_.notify_all();
+                  Response nothing;
+                  nothing.status = 204;
+                  return nothing;
+                })});
+    router.add({"POST", "/v1/jobs/job/stragglers", Handler([this](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  stragglers.push_back(read_straggler_notice(parse_json("test", request.body)));
+                  changed_.notify_all();
+                  return json(to_json(StragglerTaken{}));
+                })});
+    router.add(
+        {"GET", "/v1/jobs/job/ranks/{rank}/schedule", AsyncHandler([this](const Request& request, const Reply& reply) {
+           waiting_.push_back({std::stoll(std::string(request.query.find("after_version").value())),
+                               monotonic_now() + 2000 * kMillisecond, reply});
+           answer_waiting();
+         })});
+    return router;
+  }
+
+  void answer_waiting() {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& one) {
+      Response response;
+      response.status = 204;
+      if (version_ > one.after) {
+        response.status = 200;
+        response.body = schedule_;
+      } else if (monotonic_now() < one.until) {
+        return false;
+      }
+      one.reply.send(response);
+      return true;
+    });
+  }
+
+  struct Waiting {
+    std::int64_t after = 0;
+    Nanoseconds until = 0;
+    Reply reply;
+  };
+
+  const std::filesystem::path folder_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+  std::vector<Waiting> waiting_;  // the loop's
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t version_ = 0;
+  std::string schedule_;
+};
+
+// A session, its GPU and its training loop: two microbatches of a forward and a backward per step.
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionOptions options(bool with_server) {
+    SessionOptions options;
+    if (with_server) {
+      options.server = server_.address();
+      options.job.id = "job";
+      options.job.token = std::string(32, 't');
+      options.job.stages = 1;
+      options.job.microbatches = 2;
+    }
+    options.sweep.steps_per_clock = 2;
+    options.sweep.rises_to_stop = 2;
+    options.settle = Seconds(0);
+    options.sampling_period = Seconds(0.001);
+    options.controller.first_retry = Seconds(0.005);
+    options.controller.longest_retry = Seconds(0.01);
+    options.notice = [this](const std::string& words) {
+      const std::scoped_lock lock(mutex_);
+      notices_.push_back(words);
+    };
+    return options;
+  }
+
+  void open(const SessionOptions& options) {
+    SessionGpu gpu;
+    for (double mhz = 1000; mhz >= 300; mhz -= 100) gpu.clocks.emplace_back(mhz);
+    gpu.sink = std::make_unique<FakeSink>(gpu_);
+    gpu.meter = {"GPU:0", [this] { return gpu_.read(); }};
+    session_ = std::make_unique<Session>(options, std::move(gpu));
+  }
+
+  void compute(const char* type, double milliseconds) {
+    session_->set_speed(type);
+    session_->begin(type);
+    gpu_.busy(true);
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(milliseconds * 1000.0 / gpu_.clock()));
+    gpu_.busy(false);
+    session_->end(type);
+  }
+
+  void step(double milliseconds = 1.0) {
+    session_->step_begin();
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      compute("forward", milliseconds);
+      compute("backward", 2 * milliseconds);
+    }
+    session_->step_end();
+  }
+
+  template <class Condition>
+  bool train_until(Condition condition, double milliseconds = 1.0) {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    while (std::chrono::steady_clock::now() < deadline) {
+      step(milliseconds);
+      if (condition()) return true;
+    }
+    return false;
+  }
+
+  bool train_until_swept() {
+    return train_until([&] { return session_->state().phase != SessionPhase::kProfiling; }, 4.0);
+  }
+
+  [[nodiscard]] std::vector<std::string> notices() {
+    const std::scoped_lock lock(mutex_);
+    return notices_;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> notices_;
+  FakeGpu gpu_;
+  JobServer server_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  // Every clock of the sweep, from the highest down, with both instructions.
+  ASSERT_GE(server_.reports.size(), 3u);
+  for (std::size_t i = 0; i < server_.reports.size(); ++i) {
+    const MeasurementReport& report = server_.reports[i];
+    EXPECT_EQ(report.sequence, static_cast<std::int64_t>(i));
+    ASSERT_THAT(report.measurements, SizeIs(2));
+    EXPECT_EQ(report.measurements[0].clock, Megahertz(1000.0 - 100.0 * static_cast<double>(i)));
+    EXPECT_EQ(report.measurements[0].instruction, "forward");
+    EXPECT_EQ(report.measurements[1].instruction, "backward");
+    EXPECT_GT(report.measurements[1].time, report.measurements[0].time);
+    EXPECT_GT(report.measurements[0].energy, Joules(0));
+  }
+  EXPECT_EQ(session_->state().phase, SessionPhase::kWaiting);
+  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size()));
+
+  server_.publish({900, 800, 700, 600});
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
+  EXPECT_EQ(session_->state().planned_energy, Joules(100));
+  // Long enough computations for every clock to arrive.
+  (void)gpu_.take_history();
+  step(20.0);
+  std::vector<double> history = gpu_.take_history();
+  if (!history.empty() && history.front() == 600) history.erase(history.begin());  // the step before's last
+  EXPECT_THAT(history, ElementsAre(900, 800, 700, 600));
+
+  session_.reset();
+  EXPECT_TRUE(gpu_.at_default());
+}
+
+TEST_F(SessionTest, ANewScheduleIsAdoptedWithTheNextStep) {
+  server_.start();
+  server_.publish({900, 900, 900, 900});
+  SessionOptions chosen = options(true);
+  chosen.profile = false;
+  open(chosen);
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  server_.publish({500, 500, 500, 500});
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 2; }));
+  step(10.0);
+  EXPECT_EQ(gpu_.clock(), 500);
+  EXPECT_THAT(server_.reports, IsEmpty());
+}
+
+// No server at first: training goes on, one word is said; when it comes, it gets everything.
+TEST_F(SessionTest, TrainsWithoutItsServerAndTellsItEverythingLater) {
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  EXPECT_FALSE(session_->state().server_reachable);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on")));
+  server_.start();
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_EQ(2 * server_.reports.size(), session_->measurements().size());
+  ASSERT_TRUE(train_until([&] { return notices().size() == 2; }));
+  EXPECT_THAT(notices()[1], HasSubstr("answers again"));
+}
+
+// The server is killed, loses what it knew, and comes back: the schedule stays in force meanwhile, the measurements are
+// sent once more, and a schedule with a smaller version is taken.
+TEST_F(SessionTest, AServerThatForgotIsToldAgain) {
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  const std::size_t reports = server_.reports.size();
+  server_.publish({900, 900, 900, 900});
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  server_.stop();
+  ASSERT_TRUE(train_until([&] { return !session_->state().server_reachable; }));
+  step(10.0);
+  EXPECT_EQ(gpu_.clock(), 900);
+  EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
+  server_.forget();
+  server_.start();
+  ASSERT_TRUE(server_.wait_for([&](const JobServer& server) { return server.reports.size() == reports; }));
+  EXPECT_EQ(server_.reports[0].sequence, 0);
+}
+
+// The driver refuses in the middle of the sweep: default clocks, one word, and training goes on; when it allows it
+// again, so does the sweep.
+TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
+  open(options(false));
+  ASSERT_TRUE(train_until([&] { return session_->state().sweep.clocks_done >= 1; }, 4.0));
+  gpu_.refuse(true);
+  ASSERT_TRUE(train_until([&] { return session_->state().clocks.failed >= 2; }, 4.0));
+  EXPECT_TRUE(gpu_.at_default());
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("not permitted")));
+  const int done = session_->state().sweep.clocks_done;
+  for (int i = 0; i < 5; ++i) step(4.0);
+  EXPECT_LE(session_->state().sweep.clocks_done, done + 1);  // one may have been complete
+  gpu_.refuse(false);
+  ASSERT_TRUE(train_until_swept());
+  EXPECT_EQ(session_->state().phase, SessionPhase::kIdle);
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("not permitted"), HasSubstr("set again")));
+  step();
+  ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
+}
+
+// A report that the server calls bad does not keep the others back.
+TEST_F(SessionTest, ARefusedReportIsLeftOut) {
+  server_.refuse_next = true;
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_EQ(server_.reports.front().sequence, 1);
+  EXPECT_EQ(2 * (server_.reports.size() + 1), session_->measurements().size());
+  EXPECT_THAT(notices(), ElementsAre(HasSubstr("not this one")));
+}
+
+TEST_F(SessionTest, StragglersAreToldInTheBackground) {
+  server_.start();
+  SessionOptions chosen = options(true);
+  chosen.profile = false;
+  open(chosen);
+  StragglerNotice notice;
+  notice.straggler = 3;
+  notice.degree = 1.2;
+  session_->set_straggler(notice);
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return !server.stragglers.empty(); }));
+  EXPECT_EQ(std::get<int>(server_.stragglers[0].straggler), 3);
+  EXPECT_EQ(server_.stragglers[0].degree, 1.2);
+}
+
+TEST_F(SessionTest, AWindowsEnergyIsTheCounters) {
+  SessionOptions chosen = options(false);
+  chosen.profile = false;
+  chosen.time_scale = 10.0;
+  open(chosen);
+  step();
+  const Nanoseconds begin = monotonic_now();
+  session_->window_begin();
+  const Joules before = *gpu_.read().total;
+  for (int i = 0; i < 20; ++i) step();
+  const Joules after = *gpu_.read().total;
+  const StepsEnergy window = session_->window_end();
+  EXPECT_NEAR(window.energy.value(), (after - before).value(), 0.05 * (after - before).value());
+  EXPECT_LE(window.time, 10.0 * to_seconds(monotonic_now() - begin));
+  EXPECT_GE(window.time, Seconds(10.0 * 20 * 0.006));
+}
+
+TEST_F(SessionTest, CallsThatDoNotFitTogetherAreRefused) {
+  SessionOptions chosen = options(false);
+  chosen.profile = false;
+  open(chosen);
+  EXPECT_THROW(session_->end("forward"), UsageError);
+  EXPECT_THROW(session_->step_end(), UsageError);
+  session_->step_begin();
+  EXPECT_THROW(session_->step_begin(), UsageError);
+  session_->begin("forward");
+  EXPECT_THROW(session_->begin("backward"), UsageError);
+  EXPECT_THROW(session_->end("backward"), UsageError);
+  EXPECT_THROW(session_->step_end(), UsageError);
+  session_->end("forward");
+  EXPECT_THROW(session_->begin(""), UsageError);
+  session_->step_end();
+  EXPECT_THROW((void)session_->window_end(), UsageError);
+  EXPECT_THROW(session_->set_straggler({}), UsageError);
+  SessionOptions nameless = options(true);
+  nameless.job.id.clear();
+  EXPECT_THROW(open(nameless), UsageError);
+}
+
+}  // namespace
+}  // namespace flyball
