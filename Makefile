@@ -37,8 +37,11 @@ python: setup ## build the Python package and install it into build/python-venv
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
 	  $(PIP) install --no-build-isolation --no-deps --force-reinstall . ; fi
 
-demo: build ## plan the shipped GPT-3 1.3B profile; the report lands in out/demo/
+demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see out/demo/
 	$(DEMO)
+	$(STEP) "Build the training client and the trainer" build/logs/trainer.log \
+	  cmake --build build -j $(JOBS) --target flyball_shared pipeline_trainer
+	scripts/demo_loop --out out/demo/loop
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

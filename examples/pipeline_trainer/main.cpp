@@ -1,6 +1,8 @@
 // A pipeline-parallel training engine in small, with Flyball in it: real processes, real messages between them, 1F1B;
 // only the computing is simulated. Trains without Flyball, profiles, trains by plan, meets a straggler, recovers, and
 // says what that took by the GPUs' energy counters.
+#include <unistd.h>
+
 #include <getopt.h>
 #include <signal.h>
 
@@ -217,15 +219,10 @@ class Report {
   std::FILE* file_ = nullptr;
 };
 
+// On a terminal only. How many clocks a stage tries is known only when its energy has risen.
 void show_sweep(const std::vector<Answer>& answers, int steps) {
-  int least = 0;
-  int most = 0;
-  for (const Answer& answer : answers) {
-    const bool busy = answer.state.phase == FLYBALL_PROFILING;
-    if (busy && (least == 0 || answer.state.clocks_done < least)) least = answer.state.clocks_done;
-    if (answer.state.clocks_done > most) most = answer.state.clocks_done;
-  }
-  std::fprintf(stderr, "\r\033[Kprofiling while training: step %d, clocks per stage", steps);
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[Kprofiling while training: step %d, clocks tried per stage", steps);
   for (const Answer& answer : answers) {
     std::fprintf(stderr, " %d%s", answer.state.clocks_done, answer.state.phase == FLYBALL_PROFILING ? "" : " (done)");
   }

@@ -1,5 +1,7 @@
 #include "stage.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -19,7 +21,8 @@ struct Tensor {
 };
 
 void notice(void* user, const char* words) {
-  std::fprintf(stderr, "\r\033[Kstage %d: %s\n", *static_cast<const int*>(user), words);
+  const char* clear_line = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
+  std::fprintf(stderr, "%sstage %d: %s\n", clear_line, *static_cast<const int*>(user), words);
 }
 
 class Stage {
