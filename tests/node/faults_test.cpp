@@ -211,11 +211,9 @@ TEST(Faults, AnAgentKilledWhileItRestoresIsFollowedByOneThatDoes) {
 
 TEST(Faults, AFullDiskGrantsNothing) {
   Node node;
-  node.agent.start([] {
-    const rlimit nothing{0, 0};
-    ::setrlimit(RLIMIT_FSIZE, &nothing);
-    ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
-  });
+  node.agent.start([] { ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO); });
+  const rlimit nothing{0, 0};
+  ASSERT_EQ(::prlimit(node.agent.pid(), RLIMIT_FSIZE, &nothing, nullptr), 0);
   AgentClient client(node.agent.endpoint(), "");
   try {
     static_cast<void>(client.lease(all_gpus()));
