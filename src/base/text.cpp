@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,17 +63,24 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   std::error_code code;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
   if (code) throw SystemError(fmt::format("cannot make folder {}: {}", path.parent_path().string(), code.message()));
-  const std::filesystem::path partial = path.string() + fmt::format(".partial.{}", ::getpid());
-  {
-    std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  const auto write_to = [&](const std::filesystem::path& target) {
+    std::ofstream file(target, std::ios::binary | std::ios::trunc);
     file.write(text.data(), static_cast<std::streamsize>(text.size()));
     file.flush();
-    if (!file) {
-      const std::string reason = std::strerror(errno);
-      std::filesystem::remove(partial, code);
-      throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
-    }
+    if (file) return;
+    const std::string reason = std::strerror(errno);
+    if (target != path) std::filesystem::remove(target, code);
+    throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
+  };
+  // Only a plain file can be replaced: what is a device, a pipe or a link stays one, and so does a file with links.
+  struct stat there {};
+  const bool is_there = ::lstat(path.c_str(), &there) == 0;
+  if (is_there && (!S_ISREG(there.st_mode) || there.st_nlink > 1 || there.st_uid != ::geteuid())) {
+    return write_to(path);
   }
+  const std::filesystem::path partial = path.string() + fmt::format(".partial.{}", ::getpid());
+  write_to(partial);
+  if (is_there) ::chmod(partial.c_str(), there.st_mode & 07777);
   std::filesystem::rename(partial, path, code);
   if (code) {
     const std::string reason = code.message();
@@ -96,9 +104,9 @@ std::optional<double> parse_duration_seconds(std::string_view text) {
   const auto value = parse_number(text.substr(0, unit_at + 1));
   if (!value) return std::nullopt;
   if (unit.empty() || unit == "s") return value;
-  if (unit == "ms") return *value * 1e-3;
-  if (unit == "us") return *value * 1e-6;
-  if (unit == "ns") return *value * 1e-9;
+  if (unit == "ms") return *value / 1e3;
+  if (unit == "us") return *value / 1e6;
+  if (unit == "ns") return *value / 1e9;
   return std::nullopt;
 }
 

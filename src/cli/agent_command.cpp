@@ -70,7 +70,7 @@ void run_agent(const AgentOptions& options) {
     bool stopping = false;
     std::optional<Agent> agent;
     // Before the agent is there: a signal that comes while it restores must not go by.
-    const auto signals = loop.on_signals({SIGTERM, SIGINT}, [&](int) {
+    const auto signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT}, [&](int) {
       if (stopping) return;
       stopping = true;
       notify_service_manager("STOPPING=1");

@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
+// A closed pipe or a file at its size limit is an error of ours to tell; the child is not to be left alone for it.
+constexpr int kErrorsToUs[] = {SIGPIPE, SIGXFSZ};
+
 bool ends_programs(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
@@ -30,8 +33,12 @@ pid_t start(const std::vector<std::string>& command, const SignalQueue& signals)
   argv.push_back(nullptr);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawnattr_setsigmask(&attributes, &signals.mask_before());
+  sigset_t usual;
+  sigemptyset(&usual);
+  for (const int signal : kErrorsToUs) sigaddset(&usual, signal);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
   pid_t child = -1;
   const int code = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), ::environ);
   posix_spawnattr_destroy(&attributes);
@@ -51,6 +58,8 @@ SignalQueue::SignalQueue() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kErrorsToUs) sigaction(signal, &action, nullptr);
 }
 
 SignalQueue::~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }

@@ -220,6 +220,12 @@ void run_record(const RecordOptions& options) {
         command.empty() ? std::string() : fmt::format("; the program went on and ended with status {}", status)));
     throw ExitStatus{status != 0 ? status : 1};
   }
+  for (std::size_t i = 0; i < sampler.meter_count(); ++i) {
+    const MeterState state = sampler.state(i);
+    if (!state.failure.empty())
+      print_report(fmt::format("flyball: {}: readings failed: {}\n", state.label, state.failure));
+  }
+  if (command.empty() && trace.count() == 0) throw SystemError(fmt::format("{}: nothing was recorded", file.path()));
   print_report(fmt::format("flyball: {}: {} rows of {} devices, {:.3f} s\n", file.path(), trace.count(),
                            sampler.meter_count(), to_seconds(end - trace.begin()).value()));
   throw ExitStatus{status};

@@ -1,7 +1,10 @@
 // flyball run: the energy of a program, per device, as perf stat tells its counters.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -112,6 +115,8 @@ std::string notes_of(const std::vector<MeasuredRun>& runs) {
         note = fmt::format("readings failed: {}", device.problem);
       } else if (device.source != EnergySource::kCounter) {
         note = fmt::format("{}, not the energy counter", name_of(device.source));
+      } else if (!device.complete && device.sensor_period == Seconds(0)) {
+        note = "the run was too short to know its sensor";
       } else if (!device.complete) {
         note = fmt::format("the run was too short for its sensor, which changes every {:.0f} ms",
                            device.sensor_period.value() * 1e3);
@@ -146,6 +151,10 @@ void run_run(const RunOptions& options) {
   const std::vector<std::string>& command = options.measuring.command;
   if (command.empty()) throw UsageError("run: no program given\n  add it after --, such as: flyball run -- sleep 1");
   MachineDevices machine = open_measured_machine(options.measuring);
+  // Before the program runs: what it took must not be lost for a path that cannot be written.
+  if (options.output && !std::ofstream(*options.output, std::ios::app)) {
+    throw SystemError(fmt::format("cannot write {}: {}", *options.output, std::strerror(errno)));
+  }
   SignalQueue signals;
   Measurement measurement(std::move(machine), sampler_options(options.measuring));
   measurement.warm_up(kLongestSensorWait);

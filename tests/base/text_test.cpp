@@ -36,6 +36,20 @@ TEST_F(TextFile, WritingLeavesNothingElseBehind) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
+// As root a rename onto a device would replace it by a plain file.
+TEST_F(TextFile, WritesIntoWhatIsNoPlainFileAndReplacesNone) {
+  write_text_file(folder_ / "file", "old");
+  std::filesystem::permissions(folder_ / "file", std::filesystem::perms::owner_all);
+  write_text_file(folder_ / "file", "new");
+  EXPECT_EQ(std::filesystem::status(folder_ / "file").permissions(), std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink("file", folder_ / "link");
+  write_text_file(folder_ / "link", "through the link");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_text_file(folder_ / "file"), "through the link");
+  EXPECT_THROW(write_text_file("/dev/full", "x"), SystemError);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
 TEST_F(TextFile, RefusesWhatIsNoFile) {
   EXPECT_THROW(static_cast<void>(read_text_file(folder_ / "absent")), SystemError);
   EXPECT_THROW(static_cast<void>(read_text_file(folder_)), SystemError);
@@ -76,9 +90,9 @@ TEST(ParseInteger, TakesWholeNumbersOnly) {
 TEST(ParseDuration, KnowsFourUnitsAndBareSeconds) {
   EXPECT_EQ(parse_duration_seconds("1.5"), 1.5);
   EXPECT_EQ(parse_duration_seconds("1.5s"), 1.5);
-  EXPECT_EQ(parse_duration_seconds("10ms"), 10 * 1e-3);
-  EXPECT_EQ(parse_duration_seconds(" 250 us "), 250 * 1e-6);
-  EXPECT_EQ(parse_duration_seconds("3ns"), 3 * 1e-9);
+  EXPECT_EQ(parse_duration_seconds("10ms"), 10e-3);
+  EXPECT_EQ(parse_duration_seconds(" 250 us "), 250e-6);
+  EXPECT_EQ(parse_duration_seconds("3ns"), 3e-9);
   EXPECT_EQ(parse_duration_seconds("1e-3"), 1e-3);
   for (const char* wrong : {"", "ms", "10 min", "10 m s", "x10ms", "nan", "inf s"}) {
     EXPECT_EQ(parse_duration_seconds(wrong), std::nullopt) << wrong;

@@ -162,16 +162,20 @@ TEST(Faults, AStoppedHolderLosesItsLease) {
   EXPECT_THAT(node.agent.log(), HasSubstr("why=silent"));
 }
 
+// A closed terminal (SIGHUP) is as good an end as any other.
 TEST(Faults, TheAgentRestoresBeforeItExits) {
-  Node node;
-  node.agent.start();
-  HolderProcess holder(node.agent.endpoint(), only_hold);
-  ASSERT_TRUE(holder.holds());
-  EXPECT_EQ(node.agent.kill(SIGTERM), 0);
-  EXPECT_TRUE(node.all_at_default());
-  EXPECT_TRUE(std::filesystem::is_empty(node.agent.state_folder()) ||
-              std::distance(std::filesystem::directory_iterator(node.agent.state_folder()), {}) == 1)
-      << "nothing but the lock is left of the journal";
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    SCOPED_TRACE(signal);
+    Node node;
+    node.agent.start();
+    HolderProcess holder(node.agent.endpoint(), only_hold);
+    ASSERT_TRUE(holder.holds());
+    EXPECT_EQ(node.agent.kill(signal), 0);
+    EXPECT_TRUE(node.all_at_default());
+    EXPECT_TRUE(std::filesystem::is_empty(node.agent.state_folder()) ||
+                std::distance(std::filesystem::directory_iterator(node.agent.state_folder()), {}) == 1)
+        << "nothing but the lock is left of the journal";
+  }
 }
 
 TEST(Faults, AgentKilledAtAHundredRandomMoments) {
