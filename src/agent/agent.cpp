@@ -122,7 +122,7 @@ void check_token(const AgentConfig& config, const Request& request) {
 
 class Agent::Impl {
  public:
-  Impl(EventLoop& the_loop, AgentConfig the_config, AgentDevices devices)
+  Impl(EventLoop& the_loop, AgentConfig the_config, const AgentDevices& devices)
       : loop(the_loop),
         config(std::move(the_config)),
         journal(std::make_shared<const Journal>(config.state_dir)),
@@ -170,13 +170,14 @@ Agent::Agent(EventLoop& loop, AgentConfig config, AgentDevices devices) {
 Agent::~Agent() = default;
 
 void Agent::stop(Seconds most, std::function<void(bool)> done) {
-  impl_->keeper.end_all(LeaseEnd::kAgentStop, most, [this, done](const std::vector<std::size_t>& left) {
-    for (const std::size_t gpu : left) {
-      log_event(LogLevel::kError, "left_unrestored",
-                {{"gpu", fmt::to_string(gpu)}, {"next", "the agent's next start restores it"}});
-    }
-    impl_->server->stop(Seconds(1), [done, all = left.empty()] { done(all); });
-  });
+  impl_->keeper.end_all(LeaseEnd::kAgentStop, most,
+                        [this, done = std::move(done)](const std::vector<std::size_t>& left) {
+                          for (const std::size_t gpu : left) {
+                            log_event(LogLevel::kError, "left_unrestored",
+                                      {{"gpu", fmt::to_string(gpu)}, {"next", "the agent's next start restores it"}});
+                          }
+                          impl_->server->stop(Seconds(1), [done, all = left.empty()] { done(all); });
+                        });
 }
 
 std::uint16_t Agent::tcp_port() const { return impl_->port; }

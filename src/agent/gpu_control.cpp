@@ -61,7 +61,7 @@ struct GpuControl::State {
     if (loop != nullptr) loop->post(std::move(action));
   }
 
-  void finish(const std::shared_ptr<Job>& job, std::exception_ptr error) {
+  void finish(const std::shared_ptr<Job>& job, const std::exception_ptr& error) {
     post([job, error] {
       if (std::exchange(job->answered, true)) return;
       job->timer.reset();

@@ -168,7 +168,7 @@ void LeaseKeeper::watch(const Lease& lease) {
   watches_[lease.id] = std::move(process);
 }
 
-void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, Granted granted) {
+void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const Granted& granted) {
   std::string id;
   try {
     const Lease& lease = table_.grant(request, who, now_ns());

@@ -42,7 +42,7 @@ class LeaseKeeper {
   void recover();
 
   // In the journal before `granted` is called.
-  void grant(const LeaseRequest& request, const Claimant& who, Granted granted);
+  void grant(const LeaseRequest& request, const Claimant& who, const Granted& granted);
   [[nodiscard]] LeaseInfo heartbeat(const std::string& id, const Claimant& who);  // throws LeaseRefused
   void change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who, Done done);
   // `done` once the GPUs are restored, or with DeviceError kTimeout where that takes long (it goes on).

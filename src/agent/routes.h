@@ -23,8 +23,8 @@ struct AgentParts {
   std::function<ServerCounts()> server_counts;
 };
 
-void add_v1_routes(Router& router, AgentParts parts);
-void add_zeusd_routes(Router& router, AgentParts parts);
+void add_v1_routes(Router& router, const AgentParts& parts);
+void add_zeusd_routes(Router& router, const AgentParts& parts);
 
 // Refuses a TCP client without the token where one is asked for; some paths are open to all.
 void check_token(const AgentConfig& config, const Request& request);

@@ -212,7 +212,7 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
 
 }  // namespace
 
-void add_v1_routes(Router& router, AgentParts parts) {
+void add_v1_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
     Route route;
     route.method = method;

@@ -376,7 +376,7 @@ Response whoami(const AgentParts& parts, const Request& request) {
 
 }  // namespace
 
-void add_zeusd_routes(Router& router, AgentParts parts) {
+void add_zeusd_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
     Route route;
     route.method = method;

@@ -157,7 +157,7 @@ std::string AgentLease::lost() const {
 
 class AgentClient::Impl {
  public:
-  Impl(Endpoint endpoint, std::string the_token)
+  Impl(const Endpoint& endpoint, std::string the_token)
       : token(std::move(the_token)), http(endpoint, options_with(token)), streaming(endpoint, options_with(token)) {}
 
   std::string token;
@@ -165,8 +165,8 @@ class AgentClient::Impl {
   HttpClient streaming;
 };
 
-AgentClient::AgentClient(Endpoint endpoint, std::string token)
-    : impl_(std::make_unique<Impl>(std::move(endpoint), std::move(token))) {}
+AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(token))) {}
 AgentClient::~AgentClient() = default;
 
 NodeStatus AgentClient::devices() { return read_node_status(call(impl_->http, "GET", "/v1/devices")); }

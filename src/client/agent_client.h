@@ -58,7 +58,7 @@ class AgentLease {
 // One thread at a time, but for interrupt().
 class AgentClient {
  public:
-  explicit AgentClient(Endpoint endpoint = default_agent_endpoint(), std::string token = default_agent_token());
+  explicit AgentClient(const Endpoint& endpoint = default_agent_endpoint(), std::string token = default_agent_token());
   ~AgentClient();
   AgentClient(const AgentClient&) = delete;
   AgentClient& operator=(const AgentClient&) = delete;

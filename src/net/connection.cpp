@@ -191,7 +191,7 @@ void Connection::dispatch() {
   }
 }
 
-void Connection::run_handler(const Handler& handler, const Route& route, std::shared_ptr<Request> request) {
+void Connection::run_handler(const Handler& handler, const Route& route, const std::shared_ptr<Request>& request) {
   if (route.runs == Runs::kInLoop) return respond(handler(*request));
   core_->run_in_pool([weak = weak_from_this(), &io = core_->io, &handler, &route, request] {
     Response response;
@@ -208,7 +208,7 @@ void Connection::run_handler(const Handler& handler, const Route& route, std::sh
 
 // Most responses fit into the socket's buffer: they are sent at once, without a timer, so that thousands of waiting
 // clients can be answered in one go. What follows is left to the loop's next turn.
-void Connection::respond(Response response) {
+void Connection::respond(const Response& response) {
   if (closed_ || !answering_ || responding_ || events_) return;
   responding_ = true;
   const bool keep_alive = keep_alive_ && !core_->stopping;

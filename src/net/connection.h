@@ -73,9 +73,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_request();
   void refuse_request(boost::system::error_code error);
   void dispatch();
-  void run_handler(const Handler& handler, const Route& route, std::shared_ptr<Request> request);
+  void run_handler(const Handler& handler, const Route& route, const std::shared_ptr<Request>& request);
   void run_stream(const StreamHandler& handler, const Request& request);
-  void respond(Response response);
+  void respond(const Response& response);
   void responded(boost::system::error_code error, bool keep_alive);
   void written(bool keep_alive);
   void drain();

@@ -141,7 +141,9 @@ std::vector<Measurement> measurements_of(const nlohmann::json& json, int clock) 
 }
 
 // The bounds that reports of the server's own interface keep to.
-MeasurementReport checked(MeasurementReport report) { return read_measurement_report(nlohmann::json(to_json(report))); }
+MeasurementReport checked(const MeasurementReport& report) {
+  return read_measurement_report(nlohmann::json(to_json(report)));
+}
 
 }  // namespace
 
