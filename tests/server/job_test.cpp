@@ -20,8 +20,6 @@
 namespace flyball::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 Measurement measured(const char* instruction, double clock, double time, double energy, std::int64_t samples = 1) {
   return {instruction, Megahertz(clock), Seconds(time), Joules(energy), samples};
 }
@@ -182,7 +180,8 @@ TEST(PlanningQueue, ShowsProgressAndStopsWhenTold) {
   task->cancel();
   std::shared_ptr<const JobPlan> plan;
   queue.submit(order_for(
-      small_job("small"), [](double) {}, [&](std::shared_ptr<const JobPlan> made, const auto&) { plan = made; }));
+      small_job("small"), [](double) {},
+      [&](const std::shared_ptr<const JobPlan>& made, const auto&) { plan = made; }));
   owner.run_until([&] { return plan != nullptr; });
   owner.run_posted();
   EXPECT_FALSE(finished);

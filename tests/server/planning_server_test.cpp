@@ -13,6 +13,7 @@
 namespace flyball::testing {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -427,7 +428,7 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
   const RawClient slow(server.port());  // never finishes
   slow.send("POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Len");
   const RawClient nonsense(server.port());
-  nonsense.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n");
+  nonsense.send("\x16\x03\x01\x02"s + '\0' + "\x01"s + '\0' + "\x01\xfc\x03\x03 hello\r\n\r\n");
   EXPECT_THAT(nonsense.receive_all(), HasSubstr("400"));
   const RawClient liar(server.port());
   liar.send(head + "Content-Length: 99999999999\r\n\r\n{");

@@ -1,3 +1,3 @@
 // A library that loads and is not NVIDIA's.
-extern "C" int nvmlNothing();
-extern "C" int nvmlNothing() { return 0; }
+extern "C" int nothing_of_nvml();
+extern "C" int nothing_of_nvml() { return 0; }

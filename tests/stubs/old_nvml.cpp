@@ -8,6 +8,7 @@ namespace flyball {
 namespace {
 
 int initialised = 0;
+// NOLINTNEXTLINE(performance-no-int-to-ptr): a number, as real handles may be
 NvmlDevice handle(std::uintptr_t number) { return reinterpret_cast<NvmlDevice>(number); }
 
 }  // namespace
