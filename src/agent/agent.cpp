@@ -162,9 +162,9 @@ class Agent::Impl {
   std::uint16_t port = 0;
 };
 
-Agent::Agent(EventLoop& loop, AgentConfig config, AgentDevices devices) {
+Agent::Agent(EventLoop& loop, AgentConfig config, const AgentDevices& devices) {
   check_agent_config(config);
-  impl_ = std::make_unique<Impl>(loop, std::move(config), std::move(devices));
+  impl_ = std::make_unique<Impl>(loop, std::move(config), devices);
 }
 
 Agent::~Agent() = default;

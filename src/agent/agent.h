@@ -24,7 +24,7 @@ struct AgentDevices {
 class Agent {
  public:
   // Takes the state folder's lock, restores what its journal names, then listens. Throws SystemError, UsageError.
-  Agent(EventLoop& loop, AgentConfig config, AgentDevices devices);
+  Agent(EventLoop& loop, AgentConfig config, const AgentDevices& devices);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;

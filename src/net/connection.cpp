@@ -174,7 +174,7 @@ void Connection::dispatch() {
       Reply reply(
           [weak = weak_from_this(), &io = core_->io](Response response) {
             auto action = [weak, answer = std::move(response)]() mutable {
-              if (const auto self = weak.lock()) self->respond(std::move(answer));
+              if (const auto self = weak.lock()) self->respond(answer);
             };
             if (!io.get_executor().running_in_this_thread()) return asio::post(io, std::move(action));
             const auto self = weak.lock();
@@ -201,7 +201,7 @@ void Connection::run_handler(const Handler& handler, const Route& route, const s
       response = route.errors(error);
     }
     asio::post(io, [weak, answer = std::move(response)]() mutable {
-      if (const auto self = weak.lock()) self->respond(std::move(answer));
+      if (const auto self = weak.lock()) self->respond(answer);
     });
   });
 }

@@ -310,7 +310,7 @@ void ZeusDesk::result(const Request& request, const Reply& reply) {
   const std::vector<int> clocks = sweep_clocks(*rank);
   const int clock = clocks.empty() ? 0 : clocks[std::min(round_of(*rank), clocks.size() - 1)];
   MeasurementReport report{number, rank->last_sequence + 1, measurements_of(json, clock)};
-  book_.take_report(job.id(), checked(std::move(report)), answer_with_null<MeasurementsTaken>(reply));
+  book_.take_report(job.id(), checked(report), answer_with_null<MeasurementsTaken>(reply));
 }
 
 void ZeusDesk::look_again(const std::string& id, Job* job) {
