@@ -2,18 +2,20 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+# Most requests that schemathesis makes up for one operation of the interface.
+OPENAPI_EXAMPLES ?= 100
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --out out/demo
 PEERS = bench/peers/run
 STEP = @scripts/step
-# The folders of tests/ whose code runs in several threads or processes.
-THREADED = agent client device loop measuring net node server sim
+# The folders of tests/ whose own process has several threads; what other folders start is checked under asan.
+THREADED = agent client device net server sim
 PIP = build/python-venv/bin/pip --disable-pip-version-check
 # Clones share what ccache holds: paths of the tree count relative to it.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz clean
+.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -33,7 +35,8 @@ test: setup python ## build everything and run all tests
 	@sed -n '/tests passed/,$$p' build/logs/test.log
 
 python: setup ## build the Python package and install it into build/python-venv
-	@scripts/python_env
+	@scripts/python_env python tests/python/requirements.txt || \
+	  { [ -z "$$CI" ] && echo "python: going on without it; tests that need other people's packages will be skipped"; }
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
 	  $(PIP) install --no-build-isolation --no-deps --force-reinstall . ; fi
 
@@ -53,8 +56,9 @@ peers: build ## compare with the published solvers (downloads them from PyPI)
 	@scripts/setup bench
 	$(PEERS)
 
-paper-tables: build ## compute the papers' tables again into docs/paper-tables.md
+paper-tables: build ## compute the papers' tables again into docs/paper-tables.md and docs/forecast-tables.md
 	@python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md
+	@python3 bench/forecast_tables.py --program build/flyball --write docs/forecast-tables.md
 
 lint: ## check formatting, clang-tidy, layers, file lengths and scripts
 	@scripts/setup build test lint bench
@@ -65,7 +69,7 @@ format: ## format all tracked C++ files in place
 	@git ls-files -z '*.h' '*.cpp' | xargs -0 -r clang-format -i
 
 asan: ## run all tests under the address and undefined-behaviour sanitizers
-	@scripts/setup build test
+	@scripts/setup build test fuzz
 	$(STEP) "Configure build/asan-ubsan/" build/logs/asan-configure.log cmake --preset asan-ubsan
 	$(STEP) "Build with sanitizers" build/logs/asan-build.log cmake --build build/asan-ubsan -j $(JOBS)
 	$(STEP) "Run the tests with sanitizers" build/logs/asan-test.log \
@@ -82,10 +86,13 @@ tsan: ## run the tests of everything with threads under the thread sanitizer
 	@sed -n '/tests passed/,$$p' build/logs/tsan-test.log
 
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
-	@scripts/setup build fuzz
-	$(STEP) "Configure build/fuzz/" build/logs/fuzz-configure.log cmake --preset fuzz
-	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/fuzz -j $(JOBS) --target fuzz/all
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) scripts/fuzz build/fuzz/fuzz
+	@scripts/setup build test fuzz
+	$(STEP) "Configure build/asan-ubsan/" build/logs/fuzz-configure.log cmake --preset asan-ubsan
+	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/asan-ubsan -j $(JOBS) --target fuzz/all
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) scripts/fuzz build/asan-ubsan/fuzz
+
+openapi-fuzz: build ## send the server what its OpenAPI document allows and forbids (schemathesis, from PyPI)
+	@scripts/openapi_fuzz --examples $(OPENAPI_EXAMPLES)
 
 clean: ## remove everything that was built
 	rm -rf build out

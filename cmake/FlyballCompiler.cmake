@@ -14,6 +14,9 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+# A shared library is needed by what uses it, not by all that could: libflyball.so stays light inside a training process.
+add_link_options(-Wl,--as-needed)
+
 # Everything that our targets share; linked privately, so that none of it leaks to users of the libraries.
 add_library(flyball_options INTERFACE)
 target_compile_options(flyball_options INTERFACE

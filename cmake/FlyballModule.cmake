@@ -24,12 +24,13 @@ macro(flyball_read_layers)
   endforeach()
 endmacro()
 
-# flyball_module(<folder> [LIBRARIES <external target>...] [EXCLUDE <file>...])
+# flyball_module(<folder> [COLD] [LIBRARIES <external target>...] [EXCLUDE <file>...])
 #
 # Makes the target flyball_<folder> from the folder's *.cpp (all but the EXCLUDEd) and links the folders that
 # cmake/layers.txt allows it, and the external libraries. A folder without a source makes a header-only target.
+# COLD: no computing, but messages, sockets and pictures. Sanitizer builds leave it unoptimised, in half the compile time.
 function(flyball_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;EXCLUDE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "LIBRARIES;EXCLUDE")
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(name IN LISTS arg_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${name}")
@@ -42,6 +43,10 @@ function(flyball_module folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE flyball_options)
+    if(arg_COLD AND FLYBALL_SANITIZE)
+      target_compile_options(${target} PRIVATE -O0)
+    endif()
+    set_target_properties(${target} PROPERTIES FLYBALL_COLD "${arg_COLD}")
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

@@ -5,12 +5,17 @@ find_package(fmt REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Ceres REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(CLI11 REQUIRED)
 find_package(Threads REQUIRED)
+# The module, not the package of its own: Debian ships none for CMake.
+find_package(Protobuf REQUIRED)
 # Headers only: Asio, Beast, URL.
 find_package(Boost 1.81 REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+find_package(simdjson REQUIRED)
+find_package(ZLIB REQUIRED)
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)

@@ -75,6 +75,11 @@ class CheckLayers(unittest.TestCase):
     def test_refuses_an_edge_to_a_later_line(self):
         self.refused({"cmake/layers.txt": "base: plan\nplan: base\napi: plan base\n"}, "layers.txt:1", "line above")
 
+    def test_refuses_a_type_that_two_headers_define(self):
+        once = {"src/base/units.h": "class Sum;\nclass Sum : public Base {\n  struct Part {};\n};\nstruct Sum::Rest {};\n"}
+        self.assertEqual(run({**once, "src/plan/part.h": "struct Part {};\nclass Sum;\n"}), (0, ""))
+        self.refused({**once, "src/plan/sum.h": "\nstruct Sum {};\n"}, "src/plan/sum.h:2", "Sum", "src/base/units.h:2")
+
 
 if __name__ == "__main__":
     unittest.main()
