@@ -12,11 +12,11 @@
 #include <optional>
 #include <utility>
 #include <boost/asio/connect.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/beast/core/basic_stream.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/error.hpp>
@@ -26,7 +26,9 @@
 #include <boost/beast/http/write.hpp>
 
 #include "base/text.h"
+#include "net/byte_stream.h"
 #include "net/server.h"
+#include "net/tls.h"
 
 namespace flyball {
 namespace {
@@ -36,28 +38,35 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-using Stream = beast::basic_stream<asio::generic::stream_protocol>;
-
-std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
+// The one handler of everything that is started on a stream: operations run one after the other, and every further type
+// of handler would instantiate all of Beast once more.
+struct StoreResult {
+  error_code* result;
+  void operator()(error_code error, std::size_t = 0) const { *result = error; }
+};
 
 }  // namespace
 
-std::string Endpoint::text() const { return socket_path.empty() ? fmt::format("{}:{}", host, port) : socket_path; }
+std::string Endpoint::text() const {
+  if (!socket_path.empty()) return socket_path;
+  return fmt::format("{}{}:{}", tls ? "https://" : "", host, port);
+}
 
 Endpoint parse_endpoint(std::string_view text) {
   Endpoint endpoint;
+  const bool tls = text.starts_with("https://");
   if (text.starts_with("unix:")) {
     endpoint.socket_path = text.substr(5);
-  } else if (text.starts_with("http://")) {
-    std::string_view authority = text.substr(7);
+  } else if (tls || text.starts_with("http://")) {
+    std::string_view authority = text.substr(text.find("//") + 2);
     if (authority.ends_with('/')) authority.remove_suffix(1);
     const HostPort parsed = parse_host_port("endpoint", authority);
-    return {"", parsed.host, parsed.port};
+    return {"", parsed.host, parsed.port, tls};
   } else if (text.find('/') != std::string_view::npos) {
     endpoint.socket_path = text;
   } else {
     const HostPort parsed = parse_host_port("endpoint", text);
-    return {"", parsed.host, parsed.port};
+    return {"", parsed.host, parsed.port, false};
   }
   if (endpoint.socket_path.empty()) throw UsageError("endpoint: no path given");
   return endpoint;
@@ -65,7 +74,9 @@ Endpoint parse_endpoint(std::string_view text) {
 
 class HttpClient::Impl {
  public:
-  Impl(Endpoint where, Options how) : endpoint(std::move(where)), options(std::move(how)) {}
+  Impl(Endpoint where, Options how) : endpoint(std::move(where)), options(std::move(how)) {
+    if (endpoint.tls) tls = make_client_tls(options.ca_file);
+  }
 
   [[noreturn]] void fail(const error_code& error) {
     stream.reset();
@@ -110,7 +121,6 @@ class HttpClient::Impl {
     buffer.clear();
     error_code error;
     stream->expires_after(duration_of(options.timeout));
-    const auto done = [&error](error_code result) { error = result; };
     if (!endpoint.socket_path.empty()) {
       connect_local(error);
     } else {
@@ -121,7 +131,7 @@ class HttpClient::Impl {
       for (const auto& entry : found) {
         stream.emplace(io);
         stream->expires_after(duration_of(options.timeout));
-        stream->async_connect(asio::generic::stream_protocol::endpoint(entry.endpoint()), done);
+        stream->async_connect(asio::generic::stream_protocol::endpoint(entry.endpoint()), StoreResult{&error});
         run();
         if (!error) break;
       }
@@ -131,6 +141,22 @@ class HttpClient::Impl {
       }
     }
     if (error) fail(error);
+    if (endpoint.tls) shake_hands();
+  }
+
+  void shake_hands() {
+    stream->begin_tls(*tls);
+    SSL* connection = stream->tls()->native_handle();
+    expect_host(connection, endpoint.host);
+    error_code error;
+    stream->expires_after(duration_of(options.timeout));
+    stream->async_handshake(asio::ssl::stream_base::client, StoreResult{&error});
+    run();
+    if (!error) return;
+    if (error == beast::error::timeout) fail(error);
+    const std::string problem = handshake_problem(connection, error);
+    stream.reset();
+    throw SystemError(fmt::format("cannot talk to {}: {}", endpoint.text(), problem));
   }
 
   [[nodiscard]] http::request<http::string_body> message(std::string_view method, std::string_view target,
@@ -139,7 +165,8 @@ class HttpClient::Impl {
     request.version(11);
     request.method_string({method.data(), method.size()});
     request.target({target.data(), target.size()});
-    request.set(http::field::host, endpoint.socket_path.empty() ? endpoint.text() : "localhost");
+    request.set(http::field::host,
+                endpoint.socket_path.empty() ? fmt::format("{}:{}", endpoint.host, endpoint.port) : "localhost");
     request.set(http::field::user_agent, "flyball/" FLYBALL_VERSION);
     if (!options.token.empty()) request.set(http::field::authorization, "Bearer " + options.token);
     if (!body.empty()) {
@@ -150,20 +177,21 @@ class HttpClient::Impl {
     return request;
   }
 
+  void send(http::request<http::string_body>& request, error_code& error) {
+    http::async_write(*stream, request, StoreResult{&error}, nullptr);
+    run();
+  }
+
   // The answer, or what went wrong before its first byte.
   std::optional<Response> exchange(http::request<http::string_body>& request, error_code& error) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(options.body_bytes);
     stream->expires_after(duration_of(options.timeout));
-    http::async_write(
-        *stream, request,
-        [&](error_code result, std::size_t) {
-          error = result;
-          if (error) return;
-          http::async_read(*stream, buffer, parser, [&](error_code read_result, std::size_t) { error = read_result; });
-        },
-        nullptr);
-    run();
+    send(request, error);
+    if (!error) {
+      http::async_read(*stream, buffer, parser, StoreResult{&error});
+      run();
+    }
     if (error) {
       if (parser.got_some()) fail(error);
       stream.reset();
@@ -185,7 +213,8 @@ class HttpClient::Impl {
   Endpoint endpoint;
   Options options;
   asio::io_context io{1};
-  std::optional<Stream> stream;
+  std::shared_ptr<asio::ssl::context> tls;  // null: plain
+  std::optional<ByteStream> stream;
   beast::flat_buffer buffer;
   std::atomic<bool> interrupted{false};
 };
@@ -220,16 +249,11 @@ void HttpClient::stream(std::string_view target, const std::function<bool(const 
   http::response_parser<http::buffer_body> parser;
   parser.body_limit(boost::none);
   impl_->stream->expires_after(duration_of(impl_->options.timeout));
-  http::async_write(
-      *impl_->stream, message,
-      [&](error_code result, std::size_t) {
-        error = result;
-        if (error) return;
-        http::async_read_header(*impl_->stream, impl_->buffer, parser,
-                                [&](error_code read_result, std::size_t) { error = read_result; });
-      },
-      nullptr);
-  impl_->run();
+  impl_->send(message, error);
+  if (!error) {
+    http::async_read_header(*impl_->stream, impl_->buffer, parser, StoreResult{&error});
+    impl_->run();
+  }
   if (error) impl_->fail(error);
   const unsigned status = parser.get().result_int();
 
@@ -241,12 +265,14 @@ void HttpClient::stream(std::string_view target, const std::function<bool(const 
     parser.get().body().data = block;
     parser.get().body().size = sizeof block;
     impl_->stream->expires_after(duration_of(silence));
-    http::async_read_some(*impl_->stream, impl_->buffer, parser,
-                          [&](error_code read_result, std::size_t) { error = read_result; });
+    http::async_read_some(*impl_->stream, impl_->buffer, parser, StoreResult{&error});
     impl_->run();
     if (impl_->interrupted) break;
     if (error == http::error::need_buffer) error = {};
-    if (error == http::error::end_of_stream || error == http::error::partial_message) break;
+    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+        error == asio::ssl::error::stream_truncated) {
+      break;
+    }
     if (error) impl_->fail(error);
     const std::string_view bytes(block, sizeof block - parser.get().body().size);
     if (status != 200) {

@@ -1,4 +1,4 @@
-// An HTTP/1.1 client that waits for its answers, over Unix sockets and TCP.
+// An HTTP/1.1 client that waits for its answers, over Unix sockets, TCP and TLS.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,31 @@ struct Endpoint {
   std::string socket_path;  // a Unix socket; or
   std::string host;         // a name or a numeric address, and
   std::uint16_t port = 0;
+  bool tls = false;
 
   [[nodiscard]] std::string text() const;  // for messages
 };
 
-// "/run/flyball/agent.sock" (anything with a slash), "unix:PATH", "HOST:PORT", "http://HOST:PORT". Throws UsageError.
+// "/run/flyball/agent.sock" (anything with a slash), "unix:PATH", "HOST:PORT", "http://HOST:PORT", "https://HOST:PORT".
+// Throws UsageError.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
 // One connection, opened when it is first needed and kept. One thread at a time, but for interrupt(). Every call throws
-// SystemError where the server cannot be reached, does not answer in time or breaks off.
+// SystemError where the server cannot be reached, shows a certificate that is no good, does not answer in time or breaks
+// off.
 class HttpClient {
  public:
   struct Options {
     Seconds timeout{5.0};  // for one whole request
     std::string token;     // sent as "Authorization: Bearer ..." unless empty
     std::size_t body_bytes = 16u << 20u;
+    // PEM, the authorities that an https:// server's certificate may come from; empty: the system's, or those that the
+    // environment variable SSL_CERT_FILE names.
+    std::string ca_file;
   };
 
   explicit HttpClient(Endpoint endpoint) : HttpClient(std::move(endpoint), Options{}) {}
+  // Throws InputError and SystemError where the CA file cannot be used.
   HttpClient(Endpoint endpoint, Options options);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;

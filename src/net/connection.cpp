@@ -1,13 +1,20 @@
 #include "net/connection.h"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
+
+#include "net/tls.h"
 
 namespace flyball {
 namespace {
@@ -19,24 +26,25 @@ using boost::system::error_code;
 
 constexpr std::size_t kFirstRead = 512;  // what an idle connection keeps ready
 constexpr std::size_t kMostDrained = 4u << 20u;
-
-std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
+constexpr std::size_t kSharedFrom = 128;  // responses in one turn that several threads send
+constexpr std::size_t kPortion = 16;      // that a thread takes at a time
 
 constexpr std::string_view kStreamHead =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n";
 
 std::string head_text(const Response& response, bool keep_alive) {
+  const std::size_t size = response.body.size() + (response.tail ? response.tail->size() : 0);
   std::string head;
-  head.reserve(256 + response.body.size());
+  head.reserve(192 + response.body.size());
   const auto line = [&](std::string_view name, std::string_view value) {
     head.append(name).append(": ").append(value).append("\r\n");
   };
   head.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
   head.append(reason_phrase(response.status)).append("\r\n");
   for (const Header& header : response.headers) line(header.name, header.value);
-  if (!response.body.empty()) line("Content-Type", response.content_type);
+  if (size > 0) line("Content-Type", response.content_type);
   if (!keep_alive) line("Connection", "close");
-  if (response.status != 204) line("Content-Length", std::to_string(response.body.size()));
+  if (response.status != 204) line("Content-Length", std::to_string(size));
   return head.append("\r\n");
 }
 
@@ -59,15 +67,86 @@ void ServerCore::run_in_pool(std::function<void()> action) {
   asio::post(*pool, std::move(action));
 }
 
+// Responses that several threads send, each taking a few at a time. Not on anybody's stack: a thread may come when all is
+// done.
+struct ServerCore::Share {
+  std::vector<std::shared_ptr<Connection>> batch;
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> done{0};
+
+  void work() {
+    for (std::size_t at = next.fetch_add(kPortion); at < batch.size(); at = next.fetch_add(kPortion)) {
+      const std::size_t end = std::min(at + kPortion, batch.size());
+      for (std::size_t i = at; i < end; ++i) batch[i]->send_now();
+      if (done.fetch_add(end - at) + end - at == batch.size()) done.notify_one();
+    }
+  }
+  void wait() const {
+    for (std::size_t count = done; count < batch.size(); count = done) done.wait(count);
+  }
+};
+
+void ServerCore::send_soon(std::shared_ptr<Connection> connection) {
+  outbox.push_back(std::move(connection));
+  if (outbox.size() == 1) asio::post(io, [self = shared_from_this()] { self->send_all(); });
+  if (outbox.size() >= kSharedFrom) share_outbox();
+}
+
+void ServerCore::share_outbox() {
+  const auto share = std::make_shared<Share>();
+  share->batch = std::exchange(outbox, {});
+  shares.push_back(share);
+  const std::size_t threads =
+      limits.sending_threads > 0 ? limits.sending_threads : std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
+  if (threads < 2 || share->batch.size() < kSharedFrom) return;
+  if (!senders) senders.emplace(threads - 1);
+  for (std::size_t i = 1; i < threads; ++i) asio::post(*senders, [share] { share->work(); });
+}
+
+// Sending is nearly all kernel time, and of one news to thousands of waiting clients there is nothing else to do: a few
+// threads share it, and begin while the later responses are still being composed. The loop's thread takes part and waits
+// until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way neither
+// reads nor has a timer.
+void ServerCore::send_all() {
+  if (!outbox.empty()) share_outbox();
+  const auto all = std::exchange(shares, {});
+  for (const auto& share : all) share->work();
+  for (const auto& share : all) {
+    share->wait();
+    for (const auto& connection : share->batch) connection->send_rest();
+  }
+}
+
 void ServerCore::check_stopped() {
   if (!stopping || !open.empty() || !stopped) return;
   asio::post(io, std::exchange(stopped, {}));
 }
 
-Connection::Connection(std::shared_ptr<ServerCore> core, asio::generic::stream_protocol::socket socket, Peer peer)
-    : core_(std::move(core)), stream_(std::move(socket)), peer_(std::move(peer)) {}
+Connection::Connection(std::shared_ptr<ServerCore> core, asio::generic::stream_protocol::socket socket, Peer peer,
+                       asio::ssl::context* tls)
+    : core_(std::move(core)), stream_(std::move(socket)), peer_(std::move(peer)) {
+  if (tls != nullptr) stream_.begin_tls(*tls);
+}
 
-void Connection::start() { wait_for_request(); }
+void Connection::start() {
+  if (stream_.tls() == nullptr) return wait_for_request();
+  stream_.expires_after(duration_of(core_->limits.read));
+  stream_.async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](error_code error) {
+    if (self->closed_) return;
+    if (!error) return self->wait_for_request();
+    asio::post(self->core_->io, [self, error] { self->refuse_handshake(error); });
+  });
+}
+
+void Connection::refuse_handshake(error_code error) {
+  if (closed_) return;
+  ++core_->counts.bad_requests;
+  if (!is_plain_http(error)) return close();
+  stream_.end_tls();
+  keep_alive_ = false;
+  answering_ = true;
+  respond(problem_response(400, "this port speaks TLS; use https://"));
+}
 
 void Connection::leave_idle() {
   if (is_idle_) core_->idle.erase(idle_place_);
@@ -173,13 +252,14 @@ void Connection::dispatch() {
       handling_ = true;
       Reply reply(
           [weak = weak_from_this(), &io = core_->io](Response response) {
-            auto action = [weak, answer = std::move(response)]() mutable {
-              if (const auto self = weak.lock()) self->respond(answer);
-            };
-            if (!io.get_executor().running_in_this_thread()) return asio::post(io, std::move(action));
-            const auto self = weak.lock();
-            if (self && self->handling_) return asio::post(io, std::move(action));
-            action();
+            if (io.get_executor().running_in_this_thread()) {
+              const auto self = weak.lock();
+              if (!self) return;
+              if (!self->handling_) return self->respond(std::move(response));
+            }
+            asio::post(io, [weak, answer = std::move(response)]() mutable {
+              if (const auto self = weak.lock()) self->respond(std::move(answer));
+            });
           },
           route.errors);
       (*async_handler)(*request, reply);
@@ -201,50 +281,69 @@ void Connection::run_handler(const Handler& handler, const Route& route, const s
       response = route.errors(error);
     }
     asio::post(io, [weak, answer = std::move(response)]() mutable {
-      if (const auto self = weak.lock()) self->respond(answer);
+      if (const auto self = weak.lock()) self->respond(std::move(answer));
     });
   });
 }
 
-// Most responses fit into the socket's buffer: they are sent at once, without a timer, so that thousands of waiting
-// clients can be answered in one go. What follows is left to the loop's next turn.
-void Connection::respond(const Response& response) {
+void Connection::respond(Response response) {
   if (closed_ || !answering_ || responding_ || events_) return;
   responding_ = true;
-  const bool keep_alive = keep_alive_ && !core_->stopping;
-  output_ = head_text(response, keep_alive);
-  if (!head_) output_ += response.body;
-  const ssize_t count =
-      ::send(stream_.socket().native_handle(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  const std::size_t sent = count > 0 ? static_cast<std::size_t>(count) : 0;
-  if (sent == output_.size()) {
-    asio::post(core_->io, [self = shared_from_this(), keep_alive] { self->responded({}, keep_alive); });
-    return;
+  stays_ = keep_alive_ && !core_->stopping;
+  output_ = head_text(response, stays_);
+  if (!head_) {
+    output_ += response.body;
+    tail_ = std::move(response.tail);
   }
-  // An error of the socket shows here again.
-  stream_.expires_after(duration_of(core_->limits.write));
-  asio::async_write(
-      stream_, asio::buffer(output_.data() + sent, output_.size() - sent),
-      [self = shared_from_this(), keep_alive](error_code error, std::size_t) { self->responded(error, keep_alive); });
+  core_->send_soon(shared_from_this());
 }
 
-void Connection::responded(error_code error, bool keep_alive) {
+// Most responses fit into the socket's buffer and need neither a timer nor a turn of the loop.
+void Connection::send_now() {
+  sent_ = 0;
+  if (closed_ || stream_.tls() != nullptr) return;
+  iovec parts[2] = {{output_.data(), output_.size()}, {nullptr, 0}};
+  if (tail_) parts[1] = {const_cast<char*>(tail_->data()), tail_->size()};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = tail_ ? 2 : 1;
+  const ssize_t count = ::sendmsg(stream_.socket().native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (count > 0) sent_ = static_cast<std::size_t>(count);  // an error of the socket shows again below
+}
+
+void Connection::send_rest() {
+  if (closed_) return;
+  const std::string_view tail = tail_ ? std::string_view(*tail_) : std::string_view();
+  if (sent_ == output_.size() + tail.size()) return responded({});
+  const std::array<asio::const_buffer, 2> rest = {
+      asio::buffer(output_) + sent_,
+      asio::buffer(tail.data(), tail.size()) + (sent_ > output_.size() ? sent_ - output_.size() : 0)};
+  stream_.expires_after(duration_of(core_->limits.write));
+  asio::async_write(stream_, rest,
+                    [self = shared_from_this()](error_code error, std::size_t) { self->responded(error); });
+}
+
+void Connection::responded(error_code error) {
   if (closed_) return;
   output_ = {};
+  tail_.reset();
   parser_.reset();
   responding_ = false;
   answering_ = false;
   if (error) return close();
-  written(keep_alive);
+  if (stays_) return wait_for_request();
+  say_goodbye();
 }
 
-void Connection::written(bool keep_alive) {
-  if (keep_alive) return wait_for_request();
+void Connection::say_goodbye() {
+  stream_.expires_after(std::chrono::seconds(1));
+  if (stream_.tls() != nullptr) {
+    return stream_.async_shutdown([self = shared_from_this()](error_code) { self->close(); });
+  }
   // What the client still sends is read and thrown away for a moment: closing on unread bytes would reset the
   // connection and could take the response with it.
   error_code ignored;
   stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
-  stream_.expires_after(std::chrono::seconds(1));
   drain();
 }
 

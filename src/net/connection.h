@@ -9,33 +9,35 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "net/byte_stream.h"
 #include "net/router.h"
 #include "net/server.h"
 
 namespace flyball {
 
-// The one type that stands for Unix sockets and TCP alike; a TLS layer would wrap it.
-using ByteStream = boost::beast::basic_stream<boost::asio::generic::stream_protocol>;
-
 class Connection;
 
 // What the connections of one server share. Loop's thread only.
-struct ServerCore {
+struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
       : io(context), router(std::move(routes)), limits(the_limits) {}
 
   // Closes the longest idle connection that is not pinned; false where there is none.
   bool make_room();
   void run_in_pool(std::function<void()> action);
+  // The connection's response goes out at the loop's next turn, with all others of this turn.
+  void send_soon(std::shared_ptr<Connection> connection);
+  void send_all();
+  void share_outbox();
   void check_stopped();
 
   boost::asio::io_context& io;
@@ -46,6 +48,10 @@ struct ServerCore {
   std::list<Connection*> idle;  // longest idle first
   std::function<void(std::uint64_t)> on_disconnect;
   std::optional<boost::asio::thread_pool> pool;
+  struct Share;
+  std::vector<std::shared_ptr<Connection>> outbox;
+  std::vector<std::shared_ptr<Share>> shares;  // on their way
+  std::optional<boost::asio::thread_pool> senders;
   bool stopping = false;
   std::function<void()> stopped;
 };
@@ -54,13 +60,19 @@ class StreamQueue;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<ServerCore> core, boost::asio::generic::stream_protocol::socket socket, Peer peer);
+  // `tls`: null for plain bytes.
+  Connection(std::shared_ptr<ServerCore> core, boost::asio::generic::stream_protocol::socket socket, Peer peer,
+             boost::asio::ssl::context* tls);
 
   void start();
   void close();   // at once; again does nothing
   void finish();  // after the response under way
   void set_pinned(bool pinned) { pinned_ = pinned; }
   [[nodiscard]] bool pinned() const { return pinned_; }
+
+  // For the core. send_now() tries to hand the whole response to the socket; any thread, while the loop's waits for it.
+  void send_now();
+  void send_rest();
 
   // For the stream.
   void flush_stream();
@@ -69,15 +81,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
+  void refuse_handshake(boost::system::error_code error);
   void wait_for_request();
   void read_request();
   void refuse_request(boost::system::error_code error);
   void dispatch();
   void run_handler(const Handler& handler, const Route& route, const std::shared_ptr<Request>& request);
   void run_stream(const StreamHandler& handler, const Request& request);
-  void respond(const Response& response);
-  void responded(boost::system::error_code error, bool keep_alive);
-  void written(bool keep_alive);
+  void respond(Response response);
+  void responded(boost::system::error_code error);
+  void say_goodbye();
   void drain();
   void watch_for_end();
   void schedule_comment();
@@ -88,7 +101,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Peer peer_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  std::string output_;  // a response on its way
+  std::string output_;                       // a response on its way: its head and body,
+  std::shared_ptr<const std::string> tail_;  // and what follows
+  std::size_t sent_ = 0;                     // of both
   std::shared_ptr<StreamQueue> events_;
   std::string writing_;  // events on their way
   std::optional<boost::asio::steady_timer> comment_timer_;
@@ -98,6 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool stream_writes_ = false;
   bool head_ = false;
   bool keep_alive_ = true;
+  bool stays_ = true;  // after the response on its way
   bool answering_ = false;
   bool handling_ = false;    // an asynchronous handler is being called
   bool responding_ = false;  // output_ is on its way

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "net/json_response.h"
+
 namespace flyball {
 namespace {
 
@@ -25,11 +27,8 @@ nlohmann::ordered_json problem(unsigned status, std::string_view detail) {
 }
 
 Response as_response(unsigned status, const nlohmann::ordered_json& body) {
-  Response response;
-  response.status = status;
+  Response response = json_response(status, body);
   response.content_type = "application/problem+json";
-  // An error may quote bytes of the request that are not UTF-8.
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   return response;
 }
 
@@ -64,6 +63,13 @@ std::string_view reason_phrase(unsigned status) {
     case 507: return "Insufficient Storage";
     default: return status < 400 ? "OK" : status < 500 ? "Bad Request" : "Internal Server Error";
   }
+}
+
+Response json_response(unsigned status, const nlohmann::ordered_json& body) {
+  Response response;
+  response.status = status;
+  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return response;
 }
 
 unsigned status_of(const std::exception& error) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ struct Response {
   unsigned status = 200;
   std::string content_type = "application/json";  // ignored where there is no body
   std::string body;
+  std::shared_ptr<const std::string> tail;  // follows `body`; many responses may share it. Null: nothing
   std::vector<Header> headers;
 
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "net/connection.h"
 #include "net/event_loop_impl.h"
+#include "net/tls.h"
 
 namespace flyball {
 namespace {
@@ -76,34 +77,43 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       : core(std::make_shared<ServerCore>(io, std::move(router), limits)) {}
 
   template <class Acceptor>
-  void accept(std::shared_ptr<Acceptor> acceptor) {
-    acceptor->async_accept([weak = weak_from_this(), acceptor](error_code error, auto socket) {
+  void accept(const std::shared_ptr<Acceptor>& acceptor, const std::shared_ptr<asio::ssl::context>& tls) {
+    acceptor->async_accept([weak = weak_from_this(), acceptor, tls](error_code error, auto socket) {
       const auto self = weak.lock();
       if (!self || self->core->stopping || error == asio::error::operation_aborted) return;
       if (!error) {
-        self->admit(std::move(socket));
-        return self->accept(acceptor);
+        self->admit(std::move(socket), tls.get());
+        return self->accept(acceptor, tls);
       }
       // Out of descriptors: the kernel keeps the client waiting while another goes.
       self->core->make_room();
       const auto pause = std::make_shared<asio::steady_timer>(self->core->io, kAcceptPause);
-      pause->async_wait([weak, acceptor, pause](error_code) {
-        if (const auto alive = weak.lock()) alive->accept(acceptor);
+      pause->async_wait([weak, acceptor, tls, pause](error_code) {
+        if (const auto alive = weak.lock()) alive->accept(acceptor, tls);
       });
     });
   }
 
   template <class Socket>
-  void admit(Socket socket) {
+  void admit(Socket socket, asio::ssl::context* tls) {
     if (core->open.size() >= core->limits.connections && !core->make_room()) return;  // closed unanswered
     Peer peer = peer_of(socket);
     tune(socket);
     peer.connection = ++core->counts.accepted;
     const auto id = peer.connection;
-    auto connection =
-        std::make_shared<Connection>(core, asio::generic::stream_protocol::socket(std::move(socket)), std::move(peer));
+    auto connection = std::make_shared<Connection>(core, asio::generic::stream_protocol::socket(std::move(socket)),
+                                                   std::move(peer), tls);
     core->open.emplace(id, connection);
     connection->start();
+  }
+
+  template <class Acceptor>
+  void begin(const std::shared_ptr<Acceptor>& acceptor, const std::shared_ptr<asio::ssl::context>& tls) {
+    closers.emplace_back([acceptor] {
+      error_code ignored;
+      acceptor->close(ignored);
+    });
+    accept(acceptor, tls);
   }
 
   void close_listeners() {
@@ -128,6 +138,7 @@ HttpServer::~HttpServer() {
   impl_->core->on_disconnect = {};
   impl_->close_listeners();
   if (impl_->core->pool) impl_->core->pool->join();
+  if (impl_->core->senders) impl_->core->senders->join();
   const auto open = impl_->core->open;
   for (const auto& [id, connection] : open) connection->close();
 }
@@ -156,14 +167,12 @@ void HttpServer::listen_unix(const std::string& path, unsigned mode) {
     throw SystemError(fmt::format("cannot set the mode of {}: {}", path, std::strerror(errno)));
   }
   impl_->unix_path = path;
-  impl_->closers.emplace_back([acceptor] {
-    error_code ignored;
-    acceptor->close(ignored);
-  });
-  impl_->accept(acceptor);
+  impl_->begin(acceptor, nullptr);
 }
 
-std::uint16_t HttpServer::listen_tcp(const std::string& address, std::uint16_t port) {
+std::uint16_t HttpServer::listen_tcp(const std::string& address, std::uint16_t port,
+                                     const std::optional<TlsFiles>& tls) {
+  const auto context = tls ? make_server_tls(*tls) : nullptr;
   error_code error;
   const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address, error), port);
   if (error) throw UsageError(fmt::format("{} is no numeric address such as 127.0.0.1 or [::1]", address));
@@ -173,11 +182,7 @@ std::uint16_t HttpServer::listen_tcp(const std::string& address, std::uint16_t p
   if (!error) acceptor->bind(endpoint, error);
   if (!error) acceptor->listen(asio::socket_base::max_listen_connections, error);
   if (error) throw SystemError(fmt::format("cannot listen on {} port {}: {}", address, port, error.message()));
-  impl_->closers.emplace_back([acceptor] {
-    error_code ignored;
-    acceptor->close(ignored);
-  });
-  impl_->accept(acceptor);
+  impl_->begin(acceptor, context);
   return acceptor->local_endpoint().port();
 }
 
@@ -229,6 +234,19 @@ bool is_loopback(const std::string& address) {
   error_code error;
   const auto parsed = asio::ip::make_address(address, error);
   return !error && parsed.is_loopback();
+}
+
+std::string resolve_host(const std::string& host) {
+  error_code error;
+  (void)asio::ip::make_address(host, error);
+  if (!error) return host;
+  asio::io_context io;
+  const auto found = asio::ip::tcp::resolver(io).resolve(host, "", error);
+  if (error || found.empty()) {
+    throw SystemError(fmt::format("there is no address of {}: {}; give a numeric one such as 127.0.0.1", host,
+                                  error ? error.message() : "the system knows none"));
+  }
+  return found.begin()->endpoint().address().to_string();
 }
 
 }  // namespace flyball

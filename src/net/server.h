@@ -1,6 +1,6 @@
-// An HTTP/1.1 server on an EventLoop, over Unix sockets and TCP.
+// An HTTP/1.1 server on an EventLoop, over Unix sockets, TCP and TLS.
 //
-// One thread reads, dispatches and writes; nothing in it blocks. A client costs little while idle and can neither make
+// One thread reads, dispatches and writes (helped by others where many wait for the same news); nothing in it blocks. A client costs little while idle and can neither make
 // the server wait (read, write and idle time limits), nor fill its memory (limits on headers, bodies, connections and
 // what a stream may queue).
 #pragma once
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/units.h"
@@ -26,6 +27,14 @@ struct ServerLimits {
   Seconds write{10.0};                           // for a response, or for a stream to take anything at all
   Seconds stream_comment{15.0};                  // how often a silent stream says that it is alive
   std::size_t pool_threads = 2;                  // for Runs::kInPool; started with the first such request
+  // That send when hundreds of answers are due at once, the loop's among them; 0: one per processor, at most 4.
+  std::size_t sending_threads = 0;
+};
+
+// PEM files: the certificate and those that lead to its authority; its key, without a passphrase.
+struct TlsFiles {
+  std::string certificate;
+  std::string key;
 };
 
 struct ServerCounts {
@@ -33,7 +42,7 @@ struct ServerCounts {
   std::uint64_t accepted = 0;      // connections
   std::uint64_t dropped_slow = 0;  // streams whose reader was too slow
   std::uint64_t dropped_idle = 0;  // connections closed to make room
-  std::uint64_t bad_requests = 0;  // that could not be parsed
+  std::uint64_t bad_requests = 0;  // that could not be parsed, and failed TLS handshakes
   std::size_t open_connections = 0;
 };
 
@@ -48,8 +57,10 @@ class HttpServer {
   // Replaces a socket file that no process listens on; throws SystemError where one does, or where the path cannot be
   // used. The file is removed when the server stops.
   void listen_unix(const std::string& path, unsigned mode);
-  // Numeric address; port 0 takes a free one. Returns the port.
-  std::uint16_t listen_tcp(const std::string& address, std::uint16_t port);
+  // Numeric address; port 0 takes a free one. Returns the port. Speaks TLS where files are given; throws InputError where
+  // those are no good.
+  std::uint16_t listen_tcp(const std::string& address, std::uint16_t port,
+                           const std::optional<TlsFiles>& tls = std::nullopt);
 
   // Called for every connection that ends.
   void on_disconnect(std::function<void(std::uint64_t connection)> action);
@@ -74,5 +85,9 @@ struct HostPort {
 };
 [[nodiscard]] HostPort parse_host_port(const std::string& what, std::string_view text);
 [[nodiscard]] bool is_loopback(const std::string& address);  // a numeric address
+
+// A numeric address as it is, else the first address of a name, asking the system; that may take seconds. Throws
+// SystemError.
+[[nodiscard]] std::string resolve_host(const std::string& host);
 
 }  // namespace flyball

@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "draw/scale.h"
+#include "draw/text_table.h"
 #include "profile/cost_curve.h"
-#include "report/scale.h"
-#include "report/text_table.h"
 #include "report/timeline_picture.h"
 
 namespace flyball {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "draw/svg_canvas.h"
 #include "report/report.h"
-#include "report/svg_canvas.h"
 
 namespace flyball {
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "report/label_layout.h"
-#include "report/palette.h"
-#include "report/scale.h"
-#include "report/text_table.h"
+#include "draw/label_layout.h"
+#include "draw/palette.h"
+#include "draw/scale.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {

@@ -1,8 +1,8 @@
 // The frontier plot, for the page and for its own file.
 #pragma once
 
+#include "draw/svg_canvas.h"
 #include "report/report.h"
-#include "report/svg_canvas.h"
 
 namespace flyball {
 

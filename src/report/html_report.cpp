@@ -2,15 +2,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
+#include "draw/html_page.h"
+#include "draw/scale.h"
+#include "draw/svg_canvas.h"
+#include "draw/text_table.h"
 #include "report/cost_curve_picture.h"
 #include "report/frontier_picture.h"
 #include "report/html_tables.h"
 #include "report/report.h"
-#include "report/scale.h"
-#include "report/style.h"
-#include "report/svg_canvas.h"
-#include "report/text_table.h"
 #include "report/timeline_picture.h"
 
 namespace flyball {
@@ -85,44 +86,35 @@ the measured options</dd>
 }  // namespace
 
 std::string html_report(const ReportInput& input) {
-  std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  out += "<meta name=\"color-scheme\" content=\"light dark\">\n";
-  out += fmt::format("<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n", escape_markup(input.title),
-                     chart_css(), page_css());
-  out += fmt::format("<header>\n<h1>{}</h1>\n<p class=\"headline\">{}</p>\n</header>\n<main>\n",
-                     escape_markup(input.title), headline(input));
-  out += before_after_table(input);
+  std::string body = before_after_table(input);
 
-  out +=
+  body +=
       "<h2>Timeline</h2>\n<p>One row per stage; an operation is as bright as the power it draws. Point at one for "
       "its clock, time and energy.</p>\n";
-  out += timeline_view(input);
+  body += timeline_view(input);
 
-  out +=
+  body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  out += frontier_canvas(input, 1000).inlined("wide");
-  out += frontier_canvas(input, 380).inlined("narrow");
-  out += planner_table(input);
-  out += frontier_table(input);
+  body += frontier_canvas(input, 1000).inlined("wide");
+  body += frontier_canvas(input, 380).inlined("narrow");
+  body += planner_table(input);
+  body += frontier_table(input);
 
-  out += "<h2>Clocks</h2>\n" + clock_table(input);
+  body += "<h2>Clocks</h2>\n" + clock_table(input);
 
-  out += "<h2>Cost curves</h2>\n<p>What each operation takes at each measured clock, fastest on the left.</p>\n";
-  out += cost_curves(input);
+  body += "<h2>Cost curves</h2>\n<p>What each operation takes at each measured clock, fastest on the left.</p>\n";
+  body += cost_curves(input);
 
-  if (!input.summary.empty()) out += "<h2>Figures</h2>\n" + summary_table(input);
-  if (!input.commands.empty()) {
-    out += "<h2>Made by</h2>\n<pre tabindex=\"0\">";
-    for (const std::string& command : input.commands) out += escape_markup(command) + '\n';
-    out += "</pre>\n";
-  }
-  out += kWords;
-  out += "</main>\n<div id=\"tip\" class=\"tip\" role=\"tooltip\" hidden></div>\n<script>\n";
-  out += timeline_script();
-  out += "</script>\n</body>\n</html>\n";
-  return out;
+  if (!input.summary.empty()) body += "<h2>Figures</h2>\n" + summary_table(input);
+
+  return html_document({.title = input.title,
+                        .headline = headline(input),
+                        .body = std::move(body),
+                        .commands = input.commands,
+                        .closing = std::string(kWords),
+                        .css = {},
+                        .script = std::string(timeline_script())});
 }
 
 }  // namespace flyball

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "draw/scale.h"
+#include "draw/svg_canvas.h"
+#include "draw/text_table.h"
 #include "report/cost_curve_picture.h"
-#include "report/scale.h"
-#include "report/svg_canvas.h"
-#include "report/text_table.h"
 #include "report/timeline_picture.h"
 
 namespace flyball {

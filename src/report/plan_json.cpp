@@ -10,6 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -136,21 +137,6 @@ class Value {
 constexpr double kLargest = 1e9;  // seconds, joules, watts, megahertz: beyond any meaning
 constexpr std::size_t kIndexLimit = 0x7fffffff;
 constexpr std::size_t kOptionLimit = 0xffff;
-
-nlohmann::json parse(const std::string& source, std::string_view text) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    InputLocation where{source, 1, 1};
-    for (const char c : text.substr(0, error.byte == 0 ? 0 : error.byte - 1)) {
-      where.column = c == '\n' ? 1 : where.column + 1;
-      where.line += c == '\n' ? 1 : 0;
-    }
-    throw InputError(where, "this is no valid JSON", "write the file anew, or compare it with docs/formats/plan.md");
-  } catch (const nlohmann::json::exception&) {
-    throw InputError({source}, "the JSON holds a number that is too large", "write the file anew");
-  }
-}
 
 class PlanReader {
  public:
@@ -367,7 +353,7 @@ std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& 
 }
 
 PlanFile read_plan_json(const std::string& source, std::string_view text) {
-  const nlohmann::json json = parse(source, text);
+  const nlohmann::json json = parse_json(source, text, "write the file anew, or compare it with docs/formats/plan.md");
   const Value root(source, json);
   return PlanReader(root).read();
 }

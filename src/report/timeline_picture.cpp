@@ -7,8 +7,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "report/scale.h"
-#include "report/text_table.h"
+#include "draw/scale.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "report/palette.h"
+#include "draw/palette.h"
+#include "draw/svg_canvas.h"
 #include "report/report.h"
-#include "report/svg_canvas.h"
 
 namespace flyball {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "report/scale.h"
-#include "report/svg_canvas.h"
-#include "report/text_table.h"
+#include "draw/scale.h"
+#include "draw/svg_canvas.h"
+#include "draw/text_table.h"
 #include "report/timeline_picture.h"
 
 namespace flyball {

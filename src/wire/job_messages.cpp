@@ -20,7 +20,9 @@ constexpr NumberRange kTimes{1e-9, 1e6, "s"};
 constexpr NumberRange kClocks{0.0, 1e6, "MHz"};
 constexpr NumberRange kEnergies{1e-12, 1e9, "J"};
 constexpr NumberRange kDelays{0.0, 1e7, "s"};
+constexpr NumberRange kSwitching{0.0, 60.0, "s"};
 constexpr NumberRange kDegrees{1.0, 1000.0, ""};
+constexpr NumberRange kStepTimes{-1e9, 1e9, "s"};
 constexpr std::int64_t kMostSamples = 1'000'000'000'000;
 constexpr std::size_t kLongestId = 128;
 constexpr std::size_t kLongestName = 256;
@@ -94,8 +96,8 @@ std::vector<int> memory_limits(JsonObject& object, const nlohmann::json& json, s
   return all;
 }
 
-Measurement read_measurement(JsonObject object) {
-  Measurement measurement;
+InstructionMeasurement read_measurement(JsonObject object) {
+  InstructionMeasurement measurement;
   measurement.instruction = object.text("instruction");
   if (measurement.instruction.empty() || measurement.instruction.size() > 64 ||
       !is_made_of(measurement.instruction, "._")) {
@@ -215,8 +217,11 @@ JobRequest read_job_request(const nlohmann::json& json) {
   request.memory_limit = memory_limits(object, json, stages);
   if (const auto unit = object.find_number("unit_time_s", {1e-6, 1e3, "s"})) request.unit_time = Seconds(*unit);
   request.noise = object.find_number("noise", {0.0, 0.5, ""}).value_or(0.0);
+  request.switch_latency = Seconds(object.find_number("switch_latency_s", kSwitching).value_or(0.0));
+  request.min_dwell = Seconds(object.find_number("min_dwell_s", kSwitching).value_or(0.0));
   if (const auto target = object.find_number("target_time_s", kTimes)) request.target_time = Seconds(*target);
   if (const auto patience = object.find_number("patience_s", kDelays)) request.patience = Seconds(*patience);
+  request.executed_steps = object.has("executed_steps") && object.boolean("executed_steps");
   object.refuse_others();
   if (request.ranks() > kMostRanks) {
     object.refuse("data_parallel", fmt::format("makes a job of {} ranks", request.ranks()),
@@ -270,6 +275,28 @@ StragglerNotice read_straggler_notice(const nlohmann::json& json) {
   return notice;
 }
 
+StepReport read_step_report(const nlohmann::json& json) {
+  JsonObject object(json, kRequest);
+  StepReport report;
+  report.rank = static_cast<int>(object.integer("rank", 0, kMostRanks - 1));
+  report.version = object.integer("version", 1, INT64_MAX);
+  report.step = object.integer("step", 0, INT64_MAX);
+  const std::vector<double> begin = object.numbers("begin_s", kStepTimes);
+  const std::vector<double> end = object.numbers("end_s", kStepTimes);
+  object.refuse_others();
+  if (begin.size() != end.size() || begin.size() > kMostStepTimes) {
+    object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
+                  fmt::format("give one of each for every computation, at most {}", kMostStepTimes));
+  }
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
+      object.refuse(fmt::format("begin_s[{}]", i), "is out of order", "a stage runs one computation after the other");
+    }
+    report.computations.push_back({Seconds(begin[i]), Seconds(end[i])});
+  }
+  return report;
+}
+
 Json to_json(const JobRequest& request) {
   Json json = Json::object();
   if (!request.id.empty()) json["id"] = request.id;
@@ -289,8 +316,12 @@ Json to_json(const JobRequest& request) {
   if (!request.memory_limit.empty()) json["memory_limit"] = request.memory_limit;
   json["unit_time_s"] = request.unit_time.value();
   json["noise"] = request.noise;
+  // Left out where they are 0: servers that do not know them refuse them.
+  if (request.switch_latency > Seconds(0)) json["switch_latency_s"] = request.switch_latency.value();
+  if (request.min_dwell > Seconds(0)) json["min_dwell_s"] = request.min_dwell.value();
   if (request.target_time) json["target_time_s"] = request.target_time->value();
   json["patience_s"] = request.patience.value();
+  if (request.executed_steps) json["executed_steps"] = true;
   return json;
 }
 
@@ -304,7 +335,7 @@ Json to_json(const RankRequest& request) {
 
 Json to_json(const MeasurementReport& report) {
   Json all = Json::array();
-  for (const Measurement& one : report.measurements) {
+  for (const InstructionMeasurement& one : report.measurements) {
     all.push_back({{"instruction", one.instruction},
                    {"clock_mhz", one.clock.value()},
                    {"time_s", one.time.value()},
@@ -318,6 +349,20 @@ Json to_json(const StragglerNotice& notice) {
   Json json = {{"straggler", json_of(notice.straggler)}, {"degree", notice.degree}, {"delay_s", notice.delay.value()}};
   if (notice.sequence) json["sequence"] = *notice.sequence;
   return json;
+}
+
+Json to_json(const StepReport& report) {
+  Json begin = Json::array();
+  Json end = Json::array();
+  for (const StepReport::Times& times : report.computations) {
+    begin.push_back(times.begin.value());
+    end.push_back(times.end.value());
+  }
+  return {{"rank", report.rank},
+          {"version", report.version},
+          {"step", report.step},
+          {"begin_s", std::move(begin)},
+          {"end_s", std::move(end)}};
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
@@ -466,6 +511,7 @@ RankSchedule read_rank_schedule(const nlohmann::json& json) {
   schedule.iteration_time = Seconds(object.number("iteration_time_s", kAnyNumber));
   schedule.iteration_energy = Joules(object.number("iteration_energy_j", kAnyNumber));
   schedule.allowed_time = Seconds(object.number("allowed_time_s", kAnyNumber));
+  schedule.report_steps = object.has("report_steps") && object.boolean("report_steps");
   const nlohmann::json& computations = list_of(json, "computations");
   for (std::size_t i = 0; i < computations.size(); ++i) {
     schedule.computations.push_back(read_computation(computations[i], i));
@@ -490,6 +536,7 @@ Json to_json(const RankSchedule& schedule) {
           {"iteration_time_s", schedule.iteration_time.value()},
           {"iteration_energy_j", schedule.iteration_energy.value()},
           {"allowed_time_s", schedule.allowed_time.value()},
+          {"report_steps", schedule.report_steps},
           {"computations", to_json(schedule.computations)}};
 }
 

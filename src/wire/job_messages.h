@@ -25,6 +25,7 @@ inline constexpr std::int64_t kMostChunks = 64;
 inline constexpr std::int64_t kMostRanks = 131'072;       // of one job
 inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may set
 inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
+inline constexpr std::size_t kMostStepTimes = 500'000;    // computations of one stage in an iteration
 inline constexpr std::size_t kShortestToken = 32;         // characters
 
 // POST /v1/jobs. Sent again with the same id, body and token it changes nothing and is answered alike; a client that
@@ -44,7 +45,12 @@ struct JobRequest {
   std::vector<int> memory_limit;       // microbatches that fit; one for all stages, or one per stage; empty: no limit
   Seconds unit_time{1e-3};             // spacing of the frontier's points
   double noise = 0.0;                  // share of energy that the meter cannot tell apart
+  Seconds switch_latency;              // a clock change takes hold that much later; 0: at once
+  Seconds min_dwell;                   // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
+  // A planner that adjusts its plan from step to step (envpipe, envpipe-greedy) learns from the iterations that the
+  // ranks have run and report (StepReport), rather than from emulated ones.
+  bool executed_steps = false;
   // From the first profiled rank on, so long the server waits for those that have not reported; then it plans with what
   // there is, provided every stage has been profiled by somebody.
   Seconds patience{300.0};
@@ -80,14 +86,14 @@ struct RankRegistered {
 };
 
 // Averages over `samples` runs of one instruction at one clock.
-struct Measurement {
+struct InstructionMeasurement {
   std::string instruction;  // "forward", "backward", ..., "forward.1" for model chunk 1, "p2p", "gradient_sync", ...
   Megahertz clock;
   Seconds time;
   Joules energy;
   std::int64_t samples = 1;
 
-  bool operator==(const Measurement&) const = default;
+  bool operator==(const InstructionMeasurement&) const = default;
 };
 
 // POST /v1/jobs/{job}/measurements. A report whose sequence number the server has seen counts once, however often it is
@@ -95,12 +101,26 @@ struct Measurement {
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;
-  std::vector<Measurement> measurements;
+  std::vector<InstructionMeasurement> measurements;
 };
 
 struct MeasurementsTaken {
   std::int64_t last_sequence = 0;
   bool duplicate = false;
+};
+
+// POST /v1/jobs/{job}/steps: one iteration as a rank has run it by a schedule with `report_steps`. Lost or late reports
+// cost nothing but time.
+struct StepReport {
+  // On a clock of the rank's own, from any origin.
+  struct Times {
+    Seconds begin;  // the input was there and the GPU free
+    Seconds end;
+  };
+  int rank = 0;
+  std::int64_t version = 0;         // of the schedule
+  std::int64_t step = 0;            // counted alike on all ranks
+  std::vector<Times> computations;  // as many as the schedule has, in its order
 };
 
 enum class JobState {
@@ -200,11 +220,12 @@ struct RankSchedule {
   std::string job;
   int rank = 0;
   int stage = 0;
-  std::int64_t version = 0;  // grows with every new schedule of the job
-  std::size_t point = 0;     // of the frontier
-  Seconds iteration_time;    // that the plan takes
-  Joules iteration_energy;   // of one pipeline without waiting for others
-  Seconds allowed_time;      // that it may take: the straggler's, where there is one
+  std::int64_t version = 0;   // grows with every new schedule of the job
+  std::size_t point = 0;      // of the frontier
+  Seconds iteration_time;     // that the plan takes
+  Joules iteration_energy;    // of one pipeline without waiting for others
+  Seconds allowed_time;       // that it may take: the straggler's, where there is one
+  bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
   std::vector<ScheduledComputation> computations;
 };
 
@@ -212,6 +233,7 @@ struct RankSchedule {
 [[nodiscard]] RankRequest read_rank_request(const nlohmann::json& json);
 [[nodiscard]] MeasurementReport read_measurement_report(const nlohmann::json& json);
 [[nodiscard]] StragglerNotice read_straggler_notice(const nlohmann::json& json);
+[[nodiscard]] StepReport read_step_report(const nlohmann::json& json);
 
 [[nodiscard]] JobRegistered read_job_registered(const nlohmann::json& json);
 [[nodiscard]] RankRegistered read_rank_registered(const nlohmann::json& json);
@@ -225,6 +247,7 @@ struct RankSchedule {
 [[nodiscard]] nlohmann::ordered_json to_json(const RankRequest& request);
 [[nodiscard]] nlohmann::ordered_json to_json(const MeasurementReport& report);
 [[nodiscard]] nlohmann::ordered_json to_json(const StragglerNotice& notice);
+[[nodiscard]] nlohmann::ordered_json to_json(const StepReport& report);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const JobRegistered& answer);
 [[nodiscard]] nlohmann::ordered_json to_json(const RankRegistered& answer);

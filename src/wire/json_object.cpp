@@ -17,20 +17,6 @@ std::string shown(const nlohmann::json& value) {
 
 }  // namespace
 
-nlohmann::json parse_json(const std::string& source, std::string_view text) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    const std::string_view before = text.substr(0, std::min(text.size(), error.byte == 0 ? 0 : error.byte - 1));
-    const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
-    const std::size_t start = before.rfind('\n');
-    const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
-    throw InputError({source, line, column}, "this is no JSON", "send one JSON object in UTF-8");
-  } catch (const nlohmann::json::out_of_range&) {
-    throw InputError({source}, "a number is too large to be read", "send numbers below 1e308");
-  }
-}
-
 JsonObject::JsonObject(const nlohmann::json& value, std::string source, std::string path)
     : value_(&value), source_(std::move(source)), path_(std::move(path)) {
   if (value.is_object()) return;
@@ -150,6 +136,17 @@ std::vector<JsonObject> JsonObject::objects(const std::string& name) {
   std::vector<JsonObject> all;
   for (std::size_t i = 0; i < value->size(); ++i) {
     all.emplace_back((*value)[i], source_, fmt::format("{}[{}]", place(name), i));
+  }
+  return all;
+}
+
+std::vector<double> JsonObject::numbers(const std::string& name, const NumberRange& range) {
+  const nlohmann::json* value = find(name);
+  if (value == nullptr) return {};
+  if (!value->is_array()) refuse(name, fmt::format("is {}, not a list", shown(*value)), "write a list in brackets");
+  std::vector<double> all;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    all.push_back(checked_number((*value)[i], fmt::format("{}[{}]", name, i), range));
   }
   return all;
 }

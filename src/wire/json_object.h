@@ -10,11 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace flyball {
-
-// Throws InputError with line and column where `text` is no JSON.
-[[nodiscard]] nlohmann::json parse_json(const std::string& source, std::string_view text);
 
 struct NumberRange {
   double minimum;
@@ -46,6 +44,7 @@ class JsonObject {
   [[nodiscard]] std::optional<JsonObject> find_object(const std::string& name);
   // Empty where the field is missing.
   [[nodiscard]] std::vector<JsonObject> objects(const std::string& name);
+  [[nodiscard]] std::vector<double> numbers(const std::string& name, const NumberRange& range);
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name, std::int64_t minimum, std::int64_t maximum);
   [[nodiscard]] std::vector<std::string> texts(const std::string& name);
 

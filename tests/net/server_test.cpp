@@ -13,101 +13,19 @@
 #include <thread>
 
 #include "net/client.h"
-#include "support/scratch_folder.h"
+#include "net/http_host.h"
+#include "support/raw_socket.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::ScratchFolder;
-
-Response text(std::string body) {
-  Response response;
-  response.content_type = "text/plain";
-  response.body = std::move(body);
-  return response;
-}
-
-Route route(std::string method, std::string pattern, std::variant<Handler, AsyncHandler, StreamHandler> handler,
-            Runs runs = Runs::kInLoop) {
-  Route made;
-  made.method = std::move(method);
-  made.pattern = std::move(pattern);
-  made.handler = std::move(handler);
-  made.runs = runs;
-  return made;
-}
-
-// A server in a thread of its own.
-class Host {
- public:
-  explicit Host(Router router, ServerLimits limits = {}) : server_(loop_, std::move(router), limits) {
-    server_.on_disconnect([this](std::uint64_t) {
-      const std::lock_guard lock(mutex_);
-      ++disconnects_;
-      changed_.notify_all();
-    });
-    server_.listen_unix(path(), 0600);
-    port_ = server_.listen_tcp("127.0.0.1", 0);
-    thread_ = std::thread([this] { loop_.run(); });
-  }
-  ~Host() { stop(); }
-
-  void stop() {
-    if (!thread_.joinable()) return;
-    loop_.post([this] { server_.stop(Seconds(5), [this] { loop_.stop(); }); });
-    thread_.join();
-  }
-  [[nodiscard]] std::string path() const { return folder_ / "s"; }
-  [[nodiscard]] Endpoint local() const { return parse_endpoint(path()); }
-  [[nodiscard]] Endpoint tcp() const { return parse_endpoint("127.0.0.1:" + std::to_string(port_)); }
-  [[nodiscard]] ServerCounts counts() {
-    std::promise<ServerCounts> counts;
-    loop_.post([&] { counts.set_value(server_.counts()); });
-    return counts.get_future().get();
-  }
-  [[nodiscard]] bool wait_disconnects(int count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return disconnects_ >= count; });
-  }
-  EventLoop& loop() { return loop_; }
-
- private:
-  ScratchFolder folder_;
-  EventLoop loop_;
-  HttpServer server_;
-  std::uint16_t port_ = 0;
-  std::thread thread_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int disconnects_ = 0;
-};
-
-class Raw {
- public:
-  explicit Raw(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
-  ~Raw() { ::close(socket_); }
-  Raw(const Raw&) = delete;
-  Raw& operator=(const Raw&) = delete;
-  void send(std::string_view bytes) const {
-    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  [[nodiscard]] std::string read_all() const {
-    std::string all;
-    char block[4096];
-    ssize_t count = 0;
-    while ((count = ::read(socket_, block, sizeof block)) > 0) all.append(block, static_cast<std::size_t>(count));
-    return all;
-  }
-
- private:
-  int socket_;
-};
+using testing::Host;
+using testing::RawSocket;
+using testing::route;
+using testing::TempFolder;
+using testing::text;
 
 Router echo_router() {
   Router router;
@@ -188,6 +106,45 @@ TEST(HttpServer, RepliesMayComeLaterAndFromAnyThread) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(HttpServer, ManyAnswersAtOnceGoOutWholeEachToItsOwn) {
+  // More than one thread sends them, and the larger ones do not fit into a socket's buffer at once.
+  constexpr int kClients = 300;
+  for (const std::size_t size : {std::size_t{2'000}, std::size_t{400'000}}) {
+    const int clients = size > 100'000 ? 140 : kClients;
+    std::vector<std::pair<std::string, Reply>> owed;
+    std::promise<void> all_there;
+    Router router;
+    router.add(route("GET", "/wait/{name}", AsyncHandler([&](const Request& request, const Reply& reply) {
+                       owed.emplace_back(request.parameters.at("name"), reply);
+                       if (std::ssize(owed) == clients) all_there.set_value();
+                     })));
+    ServerLimits limits;
+    limits.sending_threads = 3;
+    Host host(std::move(router), limits);
+    std::vector<std::unique_ptr<RawSocket>> waiting;
+    for (int i = 0; i < clients; ++i) {
+      waiting.push_back(std::make_unique<RawSocket>(host.path()));
+      waiting.back()->send("GET /wait/" + std::to_string(i) + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+    }
+    all_there.get_future().wait();
+    host.loop().post([&] {
+      const auto tail = std::make_shared<const std::string>(size, 't');
+      for (const auto& [name, reply] : owed) {
+        Response response = text(name + ":");
+        response.tail = tail;
+        reply.send(std::move(response));
+      }
+      owed.clear();
+    });
+    for (int i = 0; i < clients; ++i) {
+      const std::string answer = waiting[static_cast<std::size_t>(i)]->read_all();
+      const std::string expected = std::to_string(i) + ":" + std::string(size, 't');
+      ASSERT_THAT(answer.substr(0, 300), HasSubstr("Content-Length: " + std::to_string(expected.size()) + "\r\n"));
+      ASSERT_EQ(answer.compare(answer.find("\r\n\r\n") + 4, std::string::npos, expected), 0) << i;
+    }
+  }
+}
+
 TEST(HttpServer, HandlersInThePoolDoNotHoldUpTheOthers) {
   Router router = echo_router();
   std::promise<void> go;
@@ -247,18 +204,22 @@ TEST(HttpServer, StreamsEventsUntilTheClientGoes) {
 TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
   Router router;
   std::thread writer;
+  std::promise<void> heard;
   router.add(route("GET", "/lines", StreamHandler([&](const Request&) {
                      return [&](const std::shared_ptr<EventStream>& stream) {
-                       writer = std::thread([stream] {
+                       writer = std::thread([stream, &heard] {
                          for (int i = 0; i < 2000; ++i) stream->send("", std::to_string(i));
+                         heard.get_future().wait();
                          stream->close();
                        });
                      };
                    })));
   Host host(std::move(router));
-  const Raw raw(host.path());
+  const RawSocket raw(host.path());
   raw.send("GET /lines HTTP/1.1\r\n\r\n");
-  const std::string all = raw.read_all();
+  std::string all = raw.read_until("data: ");
+  heard.set_value();
+  all += raw.read_all();
   EXPECT_EQ(all.rfind("HTTP/1.1 200 OK"), 0u) << "one head, at the beginning";
   std::string expected;
   for (int i = 0; i < 2000; ++i) expected += "data: " + std::to_string(i) + "\n\n";
@@ -326,7 +287,7 @@ TEST(HttpServer, WhoDoesNotFinishARequestIsClosed) {
   ServerLimits limits;
   limits.read = Seconds(0.1);
   Host host(echo_router(), limits);
-  const Raw slow(host.path());
+  const RawSocket slow(host.path());
   slow.send("GET /hello HT");
   EXPECT_EQ(slow.read_all(), "");
 }
@@ -335,14 +296,14 @@ TEST(HttpServer, WhoSaysNothingIsClosed) {
   ServerLimits limits;
   limits.idle = Seconds(0.1);
   Host host(echo_router(), limits);
-  EXPECT_EQ(Raw(host.path()).read_all(), "");
+  EXPECT_EQ(RawSocket(host.path()).read_all(), "");
 }
 
 TEST(HttpServer, TheLongestIdleConnectionMakesRoom) {
   ServerLimits limits;
   limits.connections = 2;
   Host host(echo_router(), limits);
-  const Raw first(host.path());
+  const RawSocket first(host.path());
   HttpClient second(host.local());
   EXPECT_EQ(second.request("GET", "/hello").status, 200u);
   HttpClient third(host.local());
@@ -355,7 +316,7 @@ TEST(HttpServer, TheLongestIdleConnectionMakesRoom) {
 
 TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
   Host host(echo_router());
-  const Raw raw(host.path());
+  const RawSocket raw(host.path());
   raw.send(
       "POST /echo/1 HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
       "POST /echo/2 HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nb");
@@ -366,7 +327,7 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
 
 TEST(HttpServer, HeadHasNoBody) {
   Host host(echo_router());
-  const Raw raw(host.path());
+  const RawSocket raw(host.path());
   raw.send("HEAD /hello HTTP/1.1\r\nConnection: close\r\n\r\n");
   const std::string answer = raw.read_all();
   EXPECT_THAT(answer, HasSubstr("Content-Length: 6\r\n"));
@@ -395,7 +356,7 @@ TEST(HttpServer, ASocketOfADeadServerIsReplacedAndOneOfALivingServerIsNot) {
   EventLoop loop;
   HttpServer other(loop, Router(), {});
   EXPECT_THROW(other.listen_unix(host.path(), 0600), SystemError);
-  const ScratchFolder folder;
+  const TempFolder folder;
   const std::string path = folder / "s";
   const int left = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};

@@ -166,7 +166,7 @@ TEST(PlanJson, ReadsTheSmallPlan) {
 TEST(PlanJson, SyntaxErrorsHaveLineAndColumn) {
   expect_input_error([] { static_cast<void>(read_plan_json("plan.json", "{\n  \"format\": oops}")); }, 2, 13,
                      "plan.json:2:13");
-  expect_input_error([] { static_cast<void>(read_plan_json("plan.json", "")); }, 1, 1, "no valid JSON");
+  expect_input_error([] { static_cast<void>(read_plan_json("plan.json", "")); }, 1, 1, "this is no JSON");
 }
 
 TEST(PlanJson, RefusesWhatIsNoPlan) {

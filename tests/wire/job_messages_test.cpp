@@ -33,8 +33,11 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
   job.memory_limit = {8, 7, 6, 5};
   job.unit_time = Seconds(1e-4);
   job.noise = 0.01;
+  job.switch_latency = Seconds(0.01);
+  job.min_dwell = Seconds(0.05);
   job.target_time = Seconds(0.1 + 0.2);
   job.patience = Seconds(0);
+  job.executed_steps = true;
   EXPECT_EQ(read_job_request(sent(job)), job);
   EXPECT_EQ(job.ranks(), 60);
 
@@ -55,6 +58,16 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
     EXPECT_EQ(notice.delay, Seconds(2.5));
     EXPECT_EQ(notice.sequence, 9);
   }
+
+  StepReport step{7, 3, 41, {{Seconds(-0.5), Seconds(0.1 + 0.2)}, {Seconds(1.0 / 3.0), Seconds(1.0 / 3.0)}}};
+  const StepReport step_read = read_step_report(sent(step));
+  EXPECT_EQ(step_read.rank, 7);
+  EXPECT_EQ(step_read.version, 3);
+  EXPECT_EQ(step_read.step, 41);
+  ASSERT_EQ(step_read.computations.size(), 2u);
+  EXPECT_EQ(step_read.computations[0].begin, Seconds(-0.5));
+  EXPECT_EQ(step_read.computations[0].end, Seconds(0.1 + 0.2));
+  EXPECT_EQ(step_read.computations[1].end, Seconds(1.0 / 3.0));
 }
 
 TEST(JobMessages, LeavesOutWhatHasADefault) {
@@ -64,6 +77,8 @@ TEST(JobMessages, LeavesOutWhatHasADefault) {
   EXPECT_EQ(job.unit_time, Seconds(1e-3));
   EXPECT_THAT(job.blocking_power, ElementsAre(Watts(60)));
   EXPECT_FALSE(job.target_time);
+  EXPECT_EQ(job.switch_latency, Seconds(0));
+  EXPECT_FALSE(to_json(job).contains("switch_latency_s")) << "older servers refuse it";
   EXPECT_FALSE(read_straggler_notice(parse_json("x", R"({"straggler":0,"degree":1})")).sequence);
 }
 
@@ -113,11 +128,21 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_job_request, R"({"stages":2,"microbatches":4,"token":"short"})", "token: has 5 characters");
   refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
   refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
+  refused(read_job_request, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
   refused(read_job_request, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
   refused(read_rank_request, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
   refused(read_rank_request, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})", "clocks_mhz[1]");
   refused(read_measurement_report, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
   refused(read_measurement_report, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
+  const auto step_refused = [&](const std::string& times, const std::string& words) {
+    refused(read_step_report, (R"({"rank":0,"version":1,"step":1,)" + times + "}").c_str(), words);
+  };
+  step_refused(R"("begin_s":[0,1],"end_s":[1])", "end_s: has 1 entries, begin_s 2");
+  step_refused(R"("begin_s":[0,1],"end_s":[2,3])", "begin_s[1]: is out of order");
+  step_refused(R"("begin_s":[2],"end_s":[1])", "begin_s[0]: is out of order");
+  step_refused(R"("begin_s":[0],"end_s":["x"])", "end_s[0]");
+  step_refused(R"("begin_s":0,"end_s":[1])", "begin_s");
   refused(read_straggler_notice, R"({"straggler":"","degree":2})", "straggler");
   refused(read_straggler_notice, R"({"straggler":1,"degree":2,"delay_s":-1})", "delay_s");
   refused(read_straggler_notice, R"({"straggler":null,"degree":2})", "straggler");

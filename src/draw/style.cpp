@@ -1,4 +1,4 @@
-#include "report/style.h"
+#include "draw/style.h"
 
 namespace flyball {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "report/label_layout.h"
-#include "report/palette.h"
-#include "report/scale.h"
-#include "report/svg_canvas.h"
+#include "draw/label_layout.h"
+#include "draw/palette.h"
+#include "draw/scale.h"
+#include "draw/svg_canvas.h"
 
 namespace flyball {
 namespace {

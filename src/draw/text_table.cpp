@@ -1,4 +1,4 @@
-#include "report/text_table.h"
+#include "draw/text_table.h"
 
 #include <fmt/format.h>
 

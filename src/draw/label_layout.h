@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/svg_canvas.h"
+#include "draw/svg_canvas.h"
 
 namespace flyball {
 

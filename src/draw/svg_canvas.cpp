@@ -1,11 +1,11 @@
-#include "report/svg_canvas.h"
+#include "draw/svg_canvas.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <iterator>
 
-#include "report/style.h"
+#include "draw/style.h"
 
 namespace flyball {
 namespace {
@@ -155,6 +155,23 @@ std::string SvgCanvas::standalone() const {
 std::string SvgCanvas::inlined(std::string_view css) const {
   return fmt::format("<svg class=\"{}\" width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
                      css, coordinate(width_), coordinate(width_), coordinate(height_), escape_markup(label_), body_);
+}
+
+double draw_legend(SvgCanvas& svg, const std::vector<std::pair<std::string, std::string>>& entries, double left,
+                   double top, double right) {
+  double x = left;
+  double y = top;
+  for (const auto& [css, name] : entries) {
+    const double width = 16.0 + text_width(name, 11.0) + 12.0;
+    if (x + width > right && x > left) {
+      x = left;
+      y += 17.0;
+    }
+    svg.rect(x, y, 11.0, 11.0, css);
+    svg.text(x + 16.0, y + 9.5, name, "small soft");
+    x += width;
+  }
+  return y + 17.0;
 }
 
 }  // namespace flyball

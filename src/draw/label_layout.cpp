@@ -1,4 +1,4 @@
-#include "report/label_layout.h"
+#include "draw/label_layout.h"
 
 #include <algorithm>
 #include <limits>

@@ -61,4 +61,8 @@ class SvgCanvas {
   std::string body_;
 };
 
+// Squares of these classes with their names, in lines that wrap at `right`. Returns the y below them.
+double draw_legend(SvgCanvas& svg, const std::vector<std::pair<std::string, std::string>>& entries, double left,
+                   double top, double right);
+
 }  // namespace flyball

@@ -1,10 +1,10 @@
-#include "report/scale.h"
+#include "draw/scale.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-#include "report/text_table.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/palette.h"
+#include "draw/palette.h"
 
 #include <fmt/format.h>
 

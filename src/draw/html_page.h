@@ -1,0 +1,36 @@
+// The page that every HTML report is: one self-contained file (no network, no fonts, no dates) that follows the
+// reader's light or dark setting.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flyball {
+
+// All but the title and the commands is markup, already escaped.
+struct HtmlPage {
+  std::string title;
+  std::string headline;               // the one sentence that a reader should take away
+  std::string body;                   // sections, each under an <h2>
+  std::vector<std::string> commands;  // that made the page; none: no "Made by"
+  std::string closing;                // after the commands: the explanation of words
+  std::string css;                    // beyond chart_css() and page_css() (style.h)
+  std::string script;                 // may use the element #tip, a hidden tooltip
+};
+
+[[nodiscard]] std::string html_document(const HtmlPage& page);
+
+// A table: the first column left, the rest right. It scrolls by itself where the page is narrow.
+class HtmlTable {
+ public:
+  explicit HtmlTable(const std::vector<std::string>& headings);  // markup
+  // `css` are classes of the first cell.
+  void row(const std::vector<std::string>& cells, std::string_view css = {});
+  [[nodiscard]] std::string str() const;
+
+ private:
+  std::string body_;
+};
+
+}  // namespace flyball

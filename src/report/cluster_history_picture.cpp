@@ -1,0 +1,279 @@
+// The pictures of a simulated cluster's history.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "draw/scale.h"
+#include "draw/text_table.h"
+#include "report/cluster_report.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kLeft = 58.0;
+constexpr double kRight = 26.0;      // half of a long label
+constexpr double kShortestPx = 0.4;  // of what is drawn of a job
+constexpr std::size_t kMostRows = 240;
+constexpr std::size_t kSizes = 8;  // colours: 1, 2, 4 ... 64 GPUs, and more
+
+double hours(Seconds time) { return time.value() / 3600.0; }
+
+// The time of what happened, and what is a pixel of it.
+struct TimeAxis {
+  Seconds begin;
+  Seconds end;
+  LinearScale x;  // of hours since the beginning
+
+  [[nodiscard]] double operator()(Seconds at) const { return x(hours(at - begin)); }
+};
+
+TimeAxis time_axis(const Simulation& simulation, int width) {
+  const ClusterState& state = simulation.state();
+  Seconds begin = state.jobs.front().submit;
+  Seconds end = begin;
+  for (const ClusterJob& job : state.jobs) {
+    begin = std::min(begin, job.submit);
+    end = std::max(end, job.finish);
+  }
+  end = std::max(end, begin + Seconds(1));
+  return {begin, end, {0.0, hours(end - begin), kLeft, width - kRight}};
+}
+
+void draw_time_axis(SvgCanvas& svg, const TimeAxis& axis, double top, double bottom) {
+  const Ticks ticks = round_ticks(0.0, axis.x.to, svg.width() < 600 ? 5 : 12);
+  for (const double hour : ticks.values) {
+    svg.line(axis.x(hour), top, axis.x(hour), bottom, "grid");
+    svg.text(axis.x(hour), bottom + 15.0, ticks.label(hour), "small soft", Anchor::kMiddle);
+  }
+  svg.line(axis.x.low, bottom, axis.x.high, bottom, "axis");
+  svg.text(0.5 * (axis.x.low + axis.x.high), bottom + 31.0, "time since the first submission (h)", "small soft",
+           Anchor::kMiddle);
+}
+
+void draw_values(SvgCanvas& svg, const LinearScale& x, const LinearScale& y, const std::string& name) {
+  const Ticks ticks = round_ticks(y.from, y.to, 5);
+  for (const double value : ticks.values) {
+    svg.line(x.low, y(value), x.high, y(value), "grid");
+    svg.text(x.low - 6.0, y(value) + 4.0, ticks.label(value), "small soft", Anchor::kEnd);
+  }
+  svg.vertical_text(13.0, 0.5 * (y.low + y.high), name, "small soft");
+}
+
+// Means over the time of each pixel, as a line.
+Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
+                 const std::function<double(const ClusterPower&)>& value) {
+  const auto columns = static_cast<std::size_t>(axis.x.high - axis.x.low);
+  const Seconds width = (axis.end - axis.begin) / static_cast<double>(columns);
+  Points line;
+  std::size_t k = 0;  // the sample that holds
+  for (std::size_t column = 0; column < columns; ++column) {
+    const Seconds from = axis.begin + static_cast<double>(column) * width;
+    const Seconds to = from + width;
+    while (k + 1 < samples.size() && samples[k + 1].at <= from) ++k;
+    double sum = 0.0;
+    for (std::size_t s = k; s < samples.size() && samples[s].at < to; ++s) {
+      const Seconds until = s + 1 < samples.size() ? std::min(to, samples[s + 1].at) : to;
+      sum += value(samples[s]) * ((until - std::max(from, samples[s].at)) / width);
+    }
+    line.emplace_back(axis(from + 0.5 * width), y(sum));
+  }
+  return line;
+}
+
+// eta G P_max over time.
+Points limit_line(const SimulationSetup& setup, const ClusterSpec& spec, const TimeAxis& axis, const LinearScale& y) {
+  const auto limit = [&](double eta) { return y(eta * spec.gpus() * spec.p_max.value() / 1e3); };
+  double eta = setup.eta;
+  Points line{{axis.x.low, limit(eta)}};
+  for (const BudgetChange& change : setup.budget) {
+    if (change.at >= axis.end) break;
+    const double at = std::max(axis.x.low, axis(change.at));
+    line.emplace_back(at, limit(eta));
+    eta = change.eta;
+    line.emplace_back(at, limit(eta));
+  }
+  line.emplace_back(axis.x.high, limit(eta));
+  return line;
+}
+
+double highest_eta(const SimulationSetup& setup) {
+  double eta = setup.eta;
+  for (const BudgetChange& change : setup.budget) eta = std::max(eta, change.eta);
+  return eta;
+}
+
+std::vector<double> sorted_jcts(const ClusterState& state) {
+  std::vector<double> seconds;
+  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+std::size_t size_colour(int gpus) {
+  const auto doublings = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(std::max(1, gpus))) - 1);
+  return std::min(doublings, kSizes - 1);
+}
+
+bool same_row_part(const JobSpan& a, const JobSpan& b) {
+  return a.phase == b.phase && a.gpus == b.gpus && a.end == b.begin;
+}
+
+}  // namespace
+
+SvgCanvas usage_picture(const ClusterReport& report, int width) {
+  constexpr double kPanel = 170.0;
+  constexpr double kGap = 34.0;
+  const std::vector<ClusterPower>& samples = report.simulation.history().power;
+  const ClusterSpec& spec = report.simulation.state().spec;
+  const TimeAxis axis = time_axis(report.simulation, width);
+  double most_kw = highest_eta(report.setup) * spec.gpus() * spec.p_max.value() / 1e3;
+  int most_gpus = spec.gpus();
+  int most_waiting = 1;
+  for (const ClusterPower& sample : samples) {
+    most_kw = std::max(most_kw, sample.power.value() / 1e3);
+    most_waiting = std::max(most_waiting, sample.waiting);
+  }
+  SvgCanvas svg(width, 3.0 * kPanel + 2.0 * kGap + 52.0, "Power, GPUs in use and waiting jobs over time");
+  struct Panel {
+    std::string name;
+    double most;
+    std::function<double(const ClusterPower&)> value;
+    std::string css;
+  };
+  const std::array<Panel, 3> panels{{
+      {"power (kW)", 1.06 * most_kw, [](const ClusterPower& s) { return s.power.value() / 1e3; }, "curve s5"},
+      {"GPUs in use", 1.06 * most_gpus, [](const ClusterPower& s) { return double(s.gpus); }, "curve s0"},
+      {"jobs waiting", 1.06 * most_waiting, [](const ClusterPower& s) { return double(s.waiting); }, "curve s6"},
+  }};
+  double top = 12.0;
+  for (const Panel& panel : panels) {
+    const LinearScale y{0.0, panel.most, top + kPanel, top};
+    draw_values(svg, axis.x, y, panel.name);
+    if (&panel == &panels.back()) {
+      draw_time_axis(svg, axis, 12.0, y.low);
+    } else {
+      svg.line(axis.x.low, y.low, axis.x.high, y.low, "axis");
+    }
+    if (&panel == &panels.front()) svg.polyline(limit_line(report.setup, spec, axis, y), "bound");
+    svg.polyline(mean_line(samples, axis, y, panel.value), panel.css);
+    top += kPanel + kGap;
+  }
+  return svg;
+}
+
+SvgCanvas jct_picture(const ClusterReport& report, int width) {
+  constexpr double kHeight = 260.0;
+  const std::vector<double> seconds = sorted_jcts(report.simulation.state());
+  const auto logarithm = [](double value) { return std::log10(std::max(value, 1e-3)); };
+  const LinearScale x{std::floor(logarithm(seconds.front())), std::ceil(logarithm(seconds.back()) + 1e-9), kLeft,
+                      width - kRight};
+  const LinearScale y{0.0, 100.0, kHeight - 48.0, 12.0};
+  SvgCanvas svg(width, kHeight, "Distribution of job completion times");
+  draw_values(svg, x, y, "share of the jobs (%)");
+  for (double decade = x.from; decade <= x.to; decade += 1.0) {
+    svg.line(x(decade), y.high, x(decade), y.low, "grid");
+    svg.text(x(decade), y.low + 15.0, short_number(std::pow(10.0, decade)), "small soft", Anchor::kMiddle);
+  }
+  svg.line(x.low, y.low, x.high, y.low, "axis");
+  svg.text(0.5 * (x.low + x.high), y.low + 31.0, "job completion time, waiting included (s)", "small soft",
+           Anchor::kMiddle);
+  Points line;
+  const std::size_t step = std::max<std::size_t>(1, seconds.size() / 400);
+  const auto share = [&](std::size_t k) {
+    return 100.0 * static_cast<double>(k + 1) / static_cast<double>(seconds.size());
+  };
+  for (std::size_t k = 0; k < seconds.size(); k += step) line.emplace_back(x(logarithm(seconds[k])), y(share(k)));
+  line.emplace_back(x(logarithm(seconds.back())), y(100.0));
+  svg.polyline(line, "curve s0");
+  const SimulationResult result = report.simulation.result();
+  const std::array<std::pair<const char*, double>, 3> marks{
+      {{"median", result.p50_jct_s}, {"average", result.avg_jct_s}, {"99 %", result.p99_jct_s}}};
+  double text_y = y.low - 8.0;
+  for (const auto& [name, value] : marks) {
+    const double at = x(logarithm(value));
+    svg.line(at, y.high, at, y.low, "mark");
+    const bool left = at > 0.5 * (x.low + x.high);
+    svg.text(at + (left ? -5.0 : 5.0), text_y, fmt::format("{} {} s", name, short_number(value)), "small halo",
+             left ? Anchor::kEnd : Anchor::kStart);
+    text_y -= 16.0;
+  }
+  return svg;
+}
+
+std::size_t shown_job_step(std::size_t jobs) { return (jobs + kMostRows - 1) / kMostRows; }
+
+SvgCanvas job_picture(const ClusterReport& report, int width) {
+  const ClusterState& state = report.simulation.state();
+  const TimeAxis axis = time_axis(report.simulation, width);
+  const std::size_t step = shown_job_step(state.jobs.size());
+  const std::size_t rows = (state.jobs.size() + step - 1) / step;
+  const double pitch = rows > 120 ? 4.0 : rows > 40 ? 7.0 : 14.0;
+  constexpr double kTop = 58.0;
+  const double bottom = kTop + static_cast<double>(rows) * pitch;
+  SvgCanvas svg(width, bottom + 40.0, "What each job had, from its submission to its end");
+  draw_time_axis(svg, axis, kTop, bottom);
+  const std::string rows_are = "jobs, in the order of submission";
+  if (text_width(rows_are, 11.0) < bottom - kTop)
+    svg.vertical_text(13.0, 0.5 * (kTop + bottom), rows_are, "small soft");
+
+  std::vector<std::vector<JobSpan>> of_row(rows);
+  for (const JobSpan& span : report.simulation.history().spans) {
+    const auto job = static_cast<std::size_t>(span.job);
+    if (job % step != 0) continue;
+    std::vector<JobSpan>& row = of_row[job / step];
+    if (!row.empty() && same_row_part(row.back(), span)) {
+      row.back().end = span.end;  // another clock
+    } else {
+      row.push_back(span);
+    }
+  }
+  std::array<bool, kSizes> used{};
+  bool waited = false;
+  bool prepared = false;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const double top = kTop + static_cast<double>(r) * pitch;
+    const ClusterJobKind& kind = state.kind_of(static_cast<int>(r * step));
+    for (const JobSpan& span : of_row[r]) {
+      const double left = axis(span.begin);
+      const double length = axis(span.end) - left;
+      if (length < kShortestPx) continue;
+      const bool waits = span.phase == JobPhase::kWaiting;
+      const bool prepares = span.phase == JobPhase::kStarting || span.phase == JobPhase::kProfiling;
+      const std::size_t colour = size_colour(span.gpus);
+      const char* doing = waits ? "waits" : prepares ? "starts or is profiled" : "runs";
+      const std::string title =
+          fmt::format("job {}, {}\n{}{}\n{} to {} h", r * step, kind.model, doing,
+                      waits ? std::string() : fmt::format(" on {} GPU{}", span.gpus, span.gpus == 1 ? "" : "s"),
+                      short_number(hours(span.begin - axis.begin)), short_number(hours(span.end - axis.begin)));
+      if (waits) {
+        svg.rect(left, top + 0.35 * pitch, length, 0.3 * pitch, "bubble", {}, title);
+        waited = true;
+      } else if (prepares) {
+        svg.rect(left, top + 0.1 * pitch, length, 0.8 * pitch, "option", {}, title);
+        prepared = true;
+      } else {
+        svg.rect(left, top + 0.05 * pitch, length, 0.9 * pitch, fmt::format("bar f{}", colour), {}, title);
+        used[colour] = true;
+      }
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> entries;
+  if (waited) entries.emplace_back("bubble", "waits");
+  if (prepared) entries.emplace_back("option", "starts or is profiled");
+  for (std::size_t k = 0; k < kSizes; ++k) {
+    if (!used[k]) continue;
+    const int gpus = 1 << k;
+    entries.emplace_back(fmt::format("f{}", k), k + 1 == kSizes ? fmt::format("{} GPUs or more", gpus)
+                                                : gpus == 1     ? std::string("1 GPU")
+                                                                : fmt::format("{} GPUs", gpus));
+  }
+  draw_legend(svg, entries, axis.x.low, 8.0, axis.x.high);
+  return svg;
+}
+
+}  // namespace flyball

@@ -1,0 +1,116 @@
+#include "report/cluster_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "draw/label_layout.h"
+#include "draw/palette.h"
+#include "draw/scale.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kHeight = 420.0;
+constexpr double kFontPx = 11.0;
+constexpr double kLineStep = 6.0;  // pixels between the points of a line that labels avoid
+
+struct Curve {
+  std::string name;
+  std::vector<const ComparedRun*> runs;  // rising energy
+  Points points;
+};
+
+std::vector<Curve> curves_of(const std::vector<ComparedRun>& runs) {
+  std::vector<Curve> curves;
+  for (const ComparedRun& run : runs) {
+    auto curve = std::find_if(curves.begin(), curves.end(), [&](const Curve& one) { return one.name == run.policy; });
+    if (curve == curves.end()) curve = curves.insert(curve, {run.policy, {}, {}});
+    curve->runs.push_back(&run);
+  }
+  for (Curve& curve : curves) {
+    std::stable_sort(curve.runs.begin(), curve.runs.end(), [](const ComparedRun* a, const ComparedRun* b) {
+      return a->result.energy_j < b->result.energy_j;
+    });
+  }
+  return curves;
+}
+
+// 1, 2 and 5 times the powers of ten within the range of logarithms.
+std::vector<double> logarithmic_ticks(const LinearScale& y) {
+  std::vector<double> values;
+  for (double decade = std::floor(y.from); decade <= y.to; decade += 1.0) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double log = decade + std::log10(factor);
+      if (log >= y.from && log <= y.to) values.push_back(log);
+    }
+  }
+  return values;
+}
+
+void avoid_line(LabelLayout& labels, const Points& points) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    labels.avoid(points[i].first, points[i].second, 4.0);
+    if (i == 0) continue;
+    const auto [x0, y0] = points[i - 1];
+    const auto [x1, y1] = points[i];
+    const int steps = static_cast<int>(std::hypot(x1 - x0, y1 - y0) / kLineStep);
+    for (int k = 1; k < steps; ++k) labels.avoid(x0 + (x1 - x0) * k / steps, y0 + (y1 - y0) * k / steps);
+  }
+}
+
+}  // namespace
+
+SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
+  const auto energy = [](const ComparedRun& run) { return run.result.energy_j / 1e6; };
+  const auto log_jct = [](const ComparedRun& run) { return std::log10(run.result.avg_jct_s); };
+  const auto [least_energy, most_energy] = std::minmax_element(
+      runs.begin(), runs.end(), [&](const auto& a, const auto& b) { return energy(a) < energy(b); });
+  const auto [least_jct, most_jct] = std::minmax_element(
+      runs.begin(), runs.end(), [&](const auto& a, const auto& b) { return log_jct(a) < log_jct(b); });
+  const double pad = std::max(0.04 * (energy(*most_energy) - energy(*least_energy)), 0.01 * energy(*most_energy));
+  const LinearScale x{energy(*least_energy) - pad, energy(*most_energy) + pad, 62.0, width - 14.0};
+  const LinearScale y{log_jct(*least_jct) - 0.06, log_jct(*most_jct) + 0.06, kHeight - 48.0, 12.0};
+
+  SvgCanvas svg(width, kHeight, "Average job completion time against energy, by policy");
+  for (const double log : logarithmic_ticks(y)) {
+    svg.line(x.low, y(log), x.high, y(log), "grid");
+    svg.text(x.low - 6.0, y(log) + 4.0, grouped_number(std::pow(10.0, log), log < 0.0 ? 2 : 0), "small soft",
+             Anchor::kEnd);
+  }
+  const Ticks joules = round_ticks(x.from, x.to, width < 600 ? 4 : 8);
+  for (const double mega : joules.values) {
+    svg.line(x(mega), y.high, x(mega), y.low, "grid");
+    svg.text(x(mega), y.low + 16.0, joules.label(mega), "small soft", Anchor::kMiddle);
+  }
+  svg.line(x.low, y.low, x.high, y.low, "axis");
+  svg.text(0.5 * (x.low + x.high), y.low + 34.0, "energy of all GPUs (MJ)", "small soft", Anchor::kMiddle);
+  svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");
+
+  std::vector<Curve> curves = curves_of(runs);
+  LabelLayout labels({x.low, y.high, x.high, y.low}, kFontPx);
+  for (Curve& curve : curves) {
+    for (const ComparedRun* run : curve.runs) curve.points.emplace_back(x(energy(*run)), y(log_jct(*run)));
+    avoid_line(labels, curve.points);
+  }
+  for (std::size_t k = 0; k < curves.size(); ++k) {
+    const Curve& curve = curves[k];
+    if (curve.points.size() > 1) svg.polyline(curve.points, fmt::format("curve s{}", k % kPlannerClasses));
+    for (std::size_t i = 0; i < curve.runs.size(); ++i) {
+      const SimulationResult& result = curve.runs[i]->result;
+      svg.circle(curve.points[i].first, curve.points[i].second, 4.0, fmt::format("f{}", k % kPlannerClasses),
+                 fmt::format("{}, {}\n{} s\n{} MJ", curve.name, setting_text(*curve.runs[i]),
+                             short_number(result.avg_jct_s), short_number(result.energy_j / 1e6)));
+    }
+  }
+  for (const Curve& curve : curves) {
+    const auto [left, top] = curve.points.front();
+    const LabelSpot spot = labels.place(curve.name, spots_around(left, top, 8.0, kFontPx));
+    svg.text(spot.x, spot.y, curve.name, "small halo", spot.anchor);
+  }
+  return svg;
+}
+
+}  // namespace flyball

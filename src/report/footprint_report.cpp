@@ -1,0 +1,193 @@
+#include "report/footprint_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "draw/html_page.h"
+#include "draw/scale.h"
+#include "draw/text_table.h"
+#include "report/energy_diagram.h"
+
+namespace flyball {
+namespace {
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+double share_of(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
+
+std::string headline(const FootprintPage& page) {
+  const Footprint& footprint = *page.footprint;
+  const Joules attributed = footprint.attributed();
+  std::string text = fmt::format("{}&nbsp;J measured", grouped_number(footprint.measured().value(), 0));
+  if (page.tree != nullptr && !page.tree->nodes.front().children.empty()) {
+    // Down to where the energy first parts.
+    std::size_t node = 0;
+    while (page.tree->nodes[node].children.size() == 1) node = page.tree->nodes[node].children.front();
+    if (!page.tree->nodes[node].children.empty()) node = page.tree->nodes[node].children.front();
+    const EnergyNode& most = page.tree->nodes[node];
+    text =
+        fmt::format("<strong>{}</strong> takes {}&nbsp;% of the attributed {}&nbsp;J; {}", escape_markup(most.path),
+                    format_fixed(share_of(most.total(), attributed), 1), grouped_number(attributed.value(), 0), text);
+  }
+  return text + fmt::format(", {}&nbsp;% of it while nothing ran.",
+                            format_fixed(share_of(footprint.idle(), footprint.measured()), 1));
+}
+
+std::string device_table(const Footprint& footprint) {
+  const bool divided = footprint.elsewhere() > Joules(0);
+  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"left\">device</th>";
+  html += "<th>measured <small>J</small></th><th>attributed <small>J</small></th><th>idle <small>J</small></th>";
+  if (divided) {
+    html +=
+        "<th>other processes <small>J</small></th><th>system <small>J</small></th><th>monitor <small>J</small></th>";
+  }
+  html += "<th>busy <small>s</small></th><th>without power data <small>s</small></th></tr></thead><tbody>\n";
+  for (const FootprintDevice& device : footprint.devices) {
+    html += fmt::format("<tr><th class=\"left\">{}</th><td>{}</td><td>{}</td><td>{}</td>", escape_markup(device.device),
+                        format_fixed(device.measured.value(), 2), format_fixed(device.attributed.value(), 2),
+                        format_fixed(device.idle.value(), 2));
+    if (divided) {
+      html += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", format_fixed(device.other_processes.value(), 2),
+                          format_fixed(device.system.value(), 2), format_fixed(device.monitor.value(), 2));
+    }
+    html += fmt::format("<td>{}</td><td>{}</td></tr>\n", format_fixed(device.busy.value(), 3),
+                        format_fixed(device.uncovered.value(), 3));
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+std::string row_table(const Footprint& footprint, std::size_t top) {
+  const bool several = footprint.runs > 1;
+  const Joules whole = footprint.attributed();
+  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>energy <small>J</small></th>";
+  if (several) html += "<th>deviation <small>J</small></th>";
+  html += "<th>share <small>%</small></th><th>busy <small>s</small></th><th>mean power <small>W</small></th>";
+  html += "<th class=\"left\">pass</th><th class=\"left\">device</th><th class=\"left\">tensor</th>";
+  html += "</tr></thead><tbody>\n";
+  for (std::size_t i = 0; i < std::min(top, footprint.rows.size()); ++i) {
+    const FootprintRow& row = footprint.rows[i];
+    html += fmt::format("<tr><td>{}</td>", short_number(row.energy.value()));
+    if (several) html += fmt::format("<td>{}</td>", short_number(row.energy_deviation.value()));
+    html += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", format_fixed(share_of(row.energy, whole), 2),
+                        short_number(row.busy.value()), format_fixed(row.mean_power().value(), 1));
+    html += fmt::format("<td class=\"left\">{}</td><td class=\"left\">{}</td><td class=\"left tensor\">{}</td></tr>\n",
+                        name_of(row.phase), escape_markup(row.device), escape_markup(row.name));
+  }
+  html += "</tbody></table></div>\n";
+  if (footprint.rows.size() > top) {
+    html += fmt::format("<p class=\"note\">The first {} of {}.</p>\n", top, footprint.rows.size());
+  }
+  return html;
+}
+
+constexpr const char* kCss = R"(
+.headline{overflow-wrap:anywhere}
+td.tensor{white-space:normal;overflow-wrap:anywhere;min-width:13rem}
+)";
+
+constexpr std::string_view kWords = R"(<h2>Words</h2>
+<dl>
+<dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
+<dt>idle</dt><dd>energy of a device while none of the operations ran on it; measured = attributed + idle</dd>
+<dt>mean power</dt><dd>of an operation's share, over the time that it ran</dd>
+<dt>*</dt><dd>in a name: layers that are built alike, added up</dd>
+</dl>
+)";
+
+}  // namespace
+
+std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes) {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  for (const FootprintDevice& device : footprint.devices) {
+    devices.push_back({{"device", device.device},
+                       {"measured_j", device.measured.value()},
+                       {"attributed_j", device.attributed.value()},
+                       {"idle_j", device.idle.value()},
+                       {"other_processes_j", device.other_processes.value()},
+                       {"system_j", device.system.value()},
+                       {"monitor_j", device.monitor.value()},
+                       {"measured_s", device.powered.value()},
+                       {"busy_s", device.busy.value()},
+                       {"uncovered_s", device.uncovered.value()}});
+  }
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const FootprintRow& row : footprint.rows) {
+    nlohmann::ordered_json json = {{"name", row.name},
+                                   {"device", row.device},
+                                   {"phase", name_of(row.phase)},
+                                   {"energy_j", row.energy.value()},
+                                   {"busy_s", row.busy.value()},
+                                   {"powered_s", row.powered.value()},
+                                   {"mean_power_w", row.mean_power().value()}};
+    if (footprint.runs > 1) {
+      json["energy_std_j"] = row.energy_deviation.value();
+      json["mean_power_std_w"] = row.power_deviation.value();
+    }
+    rows.push_back(std::move(json));
+  }
+  const nlohmann::ordered_json json = {{"runs", footprint.runs},
+                                       {"devices", std::move(devices)},
+                                       {"measured_j", footprint.measured().value()},
+                                       {"attributed_j", footprint.attributed().value()},
+                                       {"idle_j", footprint.idle().value()},
+                                       {"elsewhere_j", footprint.elsewhere().value()},
+                                       {"footprint", std::move(rows)},
+                                       {"notes", notes}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string footprint_csv(const Footprint& footprint) {
+  std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n";
+  for (const FootprintRow& row : footprint.rows) {
+    csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(row.name), csv_field(row.device), name_of(row.phase),
+                       row.energy.value(), row.busy.value(), row.mean_power().value(), row.energy_deviation.value());
+  }
+  for (const FootprintDevice& device : footprint.devices) {
+    csv += fmt::format("(idle),{},,{},{},,\n", csv_field(device.device), device.idle.value(),
+                       (device.powered - device.busy).value());
+  }
+  return csv;
+}
+
+std::string footprint_html(const FootprintPage& page) {
+  std::string body = device_table(*page.footprint);
+  if (!page.notes.empty()) {
+    body += "<ul class=\"note\">";
+    for (const std::string& note : page.notes) body += "<li>" + escape_markup(note) + "</li>";
+    body += "</ul>\n";
+  }
+  if (page.tree != nullptr) {
+    body +=
+        "<h2>Energy distribution</h2>\n<p>Each box is a part of the model with its share of what is drawn here. Click "
+        "a round one to look inside. Arrows are the dataflow; dashed, the order in which one thread ran them.</p>\n";
+    body += energy_diagram_section(*page.tree);
+  }
+  if (page.power) {
+    body += "<h2>Power</h2>\n<p>What the devices drew, and what ran.</p>\n";
+    body += power_picture_canvas(*page.power, 1000).inlined("wide");
+    body += power_picture_canvas(*page.power, 380).inlined("narrow");
+  }
+  if (page.summary != nullptr) {
+    body += "<h2>Top consumers, self-similar layers added up</h2>\n" + row_table(*page.summary, page.top);
+  }
+  body += "<h2>Top consumers</h2>\n" + row_table(*page.footprint, page.top);
+  return html_document({.title = page.title,
+                        .headline = headline(page),
+                        .body = std::move(body),
+                        .commands = page.commands,
+                        .closing = std::string(kWords),
+                        .css = std::string(energy_diagram_css()) + kCss,
+                        .script = page.tree != nullptr ? std::string(energy_diagram_script()) : std::string()});
+}
+
+}  // namespace flyball

@@ -1,0 +1,143 @@
+// The pictures of a forecast: stacked bars, and power over time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "draw/scale.h"
+#include "draw/text_table.h"
+#include "report/forecast_report.h"
+
+namespace flyball {
+namespace {
+
+std::string spaced(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+struct BarPart {
+  std::string name;
+  Joules energy;
+};
+
+constexpr std::size_t kColours = 8;
+constexpr const char* kOther = "other";
+
+std::string fill_class(std::size_t k) { return fmt::format("f{}", k % kColours); }
+
+// The greatest eight have a colour of their own; parts too small to see are in the table.
+std::vector<BarPart> visible_parts(std::vector<BarPart> parts, Joules whole) {
+  std::erase_if(parts, [&](const BarPart& part) { return part.energy < 0.0005 * whole; });
+  if (parts.size() <= kColours) return parts;
+  std::stable_sort(parts.begin(), parts.end(), [](const BarPart& a, const BarPart& b) { return a.energy > b.energy; });
+  BarPart rest{kOther, Joules(0)};
+  for (std::size_t k = kColours - 1; k < parts.size(); ++k) rest.energy += parts[k].energy;
+  parts.resize(kColours - 1);
+  parts.push_back(rest);
+  return parts;
+}
+
+std::vector<BarPart> stage_parts(const EnergySheet& sheet) {
+  std::vector<BarPart> parts;
+  for (const EnergySheet::Group& group : sheet.stages) {
+    if (group.parts.empty()) parts.push_back({group.name, group.energy});
+    for (const EnergySheet::Row& part : group.parts) parts.push_back({part.name, part.energy});
+  }
+  return visible_parts(std::move(parts), sheet.energy);
+}
+
+}  // namespace
+
+SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
+  struct Bar {
+    std::string name;
+    std::vector<BarPart> parts;
+  };
+  std::vector<Bar> bars(2);
+  bars[0] = {"by stage", stage_parts(sheet)};
+  bars[1].name = "by component";
+  for (const EnergySheet::Row& row : sheet.components) bars[1].parts.push_back({row.name, row.energy});
+  if (sheet.node_types.size() > 1) {
+    bars.push_back({"by node type", {}});
+    for (const EnergySheet::Nodes& type : sheet.node_types) bars.back().parts.push_back({type.name, type.energy});
+  }
+  for (std::size_t k = 1; k < bars.size(); ++k) bars[k].parts = visible_parts(std::move(bars[k].parts), sheet.energy);
+  constexpr double kBar = 30.0;
+  constexpr double kLegend = 17.0;
+  const double legend_rows = width < 600 ? 5.0 : 2.0;
+  const double pitch = 20.0 + kBar + 8.0 + legend_rows * kLegend;
+  SvgCanvas svg(width, static_cast<double>(bars.size()) * pitch + 4.0, "Energy by stage, component and node type");
+  double y = 4.0;
+  for (const Bar& bar : bars) {
+    svg.text(0.0, y + 12.0, bar.name, "small strong");
+    const double top = y + 20.0;
+    std::vector<std::pair<std::string, std::string>> entries;
+    double x = 0.0;
+    for (std::size_t k = 0; k < bar.parts.size(); ++k) {
+      const double part = bar.parts[k].energy / sheet.energy;
+      const std::string label = fmt::format("{} {} %", spaced(bar.parts[k].name), format_fixed(100.0 * part, 1));
+      svg.rect(x, top, part * width, kBar, fill_class(k), {},
+               fmt::format("{}\n{} kWh", label, short_number(kilowatt_hours(bar.parts[k].energy))));
+      x += part * width;
+      entries.emplace_back(fill_class(k), label);
+    }
+    draw_legend(svg, entries, 0.0, top + kBar + 8.0, width);
+    y += pitch;
+  }
+  return svg;
+}
+
+SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width) {
+  constexpr double kHeight = 260.0;
+  const double bottom = kHeight - 74.0;
+  SvgCanvas svg(width, kHeight, "Power over time of " + node.name);
+  const double end = node.pieces.back().end.value();
+  double most = 1.0;
+  for (const PowerPiece& piece : node.pieces) most = std::max(most, piece.power.value());
+  for (const auto& [time, power] : node.measured) {
+    if (time.value() <= end) most = std::max(most, power.value());
+  }
+  const LinearScale x{0.0, end, 52.0, width - 10.0};
+  const LinearScale y{0.0, 1.06 * most, bottom, 12.0};
+  const Ticks watts = round_ticks(y.from, y.to, 5);
+  for (const double p : watts.values) {
+    svg.line(x.low, y(p), x.high, y(p), "grid");
+    svg.text(x.low - 6.0, y(p) + 4.0, watts.label(p), "small soft", Anchor::kEnd);
+  }
+  std::vector<std::pair<std::string, std::string>> entries;
+  // A stage has the colour that it has in energy_bars().
+  const std::vector<BarPart> stages = stage_parts(sheet);
+  for (const PowerPiece& piece : node.pieces) {
+    const auto stage = std::find_if(stages.begin(), stages.end(),
+                                    [&](const BarPart& part) { return part.name == name_of(piece.stage); });
+    const bool has_own = stage != stages.end();
+    const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : kColours - 1;
+    svg.rect(x(piece.begin.value()), y(piece.power.value()), x(piece.end.value()) - x(piece.begin.value()),
+             bottom - y(piece.power.value()), fill_class(colour), {},
+             fmt::format("{}\n{} s\n{} W", spaced(name_of(piece.stage)),
+                         short_number((piece.end - piece.begin).value()), short_number(piece.power.value())));
+    const std::pair<std::string, std::string> entry{fill_class(colour), has_own ? spaced(stage->name) : kOther};
+    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
+  }
+  if (!node.measured.empty()) {
+    Points line;
+    for (std::size_t k = 0; k + 1 < node.measured.size(); ++k) {  // the last says only where it ends
+      const auto& [from, power] = node.measured[k];
+      if (from.value() > end) break;
+      line.emplace_back(x(from.value()), y(power.value()));
+      line.emplace_back(x(std::min(end, node.measured[k + 1].first.value())), y(power.value()));
+    }
+    svg.polyline(line, "critical");
+  }
+  svg.line(x.low, bottom, x.high, bottom, "axis");
+  const Ticks seconds = round_ticks(0.0, end, width < 600 ? 4 : 9);
+  for (const double t : seconds.values) svg.text(x(t), bottom + 15.0, seconds.label(t), "small soft", Anchor::kMiddle);
+  svg.text(0.5 * (x.low + x.high), bottom + 31.0, "time (s)", "small soft", Anchor::kMiddle);
+  svg.vertical_text(13.0, 0.5 * (y.low + y.high), "power of a node (W)", "small soft");
+  draw_legend(svg, entries, x.low, bottom + 40.0, x.high);
+  return svg;
+}
+
+}  // namespace flyball

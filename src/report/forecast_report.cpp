@@ -1,0 +1,289 @@
+#include "report/forecast_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "draw/html_page.h"
+#include "draw/scale.h"
+#include "draw/text_table.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// As many decimals for all figures of a sheet as give its total five digits or so.
+int decimals_of(const EnergySheet& sheet) {
+  const double total = kilowatt_hours(sheet.energy);
+  return total >= 1000.0 ? 1 : total >= 100.0 ? 2 : total >= 10.0 ? 3 : 4;
+}
+
+std::string kwh(const EnergySheet& sheet, Joules energy) {
+  return grouped_number(kilowatt_hours(energy), decimals_of(sheet));
+}
+
+std::string share(Joules part, Joules whole) {
+  return whole > Joules(0) ? format_fixed(100.0 * (part / whole), 1) : "-";
+}
+
+std::string words(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c == '_') c = ' ';
+  }
+  return text;
+}
+
+std::string span_of_time(Seconds time) {
+  const double s = time.value();
+  if (s >= 2.0 * 86400.0) return fmt::format("{} d", format_fixed(s / 86400.0, 1));
+  if (s >= 2.0 * 3600.0) return fmt::format("{} h", format_fixed(s / 3600.0, 1));
+  if (s >= 120.0) return fmt::format("{} min", format_fixed(s / 60.0, 1));
+  return fmt::format("{} s", format_fixed(s, 2));
+}
+
+struct Saving {
+  Joules energy;
+  double pct;
+  double slower_pct;
+};
+
+std::optional<Saving> saving_of(const EnergySheet& sheet) {
+  if (!sheet.baseline) return std::nullopt;
+  const EnergySheet::Baseline& before = *sheet.baseline;
+  return Saving{before.energy - sheet.energy, 100.0 * (1.0 - sheet.energy / before.energy),
+                100.0 * (sheet.duration / before.duration - 1.0)};
+}
+
+struct Charge {
+  std::string what;
+  std::string unit;
+  double own;
+  std::optional<double> before;  // the baseline's
+};
+
+std::vector<Charge> charges_of(const ForecastReport& report) {
+  const EnergySheet& sheet = *report.sheet;
+  const Tariff& tariff = *report.tariff;
+  std::vector<Charge> charges{{"energy", "kWh", kilowatt_hours(sheet.energy), std::nullopt}};
+  if (sheet.baseline) charges.back().before = kilowatt_hours(sheet.baseline->energy);
+  if (const auto co2 = tariff.co2_kg(sheet.energy, sheet.duration)) {
+    charges.push_back({"CO2", "kg", *co2, std::nullopt});
+    if (sheet.baseline) charges.back().before = tariff.co2_kg(sheet.baseline->energy, sheet.baseline->duration);
+  }
+  if (const auto cost = tariff.cost(sheet.energy)) {
+    charges.push_back({"cost", "", *cost, std::nullopt});
+    if (sheet.baseline) charges.back().before = tariff.cost(sheet.baseline->energy);
+  }
+  return charges;
+}
+
+std::string amount(double value) {
+  if (std::abs(value) >= 1000.0) return grouped_number(value, 0);
+  return format_fixed(value, std::abs(value) >= 10.0 ? 2 : 4);
+}
+
+std::string run_line(const EnergySheet& sheet) {
+  const bool whole = sheet.count == std::floor(sheet.count);
+  std::string line = fmt::format("{} {}", whole ? grouped_number(sheet.count, 0) : amount(sheet.count), sheet.counted);
+  if (sheet.epochs > 0) line = fmt::format("{} epoch{}, {}", sheet.epochs, sheet.epochs == 1 ? "" : "s", line);
+  return fmt::format("{}, {}", line, span_of_time(sheet.duration));
+}
+
+std::string interval_line(const EnergySheet& sheet) {
+  if (!sheet.interval) return "no interval: measure several iterations, and list their times";
+  return fmt::format("{:g} % interval {} to {} kWh", sheet.interval->confidence * 100.0,
+                     kwh(sheet, sheet.interval->low), kwh(sheet, sheet.interval->high));
+}
+
+std::string headline(const ForecastReport& report) {
+  const EnergySheet& sheet = *report.sheet;
+  std::string text = fmt::format("<strong>{}&nbsp;kWh</strong>", kwh(sheet, sheet.energy));
+  if (sheet.interval) {
+    text += fmt::format(" ({} to {} with {:g}&nbsp;% confidence)", kwh(sheet, sheet.interval->low),
+                        kwh(sheet, sheet.interval->high), sheet.interval->confidence * 100.0);
+  }
+  text += fmt::format(" for {}", escape_markup(run_line(sheet)));
+  if (const auto saving = saving_of(sheet)) {
+    text += fmt::format(": {}&nbsp;kWh or {}&nbsp;% less than with {}, {}&nbsp;% slower", kwh(sheet, saving->energy),
+                        format_fixed(saving->pct, 1), escape_markup(sheet.baseline->name),
+                        format_fixed(saving->slower_pct + 0.0, 1));
+  }
+  return text + ".";
+}
+
+constexpr std::string_view kWords = R"(<h2>Words</h2>
+<dl>
+<dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
+<dt>compute</dt><dd>model in and out, forward, backward</dd>
+<dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
+<dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration</dd>
+<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest</dd>
+</dl>
+)";
+
+}  // namespace
+
+std::string forecast_text(const ForecastReport& report) {
+  const EnergySheet& sheet = *report.sheet;
+  using Align = TextTable::Align;
+  std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
+  out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
+  if (sheet.epochs > 0) out += fmt::format("; {}", interval_line(sheet));
+  out += "\n\n";
+  TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  for (const EnergySheet::Group& group : sheet.stages) {
+    stages.add_row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
+    for (const EnergySheet::Row& part : group.parts) {
+      stages.add_row({"  " + words(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)});
+    }
+  }
+  out += stages.str() + "\n";
+  TextTable components({{"component", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  for (const EnergySheet::Row& row : sheet.components) {
+    components.add_row({row.name, kwh(sheet, row.energy), share(row.energy, sheet.energy)});
+  }
+  out += components.str() + "\n";
+  TextTable nodes({{"nodes", "", Align::kLeft}, {"count", ""}, {"energy kWh", ""}, {"share %", ""}, {"wait s", ""}});
+  for (const EnergySheet::Nodes& type : sheet.node_types) {
+    nodes.add_row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy), share(type.energy, sheet.energy),
+                   type.wait ? format_fixed(type.wait->value(), 4) : "-"});
+  }
+  out += nodes.str();
+  const std::vector<Charge> charges = charges_of(report);
+  if (sheet.baseline) {
+    TextTable bill({{"whole run", "", Align::kLeft},
+                    {"unit", "", Align::kLeft},
+                    {"plan", ""},
+                    {sheet.baseline->name, ""},
+                    {"saved", ""},
+                    {"saved %", ""}});
+    for (const Charge& charge : charges) {
+      const double before = charge.before.value_or(0.0);
+      bill.add_row({charge.what, charge.unit, amount(charge.own), amount(before), amount(before - charge.own),
+                    before > 0.0 ? format_fixed(100.0 * (1.0 - charge.own / before), 2) : "-"});
+    }
+    bill.add_row({"time", "h", amount(sheet.duration.value() / 3600.0),
+                  amount(sheet.baseline->duration.value() / 3600.0),
+                  amount((sheet.baseline->duration - sheet.duration).value() / 3600.0),
+                  format_fixed(-saving_of(sheet)->slower_pct, 2)});
+    out += "\n" + bill.str();
+  } else if (charges.size() > 1) {
+    out += '\n';
+    for (std::size_t i = 1; i < charges.size(); ++i) {
+      out += fmt::format("{} {}{}{}\n", charges[i].what, amount(charges[i].own), charges[i].unit.empty() ? "" : " ",
+                         charges[i].unit);
+    }
+  }
+  return out;
+}
+
+std::string forecast_json(const ForecastReport& report) {
+  const EnergySheet& sheet = *report.sheet;
+  const Tariff& tariff = *report.tariff;
+  Json json = {{"name", sheet.name},
+               {"epochs", sheet.epochs > 0 ? Json(sheet.epochs) : Json(nullptr)},
+               {sheet.counted, sheet.count},
+               {"duration_s", sheet.duration.value()},
+               {"total_kwh", kilowatt_hours(sheet.energy)},
+               {"interval", nullptr}};
+  if (sheet.interval) {
+    json["interval"] = {{"confidence_pct", sheet.interval->confidence * 100.0},
+                        {"low_kwh", kilowatt_hours(sheet.interval->low)},
+                        {"high_kwh", kilowatt_hours(sheet.interval->high)}};
+  }
+  Json stages = Json::object();
+  for (const EnergySheet::Group& group : sheet.stages) {
+    Json parts = Json::object();
+    for (const EnergySheet::Row& part : group.parts) parts[part.name] = kilowatt_hours(part.energy);
+    stages[group.name] = {{"kwh", kilowatt_hours(group.energy)}, {"parts", std::move(parts)}};
+  }
+  json["stages"] = std::move(stages);
+  Json components = Json::object();
+  for (const EnergySheet::Row& row : sheet.components) components[row.name] = kilowatt_hours(row.energy);
+  json["components"] = std::move(components);
+  Json nodes = Json::array();
+  for (const EnergySheet::Nodes& type : sheet.node_types) {
+    nodes.push_back({{"name", type.name},
+                     {"count", type.count},
+                     {"kwh", kilowatt_hours(type.energy)},
+                     {"wait_s", type.wait ? Json(type.wait->value()) : Json(nullptr)}});
+  }
+  json["node_types"] = std::move(nodes);
+  const auto or_null = [](std::optional<double> value) { return value ? Json(*value) : Json(nullptr); };
+  json["co2_kg"] = or_null(tariff.co2_kg(sheet.energy, sheet.duration));
+  json["cost"] = or_null(tariff.cost(sheet.energy));
+  if (const auto saving = saving_of(sheet)) {
+    const EnergySheet::Baseline& before = *sheet.baseline;
+    const auto co2 = tariff.co2_kg(before.energy, before.duration);
+    const auto cost = tariff.cost(before.energy);
+    json["baseline"] = {{"name", before.name},
+                        {"total_kwh", kilowatt_hours(before.energy)},
+                        {"duration_s", before.duration.value()},
+                        {"co2_kg", or_null(co2)},
+                        {"cost", or_null(cost)}};
+    json["saved"] = {{"kwh", kilowatt_hours(saving->energy)},
+                     {"pct", saving->pct},
+                     {"slower_pct", saving->slower_pct},
+                     {"co2_kg", co2 ? Json(*co2 - *tariff.co2_kg(sheet.energy, sheet.duration)) : Json(nullptr)},
+                     {"cost", cost ? Json(*cost - *tariff.cost(sheet.energy)) : Json(nullptr)}};
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string forecast_html(const ForecastReport& report) {
+  const EnergySheet& sheet = *report.sheet;
+  std::string body;
+  const std::vector<Charge> charges = charges_of(report);
+  if (charges.size() > 1 || sheet.baseline) {
+    std::vector<std::string> headings = {"Whole run", "This run"};
+    if (sheet.baseline) headings.insert(headings.end(), {escape_markup(sheet.baseline->name), "Saved"});
+    HtmlTable bill(headings);
+    for (const Charge& charge : charges) {
+      std::vector<std::string> cells = {
+          charge.unit.empty() ? charge.what : fmt::format("{} ({})", charge.what, charge.unit), amount(charge.own)};
+      if (charge.before) cells.insert(cells.end(), {amount(*charge.before), amount(*charge.before - charge.own)});
+      bill.row(cells);
+    }
+    body += bill.str();
+  }
+  body += "<h2>Where the energy goes</h2>\n";
+  body += energy_bars(sheet, 1000).inlined("wide") + energy_bars(sheet, 380).inlined("narrow");
+  HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});
+  for (const EnergySheet::Group& group : sheet.stages) {
+    stages.row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
+    for (const EnergySheet::Row& part : group.parts) {
+      stages.row({words(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)}, "part");
+    }
+  }
+  body += stages.str();
+  HtmlTable nodes({"Nodes", "Count", "Energy<small>kWh</small>", "Wait<small>s per iteration</small>"});
+  for (const EnergySheet::Nodes& type : sheet.node_types) {
+    nodes.row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy),
+               type.wait ? format_fixed(type.wait->value(), 4) : "-"});
+  }
+  body += nodes.str();
+  bool heading = false;
+  for (const ForecastReport::NodePower& node : report.power) {
+    if (node.pieces.empty()) continue;
+    if (!heading) {
+      body += "<h2>Power over time</h2>\n<p>What one node draws as the run begins: filled what is forecast, by stage";
+      body += "; a line what was recorded, where there is a recording.</p>\n";
+    }
+    heading = true;
+    body += "<h3>" + escape_markup(node.name) + "</h3>\n";
+    body += power_picture(sheet, node, 1000).inlined("wide") + power_picture(sheet, node, 380).inlined("narrow");
+  }
+  return html_document(
+      {.title = sheet.name.empty() ? "Energy forecast" : sheet.name,
+       .headline = headline(report),
+       .body = std::move(body),
+       .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
+       .closing = std::string(kWords),
+       .css = {},
+       .script = {}});
+}
+
+}  // namespace flyball

@@ -1,0 +1,54 @@
+// Account sessions as the agent and its clients speak of them: power traces that the agent records for its callers. Read
+// strictly and leniently as agent_messages.h; all reading throws InputError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr std::size_t kLongestSessionName = 64;
+
+struct AccountSessionRequest {
+  std::string name;                              // 1 to 64 letters, digits, '.', '_', '-'
+  std::optional<std::vector<std::size_t>> gpus;  // nothing: all
+  bool cpus = true;                              // and their memory
+  Seconds row_period;  // a device's changes sooner after its last row are left out; 0: every change is a row
+};
+
+enum class AccountSessionState {
+  kRecording,
+  kStopped,   // as it was told
+  kTooLong,   // the agent ended it: it had gone on for as long as one may
+  kTooLarge,  // likewise: its trace had become as large as one may
+};
+[[nodiscard]] std::string_view name_of(AccountSessionState state);  // "too_long"
+
+struct AccountSessionInfo {
+  std::string name;
+  AccountSessionState state = AccountSessionState::kRecording;
+  std::string ended;  // why, in words: "it had reached 64 MiB"; empty while it records
+  std::vector<std::string> devices;
+  Seconds begin;   // Unix time
+  Seconds length;  // until its end, or until now
+  std::size_t rows = 0;
+  std::size_t bytes = 0;
+  std::vector<std::string> failures;  // of devices whose readings failed meanwhile, one sentence each
+
+  [[nodiscard]] bool recording() const { return state == AccountSessionState::kRecording; }
+};
+
+[[nodiscard]] AccountSessionRequest read_account_session_request(const nlohmann::json& json);
+[[nodiscard]] nlohmann::ordered_json to_json(const AccountSessionRequest& request);
+[[nodiscard]] nlohmann::ordered_json to_json(const AccountSessionInfo& session);
+[[nodiscard]] AccountSessionInfo read_account_session(const nlohmann::json& json);
+[[nodiscard]] std::vector<AccountSessionInfo> read_account_sessions(const nlohmann::json& json);  // {"sessions": [...]}
+
+}  // namespace flyball

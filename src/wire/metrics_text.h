@@ -1,0 +1,51 @@
+// Metrics for Prometheus. Each process has one table that holds every metric's name, kind, unit and help; what it shows
+// and what its page in docs/ says are made from that table.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flyball {
+
+enum class MetricKind { kGauge, kCounter, kHistogram };
+
+struct MetricInfo {
+  const char* name;  // ends with its unit, as Prometheus asks; a counter's with _total
+  MetricKind kind;
+  const char* unit;    // "W", "J", "Hz", "s"; "1" for counts, ratios and flags
+  const char* labels;  // "gpu, uuid"; empty for none
+  const char* help;
+};
+
+// The table as a page of docs/ holds it.
+[[nodiscard]] std::string metrics_as_markdown(std::span<const MetricInfo> registry);
+
+// Prometheus' text format 0.0.4. A metric that the registry does not hold cannot be written: std::logic_error.
+class MetricsText {
+ public:
+  using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+  // `registry` must outlive this.
+  explicit MetricsText(std::span<const MetricInfo> registry) : registry_(registry), samples_(registry.size()) {}
+
+  void add(std::string_view name, Labels labels, double value);
+  // counts[i] observations lie between bounds[i - 1] and bounds[i]; the last of `counts`, one more than the bounds, above
+  // all. `sum` of the observations.
+  void add_histogram(std::string_view name, std::span<const double> bounds, std::span<const std::uint64_t> counts,
+                     double sum);
+
+  [[nodiscard]] std::string text() const;  // metrics in the registry's order; those without a sample are left out
+
+ private:
+  std::string& samples_of(std::string_view name);
+
+  std::span<const MetricInfo> registry_;
+  std::vector<std::string> samples_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,128 @@
+// Pictures and files of an energy account.
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "report/energy_diagram.h"
+#include "report/footprint_pprof.h"
+#include "report/footprint_report.h"
+#include "support/memory_traces.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::kSecond;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+FootprintRow row(const std::string& name, double joules, Phase phase) {
+  FootprintRow result;
+  result.name = name;
+  result.device = "GPU:0";
+  result.phase = phase;
+  result.energy = Joules(joules);
+  result.busy = result.powered = Seconds(0.5);
+  return result;
+}
+
+struct Account {
+  OperationTable operations;
+  Footprint footprint;
+  Account() {
+    footprint.rows = {row("bert/encoder/layer_0/MatMul", 6, Phase::kForward),
+                      row("bert/encoder/layer_0/MatMul", 3, Phase::kBackward),
+                      row("bert/embeddings/Gather,\"x\"</script>", 1, Phase::kForward)};
+    FootprintDevice& device = footprint.devices.emplace_back();
+    device.device = "GPU:0";
+    device.measured = Joules(12);
+    device.attributed = Joules(10);
+    device.idle = Joules(2);
+    merge_rows(footprint);
+    const OperationId gather = operations.intern("bert/embeddings/Gather,\"x\"</script>", Phase::kForward);
+    operations.add_edge(gather, operations.intern("bert/encoder/layer_0/MatMul", Phase::kForward));
+  }
+};
+
+TEST(FootprintReport, Json) {
+  const nlohmann::json json = nlohmann::json::parse(footprint_json(Account().footprint, {"a note"}));
+  EXPECT_EQ(json.at("measured_j"), 12.0);
+  EXPECT_EQ(json.at("devices").at(0).at("idle_j"), 2.0);
+  EXPECT_EQ(json.at("footprint").size(), 3u);
+  EXPECT_EQ(json.at("footprint").at(0).at("phase"), "forward");
+  EXPECT_EQ(json.at("footprint").at(0).at("mean_power_w"), 12.0);
+  EXPECT_EQ(json.at("notes").at(0), "a note");
+}
+
+TEST(FootprintReport, CsvQuotes) {
+  const std::string csv = footprint_csv(Account().footprint);
+  EXPECT_THAT(csv, StartsWith("name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n"));
+  EXPECT_THAT(csv, HasSubstr("\"bert/embeddings/Gather,\"\"x\"\"<"
+                             "/script>\",GPU:0,forward,1,0.5,2,0\n"));
+  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,"));
+}
+
+// Shares of the root's only part; an arrow; nothing that a name could break out of.
+TEST(FootprintReport, Diagrams) {
+  const Account account;
+  const EnergyTree tree = make_energy_tree(account.footprint, account.operations);
+  const std::string dot = energy_diagram_dot(tree, tree.find("bert"));
+  EXPECT_THAT(dot, HasSubstr("encoder\\n90.00 %\", style=\"filled,rounded\""));
+  EXPECT_THAT(dot, HasSubstr(" -> "));
+  const std::string section = energy_diagram_section(tree);
+  EXPECT_EQ(section.find("</script>"), section.rfind("</script>"));
+  EXPECT_THAT(section, Not(HasSubstr("Gather,\\\"x\\\"<")));
+}
+
+TEST(FootprintReport, Page) {
+  const Account account;
+  const EnergyTree tree = make_energy_tree(account.footprint, account.operations);
+  testing::MemoryPower power({{0, 2 * kSecond, 0, Watts(100)}});
+  testing::MemoryEvents events({{0, kSecond, 0, 0}});
+  ActivityBins bins(0, 2 * kSecond, 50);
+  bins.add_power(power);
+  bins.add_events(events, {0}, 1);
+  FootprintPage page;
+  page.title = "t & u";
+  page.footprint = &account.footprint;
+  page.summary = &account.footprint;
+  page.tree = &tree;
+  page.power = PowerPicture{&bins, {"GPU:0"}, {"bert/encoder"}};
+  const std::string html = footprint_html(page);
+  EXPECT_THAT(html, HasSubstr("t &amp; u"));
+  EXPECT_THAT(html, HasSubstr("<strong>bert/encoder</strong> takes 90.0&nbsp;%"));
+  EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
+  EXPECT_THAT(html, HasSubstr("s since the first event"));
+}
+
+std::string inflated(const std::string& zipped) {
+  z_stream stream{};
+  inflateInit2(&stream, 15 + 16);
+  std::string text(1 << 20, '\0');
+  std::string input = zipped;
+  stream.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream.avail_in = static_cast<uInt>(input.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data());
+  stream.avail_out = static_cast<uInt>(text.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  text.resize(stream.total_out);
+  inflateEnd(&stream);
+  return text;
+}
+
+// Sample 1 of the profile: leaf first "MatMul" (5), "layer_0" (4), "encoder" (3), "bert" (2), "GPU:0" (1); 0.5e9 ns and
+// 6e6 uJ.
+TEST(FootprintReport, Pprof) {
+  const std::string profile = inflated(footprint_pprof(Account().footprint));
+  EXPECT_THAT(profile, StartsWith(std::string("\x0a\x04\x08\x01\x10\x02", 6)));  // sample_type {busy, nanoseconds}
+  EXPECT_THAT(profile, HasSubstr(std::string("\x08\x05\x08\x04\x08\x03\x08\x02\x08\x01"
+                                             "\x10\x80\xca\xb5\xee\x01\x10\x80\x9b\xee\x02",
+                                             20)));
+  EXPECT_THAT(profile, HasSubstr("microjoules"));
+}
+
+}  // namespace
+}  // namespace flyball
