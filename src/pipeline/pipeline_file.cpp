@@ -1,15 +1,14 @@
 // read_pipeline: the pipeline file (TOML).
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
+#include "base/toml_file.h"
 #include "pipeline/pipeline_spec.h"
 
 namespace flyball {
@@ -26,35 +25,23 @@ const std::vector<std::string> kKeys = {"schedule",     "stages",        "microb
                                         "data_load",    "gradient_sync", "optimizer_step"};
 const std::vector<std::string> kOperationKeys = {"time", "energy"};
 
-std::string type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "a whole number";
-    case toml::node_type::floating_point: return "a number";
-    case toml::node_type::boolean: return "a boolean";
-    default: return "a date or time";
-  }
-}
-
-class PipelineFile {
+class PipelineFile final : TomlFile {
  public:
-  PipelineFile(std::string source, std::string_view text) : source_(std::move(source)), root_(parse(text)) {
-    check_keys(root_, kKeys, "");
+  PipelineFile(std::string source, std::string_view text) : TomlFile(std::move(source), text) {
+    check_keys(root(), kKeys, "");
   }
 
   PipelineSpec read() {
     PipelineSpec spec;
-    if (const toml::node* node = root_.get("schedule")) spec.schedule = schedule(*node);
+    if (const toml::node* node = root().get("schedule")) spec.schedule = schedule(*node);
     spec.stages = integer("stages", kMostStages).value_or(spec.stages);
     spec.microbatches = integer("microbatches", kMostOperations).value_or(spec.microbatches);
     spec.chunks = integer("chunks", kMostOperations).value_or(spec.chunks);
     spec.data_parallel = integer("data_parallel", kMostReplicas).value_or(spec.data_parallel);
     spec.tensor_parallel = integer("tensor_parallel", kMostReplicas).value_or(spec.tensor_parallel);
-    if (const toml::node* node = root_.get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
-    if (const toml::node* node = root_.get("memory_limit")) spec.memory_limit = memory_limits(*node, spec.stages);
-    if (const toml::node* node = root_.get("dag")) spec.dag_file = dag(*node);
+    if (const toml::node* node = root().get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
+    if (const toml::node* node = root().get("memory_limit")) spec.memory_limit = memory_limits(*node, spec.stages);
+    if (const toml::node* node = root().get("dag")) spec.dag_file = dag(*node);
     spec.p2p = operation("p2p");
     spec.data_load = operation("data_load");
     spec.gradient_sync = operation("gradient_sync");
@@ -63,64 +50,10 @@ class PipelineFile {
   }
 
  private:
-  InputLocation at(const toml::source_region& region) const {
-    return {source_, region.begin.line, region.begin.column};
-  }
-
-  [[noreturn]] void fail(const toml::node& node, const std::string& problem, const std::string& mend) const {
-    throw InputError(at(node.source()), problem, mend);
-  }
-
-  toml::table parse(std::string_view text) const {
-    try {
-      return toml::parse(text);
-    } catch (const toml::parse_error& error) {
-      throw InputError(at(error.source()), std::string(error.description()),
-                       "write TOML, one 'key = value' per line and strings in double quotes");
-    }
-  }
-
-  void check_keys(const toml::table& table, const std::vector<std::string>& known, const std::string& inside) const {
-    for (const auto& [key, value] : table) {
-      const std::string name(key.str());
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      const std::string nearest = nearest_name(name, known);
-      throw InputError(at(key.source()), fmt::format("unknown key '{}'{}", name, inside),
-                       nearest.empty() ? fmt::format("the keys are {}", fmt::join(known, ", "))
-                                       : fmt::format("did you mean '{}'?", nearest));
-    }
-  }
-
   std::optional<int> integer(const std::string& key, std::int64_t most) const {
-    const toml::node* node = root_.get(key);
+    const toml::node* node = root().get(key);
     if (node == nullptr) return std::nullopt;
     return count(*node, key, most);
-  }
-
-  int count(const toml::node& node, const std::string& key, std::int64_t most) const {
-    const auto* value = node.as_integer();
-    if (value == nullptr) {
-      fail(node, fmt::format("{} is {}, it must be a whole number", key, type_name(node)),
-           fmt::format("write for example {} = 4", key));
-    }
-    if (value->get() < 1 || value->get() > most) {
-      fail(node, fmt::format("{} is {}, it must be from 1 to {}", key, value->get(), most),
-           fmt::format("correct the number, or leave {} out", key));
-    }
-    return static_cast<int>(value->get());
-  }
-
-  double number(const toml::node& node, const std::string& what, double least, double most,
-                const std::string& unit) const {
-    if (!node.is_number()) {
-      fail(node, fmt::format("{} is {}, it must be a number", what, type_name(node)), "write a number in " + unit);
-    }
-    const double value = node.value<double>().value_or(std::nan(""));
-    if (!(value >= least && value <= most)) {
-      fail(node, fmt::format("{} is {}, it must be from {} to {} {}", what, value, least, most, unit),
-           "write a number in " + unit);
-    }
-    return value;
   }
 
   ScheduleKind schedule(const toml::node& node) const {
@@ -172,7 +105,7 @@ class PipelineFile {
       fail(node, "dag must be the path of a JSON file", "write for example dag = \"dag.json\"");
     }
     for (const char* other : {"schedule", "microbatches", "chunks"}) {
-      if (const toml::node* stated = root_.get(other)) {
+      if (const toml::node* stated = root().get(other)) {
         fail(*stated, fmt::format("{} is stated beside dag, which says itself what runs in which order", other),
              fmt::format("remove {} or dag", other));
       }
@@ -181,7 +114,7 @@ class PipelineFile {
   }
 
   std::optional<ConstantOperation> operation(const std::string& key) const {
-    const toml::node* node = root_.get(key);
+    const toml::node* node = root().get(key);
     if (node == nullptr) return std::nullopt;
     const auto* table = node->as_table();
     if (table == nullptr) {
@@ -199,9 +132,6 @@ class PipelineFile {
     }
     return operation;
   }
-
-  std::string source_;
-  toml::table root_;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ ClockRounder::ClockRounder(const PlanProblem& problem)
     : dag_(*problem.dag), choices_(clock_choices(problem)), graph_(dag_), paths_(dag_, graph_, choices_) {
   const std::size_t n = index(dag_.size());
   for (int i = 0; i < dag_.size(); ++i) {
-    type_.push_back(index(dag_[i].type));
+    ladder_.push_back(choices(i).ladder());
     level_.push_back(choices(i).slowest());
     if (dag_.predecessors(i).empty()) sources_.push_back(i);
   }
@@ -40,7 +40,9 @@ void ClockRounder::round(const FrontierStretch& stretch, Nanoseconds deadline) {
 void ClockRounder::floor(const FrontierStretch& stretch, Nanoseconds deadline) {
   schedule_relaxed(stretch, deadline);
   level_ = schedule_.level;
+  place_early();
   fill_backwards(deadline, 0);
+  is_early_ = false;
 }
 
 void ClockRounder::follow(const FrontierStretch& stretch, Nanoseconds deadline) {
@@ -87,28 +89,41 @@ void ClockRounder::settle(Nanoseconds deadline) {
     passes[gate] = std::min(passes[gate], deadline - tail_[gate]);
   passes[GateGraph::kEnd] = deadline;
   for (int i = 0; i < dag_.size(); ++i) {
-    Nanoseconds& end = passes[index(graph_.end_of(i))];
-    end = std::max(end, schedule_.start(graph_, i) + choices(i).time.front());
-  }
-  for (int i = 0; i < dag_.size(); ++i) {
+    const Nanoseconds start = graph_.start(passes.data(), i);
+    const Gate gate = graph_.end_of(i);
+    const Nanoseconds earliest = start + ladder_[index(i)].time[0];
+    if (passes[index(gate)] < earliest) {
+      passes[index(gate)] = earliest;
+      for (const std::int32_t other : graph_.ending(gate)) {
+        if (other < i) fit(other);
+      }
+    }
     Level& level = schedule_.level[index(i)];
-    level = choices(i).slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
+    level = ladder_[index(i)].slowest_within(passes[index(gate)] - start, level);
   }
+}
+
+void ClockRounder::fit(int i) {
+  Level& level = schedule_.level[index(i)];
+  level = ladder_[index(i)].slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
 }
 
 // The plan is the schedule's levels, with the slack filled that they leave.
 void ClockRounder::publish() {
   level_ = schedule_.level;
-  fill_forwards(schedule_.passes[GateGraph::kEnd], 0);
+  place_late(schedule_.passes[GateGraph::kEnd]);
+  fill_forwards(0);
+  is_early_ = true;
 }
 
 void ClockRounder::load(const ClockPlan& plan) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    const auto& options = choices_[type_[i]].option;
+    const auto& options = choices(static_cast<int>(i)).option;
     const auto found = std::find(options.begin(), options.end(), plan[i]);
     assert(found != options.end());
     level_[i] = static_cast<Level>(found - options.begin());
   }
+  is_early_ = false;
 }
 
 void ClockRounder::improve_all_stages() {
@@ -124,41 +139,35 @@ void ClockRounder::improve_random_path() {
   paths_.improve(path_, schedule_);
 }
 
-Nanoseconds ClockRounder::earliest_start(int i) const {
-  Nanoseconds start = 0;
-  for (const Gate gate : graph_.before(i)) start = std::max(start, early_[index(gate)]);
-  return start;
-}
-
 void ClockRounder::place_early() {
   std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
+    const Nanoseconds ready = graph_.start(early_.data(), i) + duration(i);
     Nanoseconds& end = early_[index(graph_.end_of(i))];
-    end = std::max(end, earliest_start(i) + duration(i));
+    end = std::max(end, ready);
   }
+  is_early_ = true;
 }
 
 void ClockRounder::place_late(Nanoseconds deadline) {
   std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
-    const Nanoseconds start = late_[index(graph_.end_of(i))] - duration(i);
-    for (const Gate gate : graph_.before(i)) late_[index(gate)] = std::min(late_[index(gate)], start);
+    graph_.no_later_before(late_.data(), i, late_[index(graph_.end_of(i))] - duration(i));
   }
 }
 
-void ClockRounder::raise(int i, Nanoseconds room, std::uint32_t skip_eighths) {
-  const ClockChoices& type = choices(i);
+inline void ClockRounder::raise(int i, Nanoseconds room, std::uint32_t skip_eighths) {
+  const ClockLadder& ladder = ladder_[index(i)];
   Level& level = level_[index(i)];
-  if (level == type.slowest() || type.time[index(level) + 1] > room) return;
+  if (ladder.time[level + 1] > room) return;
   if (skip_eighths > 0 && (draw() & 7) < skip_eighths) return;
-  level = type.slowest_within(room, level);
+  level = ladder.slowest_within(room, level);
 }
 
-void ClockRounder::fill_forwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
-  place_late(deadline);
+void ClockRounder::fill_forwards(std::uint32_t skip_eighths) {
   std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
-    const Nanoseconds start = earliest_start(i);
+    const Nanoseconds start = graph_.start(early_.data(), i);
     raise(i, late_[index(graph_.end_of(i))] - start, skip_eighths);
     Nanoseconds& end = early_[index(graph_.end_of(i))];
     end = std::max(end, start + duration(i));
@@ -166,13 +175,11 @@ void ClockRounder::fill_forwards(Nanoseconds deadline, std::uint32_t skip_eighth
 }
 
 void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
-  place_early();
   std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
     const Nanoseconds end = late_[index(graph_.end_of(i))];
-    raise(i, end - earliest_start(i), skip_eighths);
-    const Nanoseconds start = end - duration(i);
-    for (const Gate gate : graph_.before(i)) late_[index(gate)] = std::min(late_[index(gate)], start);
+    raise(i, end - graph_.start(early_.data(), i), skip_eighths);
+    graph_.no_later_before(late_.data(), i, end - duration(i));
   }
 }
 
@@ -195,15 +202,23 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
     }
     switch (draw() % 4) {
       case 0:
-        fill_forwards(deadline, 4);
+        place_late(deadline);
+        fill_forwards(4);
         fill_backwards(deadline, 0);
         break;
       case 1:
+        place_early();
         fill_backwards(deadline, 4);
-        fill_forwards(deadline, 0);
+        fill_forwards(0);
         break;
-      case 2: fill_forwards(deadline, 0); break;
-      default: fill_backwards(deadline, 0); break;
+      case 2:
+        place_late(deadline);
+        fill_forwards(0);
+        break;
+      default:
+        place_early();
+        fill_backwards(deadline, 0);
+        break;
     }
     const double net = net_joules();
     if (net <= kept_net) {
@@ -227,18 +242,18 @@ void ClockRounder::polish(Nanoseconds deadline, int trials) {
 }
 
 Nanoseconds ClockRounder::makespan() {
-  place_early();
+  if (!is_early_) place_early();
   return early_[GateGraph::kEnd];
 }
 
 double ClockRounder::net_joules() const {
   double sum = 0.0;
-  for (std::size_t i = 0; i < level_.size(); ++i) sum += choices_[type_[i]].net[index(level_[i])];
+  for (std::size_t i = 0; i < level_.size(); ++i) sum += ladder_[i].net[level_[i]];
   return sum;
 }
 
 const ClockPlan& ClockRounder::plan() {
-  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices_[type_[i]].option[index(level_[i])];
+  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices(static_cast<int>(i)).option[index(level_[i])];
   return plan_;
 }
 

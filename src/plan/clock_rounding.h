@@ -57,30 +57,31 @@ class ClockRounder {
 
  private:
   [[nodiscard]] static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[type_[index(i)]]; }
-  [[nodiscard]] Nanoseconds duration(int i) const { return choices(i).time[index(level_[index(i)])]; }
+  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[index(dag_[i].type)]; }
+  [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[index(i)].time[level_[index(i)]]; }
 
   void find_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
   void schedule_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
   void schedule_plan(Nanoseconds deadline, bool late);
   void settle(Nanoseconds deadline);
+  void fit(int i);
   void publish();
   void improve_all_stages();
   void improve_random_path();
 
-  [[nodiscard]] Nanoseconds earliest_start(int i) const;
   void place_early();
   void place_late(Nanoseconds deadline);
   // Raise operations into slack; `skip_eighths` of those that could be raised, drawn at random, are passed over.
-  void fill_forwards(Nanoseconds deadline, std::uint32_t skip_eighths);
+  // Forwards needs late_ of the plan and leaves early_ of what becomes of it; backwards the other way round.
+  void fill_forwards(std::uint32_t skip_eighths);
   void fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths);
   void raise(int i, Nanoseconds room, std::uint32_t skip_eighths);
   void search(Nanoseconds deadline, int trials);
   std::uint32_t draw();
 
   const ComputationDag& dag_;
-  std::vector<ClockChoices> choices_;
-  std::vector<std::size_t> type_;
+  std::vector<ClockChoices> choices_;  // by type
+  std::vector<ClockLadder> ladder_;    // by operation
   GateGraph graph_;
   PathSearch paths_;
   GateSchedule schedule_;                            // what follow() goes on from
@@ -90,6 +91,7 @@ class ClockRounder {
   std::vector<Level> level_;        // the plan
   std::vector<Nanoseconds> early_;  // by gate: as early as the plan allows
   std::vector<Nanoseconds> late_;   // as late as the deadline allows
+  bool is_early_ = false;           // early_ is of the present plan
   std::vector<std::int32_t> sources_, path_;
   ClockPlan plan_;
   std::uint64_t random_ = 0;

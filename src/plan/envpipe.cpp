@@ -58,19 +58,21 @@ ClockPlan envelope_plan(const PlanProblem& problem) {
   return plan;
 }
 
+std::string_view name_of(EnvPipePolicy policy) {
+  switch (policy) {
+    case EnvPipePolicy::kBalanced: return "envpipe";
+    case EnvPipePolicy::kGreedy: return "envpipe-greedy";
+    case EnvPipePolicy::kNoReconfigure: return "envpipe-no-reconfigure";
+  }
+  return "";
+}
+
 class EnvPipePlanner : public Planner {
  public:
   EnvPipePlanner(EnvPipeOptions options, StepExecutor execute)
       : options_(std::move(options)), execute_(std::move(execute)) {}
 
-  [[nodiscard]] std::string_view name() const override {
-    switch (options_.policy) {
-      case EnvPipePolicy::kBalanced: return "envpipe";
-      case EnvPipePolicy::kGreedy: return "envpipe-greedy";
-      case EnvPipePolicy::kNoReconfigure: return "envpipe-no-reconfigure";
-    }
-    return "";
-  }
+  [[nodiscard]] std::string_view name() const override { return name_of(options_.policy); }
 
   [[nodiscard]] PlannerResult plan(const PlanProblem& problem, const Progress& progress) const override {
     const auto begin = std::chrono::steady_clock::now();
@@ -105,14 +107,6 @@ class EnvPipePlanner : public Planner {
 };
 
 }  // namespace
-
-ExecutedStep emulate_step(const ComputationDag& dag, const ClockPlan& plan) {
-  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
-  ExecutedStep step{std::vector<Nanoseconds>(durations.size()), std::vector<Nanoseconds>(durations.size())};
-  static_cast<void>(makespan(dag, durations, step.finish));
-  for (std::size_t i = 0; i < durations.size(); ++i) step.start[i] = step.finish[i] - durations[i];
-  return step;
-}
 
 std::vector<bool> envelope(const ComputationDag& dag) {
   std::vector<bool> outer(at(dag.size()), false);
@@ -161,31 +155,49 @@ std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedSte
   return path;
 }
 
+Reconfiguration::Reconfiguration(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan)
+    : problem_(&problem), policy_(policy), envelope_(envelope(*problem.dag)), plan_(std::move(plan)) {
+  for (int i = 0; i < problem.dag->size(); ++i) possible_ += std::max(0, steps_below_maximum(problem, plan_, i));
+}
+
+double Reconfiguration::progress() const {
+  if (status_ != ReconfigureStatus::kRunning || possible_ == 0) return 1.0;
+  return static_cast<double>(raised_) / static_cast<double>(possible_);
+}
+
+ReconfigureStatus Reconfiguration::learn(const ExecutedStep& step) {
+  if (status_ != ReconfigureStatus::kRunning) return status_;
+  const ComputationDag& dag = *problem_->dag;
+  ++steps_;
+  const std::vector<int> path = find_critical_path(dag, step);
+  // Operations without a choice of clocks lie on every such path and mean nothing.
+  const bool on_envelope = std::all_of(path.begin(), path.end(),
+                                       [&](int i) { return envelope_[at(i)] || dag.type_of(i).options.size() < 2; });
+  if (on_envelope) return status_ = ReconfigureStatus::kEnvelope;
+  const int raised =
+      policy_ == EnvPipePolicy::kGreedy ? raise_greedy(*problem_, path, plan_) : raise_balanced(*problem_, path, plan_);
+  raised_ += raised;
+  if (raised == 0) status_ = ReconfigureStatus::kMaximumClocks;
+  return status_;
+}
+
 Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan, const StepExecutor& execute,
                          const Progress& progress) {
-  const ComputationDag& dag = *problem.dag;
-  const std::vector<bool> outer = envelope(dag);
-  std::int64_t possible = 0;
-  for (int i = 0; i < dag.size(); ++i) possible += std::max(0, steps_below_maximum(problem, plan, i));
-
-  Reconfigured result{std::move(plan), 0, ReconfigureStatus::kEnvelope};
-  for (std::int64_t done = 0;;) {
-    const ExecutedStep step = execute(dag, result.plan);
-    ++result.steps;
-    const std::vector<int> path = find_critical_path(dag, step);
-    // Operations without a choice of clocks lie on every such path and mean nothing.
-    const bool on_envelope =
-        std::all_of(path.begin(), path.end(), [&](int i) { return outer[at(i)] || dag.type_of(i).options.size() < 2; });
-    if (on_envelope) return result;
-    const int raised = policy == EnvPipePolicy::kGreedy ? raise_greedy(problem, path, result.plan)
-                                                        : raise_balanced(problem, path, result.plan);
-    result.status = ReconfigureStatus::kMaximumClocks;
-    if (raised == 0) return result;
-    result.status = ReconfigureStatus::kCancelled;
-    done += raised;
-    if (progress && !progress(static_cast<double>(done) / static_cast<double>(possible))) return result;
-    result.status = ReconfigureStatus::kEnvelope;
+  Reconfiguration reconfiguration(problem, policy, std::move(plan));
+  const auto result = [&](ReconfigureStatus status) {
+    return Reconfigured{reconfiguration.plan(), reconfiguration.steps(), status};
+  };
+  while (reconfiguration.learn(execute(*problem.dag, reconfiguration.plan())) == ReconfigureStatus::kRunning) {
+    if (progress && !progress(reconfiguration.progress())) return result(ReconfigureStatus::kCancelled);
   }
+  return result(reconfiguration.status());
+}
+
+std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner) {
+  for (const EnvPipePolicy policy : {EnvPipePolicy::kBalanced, EnvPipePolicy::kGreedy, EnvPipePolicy::kNoReconfigure}) {
+    if (name_of(policy) == planner) return policy;
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<Planner> make_envpipe(EnvPipeOptions options, StepExecutor execute) {

@@ -7,18 +7,20 @@
 //   4. reconfiguration (4.4, algorithms 1 and 2): execute one step, find the critical path, raise clocks on it; until the
 //      critical path is the envelope or nothing on it can be raised.
 //
-// The planner learns only from executed steps, so that real ones can take the emulator's place.
+// The planner learns only from executed steps, so that real ones can take the emulator's place: the planning server's
+// Reconfiguration is fed by what the ranks report.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
-#include "pipeline/timeline.h"
+#include "plan/executed_step.h"
 #include "plan/planner.h"
 
 namespace flyball {
@@ -36,18 +38,6 @@ struct EnvPipeOptions {
   std::vector<int> memory_limit;
 };
 
-// When each operation of one executed iteration started and finished.
-struct ExecutedStep {
-  std::vector<Nanoseconds> start;
-  std::vector<Nanoseconds> finish;
-};
-
-// Runs one iteration of the DAG under the plan. An executor used by a planner in several threads must allow that.
-using StepExecutor = std::function<ExecutedStep(const ComputationDag&, const ClockPlan&)>;
-
-// The executor of the planner: as-soon-as-possible emulation of the measured options.
-[[nodiscard]] ExecutedStep emulate_step(const ComputationDag& dag, const ClockPlan& plan);
-
 // Which operations make up the envelope: in 1F1B the first microbatch's forwards, all of the last stage, the last
 // microbatch's backwards. In any other order, a stage's first and last computation take their place.
 [[nodiscard]] std::vector<bool> envelope(const ComputationDag& dag);
@@ -58,9 +48,38 @@ using StepExecutor = std::function<ExecutedStep(const ComputationDag&, const Clo
 [[nodiscard]] std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedStep& step);
 
 enum class ReconfigureStatus {
+  kRunning,        // another step is to be executed
   kEnvelope,       // the critical path is the envelope: as fast as without EnvPipe
   kMaximumClocks,  // everything on the critical path is at its maximum clock: no plan is faster
   kCancelled,      // the caller asked to stop; the plan may be slow
+};
+
+// Algorithm 1 on `problem.dag`, one executed iteration after the other, whoever executes them. Every iteration but the
+// last raises a clock, so it ends after at most nodes * clocks of them; commonly after some dozens.
+class Reconfiguration {
+ public:
+  // `problem` must outlive it and its copies.
+  Reconfiguration(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan);
+
+  // What to execute next; the result, once the status is another than kRunning.
+  [[nodiscard]] const ClockPlan& plan() const { return plan_; }
+  [[nodiscard]] ReconfigureStatus status() const { return status_; }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }  // learnt from
+  // Of all clock steps up that there can be, the share taken, in [0, 1].
+  [[nodiscard]] double progress() const;
+
+  // Takes in an iteration that was executed under plan(), of whose critical path it raises clocks. Cost O(nodes + edges).
+  ReconfigureStatus learn(const ExecutedStep& step);
+
+ private:
+  const PlanProblem* problem_;
+  EnvPipePolicy policy_;
+  std::vector<bool> envelope_;
+  ClockPlan plan_;
+  ReconfigureStatus status_ = ReconfigureStatus::kRunning;
+  std::int64_t steps_ = 0;
+  std::int64_t raised_ = 0;
+  std::int64_t possible_ = 0;
 };
 
 struct Reconfigured {
@@ -69,10 +88,12 @@ struct Reconfigured {
   ReconfigureStatus status = ReconfigureStatus::kEnvelope;
 };
 
-// Algorithm 1 from a given plan on `problem.dag`. Every iteration but the last raises a clock, so it ends after at most
-// nodes * clocks executions; commonly after a few hundred.
+// Reconfiguration with an executor, to its end or until `progress` says so.
 [[nodiscard]] Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan,
                                        const StepExecutor& execute, const Progress& progress);
+
+// "envpipe", "envpipe-greedy", "envpipe-no-reconfigure"; none for other planners.
+[[nodiscard]] std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner);
 
 // The planner: names envpipe, envpipe-greedy, envpipe-no-reconfigure by policy. Where it reschedules, the result's
 // plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.

@@ -1,9 +1,16 @@
 #include "plan/gates.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace flyball {
+namespace {
+
+// Longer than any window, and still with room for a sum.
+constexpr Nanoseconds kBeyond = std::numeric_limits<Nanoseconds>::max() / 2;
+
+}  // namespace
 
 std::vector<ClockChoices> clock_choices(const PlanProblem& problem) {
   std::vector<ClockChoices> all;
@@ -15,6 +22,9 @@ std::vector<ClockChoices> clock_choices(const PlanProblem& problem) {
       choices.time.push_back(to_nanoseconds(operation.options[option].time));
       choices.net.push_back(net_joules(operation.options[option], problem.charged_blocking(operation)));
     }
+    choices.fenced.push_back(-kBeyond);
+    choices.fenced.insert(choices.fenced.end(), choices.time.begin(), choices.time.end());
+    choices.fenced.push_back(kBeyond);
     choices.mean_step = (choices.time.back() - choices.time.front()) / std::max(1, choices.slowest());
     all.push_back(std::move(choices));
   }
@@ -38,7 +48,7 @@ GateGraph::GateGraph(const ComputationDag& dag) {
       ending.emplace_back();
       starting_.add(found->first);
     }
-    end_of_.push_back(found->second);
+    around_.push_back({found->second, {}, false});
     ending[static_cast<std::size_t>(found->second)].push_back(i);
   }
   for (const auto& list : ending) ending_.add(list);
@@ -48,6 +58,12 @@ GateGraph::GateGraph(const ComputationDag& dag) {
     std::sort(gates.begin(), gates.end());
     gates.erase(std::unique(gates.begin(), gates.end()), gates.end());
     before_.add(gates);
+    Around& around = around_[static_cast<std::size_t>(i)];
+    around.usual = gates.size() == 1 || gates.size() == 2;
+    if (around.usual) {
+      around.before[0] = gates.front();
+      around.before[1] = gates.back();
+    }
   }
 }
 

@@ -22,22 +22,31 @@ namespace flyball {
 using Level = std::int32_t;  // index into a type's Pareto options, fastest first
 using Gate = std::int32_t;
 
+// A type's options by level, as the inner loops read them: a view into ClockChoices. time[-1] fits every window, and the
+// time after the slowest none, so that no search looks at the ends.
+struct ClockLadder {
+  const Nanoseconds* time;
+  const double* net;
+
+  // The slowest that takes at most `window`, searched for from `hint`; -1 where none does.
+  [[nodiscard]] Level slowest_within(Nanoseconds window, Level hint) const {
+    Level level = hint;
+    while (time[level + 1] <= window) ++level;
+    while (time[level] > window) --level;
+    return level;
+  }
+};
+
 // The Pareto options of one operation type: times rise, net energies fall.
 struct ClockChoices {
   std::vector<Nanoseconds> time;
   std::vector<double> net;            // J (Perseus eq. 4)
   Nanoseconds mean_step = 0;          // between neighbouring options
   std::vector<std::uint16_t> option;  // index into the type's measured options
+  std::vector<Nanoseconds> fenced;    // the times, and beyond them the windows of no operation
 
   [[nodiscard]] Level slowest() const { return static_cast<Level>(time.size()) - 1; }
-
-  // The slowest that takes at most `window`, searched for from `hint`; -1 where none does.
-  [[nodiscard]] Level slowest_within(Nanoseconds window, Level hint) const {
-    Level level = hint;
-    while (level < slowest() && time[static_cast<std::size_t>(level) + 1] <= window) ++level;
-    while (level >= 0 && time[static_cast<std::size_t>(level)] > window) --level;
-    return level;
-  }
+  [[nodiscard]] ClockLadder ladder() const { return {fenced.data() + 1, net.data()}; }
 };
 
 [[nodiscard]] std::vector<ClockChoices> clock_choices(const PlanProblem& problem);
@@ -50,9 +59,35 @@ class GateGraph {
   explicit GateGraph(const ComputationDag& dag);
 
   [[nodiscard]] std::size_t size() const { return ending_.size(); }
-  [[nodiscard]] Gate end_of(std::int32_t i) const { return end_of_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] Gate end_of(std::int32_t i) const { return around_[static_cast<std::size_t>(i)].end; }
   // The gates that the operation waits for.
   [[nodiscard]] std::span<const Gate> before(std::int32_t i) const { return before_[i]; }
+  // The time at which the last of them passes; `passes` is indexed by gate.
+  [[nodiscard]] Nanoseconds start(const Nanoseconds* passes, std::int32_t i) const {
+    const Around& around = around_[static_cast<std::size_t>(i)];
+    if (around.usual) return std::max(passes[around.before[0]], passes[around.before[1]]);
+    Nanoseconds start = 0;
+    for (const Gate gate : before(i)) start = std::max(start, passes[gate]);
+    return start;
+  }
+  // The same without the gate `but`.
+  [[nodiscard]] Nanoseconds start_without(Gate but, const Nanoseconds* passes, std::int32_t i) const {
+    Nanoseconds start = 0;
+    for (const Gate gate : before(i)) {
+      if (gate != but) start = std::max(start, passes[gate]);
+    }
+    return start;
+  }
+  // Lets none of them pass after `time`.
+  void no_later_before(Nanoseconds* passes, std::int32_t i, Nanoseconds time) const {
+    const Around& around = around_[static_cast<std::size_t>(i)];
+    if (around.usual) {
+      passes[around.before[0]] = std::min(passes[around.before[0]], time);
+      passes[around.before[1]] = std::min(passes[around.before[1]], time);
+      return;
+    }
+    for (const Gate gate : before(i)) passes[gate] = std::min(passes[gate], time);
+  }
   [[nodiscard]] std::span<const std::int32_t> ending(Gate gate) const { return ending_[gate]; }
   [[nodiscard]] std::span<const std::int32_t> starting(Gate gate) const { return starting_[gate]; }
 
@@ -70,7 +105,14 @@ class GateGraph {
     }
   };
 
-  std::vector<Gate> end_of_;
+  // The gates of one operation side by side, for the passes over all of them.
+  struct Around {
+    Gate end;
+    Gate before[2];  // the same one twice where it waits for one only
+    bool usual;      // it waits for one or two; where not, the list says
+  };
+
+  std::vector<Around> around_;
   Lists before_, ending_, starting_;
 };
 
@@ -80,9 +122,7 @@ struct GateSchedule {
   std::vector<Level> level;         // by operation
 
   [[nodiscard]] Nanoseconds start(const GateGraph& graph, std::int32_t i) const {
-    Nanoseconds start = 0;
-    for (const Gate gate : graph.before(i)) start = std::max(start, passes[static_cast<std::size_t>(gate)]);
-    return start;
+    return graph.start(passes.data(), i);
   }
   [[nodiscard]] Nanoseconds end(const GateGraph& graph, std::int32_t i) const {
     return passes[static_cast<std::size_t>(graph.end_of(i))];

@@ -42,13 +42,16 @@ ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCu
   source_ = static_cast<std::int32_t>(2 * n);
   sink_ = source_ + 1;
   for (int i = 0; i < dag.size(); ++i) {
-    work_.push_back({dag[i].type, static_cast<std::int32_t>(curves_[index(dag[i].type)].slowest()), 0});
+    const PricedCurve& curve = curves_[index(dag[i].type)];
+    work_.push_back({&curve, static_cast<std::int32_t>(curve.slowest()), 0});
+    stale_.push_back(i);
   }
+  least_.assign(n, 0.0);
+  is_stale_.assign(n, 1);
   add_links();
   place_events();
   distance_.assign(2 * n + 2, 0);
-  visited_.assign(2 * n + 2, 0);
-  next_arc_.assign(2 * n + 2, 0);
+  step_.assign(2 * n + 2, {});
 }
 
 void ParametricFlow::add_links() {
@@ -73,8 +76,9 @@ void ParametricFlow::add_links() {
   out_.resize(links_.size());
   in_.resize(links_.size());
   for (std::size_t e = 0; e < links_.size(); ++e) {
-    out_[index(out_next[index(links_[e].from)]++)] = static_cast<std::int32_t>(e);
-    in_[index(in_next[index(links_[e].to)]++)] = static_cast<std::int32_t>(e);
+    const Link& link = links_[e];
+    out_[index(out_next[index(link.from)]++)] = {link.to, static_cast<std::int32_t>(e)};
+    in_[index(in_next[index(link.to)]++)] = {link.from, static_cast<std::int32_t>(e)};
   }
 }
 
@@ -85,7 +89,7 @@ void ParametricFlow::place_events() {
     Nanoseconds start = 0;
     for (const std::int32_t p : dag_->predecessors(i)) start = std::max(start, event_[index(2 * p + 1)]);
     event_[index(2 * i)] = start;
-    event_[index(2 * i + 1)] = start + curves_[index(work_[index(i)].curve)].time.back();
+    event_[index(2 * i + 1)] = start + work_[index(i)].curve->time.back();
     event_[index(sink_)] = std::max(event_[index(sink_)], event_[index(2 * i + 1)]);
   }
 }
@@ -94,15 +98,15 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
   RelaxationResult result;
   std::vector<BoundCurve::Piece> pieces;
   const Nanoseconds t_star = event_[index(sink_)];
-  // At first, and after every shift, some path to the sink is free of slack. Send what fits along such paths until the
-  // sink is out of reach; a path of unlimited capacity is all at its fastest: T_min.
-  while (augment()) {
+  // Where a shift has left a path to the sink without slack, or there was one from the beginning, what fits is sent along
+  // it. A path of unlimited capacity is all at its fastest: T_min.
+  do {
     find_distances();
-    if (distance_[index(sink_)] == 0) continue;
-    ++result.rounds;
     const Nanoseconds t_high = event_[index(sink_)];
     const Nanoseconds shift = distance_[index(sink_)];
-    assert(shift > 0 && shift < kFar);
+    assert(shift < kFar);
+    if (shift == 0) continue;
+    ++result.rounds;
     for (Nanoseconds& d : distance_) d = std::min(d, shift);
     pieces.push_back({t_high - shift, intercept(), static_cast<double>(total_) * kPriceUnit * 1e-9});
     if (!visit_stretch(visit, t_high, t_high - shift)) {
@@ -110,48 +114,10 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
       break;
     }
     for (std::size_t v = 0; v < event_.size(); ++v) event_[v] -= distance_[v];
-  }
+  } while (augment());
   if (pieces.empty()) pieces.push_back({t_star, intercept(), static_cast<double>(total_) * kPriceUnit * 1e-9});
   result.bound = BoundCurve(std::move(pieces), t_star);
   return result;
-}
-
-// Calls arc(to, slack, capacity, link, next) for each residual arc out of an event, from the `first`th on, where `next` is
-// the number to resume from. Stops when arc returns true.
-template <class Visit>
-bool ParametricFlow::for_each_arc(std::int32_t v, std::int32_t first, Visit arc) const {
-  const Nanoseconds here = event_[index(v)];
-  // Arcs are numbered: the computation's own, then the links out, then the links in. Resuming must not cost a walk over
-  // those already seen, since an event may have many.
-  const std::int32_t own = v < source_ ? 1 : 0;
-  if (first < own) {
-    const Work& work = work_[index(v >> 1)];
-    const PricedCurve& curve = curves_[index(work.curve)];
-    const std::size_t k = index(work.level);
-    const std::int32_t other = v ^ 1;
-    const Nanoseconds apart = event_[index(other)] - here;
-    if ((v & 1) == 0) {
-      if (arc(other, apart - curve.time[k], curve.slope[k] - work.flow, kOwnArc, 1)) return true;
-    } else if (work.flow > curve.slope[k + 1]) {
-      if (arc(other, apart + curve.time[k], work.flow - curve.slope[k + 1], kOwnArc, 1)) return true;
-    } else if (k < curve.slowest()) {
-      if (arc(other, apart + curve.time[k + 1], curve.slope[k + 1] - curve.slope[k + 2], kOwnArc, 1)) return true;
-    }
-  }
-  const std::int32_t out_end = out_begin_[index(v) + 1];
-  for (std::int32_t e = out_begin_[index(v)] + std::max(0, first - own); e < out_end; ++e) {
-    const Link& link = links_[index(out_[index(e)])];
-    const std::int32_t next = own + e + 1 - out_begin_[index(v)];
-    if (arc(link.to, event_[index(link.to)] - here, kUnlimited, out_[index(e)], next)) return true;
-  }
-  const std::int32_t before = own + out_end - out_begin_[index(v)];
-  const std::int32_t in_end = in_begin_[index(v) + 1];
-  for (std::int32_t e = in_begin_[index(v)] + std::max(0, first - before); e < in_end; ++e) {
-    const Link& link = links_[index(in_[index(e)])];
-    const std::int32_t next = before + e + 1 - in_begin_[index(v)];
-    if (link.flow > 0 && arc(link.from, event_[index(link.from)] - here, link.flow, in_[index(e)], next)) return true;
-  }
-  return false;
 }
 
 void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amount) {
@@ -161,7 +127,7 @@ void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amou
     return;
   }
   Work& work = work_[index(from >> 1)];
-  const PricedCurve& curve = curves_[index(work.curve)];
+  const PricedCurve& curve = *work.curve;
   if ((from & 1) == 0) {
     work.flow += amount;
     if (work.flow >= curve.slope[index(work.level)]) --work.level;
@@ -169,54 +135,47 @@ void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amou
     if (work.flow == curve.slope[index(work.level) + 1]) ++work.level;
     work.flow -= amount;
   }
+  if (is_stale_[index(from >> 1)] == 0) {
+    is_stale_[index(from >> 1)] = 1;
+    stale_.push_back(from >> 1);
+  }
 }
 
-// One depth-first search along slack-free arcs, in which an event that led nowhere is not entered again. False when it
-// found a path of unlimited capacity.
+// Sends what fits along the shortest path to the sink; false where that has no limit.
 bool ParametricFlow::augment() {
-  ++visit_mark_;
-  path_.clear();
-  std::int32_t v = source_;
-  visited_[index(v)] = visit_mark_;
-  next_arc_[index(v)] = 0;
-  while (true) {
-    if (v == sink_) {
-      Price amount = kUnlimited;
-      for (const PathStep& step : path_) amount = std::min(amount, step.capacity);
-      if (amount >= kUnlimited / 2) return false;
-      for (const PathStep& step : path_) push(step.from, step.link, amount);
-      total_ += amount;
-      // Falls back to just before the first arc that is now full; what lies behind it may be entered again.
-      std::size_t keep = 0;
-      while (path_[keep].capacity > amount) path_[keep++].capacity -= amount;
-      for (std::size_t k = keep + 1; k < path_.size(); ++k) visited_[index(path_[k].from)] = 0;
-      visited_[index(sink_)] = 0;
-      v = path_[keep].from;
-      path_.resize(keep);
-      continue;
-    }
-    PathStep step{v, 0, 0};
-    std::int32_t to = -1;
-    const auto take_first_open = [&](std::int32_t w, Nanoseconds slack, Price capacity, std::int32_t link,
-                                     std::int32_t position) {
-      if (slack != 0 || visited_[index(w)] == visit_mark_) return false;
-      step.link = link;
-      step.capacity = capacity;
-      to = w;
-      next_arc_[index(v)] = position;
-      return true;
-    };
-    if (for_each_arc(v, next_arc_[index(v)], take_first_open)) {
-      path_.push_back(step);
-      v = to;
-      visited_[index(v)] = visit_mark_;
-      next_arc_[index(v)] = 0;
-      continue;
-    }
-    if (path_.empty()) return true;
-    v = path_.back().from;
-    path_.pop_back();
+  Price amount = kUnlimited;
+  for (std::int32_t v = sink_; v != source_; v = step_[index(v)].from) {
+    amount = std::min(amount, capacity(step_[index(v)]));
   }
+  if (amount >= kUnlimited / 2) return false;
+  for (std::int32_t v = sink_; v != source_; v = step_[index(v)].from) {
+    push(step_[index(v)].from, step_[index(v)].link, amount);
+  }
+  total_ += amount;
+  return true;
+}
+
+Price ParametricFlow::capacity(const Step& step) const {
+  if (step.link != kOwnArc) {
+    const Link& link = links_[index(step.link)];
+    return link.from == step.from ? kUnlimited : link.flow;
+  }
+  const Work& work = work_[index(step.from >> 1)];
+  const PricedCurve& curve = *work.curve;
+  const std::size_t k = index(work.level);
+  if ((step.from & 1) == 0) return curve.slope[k] - work.flow;
+  if (work.flow > curve.slope[k + 1]) return work.flow - curve.slope[k + 1];
+  return curve.slope[k + 1] - curve.slope[k + 2];  // there is a slower one: else the arc had not been taken
+}
+
+Nanoseconds ParametricFlow::own_slack(std::int32_t v) const {
+  const Work& work = work_[index(v >> 1)];
+  const PricedCurve& curve = *work.curve;
+  const std::size_t k = index(work.level);
+  const Nanoseconds apart = event_[index(v ^ 1)] - event_[index(v)];
+  if ((v & 1) == 0) return apart - curve.time[k];
+  if (work.flow > curve.slope[k + 1]) return apart + curve.time[k];
+  return k < curve.slowest() ? apart + curve.time[k + 1] : kFar;
 }
 
 // Dijkstra over slacks from the source. Stops at the sink; events not settled by then hold at least its distance.
@@ -231,17 +190,27 @@ void ParametricFlow::find_distances() {
     while (!stack_.empty()) {
       const std::int32_t v = stack_.back();
       stack_.pop_back();
-      for_each_arc(v, 0, [&](std::int32_t w, Nanoseconds slack, Price, std::int32_t, std::int32_t) {
-        const Nanoseconds d = reach + slack;
-        if (d >= distance_[index(w)]) return false;
+      const Nanoseconds base = reach - event_[index(v)];
+      const auto look_at = [&](std::int32_t w, Nanoseconds d, std::int32_t link) {
+        if (d >= distance_[index(w)]) return;
         distance_[index(w)] = d;
-        if (slack == 0) {
+        step_[index(w)] = {v, link};
+        if (d == reach) {
           stack_.push_back(w);
         } else {
           heap_.push(d, w);
         }
-        return false;
-      });
+      };
+      // Links that carry flow have no slack.
+      for (const Arc& arc : links_in(v)) {
+        if (distance_[index(arc.event)] > reach && links_[index(arc.link)].flow > 0) {
+          look_at(arc.event, reach, arc.link);
+        }
+      }
+      if (v < source_) look_at(v ^ 1, reach + own_slack(v), kOwnArc);
+      // Last on the stack, so first gone on from: this way lies the sink.
+      for (const Arc& arc : links_out(v)) look_at(arc.event, base + event_[index(arc.event)], arc.link);
+      if (distance_[index(sink_)] == reach) return;
     }
     do {
       if (heap_.empty()) return;
@@ -267,12 +236,17 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
 }
 
 // sum_i min_t (c_i(t) + x_i t), J, less what the rounding of the sum may have added: the bound must stay a bound.
-double ParametricFlow::intercept() const {
+double ParametricFlow::intercept() {
+  for (const std::int32_t i : stale_) {
+    const Work& work = work_[index(i)];
+    const double price = static_cast<double>(work.flow) * kPriceUnit * 1e-9;
+    least_[index(i)] = work.curve->least(index(work.level), price);
+    is_stale_[index(i)] = 0;
+  }
+  stale_.clear();
   double sum = 0.0;
   double magnitude = 0.0;
-  for (const Work& work : work_) {
-    const double price = static_cast<double>(work.flow) * kPriceUnit * 1e-9;
-    const double least = curves_[index(work.curve)].least(index(work.level), price);
+  for (const double least : least_) {
     sum += least;
     magnitude += std::abs(least);
   }

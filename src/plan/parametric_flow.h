@@ -48,7 +48,7 @@ class ParametricFlow {
  private:
   // The computation's own arc: its vertex (level) and flow, slope[level + 1] <= flow < slope[level].
   struct Work {
-    std::int32_t curve;
+    const PricedCurve* curve;
     std::int32_t level;
     Price flow;
   };
@@ -57,9 +57,13 @@ class ParametricFlow {
     std::int32_t from, to;  // events
     Price flow;
   };
-  struct PathStep {
+  // One end of a link, as seen from the other.
+  struct Arc {
+    std::int32_t event, link;
+  };
+  // The last arc of a shortest path.
+  struct Step {
     std::int32_t from, link;
-    Price capacity;
   };
 
   static constexpr std::int32_t kOwnArc = -1;  // in place of a link's number: the computation's own
@@ -72,24 +76,33 @@ class ParametricFlow {
   void find_distances();
   void push(std::int32_t from, std::int32_t link_index, Price amount);
   bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);
-  [[nodiscard]] double intercept() const;
-  template <class Visit>
-  bool for_each_arc(std::int32_t v, std::int32_t first, Visit arc) const;
+  [[nodiscard]] double intercept();
+  [[nodiscard]] std::span<const Arc> links_out(std::int32_t v) const {
+    return {out_.data() + out_begin_[index(v)], out_.data() + out_begin_[index(v) + 1]};
+  }
+  [[nodiscard]] std::span<const Arc> links_in(std::int32_t v) const {
+    return {in_.data() + in_begin_[index(v)], in_.data() + in_begin_[index(v) + 1]};
+  }
+  // Slack of the own arc out of an event, the shortest way in which its flow can change; kFar where it cannot.
+  [[nodiscard]] Nanoseconds own_slack(std::int32_t v) const;
+  [[nodiscard]] Price capacity(const Step& step) const;
 
   const ComputationDag* dag_;
   std::vector<PricedCurve> curves_;  // per operation type
   std::int32_t source_ = 0, sink_ = 0;
   std::vector<Work> work_;
   std::vector<Link> links_;
-  std::vector<std::int32_t> out_begin_, in_begin_, out_, in_;
+  std::vector<std::int32_t> out_begin_, in_begin_;
+  std::vector<Arc> out_, in_;  // links by the event they leave, and by the one they enter
   std::vector<Nanoseconds> event_;
   Price total_ = 0;
+  // min_t (c_i(t) + x_i t), J, by operation; computed again for those whose flow has changed since.
+  std::vector<double> least_;
+  std::vector<std::int32_t> stale_;
+  std::vector<char> is_stale_;
   // Scratch.
   std::vector<Nanoseconds> distance_;
-  std::vector<std::int64_t> visited_;
-  std::int64_t visit_mark_ = 0;
-  std::vector<std::int32_t> next_arc_;
-  std::vector<PathStep> path_;
+  std::vector<Step> step_;  // by event, of the path that its distance is of
   RadixHeap<std::int32_t> heap_;
   std::vector<std::int32_t> stack_;
   std::vector<Nanoseconds> start_, finish_, start_shift_, finish_shift_;

@@ -1,6 +1,7 @@
 #include "plan/path_search.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace flyball {
@@ -16,8 +17,11 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 PathSearch::PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices)
-    : graph_(graph), slots_(2 * kHalf), refit_mark_(at(dag.size()), 0) {
-  for (const Computation& computation : dag.computations()) choices_.push_back(&choices[at(computation.type)]);
+    : graph_(graph), refit_mark_(at(dag.size()), 0) {
+  for (const Computation& computation : dag.computations()) {
+    ladder_.push_back(choices[at(computation.type)].ladder());
+    mean_step_.push_back(choices[at(computation.type)].mean_step);
+  }
 }
 
 void PathSearch::improve(std::span<const std::int32_t> path, GateSchedule& schedule) {
@@ -38,10 +42,9 @@ void PathSearch::improve(std::span<const std::int32_t> path, GateSchedule& sched
   refitted_.clear();
   change_ = 0.0;
   fits_ = true;
-  for (const std::int32_t i : path) {
-    refit(i, schedule);
-    const Gate gate = graph_.end_of(i);
-    if (gate == GateGraph::kEnd) continue;
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    const Gate gate = graph_.end_of(path[k]);
+    if (schedule.passes[at(gate)] == old_passes_[k]) continue;
     for (const std::int32_t neighbour : graph_.ending(gate)) refit(neighbour, schedule);
     for (const std::int32_t neighbour : graph_.starting(gate)) refit(neighbour, schedule);
   }
@@ -54,10 +57,10 @@ void PathSearch::refit(std::int32_t i, GateSchedule& schedule) {
   if (refit_mark_[at(i)] == mark_) return;
   refit_mark_[at(i)] = mark_;
   Level& level = schedule.level[at(i)];
-  const Level fitted = choices(i).slowest_within(schedule.end(graph_, i) - schedule.start(graph_, i), level);
+  const Level fitted = ladder(i).slowest_within(schedule.end(graph_, i) - schedule.start(graph_, i), level);
   if (fitted < 0) fits_ = false;
   if (fitted < 0 || fitted == level) return;
-  change_ += choices(i).net[at(fitted)] - choices(i).net[at(level)];
+  change_ += ladder(i).net[fitted] - ladder(i).net[level];
   refitted_.push_back({i, level});
   level = fitted;
 }
@@ -65,17 +68,14 @@ void PathSearch::refit(std::int32_t i, GateSchedule& schedule) {
 // False where some gate cannot be reached in time.
 bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSchedule& schedule) {
   reach_ = 1;
-  for (const std::int32_t i : path) reach_ = std::max(reach_, choices(i).mean_step);
+  for (const std::int32_t i : path) reach_ = std::max(reach_, mean_step_[at(i)]);
   states_.assign(1, {0, 0.0, -1});
   begin_.assign(1, 0);
   Gate previous = -1;
   for (std::size_t k = 0; k < path.size(); ++k) {
     const std::int32_t i = path[k];
     const Gate gate = graph_.end_of(i);
-    Nanoseconds not_before = 0;
-    for (const Gate other : graph_.before(i)) {
-      if (other != previous) not_before = std::max(not_before, schedule.passes[at(other)]);
-    }
+    const Nanoseconds not_before = graph_.start_without(previous, schedule.passes.data(), i);
     previous = gate;
     const std::size_t end = states_.size();
     begin_.push_back(end);
@@ -83,7 +83,7 @@ bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSched
       if (!reach_end(i, not_before, schedule)) return false;
       continue;
     }
-    extend_states(i, not_before, schedule.passes[at(gate)], schedule.level[at(i)]);
+    extend_states(ladder(i), not_before, schedule.passes[at(gate)], schedule.level[at(i)]);
     keep_states(look_around(gate, i, k + 1 < path.size() ? path[k + 1] : -1, schedule));
     if (states_.size() == end) return false;
   }
@@ -96,9 +96,9 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
   const std::size_t end = begin_.back();
   for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
     const Nanoseconds start = std::max(states_[s].at, not_before);
-    const Level level = choices(i).slowest_within(deadline - start, schedule.level[at(i)]);
+    const Level level = ladder(i).slowest_within(deadline - start, schedule.level[at(i)]);
     if (level < 0) continue;
-    const double cost = states_[s].cost + choices(i).net[at(level)];
+    const double cost = states_[s].cost + ladder(i).net[level];
     if (cost < best.cost) best = {deadline, cost, static_cast<std::int32_t>(s)};
   }
   if (best.from < 0) return false;
@@ -107,33 +107,40 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
 }
 
 // From the states of the gate before to the slots of this one, by every option of the operation between.
-void PathSearch::extend_states(std::int32_t i, Nanoseconds not_before, Nanoseconds present, Level hint) {
-  for (State& slot : slots_) slot.cost = kNever;
-  const ClockChoices& type = choices(i);
+void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
+  std::array<Slot, 2 * kHalf> slots;
+  slots.fill({kNever, -1, 0});
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
-  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1);
-  const std::size_t end = begin_.back();
+  // A slot ends at the present time, so that whatever is no later cannot push it out: rounded up by a hair, the slots'
+  // number per nanosecond puts the next one into the next slot.
+  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
+  const auto begin = static_cast<std::int32_t>(begin_[begin_.size() - 2]);
+  const auto end = static_cast<std::int32_t>(begin_.back());
   Level highest = hint;
-  for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
-    const State& state = states_[s];
+  for (std::int32_t s = begin; s < end; ++s) {
+    const State& state = states_[at(s)];
     const Nanoseconds start = std::max(state.at, not_before);
-    highest = type.slowest_within(last - start, std::max(0, highest));
+    highest = ladder.slowest_within(last - start, std::max(0, highest));
     Level level = highest;
-    for (; level >= 0; --level) {
-      const Nanoseconds when = start + type.time[at(level)];
-      if (when < first) break;
-      // A slot ends at the present time, so that whatever is no later cannot push it out.
-      const auto slot = when <= present
-                            ? static_cast<std::size_t>(static_cast<double>(when - first) * slots_per_ns)
-                            : kHalf + static_cast<std::size_t>(static_cast<double>(when - present - 1) * slots_per_ns);
-      const double cost = state.cost + type.net[at(level)];
-      if (cost < slots_[slot].cost) slots_[slot] = {when, cost, static_cast<std::int32_t>(s)};
+    const Nanoseconds since_first = start - first;
+    for (Nanoseconds after; (after = since_first + ladder.time[level]) >= 0; --level) {
+      Slot& slot = slots[at(static_cast<std::int32_t>(static_cast<double>(after) * slots_per_ns))];
+      const double cost = state.cost + ladder.net[level];
+      if (cost < slot.cost) slot = {cost, s, level};
     }
     if (level < 0) continue;
     // Done before the first slot; faster options would only wait longer.
-    const double cost = state.cost + type.net[at(level)];
-    if (cost <= slots_[0].cost) slots_[0] = {first, cost, static_cast<std::int32_t>(s)};
+    const double cost = state.cost + ladder.net[level];
+    if (cost <= slots[0].cost) slots[0] = {cost, s, level};
+  }
+  reached_.clear();
+  double cheapest = kNever;
+  for (const Slot& slot : slots) {
+    if (slot.cost >= cheapest) continue;
+    cheapest = slot.cost;
+    const Nanoseconds when = std::max(states_[at(slot.from)].at, not_before) + ladder.time[slot.level];
+    reached_.push_back({std::max(first, when), slot.cost, slot.from});
   }
 }
 
@@ -143,29 +150,30 @@ PathSearch::Surroundings PathSearch::look_around(Gate gate, std::int32_t on_path
   const Nanoseconds last = schedule.passes[at(gate)] + reach_;
   Surroundings around{first, last, 0.0};
   gains_.clear();
+  bool sorted = true;
   for (const std::int32_t i : graph_.ending(gate)) {
     if (i == on_path) continue;
-    const ClockChoices& type = choices(i);
+    const ClockLadder& ladder = this->ladder(i);
     const Nanoseconds start = schedule.start(graph_, i);
-    Level level = std::max(0, type.slowest_within(last - start, schedule.level[at(i)]));
-    for (; level > 0 && start + type.time[at(level)] > first; --level) {
-      gains_.push_back({start + type.time[at(level)], type.net[at(level)] - type.net[at(level) - 1]});
+    const Level highest = std::max(0, ladder.slowest_within(last - start, schedule.level[at(i)]));
+    Level level = highest;
+    while (level > 0 && start + ladder.time[level] > first) --level;
+    around.earliest = std::max(around.earliest, start + ladder.time[level]);
+    around.cost += ladder.net[level];
+    if (!gains_.empty()) sorted = false;
+    for (; level < highest; ++level) {
+      gains_.push_back({start + ladder.time[level + 1], ladder.net[level + 1] - ladder.net[level]});
     }
-    around.earliest = std::max(around.earliest, start + type.time[at(level)]);
-    around.cost += type.net[at(level)];
   }
-  std::sort(gains_.begin(), gains_.end(), [](const Gain& a, const Gain& b) { return a.at < b.at; });
+  if (!sorted) std::sort(gains_.begin(), gains_.end(), [](const Gain& a, const Gain& b) { return a.at < b.at; });
   followers_.clear();
   for (const std::int32_t i : graph_.starting(gate)) {
     if (i == next) continue;
-    const ClockChoices& type = choices(i);
-    Follower follower{&type, schedule.end(graph_, i), 0, schedule.level[at(i)]};
-    for (const Gate other : graph_.before(i)) {
-      if (other != gate) follower.other_start = std::max(follower.other_start, schedule.passes[at(other)]);
-    }
+    const ClockLadder& ladder = this->ladder(i);
+    Follower follower{ladder, schedule.end(graph_, i), graph_.start_without(gate, schedule.passes.data(), i), 0};
     follower.level =
-        std::max(0, type.slowest_within(follower.end - std::max(first, follower.other_start), follower.level));
-    around.latest = std::min(around.latest, follower.end - type.time.front());
+        std::max(0, ladder.slowest_within(follower.end - std::max(first, follower.other_start), schedule.level[at(i)]));
+    around.latest = std::min(around.latest, follower.end - ladder.time[0]);
     followers_.push_back(follower);
   }
   return around;
@@ -181,15 +189,14 @@ void PathSearch::keep_states(const Surroundings& around) {
   std::size_t slot = 0;
   std::size_t gain = 0;
   while (true) {
-    while (slot < slots_.size() && slots_[slot].cost >= on_path) ++slot;
-    const bool slots_left = slot < slots_.size();
+    const bool slots_left = slot < reached_.size();
     if (!slots_left && gain == gains_.size()) return;
-    Nanoseconds when = slots_left ? slots_[slot].at : gains_[gain].at;
+    Nanoseconds when = slots_left ? reached_[slot].at : gains_[gain].at;
     if (gain < gains_.size() && gains_[gain].at < when) when = gains_[gain].at;
     if (when > around.latest) return;
-    if (slots_left && slots_[slot].at == when) {
-      on_path = slots_[slot].cost;
-      from = slots_[slot++].from;
+    if (slots_left && reached_[slot].at == when) {
+      on_path = reached_[slot].cost;
+      from = reached_[slot++].from;
     }
     for (; gain < gains_.size() && gains_[gain].at <= when; ++gain) neighbours += gains_[gain].joules;
     if (from < 0) continue;
@@ -198,8 +205,8 @@ void PathSearch::keep_states(const Surroundings& around) {
     double cost = on_path + neighbours;
     for (Follower& f : followers_) {
       const Nanoseconds window = f.end - std::max(when, f.other_start);
-      while (f.level > 0 && f.choices->time[at(f.level)] > window) --f.level;
-      cost += f.choices->net[at(f.level)];
+      while (f.level > 0 && f.ladder.time[f.level] > window) --f.level;
+      cost += f.ladder.net[f.level];
     }
     if (cost >= cheapest - 1e-12) continue;
     cheapest = cost;

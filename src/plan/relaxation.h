@@ -12,7 +12,7 @@
 //   - a round of Dijkstra on slacks gives, for every event v, how far d(v) the schedule can shrink before v must move.
 //     At iteration time T - delta the events stand at pi(v) - min(d(v), delta): one round thus covers every cut of equal
 //     price at once, however many unit steps, hull vertices or like microbatches lie in it;
-//   - flow is then augmented along the slack-free arcs, keeping what earlier rounds sent (warm start).
+//   - flow is then sent along the path to the end that the search found, keeping what earlier rounds sent (warm start).
 // The number of rounds is the number of distinct prices, not of time units.
 //
 // Numbers. Times are whole nanoseconds; prices are whole multiples of 2^-24 J/s, so that the search is exact integer
@@ -20,7 +20,8 @@
 // measured costs, sum_i min_t (c_i(t) + x_i t) - F T, valid for every flow. Limit: slopes of at most 1e9 W, which
 // make_problem() checks.
 //
-// Cost: rounds * O(nodes log nodes + edges); see docs/performance.md for counts. Memory O(nodes + edges).
+// Cost: O(nodes log nodes + edges) for each path that flow is sent along, about one a round on pipelines; see
+// docs/performance.md for counts. Memory O(nodes + edges).
 #pragma once
 
 #include <cstdint>
