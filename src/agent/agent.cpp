@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 #include <nlohmann/json.hpp>
@@ -39,8 +41,25 @@ ServerLimits fitted(ServerLimits limits) {
 // shows.
 AccessRules rules_of(const AgentConfig& config) {
   AccessRules rules = config.access;
+  rules.remote_lacks_token = rules.remote && config.token.empty();
   rules.remote = rules.remote && !config.token.empty();
   return rules;
+}
+
+AccountSessionLimits session_limits_of(const AgentConfig& config) {
+  AccountSessionLimits limits = config.sessions;
+  limits.remote = !config.token.empty();
+  return limits;
+}
+
+void make_socket_folder(const std::filesystem::path& socket) {
+  std::error_code error;
+  std::filesystem::create_directories(socket.parent_path(), error);
+  if (error && !std::filesystem::exists(socket.parent_path())) {
+    throw SystemError(fmt::format("cannot make the socket's folder {}: {}; name another socket with --socket{}",
+                                  socket.parent_path().string(), error.message(),
+                                  ::geteuid() != 0 ? ", or start the agent as root" : ""));
+  }
 }
 
 std::string process_name(pid_t pid) {
@@ -99,7 +118,7 @@ Response agent_problem(const std::exception& error) {
   if (refused != nullptr && refused->holder()) extra.emplace_back("holder", to_json(*refused->holder()).dump());
   if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
     extra.emplace_back("device", nlohmann::json(device->device()).dump());
-    extra.emplace_back("fault", nlohmann::json(name_of(device->fault())).dump());
+    extra.emplace_back("fault", nlohmann::json(key_of(device->fault())).dump());
   }
   return problem_response(HttpError(status, error.what(), std::move(extra)));
 }
@@ -128,19 +147,20 @@ class Agent::Impl {
         journal(std::make_shared<const Journal>(config.state_dir)),
         keeper(loop, devices.gpus, journal, rules_of(config), config.control),
         monitor(keeper, devices.cpus),
-        feed(devices.gpus, devices.cpus, config.period) {
+        feed(devices.gpus, devices.cpus, config.period),
+        sessions(loop, feed, session_limits_of(config)) {
     keeper.recover();
     Router router;
-    AgentParts parts{loop, config, keeper, monitor, feed, [this] { return server->counts(); }};
+    AgentParts parts{loop, config, keeper, monitor, feed, sessions, [this] { return server->counts(); }};
     add_v1_routes(router, parts);
+    add_session_routes(router, parts);
     if (config.zeusd) add_zeusd_routes(router, parts);
     router.set_guard([this](const Request& request, const Route&) { check_token(config, request); });
     server = std::make_unique<HttpServer>(loop, std::move(router), fitted(config.limits));
     server->on_disconnect([this](std::uint64_t connection) { keeper.connection_closed(connection); });
     keeper.on_pin([this](std::uint64_t connection, bool pinned) { server->pin(connection, pinned); });
     if (!config.socket_path.empty()) {
-      std::error_code ignored;
-      std::filesystem::create_directories(std::filesystem::path(config.socket_path).parent_path(), ignored);
+      make_socket_folder(config.socket_path);
       server->listen_unix(config.socket_path, config.socket_mode);
     }
     if (config.tcp) port = server->listen_tcp(config.tcp->host, config.tcp->port);
@@ -158,6 +178,7 @@ class Agent::Impl {
   LeaseKeeper keeper;
   DeviceMonitor monitor;
   PowerFeed feed;
+  AccountSessions sessions;
   std::unique_ptr<HttpServer> server;
   std::uint16_t port = 0;
 };
@@ -180,6 +201,7 @@ void Agent::stop(Seconds most, std::function<void(bool)> done) {
                         });
 }
 
+bool Agent::idle() const { return impl_->keeper.idle(); }
 std::uint16_t Agent::tcp_port() const { return impl_->port; }
 
 }  // namespace flyball

@@ -32,6 +32,7 @@ class Agent {
   // Ends all leases, waits (at most `most`) until every GPU is at its default, closes all connections, calls `done`.
   void stop(Seconds most, std::function<void(bool all_restored)> done);
 
+  [[nodiscard]] bool idle() const;               // no lease is held, and no setting is being undone
   [[nodiscard]] std::uint16_t tcp_port() const;  // 0 where there is none
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "base/nearest_name.h"
 #include "base/text.h"
+#include "base/toml_file.h"
 
 namespace flyball {
 namespace {
@@ -22,12 +21,12 @@ constexpr std::size_t kLeastTokenBytes = 16;
 constexpr Seconds kLeastPeriod{0.001};
 constexpr Seconds kMostPeriod{1.0};
 
-class ConfigFile {
+class ConfigFile final : TomlFile {
  public:
-  ConfigFile(std::string source, std::string_view text) : source_(std::move(source)), root_(parse(text)) {}
+  ConfigFile(std::string source, std::string_view text) : TomlFile(std::move(source), text) {}
 
   void fill(AgentConfig& config) const {
-    const std::map<std::string, std::function<void(const toml::node&)>> keys = {
+    const Keys keys = {
         {"socket", [&](const toml::node& node) { config.socket_path = text(node, "\"/run/flyball/agent.sock\""); }},
         {"socket_mode", [&](const toml::node& node) { config.socket_mode = mode(node); }},
         {"tcp", [&](const toml::node& node) { config.tcp = address(node); }},
@@ -40,40 +39,17 @@ class ConfigFile {
         {"connections", [&](const toml::node& node) { config.limits.connections = count(node); }},
         {"access", [&](const toml::node& node) { access(node, config.access); }},
     };
-    for (const auto& [key, value] : root_) {
-      const std::string name(key.str());
-      const auto known = keys.find(name);
-      if (known == keys.end()) unknown(key, keys);
-      known->second(value);
-    }
+    each(root(), keys);
   }
 
  private:
-  [[nodiscard]] InputLocation at(const toml::source_region& region) const {
-    return {source_, region.begin.line, region.begin.column};
-  }
+  using Keys = std::map<std::string, std::function<void(const toml::node&)>>;
 
-  [[noreturn]] void fail(const toml::node& node, const std::string& problem, const std::string& mend) const {
-    throw InputError(at(node.source()), problem, mend);
-  }
-
-  template <class Keys>
-  [[noreturn]] void unknown(const toml::key& key, const Keys& keys) const {
+  void each(const toml::table& table, const Keys& keys) const {
     std::vector<std::string> names;
     for (const auto& [name, action] : keys) names.push_back(name);
-    const std::string nearest = nearest_name(std::string(key.str()), names);
-    throw InputError(at(key.source()), fmt::format("unknown key '{}'", key.str()),
-                     nearest.empty() ? fmt::format("the keys are {}", fmt::join(names, ", "))
-                                     : fmt::format("did you mean '{}'?", nearest));
-  }
-
-  [[nodiscard]] toml::table parse(std::string_view text) const {
-    try {
-      return toml::parse(text);
-    } catch (const toml::parse_error& error) {
-      throw InputError(at(error.source()), std::string(error.description()),
-                       "write TOML, one 'key = value' per line and strings in double quotes");
-    }
+    check_keys(table, names, "");
+    for (const auto& [key, value] : table) keys.at(std::string(key.str()))(value);
   }
 
   [[nodiscard]] std::string text(const toml::node& node, const std::string& example) const {
@@ -147,16 +123,12 @@ class ConfigFile {
   void access(const toml::node& node, AccessRules& rules) const {
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write [access]");
-    const std::map<std::string, std::function<void(const toml::node&)>> keys = {
+    const Keys keys = {
         {"users", [&](const toml::node& value) { rules.everywhere = users(value); }},
         {"remote", [&](const toml::node& value) { rules.remote = boolean(value); }},
         {"gpu", [&](const toml::node& value) { gpus(value, rules); }},
     };
-    for (const auto& [key, value] : *table) {
-      const auto known = keys.find(std::string(key.str()));
-      if (known == keys.end()) unknown(key, keys);
-      known->second(value);
-    }
+    each(*table, keys);
   }
 
   void gpus(const toml::node& node, AccessRules& rules) const {
@@ -168,9 +140,6 @@ class ConfigFile {
       rules.of_gpu[static_cast<std::size_t>(index)] = users(value);
     }
   }
-
-  std::string source_;
-  toml::table root_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/account_sessions.h"
 #include "agent/gpu_control.h"
 #include "agent/lease_table.h"
 #include "net/server.h"
@@ -26,6 +27,7 @@ struct AgentConfig {
   AccessRules access;
   ServerLimits limits;
   ControlOptions control;
+  AccountSessionLimits sessions;
 };
 
 // TOML. Fills what the file names and leaves the rest. Throws InputError with line and column, SystemError where the

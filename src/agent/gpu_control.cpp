@@ -122,7 +122,7 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   } catch (const DeviceError& caught) {
     error = std::current_exception();
     if (caught.fault() == DeviceFault::kLost) {
-      post([all = events, why = std::string(caught.what())] { all->lost(why); });
+      post([all = events, caught] { all->lost(caught); });
     }
   } catch (...) {
     error = std::current_exception();
@@ -140,7 +140,7 @@ bool GpuControl::State::try_restore() {
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
         // Its clocks went with it. The entry stays, for when it comes back.
-        post([all = events, why = std::string(error.what())] { all->lost(why); });
+        post([all = events, error] { all->lost(error); });
         return true;
       }
       if (error.fault() == DeviceFault::kUnsupported) continue;  // then it was never set either
@@ -190,7 +190,9 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       const bool done = state->try_restore();
       state->call_since = 0;
       lock.lock();
-      if (done) {
+      if (done && state->found) {
+        state->restore_due = Clock::now();  // found meanwhile
+      } else if (done) {
         state->restore_wanted = false;
         state->retry = Seconds(0);
         state->post([all = state->events] { all->restored(); });

@@ -31,7 +31,7 @@ struct ControlOptions {
 struct ControlEvents {
   std::function<void()> restored;
   std::function<void(const std::string& why)> restore_failed;  // and will be tried again
-  std::function<void(const std::string& why)> lost;            // a call said that the GPU is gone; may repeat
+  std::function<void(const DeviceError& why)> lost;            // a call said that the GPU is gone; may repeat
 };
 
 // To be used from the loop's thread; all callbacks are called there.
@@ -55,7 +55,7 @@ class GpuControl {
   void read(Call call, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.
   void restore();
-  // As after a start that found these in the journal.
+  // As after a start that found these in the journal. The GPU has been touched by nobody since.
   void restore_found(const std::vector<Knob>& knobs);
 
   [[nodiscard]] bool restoring() const;

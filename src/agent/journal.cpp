@@ -12,6 +12,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/file_descriptor.h"
 #include "base/text.h"
 #include "wire/json_object.h"
 
@@ -28,24 +29,14 @@ std::string file_name(const std::string& uuid) {
   return name + kSuffix;
 }
 
-// Closes on the way out.
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw JournalError(
       fmt::format("{}: {}: {}; nothing can be set until it can be written", path.string(), what, std::strerror(errno)));
+}
+
+[[noreturn]] void refuse_folder(const std::filesystem::path& folder, const std::string& why) {
+  throw SystemError(fmt::format("cannot use the state folder {}: {}; name another with --state-dir{}", folder.string(),
+                                why, ::geteuid() != 0 ? ", or start the agent as root" : ""));
 }
 
 void write_all(int descriptor, std::string_view text, const std::filesystem::path& path) {
@@ -77,16 +68,14 @@ Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_descriptor_ < 0) {
-    throw SystemError(fmt::format("cannot use the state folder {}: {}; name another with --state-dir", folder_.string(),
-                                  std::strerror(errno)));
-  }
+  // A folder that could not be made is not there; why it could not be made is what there is to mend.
+  if (folder_descriptor_ < 0) refuse_folder(folder_, error ? error.message() : std::strerror(errno));
   lock_descriptor_ = ::openat(folder_descriptor_, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_descriptor_ < 0 || ::flock(lock_descriptor_, LOCK_EX | LOCK_NB) != 0) {
     const std::string why = errno == EWOULDBLOCK ? "another agent uses it" : std::strerror(errno);
     if (lock_descriptor_ >= 0) ::close(lock_descriptor_);
     ::close(folder_descriptor_);
-    throw SystemError(fmt::format("cannot lock the state folder {}: {}", folder_.string(), why));
+    refuse_folder(folder_, why);
   }
 }
 
@@ -124,7 +113,7 @@ void Journal::write(const JournalEntry& entry) const {
   const std::string half = name + kHalfWritten;
   const std::filesystem::path path = folder_ / name;
   try {
-    const Descriptor file(
+    const FileDescriptor file(
         ::openat(folder_descriptor_, half.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file.get() < 0) fail(path, "cannot write the journal");
     write_all(file.get(), text, path);

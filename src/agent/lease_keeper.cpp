@@ -62,7 +62,7 @@ int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, 
 struct LeaseKeeper::Gpu {
   std::shared_ptr<GpuDevice> device;
   std::unique_ptr<GpuControl> control;
-  std::string lost;  // the driver's words; empty: it is there
+  std::optional<DeviceError> lost;  // the driver's words; nothing: it is there
   bool hanging = false;
   bool probing = false;
 };
@@ -92,12 +92,15 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     auto gpu = std::make_unique<Gpu>();
     gpu->device = std::move(gpus[i]);
+    if (gpu->device->identity().uuid.empty()) {
+      gpu->lost.emplace(DeviceFault::kLost, gpu->device->label(), "its driver has not opened it yet");
+    }
     ControlEvents events;
     const std::weak_ptr<bool> alive = alive_;
     events.restored = [this, alive, i] {
       if (alive.lock()) restored(i);
     };
-    events.lost = [this, alive, i](const std::string& why) {
+    events.lost = [this, alive, i](const DeviceError& why) {
       if (alive.lock()) lost(i, why);
     };
     events.restore_failed = [this, alive, i](const std::string& why) {
@@ -121,35 +124,35 @@ void LeaseKeeper::recover() {
   if (!found.unreadable.empty()) {
     log_event(LogLevel::kError, "journal_damaged",
               {{"files", fmt::format("{}", fmt::join(found.unreadable, ","))}, {"next", "restore every GPU"}});
-    for (const auto& gpu : gpus_) {
-      gpu->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)});
+    damaged_ = found.unreadable;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      damaged_for_.insert(i);
+      gpus_[i]->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)});
     }
-    std::vector<std::size_t> every;
-    for (std::size_t i = 0; i < gpus_.size(); ++i) every.push_back(i);
-    wait_restored(every, Seconds(1e6), [this, files = found.unreadable](const std::vector<std::size_t>&) {
-      for (const std::string& file : files) journal_->remove_unreadable(file);
-    });
   }
-  for (const JournalEntry& entry : found.entries) {
-    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(),
-                                  [&](const auto& one) { return one->device->identity().uuid == entry.uuid; });
-    if (gpu == gpus_.end()) {
-      log_event(LogLevel::kWarning, "journal_names_absent_gpu", {{"uuid", entry.uuid}, {"next", "entry kept"}});
-      continue;
-    }
-    log_event(LogLevel::kNotice, "restoring_after_crash",
-              {{"gpu", fmt::to_string((*gpu)->device->identity().index)}, {"holder", entry.holder}});
-    if (found.unreadable.empty()) (*gpu)->control->restore_found(entry.knobs);
+  unclaimed_ = found.entries;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) claim_entry(i);
+  for (const JournalEntry& entry : unclaimed_) {
+    log_event(LogLevel::kWarning, "journal_names_absent_gpu", {{"uuid", entry.uuid}, {"next", "entry kept"}});
   }
+}
+
+void LeaseKeeper::claim_entry(std::size_t gpu) {
+  const std::string uuid = gpus_[gpu]->device->identity().uuid;
+  const auto entry =
+      std::find_if(unclaimed_.begin(), unclaimed_.end(), [&](const JournalEntry& one) { return one.uuid == uuid; });
+  if (entry == unclaimed_.end()) return;
+  log_event(LogLevel::kNotice, "restoring_after_crash", {{"gpu", fmt::to_string(gpu)}, {"holder", entry->holder}});
+  // After a damaged journal every knob of every GPU is being restored.
+  if (damaged_.empty()) gpus_[gpu]->control->restore_found(entry->knobs);
+  unclaimed_.erase(entry);
 }
 
 // --- Leases --------------------------------------------------------------------------------------------------------
 
 void LeaseKeeper::check_usable(std::size_t gpu) const {
   const Gpu& one = *gpus_[gpu];
-  if (!one.lost.empty()) {
-    throw DeviceError(DeviceFault::kLost, one.device->label(), one.lost, "take another GPU");
-  }
+  if (one.lost) throw DeviceError(*one.lost);
   if (one.hanging) {
     throw DeviceError(DeviceFault::kTimeout, one.device->label(), "a call of its driver hangs", "take another GPU");
   }
@@ -346,6 +349,12 @@ void LeaseKeeper::end_all(LeaseEnd why, Seconds most, std::function<void(std::ve
   wait_restored(every, most, std::move(done));
 }
 
+bool LeaseKeeper::idle() const {
+  return table_.all().empty() && std::none_of(gpus_.begin(), gpus_.end(), [](const auto& gpu) {
+           return gpu->hanging || gpu->control->restoring();
+         });
+}
+
 std::vector<LeaseInfo> LeaseKeeper::leases() const {
   std::vector<LeaseInfo> all;
   for (const Lease* lease : table_.all()) all.push_back(lease->info(now_ns()));
@@ -411,16 +420,20 @@ void LeaseKeeper::look_for_hanging() {
 
 void LeaseKeeper::note_alive(std::size_t gpu) {
   Gpu& one = *gpus_[gpu];
-  if (one.lost.empty()) return;
-  one.lost.clear();
-  log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}});
-  one.control->restore();  // what the journal still names
+  if (!one.lost) return;
+  one.lost.reset();
+  log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}, {"uuid", one.device->identity().uuid}});
+  one.control->restore();  // what this agent has touched
+  claim_entry(gpu);        // and what one before it has, where its driver would not open it until now
 }
 
 void LeaseKeeper::restored(std::size_t gpu) {
-  if (gpus_[gpu]->lost.empty()) {
+  if (!gpus_[gpu]->lost) {
     ++counts_.restores;
     log_event(LogLevel::kInfo, "gpu_at_default", {{"gpu", fmt::to_string(gpu)}});
+    if (damaged_for_.erase(gpu) != 0 && damaged_for_.empty()) {
+      for (const std::string& file : std::exchange(damaged_, {})) journal_->remove_unreadable(file);
+    }
   }
   std::vector<std::shared_ptr<Waiter>> ready;
   for (const auto& waiter : waiters_) {
@@ -434,18 +447,17 @@ void LeaseKeeper::restored(std::size_t gpu) {
   }
 }
 
-void LeaseKeeper::lost(std::size_t gpu, const std::string& why) {
+void LeaseKeeper::lost(std::size_t gpu, const DeviceError& why) {
   Gpu& one = *gpus_[gpu];
-  if (!one.lost.empty()) return;
-  one.lost = why;
-  log_event(LogLevel::kError, "gpu_lost", {{"gpu", fmt::to_string(gpu)}, {"error", why}});
+  if (std::exchange(one.lost, why)) return;
+  log_event(LogLevel::kError, "gpu_lost", {{"gpu", fmt::to_string(gpu)}, {"error", why.what()}});
   const Lease* lease = table_.on_gpu(gpu);
   if (lease != nullptr) end(std::string(lease->id), LeaseEnd::kGpuLost);
 }
 
 GpuHealth LeaseKeeper::health(std::size_t gpu) const {
   const Gpu& one = *gpus_.at(gpu);
-  if (!one.lost.empty()) return GpuHealth::kLost;
+  if (one.lost) return GpuHealth::kLost;
   if (one.hanging) return GpuHealth::kUnwell;
   return one.control->restoring() ? GpuHealth::kRestoring : GpuHealth::kWell;
 }
@@ -453,7 +465,7 @@ GpuHealth LeaseKeeper::health(std::size_t gpu) const {
 std::string LeaseKeeper::trouble(std::size_t gpu) const {
   switch (health(gpu)) {
     case GpuHealth::kWell: return {};
-    case GpuHealth::kLost: return gpus_[gpu]->lost;
+    case GpuHealth::kLost: return gpus_[gpu]->lost->what();
     case GpuHealth::kUnwell:
       return fmt::format("a call of its driver has not returned for {:.0f} s", gpus_[gpu]->control->call_age().value());
     case GpuHealth::kRestoring: return "a lease has ended and its settings are being undone";

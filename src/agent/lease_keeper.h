@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,8 @@ class LeaseKeeper {
   [[nodiscard]] std::vector<LeaseInfo> leases() const;
   [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu) const;
   [[nodiscard]] const LeaseCounts& counts() const { return counts_; }
-  void note_alive(std::size_t gpu);  // a call has worked: it is not lost, or no longer
+  [[nodiscard]] bool idle() const;   // no lease, nothing to restore, no call that hangs
+  void note_alive(std::size_t gpu);  // a call has worked: it is not lost, or no longer. What is to restore there, is
 
   // Told of connections that hold a lease (true) and no longer do (false).
   void on_pin(std::function<void(std::uint64_t connection, bool pinned)> action) { pin_ = std::move(action); }
@@ -78,12 +80,13 @@ class LeaseKeeper {
   struct Waiter;
 
   void end(const std::string& id, LeaseEnd why);
+  void claim_entry(std::size_t gpu);  // restores what the journal of an agent before this one names
   void watch(const Lease& lease);
   void arm_deadline();
   void look_for_expired(bool late);
   void look_for_hanging();
   void restored(std::size_t gpu);
-  void lost(std::size_t gpu, const std::string& why);
+  void lost(std::size_t gpu, const DeviceError& why);
   void check_usable(std::size_t gpu) const;  // throws DeviceError
   void submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change, const std::string& holder,
                      Done done);
@@ -98,6 +101,9 @@ class LeaseKeeper {
   std::function<void(std::uint64_t, bool)> pin_;
   std::map<std::string, std::shared_ptr<Watch>> watches_;  // processes, by lease
   std::vector<std::shared_ptr<Waiter>> waiters_;
+  std::vector<JournalEntry> unclaimed_;          // of a previous agent, for GPUs that are not there or not yet opened
+  std::vector<std::string> damaged_;             // the journal's files that could not be read; kept until
+  std::set<std::size_t> damaged_for_;            // these GPUs have been restored
   std::map<std::string, int> writes_under_way_;  // by lease
   EventLoop::Handle deadline_;
   Nanoseconds deadline_at_ = 0;

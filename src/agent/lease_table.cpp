@@ -81,6 +81,13 @@ void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
   if (gpu >= gpu_count_) {
     throw LeaseRefused(Reason::kNoSuchGpu, fmt::format("there is no GPU {}; this node has {}", gpu, gpu_count_));
   }
+  if (!who.local && !rules_.remote) {
+    throw LeaseRefused(Reason::kForbidden,
+                       rules_.remote_lacks_token
+                           ? "over TCP nothing may be set, because this agent has no token: start it with --token-file "
+                             "and send the token, or come through its Unix socket"
+                           : "over TCP nothing may be set: the agent's configuration says so (access.remote)");
+  }
   if (!rules_.allows(gpu, who)) {
     throw LeaseRefused(Reason::kForbidden,
                        fmt::format("{} may not set GPU {}: the agent's configuration gives it to others",

@@ -92,6 +92,7 @@ struct AccessRules {
   std::optional<std::set<uid_t>> everywhere;      // nothing: everybody
   std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
   bool remote = true;                             // whether TCP clients (who have shown the token) may
+  bool remote_lacks_token = false;                // why not, where nobody has forbidden it: there is none to show
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
 };
 

@@ -4,11 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fstream>
-#include <stdexcept>
 
 namespace flyball {
 namespace {
@@ -47,31 +44,18 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_connections_total", kCounter, "1", "", "Connections accepted."},
     {"flyball_agent_slow_readers_total", kCounter, "1", "", "Streams closed because their reader was too slow."},
     {"flyball_agent_idle_closed_total", kCounter, "1", "", "Idle connections closed to make room for others."},
-    {"flyball_agent_power_listeners", kGauge, "1", "", "Open power streams; the sampler runs while there are any."},
+    {"flyball_agent_sessions", kGauge, "1", "", "Account sessions in memory, recording and ended."},
+    {"flyball_agent_power_listeners", kGauge, "1", "",
+     "Open power streams and recording sessions; the sampler runs while there are any."},
     {"flyball_agent_late_samples_total", kCounter, "1", "", "Samples taken more than one period late."},
     {"flyball_agent_uptime_seconds", kGauge, "s", "", "Time since the agent started."},
     {"flyball_agent_cpu_seconds_total", kCounter, "s", "", "Processor time that the agent has used."},
     {"flyball_agent_resident_bytes", kGauge, "By", "", "Memory of the agent that is resident."},
 };
 
-std::string escaped(std::string_view value) {
-  std::string text;
-  for (const char c : value) {
-    if (c == '\n') {
-      text += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
-  }
-  return text;
-}
-
-std::string_view kind_name(MetricKind kind) { return kind == kGauge ? "gauge" : "counter"; }
-
 const auto kStart = std::chrono::steady_clock::now();
 
-void expose_gpu(Exposition& out, const GpuStatus& gpu) {
+void expose_gpu(MetricsText& out, const GpuStatus& gpu) {
   const std::string index = fmt::to_string(gpu.index);
   const auto add = [&](std::string_view name, std::optional<double> value) {
     if (value) out.add(name, {{"gpu", index}, {"uuid", gpu.uuid}, {"name", gpu.name}}, *value);
@@ -99,41 +83,6 @@ void expose_gpu(Exposition& out, const GpuStatus& gpu) {
 
 std::span<const MetricInfo> metric_registry() { return kRegistry; }
 
-std::string metrics_as_markdown() {
-  std::string text = "| metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n";
-  for (const MetricInfo& metric : kRegistry) {
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", metric.name, kind_name(metric.kind), metric.unit,
-                        metric.labels, metric.help);
-  }
-  return text;
-}
-
-void Exposition::add(std::string_view name, Labels labels, double value) {
-  const auto metric = std::find_if(std::begin(kRegistry), std::end(kRegistry),
-                                   [&](const MetricInfo& info) { return name == info.name; });
-  if (metric == std::end(kRegistry)) throw std::logic_error("no such metric: " + std::string(name));
-  std::string& text = samples_[static_cast<std::size_t>(metric - std::begin(kRegistry))];
-  text += name;
-  const char* before = "{";
-  for (const auto& [label, content] : labels) {
-    text += fmt::format("{}{}=\"{}\"", before, label, escaped(content));
-    before = ",";
-  }
-  if (labels.size() > 0) text += '}';
-  text += std::isfinite(value) ? fmt::format(" {}\n", value) : " NaN\n";
-}
-
-std::string Exposition::text() const {
-  std::string text;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (samples_[i].empty()) continue;
-    const MetricInfo& metric = kRegistry[i];
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{3}", metric.name, metric.help, kind_name(metric.kind),
-                        samples_[i]);
-  }
-  return text;
-}
-
 AgentVitals read_vitals() {
   AgentVitals vitals;
   vitals.uptime = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - kStart).count());
@@ -153,7 +102,7 @@ AgentVitals read_vitals() {
 
 std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases, const ServerCounts& server,
                            const AgentVitals& vitals) {
-  Exposition out;
+  MetricsText out(kRegistry);
   for (const GpuStatus& gpu : devices.gpus) expose_gpu(out, gpu);
   for (const CpuStatus& cpu : devices.cpus) {
     const std::string index = fmt::to_string(cpu.index);
@@ -180,6 +129,7 @@ std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
   count("flyball_agent_connections_total", server.accepted);
   count("flyball_agent_slow_readers_total", server.dropped_slow);
   count("flyball_agent_idle_closed_total", server.dropped_idle);
+  count("flyball_agent_sessions", vitals.sessions);
   count("flyball_agent_power_listeners", vitals.power_listeners);
   count("flyball_agent_late_samples_total", vitals.late_samples);
   count("flyball_agent_uptime_seconds", vitals.uptime.value());

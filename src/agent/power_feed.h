@@ -1,4 +1,4 @@
-// The power stream's source: one sampler over all devices, running only while somebody listens. On real boards a reading
+// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens. On real boards a reading
 // costs tens of microseconds, so that eight GPUs at 4 ms are several per cent of a core: only a listener pays for that.
 #pragma once
 
@@ -27,6 +27,9 @@ class PowerFeed {
     ~Listener() { feed_.leave(); }
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
+
+    // Lives as long as this. The feed must have devices.
+    [[nodiscard]] Sampler& sampler() const { return *feed_.sampler_; }
 
    private:
     PowerFeed& feed_;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
+#include "agent/account_sessions.h"
 #include "agent/agent_config.h"
 #include "agent/device_monitor.h"
 #include "agent/lease_keeper.h"
@@ -20,14 +23,19 @@ struct AgentParts {
   LeaseKeeper& keeper;
   DeviceMonitor& monitor;
   PowerFeed& feed;
+  AccountSessions& sessions;
   std::function<ServerCounts()> server_counts;
 };
 
 void add_v1_routes(Router& router, const AgentParts& parts);
+void add_session_routes(Router& router, const AgentParts& parts);
 void add_zeusd_routes(Router& router, const AgentParts& parts);
 
 // Refuses a TCP client without the token where one is asked for; some paths are open to all.
 void check_token(const AgentConfig& config, const Request& request);
+
+// Throws HttpError 400 for a query parameter of another name.
+void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known);
 
 [[nodiscard]] Claimant claimant_of(const Peer& peer);
 

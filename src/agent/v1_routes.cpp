@@ -43,14 +43,6 @@ std::size_t gpu_of(const Request& request, const LeaseKeeper& keeper) {
   return static_cast<std::size_t>(index);
 }
 
-void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known) {
-  for (const auto& [name, value] : request.query.pairs()) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw HttpError(400, fmt::format("there is no query parameter '{}'", name));
-    }
-  }
-}
-
 // --- Power stream --------------------------------------------------------------------------------------------------
 
 struct PowerSubscription {
@@ -162,6 +154,7 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
   parts.monitor.report([parts, reply](const NodeStatus& report) {
     AgentVitals vitals = read_vitals();
     vitals.leases = parts.keeper.leases().size();
+    vitals.sessions = parts.sessions.count();
     vitals.power_listeners = parts.feed.listeners();
     vitals.late_samples = parts.feed.late_samples();
     reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
@@ -212,14 +205,17 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
 
 }  // namespace
 
+void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known) {
+  for (const auto& [name, value] : request.query.pairs()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw HttpError(400, fmt::format("there is no query parameter '{}'", name));
+    }
+  }
+}
+
 void add_v1_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
-    Route route;
-    route.method = method;
-    route.pattern = pattern;
-    route.handler = std::move(handler);
-    route.errors = agent_problem;
-    router.add(std::move(route));
+    router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
   };
   add("GET", "/healthz", Handler([](const Request&) { return text_response("ok\n", "text/plain"); }));
   add("GET", "/openapi.yaml",

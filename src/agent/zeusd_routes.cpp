@@ -378,12 +378,7 @@ Response whoami(const AgentParts& parts, const Request& request) {
 
 void add_zeusd_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
-    Route route;
-    route.method = method;
-    route.pattern = pattern;
-    route.handler = std::move(handler);
-    route.errors = zeusd_error;
-    router.add(std::move(route));
+    router.add({method, pattern, std::move(handler), Runs::kInLoop, zeusd_error});
   };
   add("GET", "/discover", Handler([parts](const Request& request) { return discover(parts, request); }));
   add("GET", "/time", Handler([](const Request&) { return json_response({{"timestamp_ms", unix_milliseconds()}}); }));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,7 @@ namespace flyball {
 
 struct GpuIdentity {
   std::size_t index = 0;   // as the driver counts, from 0
-  std::string uuid;        // stable over restarts
+  std::string uuid;        // stable over restarts; empty until its driver has answered (absent_gpu.h)
   std::string name;        // "NVIDIA A100-SXM4-80GB"
   std::string pci_bus_id;  // "00000000:3B:00.0"; empty where the driver does not say
 };
@@ -108,12 +109,20 @@ class GpuDevice {
   GpuDevice() = default;
 };
 
+// A device that its driver counts and would not open.
+struct RefusedGpu {
+  std::size_t index = 0;
+  DeviceError why;
+  // Asks the driver once more. Throws DeviceError and may hang for ever; owns what it uses, the library included.
+  std::function<std::shared_ptr<GpuDevice>()> open;
+};
+
 // A vendor's library, loaded. Devices share it and keep it loaded.
 struct GpuLibrary {
   std::string vendor;   // "nvml", "rocm-smi"
   std::string version;  // of the driver
   std::vector<std::shared_ptr<GpuDevice>> devices;
-  std::vector<DeviceError> refused;  // devices that the driver counts but would not open, and why
+  std::vector<RefusedGpu> refused;
 };
 
 }  // namespace flyball

@@ -9,8 +9,11 @@
 #include <cstdio>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "device/gpu_library.h"
 #include "device/nvml_abi.h"
+#include "device/patience.h"
 #include "device/shared_library.h"
 
 namespace flyball {
@@ -125,14 +128,15 @@ struct Calls {
 // The library, initialised for as long as it lives.
 class Nvml {
  public:
-  explicit Nvml(const std::string& name) : library_({name}, kVendor, kNoDriverMend), call(library_) {
+  explicit Nvml(const std::string& name)
+      : library_(std::make_shared<const SharedLibrary>(std::vector{name}, kVendor, kNoDriverMend)), call(*library_) {
     if (call.init == nullptr || call.shutdown == nullptr || call.count == nullptr || call.handle == nullptr) {
       throw DeviceError(DeviceFault::kNoDriver, kVendor, fmt::format("{} is not NVIDIA's management library", name),
                         kNoDriverMend);
     }
     check(call.init(), kVendor, "nvmlInit");
   }
-  ~Nvml() { call.shutdown(); }
+  ~Nvml() { close_aside(library_, call.shutdown); }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
@@ -147,7 +151,7 @@ class Nvml {
   }
 
  private:
-  SharedLibrary library_;
+  std::shared_ptr<const SharedLibrary> library_;
 
  public:
   const Calls call;
@@ -364,32 +368,44 @@ std::string bus_id(const Calls& call, NvmlDevice handle) {
   return {};
 }
 
+// Everything that is asked before a library is known to answer. Throws DeviceError.
+struct Opened {
+  std::shared_ptr<const Nvml> nvml;
+  std::string version;
+  unsigned count = 0;
+};
+
+Opened open_library(const std::string& name) {
+  Opened opened;
+  opened.nvml = std::make_shared<const Nvml>(name);
+  const Calls& call = opened.nvml->call;
+  std::array<char, kNvmlVersionSize> version{};
+  if (invoke(call.driver_version, version.data(), kNvmlVersionSize) == kNvmlSuccess) opened.version = version.data();
+  opened.nvml->check(call.count(&opened.count), kVendor, "counting the devices");
+  return opened;
+}
+
+std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const Nvml>& nvml, unsigned index) {
+  const Calls& call = nvml->call;
+  NvmlDevice handle = nullptr;
+  std::array<char, kNvmlUuidSize> uuid{};
+  std::array<char, kNvmlNameSize> name{};
+  NvmlReturn code = call.handle(index, &handle);
+  if (code == kNvmlSuccess) code = invoke(call.uuid, handle, uuid.data(), kNvmlUuidSize);
+  if (code == kNvmlSuccess) code = invoke(call.name, handle, name.data(), kNvmlNameSize);
+  nvml->check(code, fmt::format("GPU:{}", index), "opening the device");
+  return std::make_shared<NvmlGpu>(nvml, handle, GpuIdentity{index, uuid.data(), name.data(), bus_id(call, handle)});
+}
+
 }  // namespace
 
-GpuLibrary open_nvml(const std::string& library) {
-  const auto nvml = std::make_shared<const Nvml>(library);
-  const Calls& call = nvml->call;
+GpuLibrary open_nvml(const std::string& library, Seconds patience) {
+  const Opened opened = answer_within(patience, kVendor, [library] { return open_library(library); });
   GpuLibrary result;
   result.vendor = kVendor;
-  std::array<char, kNvmlVersionSize> version{};
-  if (invoke(call.driver_version, version.data(), kNvmlVersionSize) == kNvmlSuccess) result.version = version.data();
-
-  unsigned count = 0;
-  nvml->check(call.count(&count), kVendor, "counting the devices");
-  for (unsigned i = 0; i < count; ++i) {
-    NvmlDevice handle = nullptr;
-    std::array<char, kNvmlUuidSize> uuid{};
-    std::array<char, kNvmlNameSize> name{};
-    NvmlReturn code = call.handle(i, &handle);
-    if (code == kNvmlSuccess) code = invoke(call.uuid, handle, uuid.data(), kNvmlUuidSize);
-    if (code == kNvmlSuccess) code = invoke(call.name, handle, name.data(), kNvmlNameSize);
-    if (code != kNvmlSuccess) {
-      result.refused.push_back(nvml->error(code, fmt::format("GPU:{}", i), "opening the device"));
-      continue;
-    }
-    result.devices.push_back(
-        std::make_shared<NvmlGpu>(nvml, handle, GpuIdentity{i, uuid.data(), name.data(), bus_id(call, handle)}));
-  }
+  result.version = opened.version;
+  open_devices(result, opened.count, 0,
+               [nvml = opened.nvml](std::size_t index) { return open_device(nvml, static_cast<unsigned>(index)); });
   return result;
 }
 

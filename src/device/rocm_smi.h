@@ -6,11 +6,14 @@
 #include <string>
 
 #include "device/gpu.h"
+#include "device/patience.h"
 
 namespace flyball {
 
-// As open_nvml; `library` empty: the vendor's usual names, one after the other. Devices are numbered from `first_index`, so that they do not share names with another vendor's.
-// Resetting one clock resets both: the interface leaves no other way.
-[[nodiscard]] GpuLibrary open_rocm_smi(const std::string& library = {}, std::size_t first_index = 0);
+// As open_nvml; `library` empty: the vendor's usual names, one after the other. Devices are numbered from `first_index`,
+// so that they do not share names with another vendor's. Resetting one clock resets both: the interface leaves no other
+// way.
+[[nodiscard]] GpuLibrary open_rocm_smi(const std::string& library = {}, std::size_t first_index = 0,
+                                       Seconds patience = opening_patience());
 
 }  // namespace flyball

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/amd_abi.h"
+
 namespace flyball {
 
 using RsmiStatus = std::uint32_t;
@@ -23,9 +25,6 @@ inline constexpr RsmiStatus kRsmiInitError = 8;
 inline constexpr RsmiStatus kRsmiNotYetImplemented = 9;
 inline constexpr RsmiStatus kRsmiNotFound = 10;
 
-inline constexpr std::uint32_t kRsmiClockSystem = 0;
-inline constexpr std::uint32_t kRsmiClockMemory = 4;
-
 inline constexpr std::uint32_t kRsmiTemperatureEdge = 0;
 inline constexpr std::uint32_t kRsmiTemperatureJunction = 1;
 inline constexpr std::uint32_t kRsmiTemperatureCurrent = 0;
@@ -39,20 +38,13 @@ struct RsmiVersion {
   const char* build;
 };
 
-// rsmi_frequencies_t of library version 5 and of version 6 and later. `current` is an index.
+// rsmi_frequencies_t of library version 5; from version 6 on it is AmdFrequencies. `current` is an index.
 struct RsmiFrequencies5 {
   std::uint32_t count;
   std::uint32_t current;
   std::uint64_t hertz[32];
 };
 static_assert(sizeof(RsmiFrequencies5) == 264);
-struct RsmiFrequencies6 {
-  bool has_deep_sleep;
-  std::uint32_t count;
-  std::uint32_t current;
-  std::uint64_t hertz[33];
-};
-static_assert(sizeof(RsmiFrequencies6) == 280 && offsetof(RsmiFrequencies6, hertz) == 16);
 
 extern "C" {
 RsmiStatus rsmi_init(std::uint64_t flags);

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 
 namespace flyball {
 namespace {
@@ -29,20 +30,6 @@ constexpr Nanoseconds kReapPeriod = 5'000'000;
 SystemError system_error(const std::string& what, const std::string& path, int error) {
   return SystemError("simulated machine " + path + ": " + what + ": " + std::strerror(error));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 SharedMachine* map_shared(int fd, const std::string& path) {
   void* memory = ::mmap(nullptr, sizeof(SharedMachine), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -114,7 +101,7 @@ std::string machine_name_from_environment() {
 
 std::uint64_t process_start(std::int32_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 1024> text{};
   const ssize_t length = file.get() < 0 ? -1 : ::read(file.get(), text.data(), text.size() - 1);
   if (length <= 0) return 0;
@@ -130,7 +117,7 @@ std::uint64_t process_start(std::int32_t pid) {
 
 std::shared_ptr<Machine> Machine::create(const std::string& name, const MachineSpec& spec) {
   const std::string path = machine_path(name);
-  const Descriptor file(::shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const FileDescriptor file(::shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.get() < 0 && errno == EEXIST) throw MachineExists("simulated machine " + path + " is there already");
   if (file.get() < 0) throw system_error("cannot make it", path, errno);
   ::fchmod(file.get(), 0666);  // whatever the umask: every user sees the same devices
@@ -157,12 +144,12 @@ std::shared_ptr<Machine> Machine::create(const std::string& name, const MachineS
     advance(board.spec, board.states[0], kSimStart);
   }
   shared->magic.store(kMagic, std::memory_order_release);
-  return std::shared_ptr<Machine>(new Machine(name, shared));
+  return std::shared_ptr<Machine>(new Machine(name, shared, ::geteuid()));
 }
 
 std::shared_ptr<Machine> Machine::open(const std::string& name) {
   const std::string path = machine_path(name);
-  const Descriptor file(::shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0));
+  const FileDescriptor file(::shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0));
   if (file.get() < 0) {
     if (errno == ENOENT) return nullptr;
     throw system_error("cannot open it", path, errno);
@@ -174,7 +161,7 @@ std::shared_ptr<Machine> Machine::open(const std::string& name) {
     throw SystemError("simulated machine " + path + " was made by another version; take it down with that one");
   }
   SharedMachine* shared = map_shared(file.get(), path);
-  auto machine = std::shared_ptr<Machine>(new Machine(name, shared));
+  auto machine = std::shared_ptr<Machine>(new Machine(name, shared, status.st_uid));
   if (shared->magic.load(std::memory_order_acquire) != kMagic) return nullptr;
   if (shared->version != kSimLayoutVersion) {
     throw SystemError("simulated machine " + path + " was made by another version; take it down with that one");
@@ -184,6 +171,14 @@ std::shared_ptr<Machine> Machine::open(const std::string& name) {
 
 bool Machine::remove(const std::string& name) {
   const std::string path = machine_path(name);
+  const FileDescriptor file(::shm_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
+  if (file.get() < 0 && errno == ENOENT) return false;
+  struct stat status {};
+  // Everybody may write to it; only these may free its name.
+  if (file.get() >= 0 && ::fstat(file.get(), &status) == 0 && ::geteuid() != 0 && ::geteuid() != status.st_uid) {
+    throw MachineOfOther("simulated machine " + path + " belongs to user " + std::to_string(status.st_uid),
+                         status.st_uid);
+  }
   std::shared_ptr<Machine> machine;
   try {
     machine = open(name);
@@ -194,7 +189,9 @@ bool Machine::remove(const std::string& name) {
     machine->shared().down.store(1);
     for (std::size_t i = 0; i < machine->board_count(); ++i) machine->wake(i);
   }
-  return ::shm_unlink(path.c_str()) == 0;
+  if (::shm_unlink(path.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;  // somebody was faster
+  throw system_error("cannot take it down", path, errno);
 }
 
 Machine::~Machine() { ::munmap(shared_, sizeof(SharedMachine)); }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "sim/board.h"
@@ -89,6 +90,16 @@ class MachineExists : public SystemError {
   using SystemError::SystemError;
 };
 
+// It is another user's.
+class MachineOfOther : public SystemError {
+ public:
+  MachineOfOther(const std::string& what, uid_t owner) : SystemError(what), owner_(owner) {}
+  [[nodiscard]] uid_t owner() const { return owner_; }
+
+ private:
+  uid_t owner_;
+};
+
 class Machine {
  public:
   // Makes the shared memory. Throws MachineExists, or SystemError when the system refuses.
@@ -97,7 +108,8 @@ class Machine {
   // Null where there is none. Throws SystemError for one that another version made.
   [[nodiscard]] static std::shared_ptr<Machine> open(const std::string& name);
 
-  // Takes it down: whoever has it open is told, and its name is free. False where there is none.
+  // Takes it down: whoever has it open is told, and its name is free. False where there is none. Throws MachineOfOther,
+  // having done nothing, where another user's is to be taken down by somebody who is not root.
   static bool remove(const std::string& name);
 
   ~Machine();
@@ -105,6 +117,8 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  // Whose it is: they, and root, can take it down.
+  [[nodiscard]] uid_t owner() const { return owner_; }
   [[nodiscard]] SharedMachine& shared() const { return *shared_; }
   [[nodiscard]] std::size_t board_count() const { return shared_->board_count; }
   [[nodiscard]] const BoardSpec& spec(std::size_t board) const { return shared_->boards[board].spec; }
@@ -127,9 +141,11 @@ class Machine {
   [[nodiscard]] double dram_joules(std::size_t package);
 
  private:
-  Machine(std::string name, SharedMachine* shared) : name_(std::move(name)), shared_(shared) {}
+  Machine(std::string name, SharedMachine* shared, uid_t owner)
+      : name_(std::move(name)), owner_(owner), shared_(shared) {}
 
   std::string name_;
+  uid_t owner_;
   SharedMachine* shared_;
 };
 

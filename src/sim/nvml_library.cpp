@@ -1,6 +1,7 @@
 // The simulated vendor library: its life, its system queries, and how devices are found.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -30,12 +31,33 @@ Session& session() {
   return one;
 }
 
-NvmlReturn initialise() {
-  return nvml_call([]() -> NvmlReturn {
+// What any board's faults say about a call on none of them; they must name it.
+NvmlReturn faults_of_all(Machine& machine, const char* call) {
+  for (std::size_t i = 0; i < machine.board_count(); ++i) {
+    bool named = false;
+    {
+      BoardAccess access(machine, i);
+      const auto& faults = access.state().faults;
+      named = std::any_of(faults.begin(), faults.end(),
+                          [call](const SimFault& fault) { return std::strcmp(fault.call, call) == 0; });
+    }
+    if (!named) continue;
+    const NvmlReturn fault = faults_of_call(machine, i, call);
+    if (fault != kNvmlSuccess) return fault;
+  }
+  return kNvmlSuccess;
+}
+
+NvmlReturn initialise(const char* call) {
+  return nvml_call([call]() -> NvmlReturn {
+    std::shared_ptr<Machine> machine = attached_machine();
+    if (machine != nullptr) {
+      const NvmlReturn fault = faults_of_all(*machine, call);
+      if (fault != kNvmlSuccess) return fault;
+    }
     Session& here = session();
     const std::lock_guard lock(here.mutex);
     if (here.machine == nullptr || here.machine->down()) {
-      std::shared_ptr<Machine> machine = attached_machine();
       if (machine == nullptr) return kNvmlErrorDriverNotLoaded;
       here.machine = std::move(machine);
     }
@@ -93,9 +115,11 @@ NvmlReturn handle_by_pci(const char* call, const char* bus_id, NvmlDevice* devic
   });
 }
 
-NvmlReturn count_devices(unsigned* count) {
+NvmlReturn count_devices(const char* call, unsigned* count) {
   return on_session([&](Machine& machine) -> NvmlReturn {
     if (count == nullptr) return kNvmlErrorInvalidArgument;
+    const NvmlReturn fault = faults_of_all(machine, call);
+    if (fault != kNvmlSuccess) return fault;
     *count = static_cast<unsigned>(machine.board_count());
     return kNvmlSuccess;
   });
@@ -155,9 +179,9 @@ NvmlReturn give_text(char* to, unsigned length, const char* text) {
 // NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
-NvmlReturn nvmlInit() { return initialise(); }
-NvmlReturn nvmlInit_v2() { return initialise(); }
-NvmlReturn nvmlInitWithFlags(unsigned) { return initialise(); }
+NvmlReturn nvmlInit() { return initialise("nvmlInit"); }
+NvmlReturn nvmlInit_v2() { return initialise("nvmlInit_v2"); }
+NvmlReturn nvmlInitWithFlags(unsigned) { return initialise("nvmlInitWithFlags"); }
 
 NvmlReturn nvmlShutdown() {
   return nvml_call([]() -> NvmlReturn {
@@ -209,8 +233,8 @@ NvmlReturn nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
   });
 }
 
-NvmlReturn nvmlDeviceGetCount(unsigned* count) { return count_devices(count); }
-NvmlReturn nvmlDeviceGetCount_v2(unsigned* count) { return count_devices(count); }
+NvmlReturn nvmlDeviceGetCount(unsigned* count) { return count_devices("nvmlDeviceGetCount", count); }
+NvmlReturn nvmlDeviceGetCount_v2(unsigned* count) { return count_devices("nvmlDeviceGetCount_v2", count); }
 
 NvmlReturn nvmlDeviceGetHandleByIndex(unsigned index, NvmlDevice* device) {
   return handle_by_index("nvmlDeviceGetHandleByIndex", index, device);

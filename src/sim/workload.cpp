@@ -2,42 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <mutex>
-#include <system_error>
 
 namespace flyball {
 namespace {
-
-struct FaultName {
-  std::string_view name;
-  SimFaultKind kind;
-  bool has_call;
-  bool has_value;
-  double least;
-  double most;
-};
-
-constexpr FaultName kFaultNames[] = {
-    {"lost", SimFaultKind::kLost, false, false, 0, 0},
-    {"error", SimFaultKind::kError, true, true, 1, 65535},
-    {"hang", SimFaultKind::kHang, true, true, 0, 86400},
-    {"counter-frozen", SimFaultKind::kCounterFrozen, false, false, 0, 0},
-    {"counter-wraps", SimFaultKind::kCounterWraps, false, true, 1, 1e15},
-    {"counter-missing", SimFaultKind::kCounterMissing, false, false, 0, 0},
-    {"unprivileged", SimFaultKind::kUnprivileged, false, false, 0, 0},
-    {"hot", SimFaultKind::kHot, false, false, 0, 0},
-    {"counter-reset", SimFaultKind::kNone, false, false, 0, 0},
-};
-
-std::optional<double> parse_number(std::string_view text) {
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
 
 int own_slot(BoardState& state) {
   const std::int32_t pid = ::getpid();
@@ -116,33 +84,6 @@ bool change_blocking(Machine& machine, std::size_t board, int steps) {
   blocking = static_cast<std::uint32_t>(static_cast<std::int64_t>(blocking) + steps);
   access.commit();
   return true;
-}
-
-std::optional<SimFault> parse_fault(std::string_view text) {
-  std::string_view head = text;
-  std::string_view value;
-  const std::size_t equals = text.find('=');
-  if (equals != std::string_view::npos) {
-    head = text.substr(0, equals);
-    value = text.substr(equals + 1);
-  }
-  const std::size_t colon = head.find(':');
-  const std::string_view name = head.substr(0, colon);
-  const std::string_view call = colon == std::string_view::npos ? std::string_view{} : head.substr(colon + 1);
-  for (const FaultName& known : kFaultNames) {
-    if (known.name != name) continue;
-    SimFault fault{known.kind, 0, 0.0, {}};
-    if (known.has_call == call.empty() || call.size() >= sizeof(fault.call)) return std::nullopt;
-    if (known.has_value != (equals != std::string_view::npos)) return std::nullopt;
-    std::copy(call.begin(), call.end(), fault.call);
-    if (!known.has_value) return fault;
-    const std::optional<double> number = parse_number(value);
-    if (!number || *number < known.least || *number > known.most) return std::nullopt;
-    fault.value = *number;
-    fault.code = known.kind == SimFaultKind::kError ? static_cast<unsigned>(*number) : 0;
-    return fault;
-  }
-  return std::nullopt;
 }
 
 bool do_fault(Machine& machine, std::size_t board, const SimFault& fault) {

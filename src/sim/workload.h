@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "sim/fault_words.h"
 #include "sim/machine.h"
 
 namespace flyball {
@@ -32,9 +33,6 @@ WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, S
 // Adds `steps` (1, -1) to the times that this process blocks the board. False where the table of processes is full or
 // there is nothing to take back.
 [[nodiscard]] bool change_blocking(Machine& machine, std::size_t board, int steps);
-
-// A fault in the words of flyball_sim_fault; nothing for words that are none. "counter-reset" gives kind kNone.
-[[nodiscard]] std::optional<SimFault> parse_fault(std::string_view text);
 
 // Does the fault, or, for kNone, resets the counter. False where the table of faults is full.
 [[nodiscard]] bool do_fault(Machine& machine, std::size_t board, const SimFault& fault);

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "support/expect_error.h"
-#include "support/scratch_folder.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(AgentConfig, ATokenIsLongAndItsOwnersAlone) {
-  const testing::ScratchFolder folder;
+  const testing::TempFolder folder;
   const std::string path = folder / "token";
   std::ofstream(path) << "0123456789abcdef0123\nrest\n";
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);

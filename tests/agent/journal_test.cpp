@@ -7,17 +7,17 @@
 #include <csignal>
 #include <fstream>
 
-#include "support/scratch_folder.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::ScratchFolder;
+using testing::TempFolder;
 
 TEST(Journal, KeepsTheLatestEntryOfEachGpu) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   {
     const Journal journal(folder / "state");
     journal.write({"GPU-1", {}, "alice"});
@@ -38,7 +38,7 @@ TEST(Journal, KeepsTheLatestEntryOfEachGpu) {
 }
 
 TEST(Journal, AUuidCannotLeaveTheFolder) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   const Journal journal(folder / "state");
   journal.write({"../../etc/x", {}, ""});
   ASSERT_EQ(journal.read().entries.size(), 1u);
@@ -48,7 +48,7 @@ TEST(Journal, AUuidCannotLeaveTheFolder) {
 }
 
 TEST(Journal, DamagedEntriesAreReported) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   const Journal journal(folder / "state");
   for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})"}) {
     std::ofstream(folder / "state/GPU-1.gpu.json") << text;
@@ -59,7 +59,7 @@ TEST(Journal, DamagedEntriesAreReported) {
 }
 
 TEST(Journal, HalfAFileIsNoEntry) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   const Journal journal(folder / "state");
   std::ofstream(folder / "state/GPU-1.gpu.json.tmp") << "{\"uu";
   std::ofstream(folder / "state/notes.txt") << "mine";
@@ -71,7 +71,7 @@ TEST(Journal, HalfAFileIsNoEntry) {
 }
 
 TEST(Journal, AFullDiskThrowsAndKeepsTheOldEntry) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   const Journal journal(folder / "state");
   journal.write({"GPU-1", {Knob::kSmClocks}, "alice"});
   rlimit before{};
@@ -88,7 +88,7 @@ TEST(Journal, AFullDiskThrowsAndKeepsTheOldEntry) {
 }
 
 TEST(Journal, AFolderHasOneUser) {
-  const ScratchFolder folder;
+  const TempFolder folder;
   const Journal journal(folder / "state");
   EXPECT_THROW(Journal(folder / "state"), SystemError);
   std::ofstream(folder / "file") << "";

@@ -146,6 +146,14 @@ TEST(Agent, AUserWhoMayNotIsRefused) {
   EXPECT_EQ(remote.request("POST", "/v1/leases", R"({"gpus": [0]})").status, 403u);
 }
 
+TEST(Agent, OverTcpWithoutATokenItSaysWhatIsMissing) {
+  AgentHost host(1, [](AgentConfig& config) { config.tcp = HostPort{"127.0.0.1", 0}; });
+  HttpClient remote(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())));
+  const Response refused = remote.request("POST", "/v1/leases", R"({"gpus": [0]})");
+  EXPECT_EQ(refused.status, 403u);
+  EXPECT_THAT(refused.body, HasSubstr("this agent has no token: start it with --token-file"));
+}
+
 TEST(Agent, AClockThatTheDeviceDoesNotHaveIsRefusedAndTheLeaseGoesOn) {
   AgentHost host(1);
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
@@ -183,7 +191,7 @@ TEST(Agent, ARestoreThatFailsIsTriedAgain) {
 }
 
 TEST(Agent, ACallThatHangsBlocksItsGpuOnlyAndIsUndoneWhenItReturns) {
-  AgentHost host(2);
+  AgentHost host(2, [](AgentConfig& config) { config.control.call_timeout = Seconds(1); });
   AgentClient client(host.endpoint(), "");
   AgentLease other = client.lease(for_gpus({1}));
   std::optional<AgentLease> lease(client.lease(for_gpus({0})));
@@ -220,6 +228,7 @@ TEST(Agent, ALostGpuEndsItsLeaseAndNoOther) {
   EXPECT_TRUE(host.gpus[1]->wait_default());
   EXPECT_TRUE(locked_at(*host.gpus[2], 1005));
   EXPECT_EQ(refused_status([&] { static_cast<void>(client.lease(for_gpus({0}))); }, "lost"), 503u);
+  EXPECT_EQ(json_of(HttpClient(host.endpoint()).request("POST", "/v1/leases", R"({"gpus": [0]})"))["fault"], "lost");
   ASSERT_TRUE(host.eventually([&](AgentClient&) { return !pair.lost().empty(); }));
   EXPECT_THAT(pair.lost(), HasSubstr("a GPU of it was lost"));
   host.gpus[0]->lose(false);
@@ -284,7 +293,7 @@ TEST(Agent, TwoAgentsDoNotShareAStateFolder) {
 
 TEST(Agent, TheNetworkNeedsAToken) {
   EventLoop loop;
-  const testing::ScratchFolder folder;
+  const testing::TempFolder folder;
   AgentConfig config;
   config.socket_path = folder / "agent.sock";
   config.state_dir = folder / "state";
@@ -353,13 +362,13 @@ TEST(Agent, TheDocumentOfItsInterfaceListsWhatItAnswers) {
     if (!line.starts_with("  /")) continue;
     ++paths;
     std::string path = line.substr(2, line.find(':') - 2);
-    for (const char* parameter : {"{gpu}", "{lease}"}) {
+    for (const char* parameter : {"{gpu}", "{lease}", "{session}"}) {
       if (const auto at = path.find(parameter); at != std::string::npos) path.replace(at, std::strlen(parameter), "0");
     }
     // Known to the router: this method is refused by it, not the path.
     EXPECT_EQ(http.request("TRACE", path).status, 405u) << path;
   }
-  EXPECT_EQ(paths, 28);
+  EXPECT_EQ(paths, 32);
 }
 
 struct WrongRequest {

@@ -4,8 +4,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
 #include <optional>
 #include <random>
 #include <thread>
@@ -14,15 +18,15 @@
 #include "client/agent_client.h"
 #include "sim/simulated.h"
 #include "support/agent_process.h"
-#include "support/scratch_folder.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
-using testing::ScratchFolder;
 using testing::SimulatedMachine;
+using testing::TempFolder;
 using testing::wait_until;
 
 constexpr double kTimeScale = 20.0;  // a clock change takes half a millisecond
@@ -42,6 +46,12 @@ class Node {
     return asked.lock_maximum.value() == 0 && asked.memory_lock_maximum.value() == 0 &&
            (asked.power_limit.value() == 0 || asked.power_limit == limit);
   }
+  [[nodiscard]] std::string uuid(std::size_t gpu) const {
+    BoardAccess access(*machine, gpu);
+    std::string uuid = access.spec().uuid;
+    access.commit();
+    return uuid;
+  }
   [[nodiscard]] bool all_at_default() const {
     for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
       if (!at_default(gpu)) return false;
@@ -56,7 +66,7 @@ class Node {
   }
   void mend(std::size_t gpu) const { take_faults_back(*machine, gpu); }
 
-  ScratchFolder folder;
+  TempFolder folder;
   SimulatedMachine machine;
   AgentProcess agent;
 };
@@ -64,6 +74,14 @@ class Node {
 LeaseRequest all_gpus() {
   LeaseRequest request;
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) request.gpus.push_back(gpu);
+  return request;
+}
+
+// For tests in which no holder falls silent: on a machine that stalls, one that is well may seem to.
+LeaseRequest patiently(std::vector<std::size_t> gpus) {
+  LeaseRequest request;
+  request.gpus = std::move(gpus);
+  request.heartbeat_timeout = Seconds(30);
   return request;
 }
 
@@ -112,13 +130,27 @@ class HolderProcess {
  private:
   [[noreturn]] static void run(const Endpoint& endpoint, const std::function<void(AgentLease&)>& work, int ready) {
     try {
-      AgentLease lease = AgentClient(endpoint, "").lease(all_gpus());
-      slow_down(lease);
+      AgentLease lease = slowed_down(endpoint);
       if (::write(ready, "!", 1) != 1) ::_exit(2);
       while (lease.lost().empty()) work(lease);
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "the holder ends: %s\n", error.what());
     }
     ::_exit(0);
+  }
+
+  // A machine that stalls can cost a lease before anybody has seen it.
+  static AgentLease slowed_down(const Endpoint& endpoint) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (true) {
+      try {
+        AgentLease lease = AgentClient(endpoint, "").lease(all_gpus());
+        slow_down(lease);
+        return lease;
+      } catch (const Error&) {
+        if (std::chrono::steady_clock::now() > end) throw;
+      }
+    }
   }
 
   pid_t pid_ = -1;
@@ -160,6 +192,25 @@ TEST(Faults, AStoppedHolderLosesItsLease) {
   EXPECT_TRUE(node.become_default());
   RecordProperty("seconds_to_default", std::to_string(seconds_since(begin)));
   EXPECT_THAT(node.agent.log(), HasSubstr("why=silent"));
+}
+
+TEST(Faults, HolderKilledAtAHundredRandomMoments) {
+  Node node;
+  node.agent.start();
+  AgentClient client(node.agent.endpoint(), "");
+  std::mt19937 random(20261122);
+  std::uniform_int_distribution<int> microseconds(0, 30'000);
+  int dirty = 0;
+  for (int i = 0; i < 100; ++i) {
+    HolderProcess holder(node.agent.endpoint(), change_clocks);
+    ASSERT_TRUE(holder.holds()) << "round " << i << ": " << node.agent.log();
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
+    if (!node.all_at_default()) ++dirty;
+    holder.kill();
+    ASSERT_TRUE(wait_until([&] { return client.leases().empty(); })) << "round " << i;
+    ASSERT_TRUE(node.become_default()) << "round " << i << ": " << node.agent.log();
+  }
+  EXPECT_GT(dirty, 50) << "a kill that leaves nothing to restore tests nothing";
 }
 
 // A closed terminal (SIGHUP) is as good an end as any other.
@@ -235,13 +286,86 @@ TEST(Faults, AFullDiskGrantsNothing) {
   EXPECT_TRUE(node.all_at_default());
 }
 
+TEST(Faults, ADiskThatFillsUpUnderALeaseStopsNewSettingsAndNoRestoring) {
+  Node node;
+  node.agent.start([] { ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO); });
+  AgentLease lease = AgentClient(node.agent.endpoint(), "").lease(patiently({0}));
+  lease.lock_sm_clocks(0, kSlow);
+  const rlimit nothing{0, 0};
+  ASSERT_EQ(::prlimit(node.agent.pid(), RLIMIT_FSIZE, &nothing, nullptr), 0);
+  try {
+    lease.set_power_limit(0, Watts(200));
+    ADD_FAILURE() << "a knob was set that no journal names";
+  } catch (const AgentRefusal& refusal) {
+    EXPECT_EQ(refusal.status(), 507u);
+  }
+  EXPECT_EQ(lease.lost(), "");
+  EXPECT_FALSE(node.at_default(0));
+  lease.release();
+  EXPECT_TRUE(node.all_at_default());
+}
+
+// Zeusd's interface tells the wall clock; nothing else of the agent looks at it.
+TEST(Faults, AWallClockThatLeapsEndsNoLeaseAndKeepsNone) {
+  Node node;
+  node.agent.start([] { ::setenv("LD_PRELOAD", FLYBALL_STUB_DIR "/libwall_clock_stub.so", 1); });
+  HttpClient http(node.agent.endpoint());
+  const auto wall_clock_ms = [&] {
+    return nlohmann::json::parse(http.request("GET", "/time").body)["timestamp_ms"].get<double>();
+  };
+  EXPECT_GT(std::abs(wall_clock_ms() - wall_clock_ms()), 1e10) << "the clock does leap";
+  AgentClient client(node.agent.endpoint(), "");
+  AgentLease lease = client.lease(patiently({0, 1, 2, 3}));
+  slow_down(lease);
+  Seconds last(0);
+  std::size_t samples = 0;
+  client.stream_power({"GPU:0"}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
+    for (const PowerPoint& point : points) EXPECT_GT(point.time, std::exchange(last, point.time));
+    return (samples += points.size()) < 20;
+  });
+  EXPECT_EQ(lease.lost(), "");
+  EXPECT_FALSE(node.at_default(0));
+  lease.release();
+  EXPECT_TRUE(node.all_at_default());
+  HolderProcess holder(node.agent.endpoint(), only_hold);
+  ASSERT_TRUE(holder.holds());
+  holder.signal(SIGSTOP);
+  EXPECT_TRUE(node.become_default()) << "silence still ends a lease";
+}
+
+TEST(Faults, CountersThatBreakEndNoLease) {
+  Node node;
+  node.agent.start();
+  AgentClient client(node.agent.endpoint(), "");
+  AgentLease lease = client.lease(patiently({0, 1, 2, 3}));
+  slow_down(lease);
+  node.fault(0, "counter-wraps=1000");
+  node.fault(1, "counter-frozen");
+  node.fault(2, "counter-reset");
+  node.fault(3, "counter-missing");
+  std::map<std::string, int> samples;
+  client.stream_power({}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
+    for (const PowerPoint& point : points) ++samples[point.device];
+    return samples.size() < kGpus ||
+           std::any_of(samples.begin(), samples.end(), [](auto& one) { return one.second < 9; });
+  });
+  const NodeStatus status = client.devices();
+  for (const GpuStatus& gpu : status.gpus) EXPECT_EQ(gpu.health, GpuHealth::kWell) << gpu.trouble;
+  EXPECT_TRUE(status.gpus[2].energy.has_value());
+  EXPECT_FALSE(status.gpus[3].energy.has_value());
+  EXPECT_EQ(lease.lost(), "");
+  lease.release();
+  EXPECT_TRUE(node.all_at_default());
+}
+
 TEST(Faults, ADriverThatRefusesLeavesTheRestAlone) {
   Node node;
   node.agent.start();
   AgentLease lease = AgentClient(node.agent.endpoint(), "").lease(all_gpus());
   node.fault(0, "error:nvmlDeviceSetGpuLockedClocks=4");  // no permission
   node.fault(1, "error:nvmlDeviceSetGpuLockedClocks=999");
-  for (const auto& [gpu, status] : {std::pair<std::size_t, unsigned>{0, 403}, {1, 500}}) {
+  node.fault(3, "error:nvmlDeviceSetGpuLockedClocks=3");  // not supported
+  for (const auto& [gpu, status] : {std::pair<std::size_t, unsigned>{0, 403}, {1, 500}, {3, 422}}) {
     try {
       lease.lock_sm_clocks(gpu, kSlow);
       ADD_FAILURE() << "GPU " << gpu << " took a clock";
@@ -291,6 +415,185 @@ TEST(Faults, ADriverThatHangsHoldsUpItsGpuOnly) {
   node.mend(0);
   EXPECT_TRUE(node.become_default());
   EXPECT_TRUE(wait_until([&] { return client.devices().gpus[0].health == GpuHealth::kWell; }));
+}
+
+void give_up_soon() { ::setenv("FLYBALL_DRIVER_TIMEOUT", "200ms", 1); }
+
+// Asks a client of its own each time: an agent that looks for its devices anew closes its connections.
+bool comes_to_say(const Node& node, const std::function<bool(AgentClient&)>& wanted) {
+  return wait_until([&] {
+    try {
+      AgentClient client(node.agent.endpoint(), "");
+      return wanted(client);
+    } catch (const SystemError&) {
+      return false;
+    }
+  });
+}
+
+// What a GPU that its driver opened late owes everyone: its number, its UUID, its power, leases.
+void expect_there(const Node& node, std::size_t gpu) {
+  AgentClient client(node.agent.endpoint(), "");
+  const NodeStatus status = client.devices();
+  ASSERT_EQ(status.gpus.size(), kGpus);
+  EXPECT_EQ(status.gpus[gpu].index, gpu);
+  EXPECT_EQ(status.gpus[gpu].health, GpuHealth::kWell);
+  EXPECT_THAT(status.gpus[gpu].name, HasSubstr("A100"));
+  const std::string uuid = node.uuid(gpu);
+  EXPECT_EQ(status.gpus[gpu].uuid, uuid);
+  EXPECT_THAT(client.metrics(),
+              HasSubstr("flyball_gpu_power_watts{gpu=\"" + std::to_string(gpu) + "\",uuid=\"" + uuid));
+  EXPECT_THAT(HttpClient(node.agent.endpoint()).request("GET", "/gpu/get_power").body,
+              HasSubstr("\"" + std::to_string(gpu) + "\":"));
+  std::size_t samples = 0;
+  client.stream_power({"GPU:" + std::to_string(gpu)}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
+    samples += points.size();
+    return samples < 2;
+  });
+  AgentLease lease = client.lease(patiently({gpu}));
+  lease.lock_sm_clocks(gpu, kSlow);
+  EXPECT_FALSE(node.at_default(gpu));
+  lease.release();
+  EXPECT_TRUE(node.all_at_default());
+}
+
+TEST(Faults, AnAgentStartsThoughADriverHangsAndWorksWithTheRest) {
+  Node node;
+  node.fault(1, "hang:nvmlDeviceGetUUID=600");
+  node.agent.start(give_up_soon);
+  EXPECT_THAT(node.agent.log(), HasSubstr("event=not_available device=GPU:1"));
+  EXPECT_THAT(node.agent.log(), HasSubstr("has not answered in 0.2 s"));
+  EXPECT_THAT(node.agent.log(), ::testing::Not(HasSubstr("rocm-smi"))) << "nobody misses another vendor's driver here";
+  AgentClient client(node.agent.endpoint(), "");
+  AgentLease lease = client.lease(patiently({0, 2, 3}));
+  lease.lock_sm_clocks(2, kSlow);
+  EXPECT_FALSE(node.at_default(2)) << "GPUs keep their numbers";
+  const NodeStatus status = client.devices();
+  ASSERT_EQ(status.gpus.size(), 4u);
+  EXPECT_EQ(status.gpus[1].health, GpuHealth::kLost);
+  EXPECT_EQ(status.gpus[1].uuid, "");
+  EXPECT_THAT(status.gpus[1].trouble, HasSubstr("not opened since the agent started"));
+  EXPECT_THROW(static_cast<void>(client.lease(patiently({1}))), AgentRefusal);
+  EXPECT_EQ(node.agent.kill(SIGTERM), 0);
+  EXPECT_TRUE(node.become_default());
+}
+
+TEST(Faults, AGpuWhoseDriverHangsAtTheStartComesByItself) {
+  Node node;
+  node.fault(1, "hang:nvmlDeviceGetUUID=600");
+  node.agent.start(give_up_soon);
+  AgentClient client(node.agent.endpoint(), "");
+  AgentLease other = client.lease(patiently({2}));
+  other.lock_sm_clocks(2, kSlow);
+  node.mend(1);
+  EXPECT_TRUE(wait_until([&] { return client.devices().gpus[1].health == GpuHealth::kWell; })) << node.agent.log();
+  EXPECT_EQ(other.lost(), "");
+  EXPECT_FALSE(node.at_default(2)) << "nobody else notices";
+  other.release();
+  expect_there(node, 1);
+}
+
+TEST(Faults, AGpuThatIsLostAtTheStartComesByItself) {
+  Node node;
+  node.fault(0, "lost");
+  node.agent.start();
+  EXPECT_THROW(static_cast<void>(AgentClient(node.agent.endpoint(), "").lease(patiently({0}))), AgentRefusal);
+  node.mend(0);
+  EXPECT_TRUE(comes_to_say(node, [](auto& client) { return client.devices().gpus[0].health == GpuHealth::kWell; }));
+  expect_there(node, 0);
+}
+
+TEST(Faults, ALibraryThatHangsAtTheStartIsAskedUntilItAnswers) {
+  Node node;
+  node.fault(0, "hang:nvmlInit_v2=600");
+  node.agent.start(give_up_soon);
+  EXPECT_THAT(node.agent.log(), HasSubstr("event=not_available device=nvml"));
+  EXPECT_TRUE(AgentClient(node.agent.endpoint(), "").devices().gpus.empty());
+  node.mend(0);
+  EXPECT_TRUE(comes_to_say(node, [](auto& client) { return client.devices().gpus.size() == kGpus; }))
+      << node.agent.log();
+  expect_there(node, 3);
+  EXPECT_EQ(node.agent.kill(SIGTERM), 0);
+}
+
+// Killed with locked clocks; the next agent cannot reach the GPU at first.
+TEST(Faults, WhatAKilledAgentLeftIsRestoredWhenItsDriverAnswersAtLast) {
+  for (const char* fault : {"hang:nvmlDeviceGetUUID=600", "lost", "hang:nvmlInit_v2=600"}) {
+    SCOPED_TRACE(fault);
+    Node node;
+    node.agent.start();
+    HolderProcess holder(node.agent.endpoint(), only_hold);
+    ASSERT_TRUE(holder.holds());
+    node.agent.kill(SIGKILL);
+    holder.kill();
+    node.fault(1, fault);
+    node.agent.start(give_up_soon);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // restoring the others needs no more
+    EXPECT_FALSE(node.at_default(1));
+    node.mend(1);
+    EXPECT_TRUE(node.become_default()) << node.agent.log();
+    EXPECT_TRUE(wait_until([&] {
+      return std::distance(std::filesystem::directory_iterator(node.agent.state_folder()), {}) == 1;
+    })) << "nothing but the lock is left of the journal";
+    EXPECT_TRUE(comes_to_say(node, [](auto& client) {
+      const NodeStatus status = client.devices();
+      return status.gpus.size() == kGpus && status.gpus[1].health == GpuHealth::kWell;
+    }));
+    expect_there(node, 1);
+  }
+}
+
+// Which GPUs to restore is not known: all of them, those included that answer later.
+TEST(Faults, ADamagedJournalIsKeptUntilTheLastGpuIsRestored) {
+  Node node;
+  node.agent.start();
+  HolderProcess holder(node.agent.endpoint(), only_hold);
+  ASSERT_TRUE(holder.holds());
+  node.agent.kill(SIGKILL);
+  holder.kill();
+  const std::filesystem::path state = node.agent.state_folder();
+  for (const auto& file : std::filesystem::directory_iterator(state)) {
+    if (file.path().extension() == ".json") std::filesystem::resize_file(file, 5);
+  }
+  node.fault(1, "lost");
+  node.agent.start();
+  EXPECT_TRUE(wait_until([&] { return node.at_default(0) && node.at_default(2) && node.at_default(3); }));
+  EXPECT_EQ(node.agent.kill(SIGTERM), 0);
+  EXPECT_GT(std::distance(std::filesystem::directory_iterator(state), {}), 1) << "GPU 1 is still to be restored";
+  node.agent.start();
+  node.mend(1);
+  EXPECT_TRUE(node.become_default());
+  EXPECT_TRUE(wait_until([&] { return std::distance(std::filesystem::directory_iterator(state), {}) == 1; }));
+}
+
+// The next line of a program's output that says `words`; empty at its end.
+std::string line_with(FILE* program, const std::string& words) {
+  std::string line;
+  for (int c = std::fgetc(program); c != EOF; c = std::fgetc(program)) {
+    if (c != '\n') {
+      line += static_cast<char>(c);
+      continue;
+    }
+    if (line.find(words) != std::string::npos) return line;
+    line.clear();
+  }
+  return {};
+}
+
+TEST(Faults, TopOutlivesARestartOfItsAgent) {
+  Node node;
+  node.agent.start();
+  const std::string socket = (node.folder.path() / "agent.sock").string();
+  FILE* top = ::popen((FLYBALL_PROGRAM " top --interval 50ms --format json --agent " + socket + " 2>&1").c_str(), "re");
+  ASSERT_NE(top, nullptr);
+  EXPECT_NE(line_with(top, "\"away\":null"), "");
+  node.agent.kill(SIGKILL);
+  EXPECT_THAT(line_with(top, "flyball: warning:"), HasSubstr("trying again"));
+  EXPECT_THAT(line_with(top, "\"away\":\""), HasSubstr("\"gpus\":[{")) << "the last look stays";
+  node.agent.start();
+  EXPECT_NE(line_with(top, "the agent is back"), "");
+  EXPECT_NE(line_with(top, "\"away\":null"), "");
+  ::pclose(top);  // which ends it: nobody reads its lines any more
 }
 
 TEST(Faults, AnAgentThatEndsWhileADriverHangsLeavesItToTheNext) {
@@ -389,7 +692,8 @@ TEST(Faults, TenThousandIdleConnectionsDoNotKeepTheAgentFromAnswering) {
   const auto begin = std::chrono::steady_clock::now();
   AgentClient client(node.agent.endpoint(), "");
   EXPECT_EQ(client.leases().size(), 1u) << "the holder's heartbeats got through";
-  EXPECT_LT(seconds_since(begin), 1.0);
+  RecordProperty("seconds_to_answer", std::to_string(seconds_since(begin)));
+  EXPECT_LT(seconds_since(begin), 10.0) << "milliseconds, and what else the machine does";
   EXPECT_TRUE(wait_until([&] {
     return client.metrics().find("flyball_agent_connections_total 100") != std::string::npos;
   })) << client.metrics();

@@ -79,6 +79,29 @@ TEST(Top, ANarrowOneKeepsWhatMatters) {
   EXPECT_THAT(text, Not(HasSubstr("A100")));
 }
 
+TEST(Top, WhoHoldsALeaseIsNotCutShort) {
+  const std::string text = draw_top(frame(80));
+  EXPECT_THAT(text, HasSubstr("lease of GPU 0  python3 (uid 1000, pid 4242): run 12\n"));
+  EXPECT_THAT(draw_top(frame(160)), Not(HasSubstr("lease of GPU"))) << "there is room in the table";
+  TopFrame nobody = frame(60);
+  nobody.now.gpus[0].lease.reset();
+  EXPECT_THAT(draw_top(nobody), Not(HasSubstr("lease of GPU")));
+}
+
+TEST(Top, OneGpuIsOne) {
+  TopFrame made = frame(100);
+  made.now.gpus.pop_back();
+  EXPECT_THAT(draw_top(made), HasSubstr("node7  1 GPU  150 W"));
+}
+
+TEST(Top, AnAgentThatIsAwayIsSaid) {
+  TopFrame made = frame(100);
+  made.away = "cannot reach /run/flyball/agent.sock: Connection refused";
+  EXPECT_THAT(draw_top(made), HasSubstr("last look; trying again: cannot reach /run/flyball/agent.sock"));
+  EXPECT_EQ(nlohmann::json::parse(top_json(made))["away"], made.away);
+  EXPECT_TRUE(nlohmann::json::parse(top_json(frame(100)))["away"].is_null());
+}
+
 TEST(Top, TroubleIsSaid) {
   TopFrame made = frame(100);
   made.now.gpus[1].health = GpuHealth::kLost;

@@ -7,12 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <regex>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "flyball/sim.h"
 #include "sim/simulated.h"
 #include "sim/workload.h"
@@ -358,13 +364,58 @@ TEST(Workload, ProcessorsDrawForTheGpusThatAreServed) {
   EXPECT_NEAR(package, 2 * 45, 1e-9);
 }
 
+// What `action` answers in a process of another user; -1 where this one cannot become another.
+int as_another_user(const std::function<int()>& action) {
+  if (::geteuid() != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(99);
+    ::_exit(action());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
+}
+
+TEST(Machine, IsTakenDownByItsOwnerOnly) {
+  const SimulatedMachine machine;
+  EXPECT_EQ(machine->owner(), ::geteuid());
+  const int refused = as_another_user([&] {
+    try {
+      Machine::remove(machine.name());
+      return 1;
+    } catch (const MachineOfOther& other) {
+      return other.owner() == 0 ? 0 : 2;
+    }
+  });
+  if (refused == -1) GTEST_SKIP() << "only root can be another user";
+  EXPECT_EQ(refused, 0);
+  EXPECT_FALSE(machine->down()) << "it works on as if nothing had been asked";
+  EXPECT_NE(Machine::open(machine.name()), nullptr);
+}
+
+TEST(Workload, KnowsEveryCallThatAsksForItsFaults) {
+  // Every name that stands in the simulated library's sources is one that its faults can name.
+  std::set<std::string> names;
+  for (const char* file : {"nvml_clocks.cpp", "nvml_identity.cpp", "nvml_library.cpp"}) {
+    const std::string text = read_text_file(FLYBALL_SOURCE_DIR "/src/sim/" + std::string(file));
+    const std::regex quoted("\"(nvml[A-Za-z0-9_]+)\"");
+    for (std::sregex_iterator at(text.begin(), text.end(), quoted), end; at != end; ++at) names.insert((*at)[1]);
+  }
+  EXPECT_EQ(names, std::set<std::string>(fault_calls().begin(), fault_calls().end()));
+  EXPECT_TRUE(std::is_sorted(fault_calls().begin(), fault_calls().end()));
+  for (const std::string& name : names) EXPECT_LT(name.size(), sizeof SimFault::call) << name;
+}
+
 TEST(Workload, ReadsFaultsStrictly) {
   for (const char* good : {"lost", "error:nvmlDeviceGetName=999", "error:*=4", "hang:nvmlDeviceGetName=2.5",
                            "counter-frozen", "counter-wraps=1000", "counter-missing", "unprivileged", "hot"}) {
     EXPECT_TRUE(parse_fault(good).has_value()) << good;
   }
   for (const char* bad : {"", "lost=1", "lost:x", "error=4", "error:x", "error:x=", "error:x=four", "error:x=0",
-                          "hang:x=-1", "hang:x=nan", "counter-wraps", "counter-wraps=0", "Lost", "error:x=4 "}) {
+                          "hang:x=-1", "hang:x=nan", "counter-wraps", "counter-wraps=0", "Lost",
+                          "error:nvmlDeviceGetName=4 ", "error:x=4", "hang:nvmlDeviceGetTemprature=1"}) {
     EXPECT_FALSE(parse_fault(bad).has_value()) << bad;
   }
   EXPECT_FALSE(parse_fault("error:" + std::string(60, 'n') + "=4").has_value());

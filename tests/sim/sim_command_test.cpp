@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -57,6 +58,26 @@ TEST_F(SimCommand, UpIsIdempotentAndDownToo) {
   EXPECT_EQ(run({"down", "--format", "json"}).json().at("was_up"), false);
 }
 
+TEST_F(SimCommand, RefusesMachinesThatCannotBe) {
+  for (const char* count : {"0", "17", "-1", "many"}) {
+    const Ran ran = run({"up", "--gpus", count});
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, HasSubstr("--gpus takes a number of boards from 1 to 16, not '" + std::string(count) + "'"));
+  }
+}
+
+TEST_F(SimCommand, LeavesAnotherUsersMachineAloneAndSaysSo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a machine another user's";
+  ASSERT_EQ(run({"up", "--gpus", "1"}).status, 0);
+  EXPECT_EQ(run({"status", "--format", "json"}).json().at("owner_uid"), 0);
+  ASSERT_EQ(::chown(("/dev/shm" + machine_path(name_)).c_str(), 65534, 65534), 0);
+  const Ran up = run({"up", "--gpus", "1"});
+  EXPECT_THAT(up.out, HasSubstr("was up already, made by nobody (uid 65534)"));
+  EXPECT_THAT(run({"up", "--gpus", "2"}).err, HasSubstr("it belongs to nobody (uid 65534): give this one a --name"));
+  EXPECT_THAT(run({"status"}).out, HasSubstr("made by nobody (uid 65534)"));
+  EXPECT_EQ(run({"down"}).out, "the simulated machine is down\n") << "root may";
+}
+
 TEST_F(SimCommand, ManyUpsAtOnceMakeOneMachine) {
   std::vector<Ran> ran(8);
   std::vector<std::thread> threads;
@@ -104,6 +125,9 @@ TEST_F(SimCommand, FaultsAreDoneShownAndTakenBack) {
   const Ran wrong = run({"fault", "broken"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_THAT(wrong.err, HasSubstr("'broken' is no fault"));
+  const Ran mistyped = run({"fault", "hang:nvmlDeviceGetPowerUsege=1"});
+  EXPECT_EQ(mistyped.status, 2);
+  EXPECT_THAT(mistyped.err, HasSubstr("did you mean nvmlDeviceGetPowerUsage?"));
   ASSERT_EQ(run({"fault", "--clear"}).status, 0);
   EXPECT_EQ(run({"status", "--format", "json"}).json().at("gpus").at(0).at("faults"), json::array());
 }

@@ -65,10 +65,10 @@ RsmiStatus rsmi_dev_energy_count_get(std::uint32_t device, std::uint64_t* counte
   return kRsmiSuccess;
 }
 RsmiStatus rsmi_dev_gpu_clk_freq_get(std::uint32_t, std::uint32_t clock, void* frequencies) {
-  if (clock == kRsmiClockMemory) return kRsmiNotSupported;
+  if (clock == static_cast<std::uint32_t>(AmdClock::kMemory)) return kRsmiNotSupported;
   const std::uint64_t hertz[3] = {500'000'000, 800'000'000, 1'700'000'000};
   if (version() >= 6) {
-    auto* known = static_cast<RsmiFrequencies6*>(frequencies);
+    auto* known = static_cast<AmdFrequencies*>(frequencies);
     *known = {};
     known->count = 3;
     known->current = 1;

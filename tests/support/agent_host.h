@@ -14,7 +14,7 @@
 #include "client/agent_client.h"
 #include "net/client.h"
 #include "support/memory_gpu.h"
-#include "support/scratch_folder.h"
+#include "support/temp_folder.h"
 
 namespace flyball::testing {
 
@@ -24,7 +24,7 @@ class AgentHost {
     for (std::size_t i = 0; i < gpu_count; ++i) gpus.push_back(std::make_shared<MemoryGpu>(i));
     config.socket_path = folder / "agent.sock";
     config.state_dir = folder / "state";
-    config.control.call_timeout = Seconds(0.3);
+    config.control.call_timeout = Seconds(10);  // a busy machine is no driver that hangs
     if (adjust) adjust(config);
     start();
   }
@@ -69,7 +69,7 @@ class AgentHost {
     return false;
   }
 
-  ScratchFolder folder;
+  TempFolder folder;
   AgentConfig config;
   std::vector<std::shared_ptr<MemoryGpu>> gpus;
 

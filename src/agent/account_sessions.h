@@ -1,0 +1,83 @@
+// Power traces that the agent records for its callers, from start to stop, whatever the caller does meanwhile: the
+// sessions of `flyball account`. Each has a name among its owner's, and lies in memory: it ends with the agent.
+//
+// Bounded by AccountSessionLimits. Knows nothing of HTTP but the error type.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/lease_table.h"
+#include "agent/power_feed.h"
+#include "net/event_loop.h"
+#include "wire/account_session_messages.h"
+
+namespace flyball {
+
+struct AccountSessionLimits {
+  std::size_t sessions = 16;       // of all users together, recording and ended
+  std::size_t of_user = 4;         // of one
+  std::size_t bytes = 64u << 20u;  // of one trace: some hours of eight GPUs
+  Seconds length{24.0 * 3600.0};   // of one recording
+  Seconds kept{3600.0};            // how long one that has ended can still be read
+  bool remote = false;             // whether TCP clients, who are one owner together, may have any
+};
+
+// Loop's thread only; every callback is called there. All methods throw HttpError: 403 (a TCP client without a token),
+// 404 (the owner has no such session), 409 (it records already), 422 (nothing to record), 429 (too many).
+class AccountSessions {
+ public:
+  using Done = std::function<void(std::exception_ptr, const AccountSessionInfo&)>;
+
+  // `feed` and `loop` must outlive this.
+  AccountSessions(EventLoop& loop, PowerFeed& feed, AccountSessionLimits limits);
+  ~AccountSessions();
+  AccountSessions(const AccountSessions&) = delete;
+  AccountSessions& operator=(const AccountSessions&) = delete;
+
+  // `done` once the sensors have been seen to change, so that nothing from there on is missed; half a second at most. A
+  // session of that name that has ended makes room.
+  void start(const AccountSessionRequest& request, const Claimant& who, Done done);
+  // `done` once the sensors have shown what flowed until now; half a second at most. One that has ended stays as it is.
+  void stop(const std::string& name, const Claimant& who, Done done);
+  void drop(const std::string& name, const Claimant& who);  // with its trace
+
+  [[nodiscard]] AccountSessionInfo find(const std::string& name, const Claimant& who) const;
+  [[nodiscard]] std::vector<AccountSessionInfo> of(const Claimant& who) const;
+  // Whole lines of the trace from a byte on that an earlier call came to, 1 MiB or a little more; empty at its end.
+  [[nodiscard]] std::string trace(const std::string& name, const Claimant& who, std::size_t offset) const;
+
+  [[nodiscard]] std::size_t count() const { return sessions_.size(); }
+
+ private:
+  struct Session;
+  struct Waiter;
+  using Key = std::pair<std::string, std::string>;  // owner, name
+
+  [[nodiscard]] std::string owner_of(const Claimant& who) const;
+  [[nodiscard]] std::shared_ptr<Session> session(const std::string& name, const Claimant& who) const;
+  [[nodiscard]] std::vector<std::size_t> meters_for(const AccountSessionRequest& request) const;
+  void check_room(const std::string& owner) const;
+  void when_settled(const std::shared_ptr<Session>& session, std::function<void()> action);
+  void look_for_settled();
+  void begin(Session& session);
+  void take(Session& session, bool all);
+  void end(Session& session, AccountSessionState why, const std::string& words, Nanoseconds time);
+  void tick();
+
+  EventLoop& loop_;
+  PowerFeed& feed_;
+  AccountSessionLimits limits_;
+  std::map<Key, std::shared_ptr<Session>> sessions_;
+  std::vector<Waiter> waiters_;
+  EventLoop::Handle waiting_;  // while there are waiters
+  EventLoop::Handle ticking_;  // while there are sessions
+};
+
+}  // namespace flyball

@@ -1,0 +1,69 @@
+// Account sessions over HTTP, as docs/openapi-agent.yaml describes them.
+#include <fmt/format.h>
+
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "agent/routes.h"
+#include "base/text.h"
+#include "net/json_response.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+AccountSessions::Done answer(const Reply& reply, unsigned status) {
+  return [reply, status](const std::exception_ptr& error, const AccountSessionInfo& session) {
+    if (error) return reply.fail(error);
+    Response response = json_response(status, to_json(session));
+    if (status == 201) response.headers.push_back({"Location", "/v1/sessions/" + session.name});
+    reply.send(std::move(response));
+  };
+}
+
+std::size_t offset_of(const Request& request) {
+  const auto text = request.query.find("offset");
+  if (!text) return 0;
+  const long offset = parse_integer(*text).value_or(-1);
+  if (offset < 0) throw HttpError(400, fmt::format("offset is '{}'; give a number of bytes", *text));
+  return static_cast<std::size_t>(offset);
+}
+
+const std::string& name_in(const Request& request) { return request.parameters.at("session"); }
+
+}  // namespace
+
+void add_session_routes(Router& router, const AgentParts& parts) {
+  const auto add = [&](const char* method, const char* pattern, auto handler) {
+    router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
+  };
+  AccountSessions& sessions = parts.sessions;
+  add("GET", "/v1/sessions", Handler([&sessions](const Request& request) {
+        nlohmann::ordered_json list = nlohmann::ordered_json::array();
+        for (const AccountSessionInfo& one : sessions.of(claimant_of(request.peer))) list.push_back(to_json(one));
+        return json_response(200, {{"sessions", list}});
+      }));
+  add("POST", "/v1/sessions", AsyncHandler([&sessions](const Request& request, const Reply& reply) {
+        const auto wanted = read_account_session_request(parse_json("the request", request.body));
+        sessions.start(wanted, claimant_of(request.peer), answer(reply, 201));
+      }));
+  add("GET", "/v1/sessions/{session}", Handler([&sessions](const Request& request) {
+        return json_response(200, to_json(sessions.find(name_in(request), claimant_of(request.peer))));
+      }));
+  add("DELETE", "/v1/sessions/{session}", Handler([&sessions](const Request& request) {
+        sessions.drop(name_in(request), claimant_of(request.peer));
+        return json_response(200, {{"name", name_in(request)}, {"dropped", true}});
+      }));
+  add("POST", "/v1/sessions/{session}/stop", AsyncHandler([&sessions](const Request& request, const Reply& reply) {
+        sessions.stop(name_in(request), claimant_of(request.peer), answer(reply, 200));
+      }));
+  add("GET", "/v1/sessions/{session}/power.csv", Handler([&sessions](const Request& request) {
+        refuse_other_queries(request, {"offset"});
+        Response response;
+        response.content_type = "text/csv; charset=utf-8";
+        response.body = sessions.trace(name_in(request), claimant_of(request.peer), offset_of(request));
+        return response;
+      }));
+}
+
+}  // namespace flyball
