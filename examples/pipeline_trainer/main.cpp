@@ -19,6 +19,8 @@
 namespace trainer {
 namespace {
 
+constexpr int kMostReconfiguringSteps = 5000;
+
 volatile sig_atomic_t interruptions = 0;
 
 void interrupt(int /*signal*/) { interruptions = 1; }
@@ -33,10 +35,12 @@ Usage: pipeline_trainer [OPTIONS]
   --backward S,S,...    backward, likewise
   --microbatches N      per iteration (default 12)
   --server ADDRESS      of flyball serve; without one, nothing is planned
+  --ca-file FILE        authorities of an https:// server (default: those that this machine trusts)
   --job NAME            as the server is to know it
   --token TEXT          the job's secret, at least 32 characters
   --clocks WHERE        "device", "none", or the agent's address (default: as libflyball finds them)
-  --planner NAME        perseus (default), envpipe, uniform, max, ...
+  --planner NAME        perseus (default), envpipe, uniform, max, ...; envpipe adjusts its plan by the iterations
+                        that run here, from one to the next
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
@@ -82,6 +86,7 @@ Options parse(int argc, char** argv) {
     kBackward,
     kMicrobatches,
     kServer,
+    kCaFile,
     kJob,
     kToken,
     kClocks,
@@ -102,6 +107,7 @@ Options parse(int argc, char** argv) {
                           {"backward", required_argument, nullptr, kBackward},
                           {"microbatches", required_argument, nullptr, kMicrobatches},
                           {"server", required_argument, nullptr, kServer},
+                          {"ca-file", required_argument, nullptr, kCaFile},
                           {"job", required_argument, nullptr, kJob},
                           {"token", required_argument, nullptr, kToken},
                           {"clocks", required_argument, nullptr, kClocks},
@@ -125,6 +131,7 @@ Options parse(int argc, char** argv) {
       case kBackward: options.job.backward_s = numbers(optarg); break;
       case kMicrobatches: options.job.microbatches = std::stoi(optarg); break;
       case kServer: options.job.server = optarg; break;
+      case kCaFile: options.job.ca_file = optarg; break;
       case kJob: options.job.name = optarg; break;
       case kToken: options.job.token = optarg; break;
       case kClocks: options.job.clocks = optarg; break;
@@ -202,6 +209,15 @@ class Report {
     std::fprintf(file_, "]}\n");
   }
 
+  // How many iterations went by while the plan was adjusted, and how often it was.
+  void add_reconfiguration(int steps, std::int64_t adjustments) {
+    std::printf("the plan was adjusted %lld times in %d iterations\n", static_cast<long long>(adjustments), steps);
+    std::fflush(stdout);
+    if (file_ == nullptr) return;
+    std::fprintf(file_, "{\"reconfigured_in\":%d,\"adjustments\":%lld}\n", steps, static_cast<long long>(adjustments));
+    std::fflush(file_);
+  }
+
   void add_clocks(const std::vector<Answer>& answers) {
     for (std::size_t stage = 0; stage < answers.size(); ++stage) {
       const flyball_session_state& state = answers[stage].state;
@@ -228,6 +244,21 @@ void show_sweep(const std::vector<Answer>& answers, int steps) {
   }
 }
 
+void show_reconfiguration(const std::vector<Answer>& answers, int steps) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[Kadjusting the plan while training: step %d, schedule %lld", steps,
+               static_cast<long long>(answers[0].state.schedule_version));
+}
+
+// The version of the schedule that all stages run; 0 where they run different ones, or none.
+std::int64_t schedule_of_all(const std::vector<Answer>& answers) {
+  const std::int64_t first = answers[0].state.schedule_version;
+  for (const Answer& answer : answers) {
+    if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version != first) return 0;
+  }
+  return first;
+}
+
 void train(const Options& options) {
   Job job = options.job;
   double now = 0.0;
@@ -242,20 +273,36 @@ void train(const Options& options) {
   const bool straggles = options.straggler > 1.0;
   std::int64_t version = 0;
   const auto newer = [&](const std::vector<Answer>& answers) {
-    for (const Answer& answer : answers) {
-      if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version <= version) return false;
-    }
-    version = answers[0].state.schedule_version;
+    const std::int64_t newest = schedule_of_all(answers);
+    if (newest <= version) return false;
+    version = newest;
     return true;
+  };
+  // A planner that learns from these very steps has another schedule every few of them until it is done.
+  const auto settle = [&](const std::string& name) {
+    const std::int64_t first = version;
+    int steps = 0;
+    const auto settled = [&](const std::vector<Answer>& answers) {
+      ++steps;
+      if (!options.quiet) show_reconfiguration(answers, steps);
+      return schedule_of_all(answers) > 0 && answers[0].state.reconfiguring == 0;
+    };
+    const bool done = launcher.step_until(settled, kMostReconfiguringSteps);
+    if (!options.quiet && isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\n");
+    if (!done) throw std::runtime_error("the plan is still being adjusted: " + name);
+    version = schedule_of_all(launcher.answers());
+    // The last one only says that it is the last.
+    report.add_reconfiguration(steps, version - first - 1);
   };
   const auto run_planned = [&](const std::string& name) {
     if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server has sent no schedule: " + name);
+    if (launcher.answers()[0].state.reconfiguring != 0) settle(name);
     launcher.step();
     report.add(launcher.measure(name, options.steps));
   };
+  report.add_processes(launcher.processes());
   if (options.plan_only) return run_planned("planned by " + job.planner);
 
-  report.add_processes(launcher.processes());
   launcher.step();
   const Window usual = launcher.measure("maximum clocks", options.steps);
   report.add(usual);

@@ -68,6 +68,7 @@ class Stage {
     flyball_session_options options;
     flyball_session_options_init(&options);
     options.server = job_.server.c_str();
+    options.ca_file = job_.ca_file.c_str();
     options.job = job_.name.c_str();
     options.token = job_.token.c_str();
     options.planner = job_.planner.c_str();

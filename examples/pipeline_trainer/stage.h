@@ -17,6 +17,7 @@ struct Job {
 
   // Flyball.
   std::string server;
+  std::string ca_file;
   std::string name = "pipeline-trainer";
   std::string token;
   std::string clocks;  // as flyball_session_options

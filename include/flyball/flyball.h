@@ -54,7 +54,8 @@ typedef struct flyball_session flyball_session;
 typedef struct flyball_session_options {
   size_t size; /* of this structure, as the caller was compiled */
 
-  /* Where the job is planned: "127.0.0.1:4940"; null or "": nowhere (profiling and measuring still work). */
+  /* Where the job is planned: "127.0.0.1:4940", "https://planner.example:4940" (see ca_file), the path of a Unix socket;
+   * null or "": nowhere (profiling and measuring still work). */
   const char* server;
   const char* job;   /* the same on every rank; letters, digits, '.', '_', '+', '-' */
   const char* token; /* the job's secret, the same on every rank; 32 to 128 letters, digits, '_', '-' */
@@ -101,6 +102,19 @@ typedef struct flyball_session_options {
    * into the session. */
   void (*notice)(void* user, const char* words);
   void* user;
+
+  /* Clock changes that are not free, the same on every rank: one takes hold that much later, and two of a stage are
+   * that far apart. The plan avoids changes that do not pay and charges the others. 0: changes are free. */
+  double switch_latency_s;
+  double min_dwell_s;
+
+  /* Planners that adjust their plan from step to step ("envpipe", "envpipe-greedy") do so by the steps that this job
+   * runs, from the envelope's plan on, and are told of them by the session; 0: by emulated ones, at once. 1 */
+  int executed_steps;
+
+  /* PEM file of the authorities that the certificate of an https:// server may come from; null or "": those that this
+   * machine trusts. */
+  const char* ca_file;
 } flyball_session_options;
 
 /* Fills in the defaults above. */
@@ -114,6 +128,8 @@ FLYBALL_API void flyball_session_close(flyball_session* session);
 /* The training loop's. `type` is "forward", "backward", "recompute", "backward_input", "backward_weight", with ".N" for
  * model chunk N > 0, or a constant-time operation ("p2p", "gradient_sync", "optimizer_step", "data_load"). */
 FLYBALL_API int flyball_step_begin(flyball_session* session);
+/* `type` null: whatever the schedule has next. For engines in which the computations can be found, but not the waits
+ * before them: called at a step's begin and after every computation. */
 FLYBALL_API int flyball_set_speed(flyball_session* session, const char* type);
 FLYBALL_API int flyball_begin(flyball_session* session, const char* type);
 FLYBALL_API int flyball_end(flyball_session* session, const char* type);
@@ -147,6 +163,7 @@ typedef struct flyball_session_state {
   double clock_mhz;       /* asked for last; 0: the default */
   double clock_age_p50_s; /* from set_speed to the device, in this machine's seconds */
   double clock_age_p99_s;
+  int reconfiguring; /* the schedule in force is being adjusted from step to step; see executed_steps */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

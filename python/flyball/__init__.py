@@ -1,4 +1,4 @@
-"""Flyball: what GPUs and processors take while your program runs.
+"""Flyball: what GPUs and processors take while your program runs, and the clocks that give some of it back.
 
     import flyball
 
@@ -7,18 +7,28 @@
     print(m)                     # epoch: 12.3 s, 4210.5 J, 342.3 W on average (GPU:0 ..., CPU:0 ...)
     m.devices["GPU:0"].energy_j  # joules
 
-Everything is in SI units: joules, watts, seconds. Nothing is ever set: measuring changes no clock.
+Everything is in SI units: joules, watts, seconds; clocks in MHz. Measuring changes no clock; a flyball.Session, for
+pipeline-parallel training, does.
 """
 
-from flyball._native import DeviceError, __version__
+from flyball._native import DeviceError, UsageError, __version__
+from flyball.account import AccountSession, account_session
 from flyball.meter import DeviceEnergy, EnergyMeter, Measurement, default_meter, measure
+from flyball.session import Computation, Session, SessionState, Window
 
 __all__ = [
+    "AccountSession",
+    "Computation",
     "DeviceEnergy",
     "DeviceError",
     "EnergyMeter",
     "Measurement",
+    "Session",
+    "SessionState",
+    "UsageError",
+    "Window",
     "__version__",
+    "account_session",
     "default_meter",
     "measure",
 ]

@@ -15,6 +15,7 @@ import numpy as np
 
 from flyball import _native
 
+_LEAST_PERIOD_S = _native.LEAST_PERIOD_S
 _SETTLED_S = 0.5  # by then every sensor has shown what flowed before
 
 
@@ -26,7 +27,7 @@ class DeviceEnergy:
     mean_w: float
     peak_w: float
     source: str  # "counter", or why power was integrated instead: "integrated power", "frozen counter"
-    sensor_period_s: float  # how often the device's sensor changes; 0 while unknown
+    sensor_period_s: float | None  # how often the device's sensor changes; None while unknown
     complete: bool  # False where the device did not answer during the whole window
 
 
@@ -92,7 +93,8 @@ class EnergyMeter:
     gpus: indices as the driver counts them; None for all. cpus: processor packages, and their memory, too.
     period_s: how often the counters are read. history_s: how much of the trace samples() can reach back.
     synchronize: called at both ends of a window; by default waits for PyTorch's queued CUDA work where PyTorch is in
-    use. Raises DeviceError when there is nothing that can be measured, and says why.
+    use. Raises ValueError for a time that is none, UsageError (a ValueError) for a GPU that is not there, and DeviceError
+    when there is nothing that can be measured, and says why.
 
     Close it, or use it as a context manager; it is also closed when it is garbage.
     """
@@ -106,6 +108,12 @@ class EnergyMeter:
         history_s: float = 60.0,
         synchronize: Callable[[], None] | None = _wait_for_gpu_work,
     ) -> None:
+        for name, seconds, least, most in (
+            ("period_s", period_s, _LEAST_PERIOD_S, 60.0),
+            ("history_s", history_s, 0.0, 86400.0),
+        ):
+            if not least <= seconds <= most:  # not so for NaN either
+                raise ValueError(f"{name} must be from {least:g} to {most:g} seconds, not {seconds:g}")
         self._native = _native.Meter(None if gpus is None else list(gpus), cpus, period_s, history_s)
         self._synchronize = synchronize or (lambda: None)
         self._unread: collections.deque[Measurement] = collections.deque()

@@ -1,6 +1,6 @@
-// The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface
-// that people use. flyball::Error becomes flyball.DeviceError, a RuntimeError; nanobind translates at the boundary of
-// every call, which makes this the C API's place of catching.
+// The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface that
+// people use, and the sessions of session.cpp and account_session.cpp. flyball::Error becomes flyball.DeviceError, a
+// RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -16,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "account_session.h"
 #include "base/error.h"
 #include "client/measurement.h"
+#include "session.h"
 
 namespace nb = nanobind;
 
@@ -96,7 +98,7 @@ std::vector<std::string> missing(const OwnMeter& meter) {
 }
 
 // [(label, (energy, mean, peak, source, sensor period, complete))]
-using Reading = std::tuple<double, double, double, std::string, double, bool>;
+using Reading = std::tuple<double, double, double, std::string, std::optional<double>, bool>;
 using Readings = std::vector<std::tuple<std::string, Reading>>;
 
 // (window, its begin on the monotonic clock in seconds)
@@ -110,9 +112,10 @@ Readings close_window(const OwnMeter& meter, std::uint64_t window) {
   const WindowEnergy energy = measurement.end(window, Seconds(0.25));
   Readings devices;
   for (const DeviceEnergy& device : energy.devices) {
-    devices.emplace_back(device.device,
-                         Reading(device.energy.value(), device.mean.value(), device.peak.value(),
-                                 std::string(name_of(device.source)), device.sensor_period.value(), device.complete));
+    std::optional<double> sensor_period;
+    if (device.sensor_period > Seconds(0)) sensor_period = device.sensor_period.value();
+    devices.emplace_back(device.device, Reading(device.energy.value(), device.mean.value(), device.peak.value(),
+                                                std::string(name_of(device.source)), sensor_period, device.complete));
   }
   return devices;
 }
@@ -141,7 +144,9 @@ NB_MODULE(_native, module) {
   using flyball::OwnMeter;
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   nb::exception<flyball::Error>(module, "DeviceError", PyExc_RuntimeError);
+  nb::exception<flyball::UsageError>(module, "UsageError", PyExc_ValueError);
   module.attr("__version__") = FLYBALL_VERSION;
+  module.attr("LEAST_PERIOD_S") = flyball::kLeastSamplingPeriod.value();
   nb::class_<OwnMeter>(module, "Meter")
       .def(nb::init<const std::optional<std::vector<std::size_t>>&, bool, double, double>(), nb::arg("gpus").none(),
            nb::arg("cpus"), nb::arg("period_s"), nb::arg("history_s"), released)
@@ -154,4 +159,6 @@ NB_MODULE(_native, module) {
           nb::arg("window"), released)
       .def("close_window", &flyball::close_window, nb::arg("window"), released)
       .def("samples", &flyball::samples, nb::arg("label"), nb::arg("after_s"));
+  flyball::add_session(module);
+  flyball::add_account_session(module);
 }

@@ -1,6 +1,4 @@
 // include/flyball/flyball.h on client/session.h. Exceptions end here.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -16,9 +14,8 @@
 
 struct flyball_session {
   flyball_session(flyball::SessionOptions options, flyball::SessionGpu gpu)
-      : stage(options.rank.pp_rank), session(std::move(options), std::move(gpu)) {}
+      : session(std::move(options), std::move(gpu)) {}
 
-  const int stage;
   flyball::Session session;
 };
 
@@ -65,6 +62,7 @@ std::string_view type_of(const char* type) {
 SessionOptions options_of(const flyball_session_options& from) {
   SessionOptions options;
   options.server = text(from.server);
+  options.ca_file = text(from.ca_file);
   options.job.id = text(from.job);
   options.job.token = text(from.token);
   if (from.schedule != nullptr) options.job.schedule = from.schedule;
@@ -76,23 +74,21 @@ SessionOptions options_of(const flyball_session_options& from) {
   options.job.tensor_parallel = from.tensor_parallel;
   options.job.blocking_power = {Watts(from.blocking_w)};
   options.job.noise = from.noise;
+  options.job.switch_latency = Seconds(from.switch_latency_s);
+  options.job.min_dwell = Seconds(from.min_dwell_s);
   if (from.memory_limit != nullptr && from.stages > 0) {
     options.job.memory_limit.assign(from.memory_limit, from.memory_limit + from.stages);
   }
+  // Others would be planned alike; only a job that needs it says so.
+  options.job.executed_steps = from.executed_steps != 0 && options.job.planner.rfind("envpipe", 0) == 0;
   options.rank.rank = from.rank;
   options.rank.dp_rank = from.dp_rank;
   options.rank.pp_rank = from.pp_rank;
   options.rank.tp_rank = from.tp_rank;
   options.profile = from.profile != 0;
-  if (from.steps_per_clock < 1 || from.rises_to_stop < 1 || from.clock_stride < 1) {
-    throw UsageError("steps_per_clock, rises_to_stop and clock_stride are at least 1");
-  }
   options.sweep.steps_per_clock = from.steps_per_clock;
   options.sweep.rises_to_stop = from.rises_to_stop;
   options.sweep.clock_stride = from.clock_stride;
-  if (!(from.time_scale > 0.0) || !(from.sampling_s > 0.0) || !(from.clock_poll_s > 0.0) || !(from.settle_s >= 0.0)) {
-    throw UsageError("time_scale, sampling_s and clock_poll_s are above 0, settle_s is not below");
-  }
   options.settle = Seconds(from.settle_s);
   options.time_scale = from.time_scale;
   options.sampling_period = Seconds(from.sampling_s);
@@ -117,6 +113,7 @@ flyball_session_options defaults() {
   options.sampling_s = kDefaultSamplingPeriod.value();
   options.clock_poll_s = 0.0005;
   options.time_scale = 1.0;
+  options.executed_steps = 1;
   return options;
 }
 
@@ -149,6 +146,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.clock_mhz = from.clocks.requested.value();
   state.clock_age_p50_s = to_seconds(from.clocks.ages.percentile(0.5)).value();
   state.clock_age_p99_s = to_seconds(from.clocks.ages.percentile(0.99)).value();
+  state.reconfiguring = from.reconfiguring ? 1 : 0;
   return state;
 }
 
@@ -183,6 +181,7 @@ flyball_session* flyball_session_open(const flyball_session_options* options) {
     gpu.clocks = flyball::text(whole.clocks);
     gpu.purpose = flyball::text(whole.job) + ", rank " + std::to_string(whole.rank);
     flyball::SessionOptions chosen = flyball::options_of(whole);
+    flyball::check_options(chosen);
     session = std::make_unique<flyball_session>(std::move(chosen), flyball::open_session_gpu(gpu)).release();
   });
   return session;
@@ -199,7 +198,10 @@ int flyball_step_begin(flyball_session* session) {
 
 int flyball_set_speed(flyball_session* session, const char* type) {
   if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.set_speed(flyball::type_of(type)); });
+  return guarded([&] {
+    if (type == nullptr) return session->session.set_next_speed();
+    session->session.set_speed(type);
+  });
 }
 
 int flyball_begin(flyball_session* session, const char* type) {
@@ -219,20 +221,8 @@ int flyball_step_end(flyball_session* session) {
 
 int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree) {
   if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] {
-    if (!(delay_s >= 0.0) || !(degree >= 1.0)) {
-      throw flyball::UsageError("a straggler's delay is at least 0 s and its degree at least 1");
-    }
-    flyball::StragglerNotice notice;
-    if (id >= 0) {
-      notice.straggler = id;
-    } else {
-      notice.straggler = std::string("outside");
-    }
-    notice.degree = degree;
-    notice.delay = flyball::Seconds(delay_s);
-    session->session.set_straggler(notice);
-  });
+  return guarded(
+      [&] { session->session.set_straggler(flyball::straggler_notice(id, flyball::Seconds(delay_s), degree)); });
 }
 
 int flyball_profile_again(flyball_session* session) {
@@ -255,17 +245,8 @@ int flyball_session_get_state(flyball_session* session, flyball_session_state* s
 
 const char* flyball_profile_csv(flyball_session* session) {
   thread_local std::string csv;
-  guarded([&] {
-    csv = "stage,instruction,frequency,time,energy\n";
-    if (session == nullptr) return;
-    std::vector<flyball::Measurement> all = session->session.measurements();
-    std::stable_sort(all.begin(), all.end(),
-                     [](const auto& a, const auto& b) { return a.instruction < b.instruction; });
-    for (const flyball::Measurement& one : all) {
-      csv += fmt::format("{},{},{:.0f},{:.7g},{:.7g}\n", session->stage, one.instruction, one.clock.value(),
-                         one.time.value(), one.energy.value());
-    }
-  });
+  guarded(
+      [&] { csv = session != nullptr ? session->session.profile_csv() : "stage,instruction,frequency,time,energy\n"; });
   return csv.c_str();
 }
 

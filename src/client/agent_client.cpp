@@ -32,6 +32,8 @@ nlohmann::json call(HttpClient& http, std::string_view method, const std::string
   return parse_json("the agent's answer", response.body);
 }
 
+std::string session_path(const std::string& name) { return "/v1/sessions/" + percent_encode(name); }
+
 HttpClient::Options options_with(const std::string& token) {
   HttpClient::Options options;
   options.token = token;
@@ -193,6 +195,35 @@ void AgentClient::stream_power(const std::vector<std::string>& devices, Seconds 
     });
   } catch (const HttpError& error) {
     refuse(error.status(), error.what());
+  }
+}
+
+AccountSessionInfo AgentClient::start_session(const AccountSessionRequest& request) {
+  return read_account_session(call(impl_->http, "POST", "/v1/sessions", to_json(request).dump()));
+}
+
+AccountSessionInfo AgentClient::stop_session(const std::string& name) {
+  return read_account_session(call(impl_->http, "POST", session_path(name) + "/stop"));
+}
+
+void AgentClient::drop_session(const std::string& name) { call(impl_->http, "DELETE", session_path(name)); }
+
+AccountSessionInfo AgentClient::session(const std::string& name) {
+  return read_account_session(call(impl_->http, "GET", session_path(name)));
+}
+
+std::vector<AccountSessionInfo> AgentClient::sessions() {
+  return read_account_sessions(call(impl_->http, "GET", "/v1/sessions"));
+}
+
+std::string AgentClient::session_trace(const std::string& name) {
+  std::string trace;
+  while (true) {
+    const Response piece =
+        impl_->http.request("GET", fmt::format("{}/power.csv?offset={}", session_path(name), trace.size()));
+    if (piece.status != 200) refuse(piece.status, piece.body);
+    if (piece.body.empty()) return trace;
+    trace += piece.body;
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "net/client.h"
+#include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {
@@ -75,6 +76,16 @@ class AgentClient {
   void stream_power(const std::vector<std::string>& devices, Seconds interval,
                     const std::function<bool(const std::vector<PowerPoint>&)>& on_samples);
   void interrupt();  // any thread
+
+  // This user's sessions, whose power traces the agent records. Start and stop wait for the sensors, half a second at
+  // most. AgentRefusal: 404 no such session, 409 it records already, 429 too many.
+  AccountSessionInfo start_session(const AccountSessionRequest& request);
+  AccountSessionInfo stop_session(const std::string& name);
+  void drop_session(const std::string& name);
+  [[nodiscard]] AccountSessionInfo session(const std::string& name);
+  [[nodiscard]] std::vector<AccountSessionInfo> sessions();
+  // Its power trace so far (docs/formats/power-trace.md), 64 MiB at most.
+  [[nodiscard]] std::string session_trace(const std::string& name);
 
  private:
   class Impl;

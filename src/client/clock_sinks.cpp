@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "client/agent_client.h"
+#include "device/amd_smi.h"
 #include "device/meters.h"
 #include "device/nvml.h"
-#include "device/rocm_smi.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {
@@ -78,7 +78,7 @@ std::shared_ptr<GpuDevice> find_gpu(std::size_t index) {
   } catch (const DeviceError& no_nvidia) {
     if (no_nvidia.fault() != DeviceFault::kNoDriver) throw;
     try {
-      library = open_rocm_smi();
+      library = open_amd();
     } catch (const DeviceError&) {
       throw no_nvidia;
     }

@@ -8,6 +8,9 @@ namespace {
 
 constexpr double kNormalScale = 1.4826;
 constexpr int kMostRounds = 8;
+constexpr int kAbsoluteRounds = 30;
+// Equations per unknown, below which the least absolute residuals would fit a few of them exactly and damn the rest.
+constexpr std::size_t kEnoughEquations = 10;
 // Pulls powers that the equations leave open towards the mean power; as a share of the mean weight of an unknown.
 constexpr double kPull = 1e-4;
 
@@ -22,8 +25,14 @@ double median(std::vector<double>& values) {
 struct Equation {
   std::vector<double> seconds;  // per type, waiting last
   double joules = 0.0;
-  bool counts = true;
+  double weight = 1.0;  // 0: dropped
 };
+
+double residual_of(const Equation& equation, const std::vector<double>& powers) {
+  double residual = equation.joules;
+  for (std::size_t i = 0; i < powers.size(); ++i) residual -= powers[i] * equation.seconds[i];
+  return residual;
+}
 
 double length(Nanoseconds begin, Nanoseconds end) { return static_cast<double>(end - begin) / 1e9; }
 
@@ -76,22 +85,19 @@ std::vector<double> least_squares(const std::vector<Equation>& equations, std::s
   double joules = 0.0;
   double seconds = 0.0;
   for (const Equation& equation : equations) {
-    if (!equation.counts) continue;
-    joules += equation.joules;
-    for (const double part : equation.seconds) seconds += part;
+    joules += equation.weight * equation.joules;
+    for (const double part : equation.seconds) seconds += equation.weight * part;
   }
   const double mean = seconds > 0.0 ? joules / seconds : 0.0;
   std::vector<double> matrix(unknowns * unknowns, 0.0);
   std::vector<double> right(unknowns, 0.0);
   for (const Equation& equation : equations) {
-    if (!equation.counts) continue;
     double rest = equation.joules;
     for (const double part : equation.seconds) rest -= mean * part;
     for (std::size_t i = 0; i < unknowns; ++i) {
-      right[i] += equation.seconds[i] * rest;
-      for (std::size_t j = 0; j < unknowns; ++j) {
-        matrix[i * unknowns + j] += equation.seconds[i] * equation.seconds[j];
-      }
+      const double weighted = equation.weight * equation.seconds[i];
+      right[i] += weighted * rest;
+      for (std::size_t j = 0; j < unknowns; ++j) matrix[i * unknowns + j] += weighted * equation.seconds[j];
     }
   }
   double trace = 0.0;
@@ -103,24 +109,37 @@ std::vector<double> least_squares(const std::vector<Equation>& equations, std::s
   return powers;
 }
 
-// Drops equations that the solution leaves far off, and solves again, until none is dropped.
-std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t unknowns) {
+// The least sum of absolute residuals, by squares that are weighted again and again; of few equations the squares alone.
+std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t unknowns) {
   std::vector<double> powers = least_squares(equations, unknowns);
+  if (equations.size() < kEnoughEquations * unknowns) return powers;
+  for (int round = 0; round < kAbsoluteRounds; ++round) {
+    std::vector<double> sizes;
+    for (const Equation& equation : equations) sizes.push_back(std::abs(residual_of(equation, powers)));
+    std::vector<double> sorted = sizes;
+    const double small = 0.1 * median(sorted) + 1e-12;
+    for (std::size_t i = 0; i < equations.size(); ++i) equations[i].weight = small / std::max(sizes[i], small);
+    powers = least_squares(equations, unknowns);
+  }
+  return powers;
+}
+
+// Drops equations that the solution leaves far off, and solves again, until none is dropped. Squares alone would begin so
+// far off, where a fifth of the readings came late, that the good equations were dropped.
+std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t unknowns) {
+  std::vector<double> powers = least_absolute(equations, unknowns);
   for (int round = 0; round < kMostRounds && equations.size() > unknowns; ++round) {
     std::vector<double> residuals;
-    std::vector<double> sizes;
     for (const Equation& equation : equations) {
-      double residual = equation.joules;
-      for (std::size_t i = 0; i < unknowns; ++i) residual -= powers[i] * equation.seconds[i];
-      residuals.push_back(residual);
-      sizes.push_back(std::abs(residual));
+      residuals.push_back(std::abs(residual_of(equation, powers)));
     }
-    const double limit = kEnergyOutlier * kNormalScale * median(sizes) + 1e-9;
+    std::vector<double> sorted = residuals;
+    const double limit = kEnergyOutlier * kNormalScale * median(sorted) + 1e-9;
     bool changed = false;
     for (std::size_t i = 0; i < equations.size(); ++i) {
-      const bool counts = std::abs(residuals[i]) <= limit;
-      changed |= counts != equations[i].counts;
-      equations[i].counts = counts;
+      const double weight = residuals[i] <= limit ? 1.0 : 0.0;
+      changed |= weight != equations[i].weight;
+      equations[i].weight = weight;
     }
     if (!changed) break;
     powers = least_squares(equations, unknowns);
@@ -158,7 +177,7 @@ ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::
   double total = 0.0;
   double waiting = 0.0;
   for (const Equation& equation : equations) {
-    estimate.equations += equation.counts ? 1 : 0;
+    estimate.equations += equation.weight > 0.0 ? 1 : 0;
     for (const double part : equation.seconds) total += part;
     waiting += equation.seconds.back();
   }

@@ -9,9 +9,11 @@
 // the instructions are, as long as changes of the counter fall differently among them. An instruction's energy is its
 // power times its time. Where the equations cannot tell two types apart (they always come together), both get the mean.
 //
-// Robust: times are means of what lies within kTimeOutlier scaled median absolute deviations of the median; equations
-// whose residual lies beyond kEnergyOutlier are dropped and the rest is solved again (the scale, 1.4826, makes the
-// median absolute deviation of normal noise its standard deviation: Rousseeuw and Croux, JASA 88, 1993).
+// Robust: times are means of what lies within kTimeOutlier scaled median absolute deviations of the median. From the
+// solution of least absolute residuals on, equations whose residual lies beyond kEnergyOutlier are dropped and the rest
+// is solved again by least squares: every tenth change of the counter may be seen late, and of clocks at which every
+// fifth is, few come out wrong (the scale, 1.4826, makes the median absolute deviation of normal noise its standard
+// deviation: Rousseeuw and Croux, JASA 88, 1993).
 #pragma once
 
 #include <cstddef>

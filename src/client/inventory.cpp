@@ -1,5 +1,7 @@
 #include "client/inventory.h"
 
+#include "device/patience.h"
+
 namespace flyball {
 namespace {
 
@@ -15,24 +17,31 @@ void ask(Field& field, std::vector<DeviceError>& problems, Ask question) {
 
 }  // namespace
 
-GpuReport report_of(const GpuDevice& gpu) {
+GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu) {
   GpuReport report;
-  report.identity = gpu.identity();
-  report.label = gpu.label();
+  report.identity = gpu->identity();
+  report.label = gpu->label();
   std::vector<DeviceError>& problems = report.problems;
-  ask(report.sm_clocks, problems, [&] { return gpu.sm_clocks(); });
-  ask(report.memory_clocks, problems, [&] { return gpu.memory_clocks(); });
-  ask(report.sm_clock, problems, [&] { return gpu.sm_clock(); });
-  ask(report.memory_clock, problems, [&] { return gpu.memory_clock(); });
-  ask(report.power, problems, [&] { return gpu.power(); });
-  ask(report.power_limit, problems, [&] { return gpu.power_limit(); });
-  ask(report.power_limits, problems, [&] { return gpu.power_limits(); });
-  ask(report.total_energy, problems, [&] { return gpu.total_energy(); });
-  ask(report.temperature_celsius, problems, [&] { return gpu.temperature_celsius(); });
-  ask(report.throttle_reasons, problems, [&] { return names_of(gpu.throttle_reasons()); });
-  ask(report.persistence, problems, [&] { return gpu.persistence(); });
+  PatientQuestions questions(report.label);
+  // `question` is given the device, which it must not take from here: a driver that hangs keeps both.
+  const auto ask_gpu = [&](auto& field, auto question) {
+    if (questions.hangs()) return;
+    ask(field, problems, [&] { return questions.ask([gpu, question] { return question(*gpu); }); });
+  };
   report.access = {false, DeviceFault::kDriver, "the driver does not answer", {}};
-  ask(report.access, problems, [&] { return gpu.throttle_access(); });
+  ask_gpu(report.sm_clocks, [](const GpuDevice& device) { return device.sm_clocks(); });
+  ask_gpu(report.memory_clocks, [](const GpuDevice& device) { return device.memory_clocks(); });
+  ask_gpu(report.sm_clock, [](const GpuDevice& device) { return device.sm_clock(); });
+  ask_gpu(report.memory_clock, [](const GpuDevice& device) { return device.memory_clock(); });
+  ask_gpu(report.power, [](const GpuDevice& device) { return device.power(); });
+  ask_gpu(report.power_limit, [](const GpuDevice& device) { return device.power_limit(); });
+  ask_gpu(report.power_limits, [](const GpuDevice& device) { return device.power_limits(); });
+  ask_gpu(report.total_energy, [](const GpuDevice& device) { return device.total_energy(); });
+  ask_gpu(report.temperature_celsius, [](const GpuDevice& device) { return device.temperature_celsius(); });
+  ask_gpu(report.throttle_reasons, [](const GpuDevice& device) { return names_of(device.throttle_reasons()); });
+  ask_gpu(report.persistence, [](const GpuDevice& device) { return device.persistence(); });
+  ask_gpu(report.access, [](const GpuDevice& device) { return device.throttle_access(); });
+  if (questions.hangs()) report.access.why = DeviceFault::kTimeout;
   return report;
 }
 

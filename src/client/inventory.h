@@ -2,6 +2,7 @@
 // others.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ struct GpuReport {
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<bool> persistence;
   ThrottleAccess access;
-  std::vector<DeviceError> problems;  // what the empty fields' questions were answered, "not supported" left out
+  std::vector<DeviceError> problems;  // what the empty fields' questions were answered, "not supported" left out, and
+                                      // once that the driver hangs, where it does
 };
 
 struct CpuReport {
@@ -36,8 +38,9 @@ struct CpuReport {
   std::optional<DeviceError> problem;  // why it is not readable
 };
 
-// Asks everything once; about twenty driver calls per GPU.
-[[nodiscard]] GpuReport report_of(const GpuDevice& gpu);
+// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience; those that would come
+// after it are left out.
+[[nodiscard]] GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu);
 [[nodiscard]] CpuReport report_of(const CpuDevice& cpu);
 
 }  // namespace flyball

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/amd_smi.h"
 #include "device/meters.h"
 #include "device/nvml.h"
-#include "device/rocm_smi.h"
 
 namespace flyball {
 namespace {
@@ -27,7 +27,10 @@ void try_to(MachineDevices& machine, Action action) {
 void add(MachineDevices& machine, GpuLibrary library) {
   machine.drivers.push_back({std::move(library.vendor), std::move(library.version)});
   for (auto& gpu : library.devices) machine.gpus.push_back(std::move(gpu));
-  for (DeviceError& refused : library.refused) machine.unavailable.push_back(std::move(refused));
+  for (RefusedGpu& refused : library.refused) {
+    machine.unavailable.push_back(refused.why);
+    machine.refused.push_back(std::move(refused));
+  }
 }
 
 void keep_only(MachineDevices& machine, const std::vector<std::size_t>& wanted) {
@@ -36,6 +39,9 @@ void keep_only(MachineDevices& machine, const std::vector<std::size_t>& wanted) 
     const auto found = std::find_if(machine.gpus.begin(), machine.gpus.end(),
                                     [&](const auto& gpu) { return gpu->identity().index == index; });
     if (found == machine.gpus.end()) {
+      for (const RefusedGpu& refused : machine.refused) {
+        if (refused.index == index) throw refused.why;
+      }
       std::vector<std::string> known;
       for (const auto& gpu : machine.gpus) known.push_back(gpu->label());
       throw UsageError(
@@ -53,11 +59,13 @@ MachineDevices open_machine(const MachineOptions& options) {
   MachineDevices machine;
   std::size_t next_index = 0;
   try_to(machine, [&] {
-    GpuLibrary nvidia = open_nvml(options.nvml_library);
+    GpuLibrary nvidia = open_nvml(options.nvml_library, options.patience);
     next_index = nvidia.devices.size() + nvidia.refused.size();
     add(machine, std::move(nvidia));
   });
-  try_to(machine, [&] { add(machine, open_rocm_smi(options.rocm_smi_library, next_index)); });
+  try_to(machine, [&] {
+    add(machine, open_amd(options.amd_smi_library, options.rocm_smi_library, next_index, options.patience));
+  });
   if (options.gpus) keep_only(machine, *options.gpus);
   for (const auto& gpu : machine.gpus) machine.meters.push_back(meter_of(gpu));
   if (!options.cpus) return machine;
@@ -74,6 +82,10 @@ Joules WindowEnergy::total() const {
   Joules sum;
   for (const DeviceEnergy& device : devices) sum += device.energy;
   return sum;
+}
+
+bool WindowEnergy::complete() const {
+  return std::all_of(devices.begin(), devices.end(), [](const DeviceEnergy& device) { return device.complete; });
 }
 
 Measurement::Measurement(MachineDevices machine, Sampler::Options options)

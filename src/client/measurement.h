@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "device/cpu.h"
 #include "device/gpu.h"
+#include "device/patience.h"
 #include "device/rapl.h"
 #include "device/sampler.h"
 
@@ -27,14 +28,16 @@ struct MachineOptions {
   // program sees, while energy flows in all of the machine.
   std::optional<std::vector<std::size_t>> gpus;
   bool cpus = true;  // and their memory
-  // Where to look; as open_nvml, open_rocm_smi and open_rapl take them.
+  // Where to look; as open_nvml, open_amd_smi, open_rocm_smi and open_rapl take them.
   std::string nvml_library = "libnvidia-ml.so.1";
-  std::string rocm_smi_library;
+  std::string amd_smi_library;
+  std::string rocm_smi_library;  // only looked for where AMD SMI is not there
   std::string powercap = powercap_root();
+  Seconds patience = opening_patience();  // with a vendor's library; a device of it has opening_patience() either way
 };
 
 struct GpuDriver {
-  std::string vendor;   // "nvml", "rocm-smi"
+  std::string vendor;   // "nvml", "amd-smi", "rocm-smi"
   std::string version;  // may be empty
 };
 
@@ -45,9 +48,11 @@ struct MachineDevices {
   std::vector<std::shared_ptr<CpuDevice>> cpus;  // also those that this process may not read
   std::vector<Meter> meters;                     // what can be measured: GPU:0, ..., CPU:0, DRAM:0, ...
   std::vector<DeviceError> unavailable;          // drivers (kNoDriver), devices and counters that would not open
+  std::vector<RefusedGpu> refused;               // the GPUs among them
 };
 
-// Looks for every kind of device; none is no error. Throws UsageError when `options` names a GPU that is not there.
+// Looks for every kind of device; none is no error, and one whose driver hangs is unavailable (kTimeout). Throws UsageError when `options` names a GPU that is not there, and what its driver said when it is
+// there and would not open.
 [[nodiscard]] MachineDevices open_machine(const MachineOptions& options = {});
 
 struct DeviceEnergy {
@@ -59,6 +64,9 @@ struct DeviceEnergy {
   Seconds sensor_period;  // 0 while unknown
   bool complete = true;   // false: extrapolated at an end by up to one sensor period, or readings are missing
   std::string problem;    // why readings failed within the window; empty where none did
+
+  // Readings are missing: the energy is less than what the device took, and nobody knows by how much.
+  [[nodiscard]] bool lacks_readings() const { return !problem.empty(); }
 };
 
 struct WindowEnergy {
@@ -66,6 +74,8 @@ struct WindowEnergy {
   std::vector<DeviceEnergy> devices;
 
   [[nodiscard]] Joules total() const;
+  // False when at least one device's figure is not what it took.
+  [[nodiscard]] bool complete() const;
 };
 
 // Thread-safe; windows may overlap and last as long as they like. begin and stop cost one reading of every meter and are

@@ -12,10 +12,11 @@ namespace {
 
 constexpr Seconds kAnswerTime{10.0};
 
-HttpClient::Options options_with(std::string token, Seconds longest_wait) {
+HttpClient::Options options_with(std::string token, Seconds longest_wait, const std::string& ca_file) {
   HttpClient::Options options;
   options.timeout = kAnswerTime + longest_wait;
   options.token = std::move(token);
+  options.ca_file = ca_file;
   return options;
 }
 
@@ -28,8 +29,8 @@ std::string detail_of(const Response& response) {
 
 }  // namespace
 
-PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait)
-    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait)) {}
+PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file)
+    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait, ca_file)) {}
 
 Response PlanServer::ask(std::string_view method, const std::string& target, const std::string& body) {
   Response response = client_.request(method, target, body);
@@ -73,6 +74,10 @@ StragglerTaken PlanServer::set_straggler(const std::string& job, const Straggler
   const Response response =
       ask("POST", fmt::format("/v1/jobs/{}/stragglers", percent_encode(job)), to_json(notice).dump());
   return read_straggler_taken(parse_json(address(), response.body));
+}
+
+void PlanServer::send(const std::string& job, const StepReport& report) {
+  ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
 }
 
 FrontierReport PlanServer::frontier(const std::string& job) {

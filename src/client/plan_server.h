@@ -25,8 +25,10 @@ class ServerRefusal : public SystemError {
 // its answer cannot be understood.
 class PlanServer {
  public:
-  // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait.
-  PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0));
+  // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait. `ca_file` has the
+  // authorities of an https:// server, as HttpClient takes it. Throws UsageError, InputError and SystemError.
+  PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0),
+             const std::string& ca_file = {});
 
   // Makes the job unless it is there, and the rank in it.
   RankRegistered join(const JobRequest& job, const RankRequest& rank);
@@ -37,6 +39,8 @@ class PlanServer {
   [[nodiscard]] std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t version,
                                                      Seconds wait);
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
+  // A step that was run by a schedule with report_steps.
+  void send(const std::string& job, const StepReport& report);
 
   // What the plan promises.
   [[nodiscard]] FrontierReport frontier(const std::string& job);

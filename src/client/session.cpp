@@ -3,19 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "client/instruction_types.h"
 #include "client/monotonic_time.h"
-#include "client/plan_server.h"
 
 namespace flyball {
 namespace {
@@ -25,12 +17,7 @@ constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr Seconds kLongestSettling{3.0};                    // of the counter, at a window's end
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
-
-// What to set, computation by computation.
-struct Schedule {
-  RankSchedule plan;
-  std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
-};
+constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
 
 std::string type_name(const ScheduledComputation& computation) {
   if (computation.chunk == 0) return computation.instruction;
@@ -38,6 +25,13 @@ std::string type_name(const ScheduledComputation& computation) {
 }
 
 }  // namespace
+
+// What to set, computation by computation.
+struct Session::Schedule {
+  RankSchedule plan;
+  std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
+  std::vector<std::uint16_t> types;                                          // of the computations, in that order
+};
 
 std::string_view name_of(SessionPhase phase) {
   switch (phase) {
@@ -49,97 +43,44 @@ std::string_view name_of(SessionPhase phase) {
   return "";
 }
 
-class Session::Impl {
- public:
-  Impl(SessionOptions options, SessionGpu gpu);
-  ~Impl();
+StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
+  if (!(delay >= Seconds(0)) || !(degree >= 1.0)) {
+    throw UsageError("a straggler's delay is at least 0 s and its degree at least 1");
+  }
+  StragglerNotice notice;
+  if (id >= 0) {
+    notice.straggler = id;
+  } else {
+    notice.straggler = std::string("outside");
+  }
+  notice.degree = degree;
+  notice.delay = delay;
+  return notice;
+}
 
-  void step_begin();
-  void set_speed(std::string_view type);
-  void begin(std::string_view type);
-  void end(std::string_view type);
-  void step_end();
+void check_options(const SessionOptions& options) {
+  if (!options.server.empty() && (options.job.id.empty() || options.job.token.empty())) {
+    throw UsageError("a session with a server needs the job's id and token, the same on every rank");
+  }
+  if (!options.ca_file.empty() && !options.server.empty() && !parse_endpoint(options.server).tls) {
+    throw UsageError(fmt::format(
+        "ca_file is for a server that is named https://; {} would get the job's token in the clear", options.server));
+  }
+  if (options.sweep.steps_per_clock < 1 || options.sweep.rises_to_stop < 1 || options.sweep.clock_stride < 1) {
+    throw UsageError("steps_per_clock, rises_to_stop and clock_stride are at least 1");
+  }
+  const bool times = options.time_scale > 0.0 && options.sampling_period > Seconds(0) &&
+                     options.controller.poll_period > Seconds(0) && options.settle >= Seconds(0);
+  if (!times) {
+    throw UsageError("time_scale, sampling_s and clock_poll_s are above 0, settle_s is not below");
+  }
+}
 
-  void set_straggler(StragglerNotice notice);
-  void profile_again();
-  [[nodiscard]] SessionState state() const;
-  [[nodiscard]] std::vector<Measurement> measurements() const;
-  void window_begin();
-  [[nodiscard]] StepsEnergy window_end();
-
- private:
-  [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
-  [[nodiscard]] CounterNews counter_news(Nanoseconds after);
-  void adopt_schedule();
-  void notice(const std::string& words);
-
-  // The reporter's thread: evaluates the sweep and tells the server.
-  void report();
-  void evaluate();
-  void take(const ProfiledClock& clock);
-  template <class Send>
-  void send_or_drop(Send send);
-  bool talk();
-  // The listener's: waits for schedules.
-  void listen();
-  void take(RankSchedule plan);
-
-  void server_failed(const std::string& words);
-  void server_answered();
-  // False when the session ends.
-  bool sleep(Seconds time);
-
-  const SessionOptions options_;
-  const std::vector<Megahertz> clocks_;
-  InstructionTypes types_;
-  Sampler sampler_;
-  std::unique_ptr<ClockController> controller_;
-
-  // The training thread's own.
-  std::shared_ptr<const Schedule> schedule_;
-  std::array<std::size_t, kMostInstructionTypes> next_{};  // into the schedule, per type
-  StepRecord step_;
-  std::optional<std::uint16_t> open_type_;
-  bool in_step_ = false;
-  std::shared_ptr<OnlineProfiler> profiler_in_use_;
-  std::optional<Megahertz> sweep_clock_;
-
-  mutable std::mutex mutex_;  // never held while anybody is waited for
-  std::condition_variable changed_;
-  bool stop_ = false;
-  std::shared_ptr<OnlineProfiler> profiler_;  // null: nothing to profile any more
-  std::shared_ptr<const Schedule> newest_;
-  bool joined_ = false;
-  bool reachable_ = false;
-  bool told_of_server_ = false;
-  std::vector<MeasurementReport> reports_;  // all that were made, for a server that lost them
-  std::size_t unsent_ = 0;                  // index of the first one that the server does not have
-  std::int64_t next_sequence_ = 0;
-  bool finish_due_ = false;  // the server is to be told that profiling is over
-  std::deque<StragglerNotice> stragglers_;
-  std::int64_t heard_version_ = 0;  // the last schedule that came
-  SessionState state_;
-  double waiting_sum_ = 0.0;
-  double waiting_weight_ = 0.0;
-  std::optional<Nanoseconds> window_begin_;
-  std::uint64_t window_ = 0;
-
-  // Each is used by one of the threads alone, but for interrupting it.
-  std::optional<PlanServer> reporting_;
-  std::optional<PlanServer> listening_;
-
-  std::mutex noticing_;
-  std::thread reporter_;
-  std::thread listener_;
-};
-
-Session::Impl::Impl(SessionOptions options, SessionGpu gpu)
+Session::Session(SessionOptions options, SessionGpu gpu)
     : options_(std::move(options)),
       clocks_(gpu.clocks),
       sampler_({gpu.meter}, {options_.sampling_period, Seconds(60)}) {
-  if (has_server() && (options_.job.id.empty() || options_.job.token.empty())) {
-    throw UsageError("a session with a server needs the job's id and token, the same on every rank");
-  }
+  check_options(options_);
   if (gpu.sink) {
     ClockController::Options controller = options_.controller;
     controller.on_change = [this](const std::string& failure) {
@@ -150,15 +91,15 @@ Session::Impl::Impl(SessionOptions options, SessionGpu gpu)
   // Names that everybody uses are known before the first step.
   for (const char* name : {"forward", "backward"}) (void)types_.number_of(name);
   if (has_server()) {
-    reporting_.emplace(options_.server, options_.job.token);
-    listening_.emplace(options_.server, options_.job.token, kPoll);
+    reporting_.emplace(options_.server, options_.job.token, Seconds(0), options_.ca_file);
+    listening_.emplace(options_.server, options_.job.token, kPoll, options_.ca_file);
   }
   if (options_.profile && controller_ && !clocks_.empty()) profile_again();
   reporter_ = std::thread([this] { report(); });
   if (has_server()) listener_ = std::thread([this] { listen(); });
 }
 
-Session::Impl::~Impl() {
+Session::~Session() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;
@@ -171,7 +112,7 @@ Session::Impl::~Impl() {
   if (listener_.joinable()) listener_.join();
 }
 
-void Session::Impl::notice(const std::string& words) {
+void Session::notice(const std::string& words) {
   if (!options_.notice) return;
   const std::scoped_lock lock(noticing_);
   options_.notice(words);
@@ -179,7 +120,7 @@ void Session::Impl::notice(const std::string& words) {
 
 // --- the training thread ---------------------------------------------------------------------------------------------
 
-void Session::Impl::adopt_schedule() {
+void Session::adopt_schedule() {
   // The lock is held for moments only; should it be taken just now, the next step adopts.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
@@ -189,15 +130,17 @@ void Session::Impl::adopt_schedule() {
     state_.schedule_point = schedule_->plan.point;
     state_.planned_time = schedule_->plan.iteration_time;
     state_.planned_energy = schedule_->plan.iteration_energy;
+    state_.reconfiguring = schedule_->plan.report_steps;
   }
   profiler_in_use_ = profiler_;
 }
 
-void Session::Impl::step_begin() {
+void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
   adopt_schedule();
   next_.fill(0);
+  position_ = 0;
   step_.spans.clear();
   const bool swept = sweep_clock_.has_value();
   sweep_clock_ = profiler_in_use_ ? profiler_in_use_->step_begin() : std::nullopt;
@@ -207,7 +150,7 @@ void Session::Impl::step_begin() {
   step_.begin = monotonic_now();
 }
 
-void Session::Impl::set_speed(std::string_view type) {
+void Session::set_speed(std::string_view type) {
   if (sweep_clock_ || !schedule_ || !controller_) return;
   const auto number = types_.find(type);
   if (!number) return;  // the schedule has no such computation
@@ -215,17 +158,22 @@ void Session::Impl::set_speed(std::string_view type) {
   std::size_t& next = next_[*number];
   if (next >= clocks.size()) return;
   const std::uint32_t mhz = clocks[next++];
+  ++position_;
   if (mhz > 0) controller_->set(Megahertz(mhz));
 }
 
-void Session::Impl::begin(std::string_view type) {
+void Session::set_next_speed() {
+  if (schedule_ && position_ < schedule_->types.size()) set_speed(types_.name(schedule_->types[position_]));
+}
+
+void Session::begin(std::string_view type) {
   if (open_type_) throw UsageError(fmt::format("begin {}: {} has not ended", type, types_.name(*open_type_)));
   const auto known = types_.find(type);
   open_type_ = known ? *known : types_.number_of(type);
   step_.spans.push_back({*open_type_, monotonic_now(), 0});
 }
 
-void Session::Impl::end(std::string_view type) {
+void Session::end(std::string_view type) {
   const Nanoseconds now = monotonic_now();
   if (!open_type_ || types_.name(*open_type_) != type) {
     throw UsageError(fmt::format("end {}: it has not begun", type));
@@ -234,34 +182,67 @@ void Session::Impl::end(std::string_view type) {
   open_type_.reset();
 }
 
-void Session::Impl::step_end() {
+void Session::step_end() {
   const Nanoseconds now = monotonic_now();
   if (!in_step_) throw UsageError("step_end: no step has begun");
   if (open_type_) throw UsageError(fmt::format("step_end: {} has not ended", types_.name(*open_type_)));
   in_step_ = false;
   step_.end = now;
   const Nanoseconds begin = step_.begin;
+  ++step_count_;
   bool news = false;
+  std::optional<StepReport> executed;
   if (profiler_in_use_ && sweep_clock_) {
     step_.in_effect = controller_->held_since(*sweep_clock_);
     const std::size_t usual = step_.spans.size();
     profiler_in_use_->step_end(std::exchange(step_, {}));
     step_.spans.reserve(usual);
     news = true;
+  } else {
+    executed = executed_step();
   }
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock) {
-      ++state_.steps;
+      state_.steps = static_cast<std::uint64_t>(step_count_);
       state_.last_step = to_seconds(now - begin) * options_.time_scale;
+      if (executed) {
+        if (steps_.size() == kMostStepsWaiting) steps_.pop_front();
+        steps_.push_back(std::move(*executed));
+        news = true;
+      }
     }
   }
   if (news) changed_.notify_all();
 }
 
+bool Session::measures_step() const { return sweep_clock_ || (schedule_ && schedule_->plan.report_steps); }
+
+// The step that has just ended, where the server wants it and it ran just what the schedule says. The times are those of
+// this machine's clock; other ranks' may be set differently.
+std::optional<StepReport> Session::executed_step() const {
+  if (!schedule_ || !schedule_->plan.report_steps) return std::nullopt;
+  StepReport report;
+  report.rank = options_.rank.rank;
+  report.version = schedule_->plan.version;
+  report.step = step_count_;
+  report.computations.reserve(schedule_->types.size());
+  for (const InstructionSpan& span : step_.spans) {
+    if (schedule_->clocks_mhz[span.type].empty()) continue;  // of constant time
+    if (report.computations.size() == schedule_->types.size() ||
+        schedule_->types[report.computations.size()] != span.type) {
+      return std::nullopt;
+    }
+    report.computations.push_back({to_seconds(span.begin - step_.begin) * options_.time_scale,
+                                   to_seconds(span.end - step_.begin) * options_.time_scale});
+  }
+  if (report.computations.size() < schedule_->types.size()) return std::nullopt;
+  return report;
+}
+
 // --- the reporter ----------------------------------------------------------------------------------------------------
 
-CounterNews Session::Impl::counter_news(Nanoseconds after) {
+CounterNews Session::counter_news(Nanoseconds after) {
   CounterNews news;
   for (const PowerSample& sample : sampler_.changes_since(0, after))
     news.changes.push_back({sample.time, sample.energy});
@@ -271,7 +252,7 @@ CounterNews Session::Impl::counter_news(Nanoseconds after) {
   return news;
 }
 
-void Session::Impl::take(const ProfiledClock& clock) {
+void Session::take(const ProfiledClock& clock) {
   MeasurementReport report;
   report.rank = options_.rank.rank;
   for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
@@ -289,7 +270,7 @@ void Session::Impl::take(const ProfiledClock& clock) {
   reports_.push_back(std::move(report));
 }
 
-void Session::Impl::evaluate() {
+void Session::evaluate() {
   std::shared_ptr<OnlineProfiler> profiler;
   {
     const std::scoped_lock lock(mutex_);
@@ -311,7 +292,7 @@ void Session::Impl::evaluate() {
 
 // What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go out.
 template <class Send>
-void Session::Impl::send_or_drop(Send send) {
+void Session::send_or_drop(Send send) {
   try {
     send();
   } catch (const ServerRefusal& refusal) {
@@ -321,7 +302,7 @@ void Session::Impl::send_or_drop(Send send) {
 }
 
 // Tells the server what it does not know yet. False where nothing was left to tell.
-bool Session::Impl::talk() {
+bool Session::talk() {
   PlanServer& server = *reporting_;
   std::unique_lock lock(mutex_);
   if (!joined_) {
@@ -366,10 +347,17 @@ bool Session::Impl::talk() {
     stragglers_.pop_front();
     return true;
   }
+  if (!steps_.empty()) {
+    const StepReport step = std::move(steps_.front());
+    steps_.pop_front();
+    lock.unlock();
+    send_or_drop([&] { server.send(options_.job.id, step); });
+    return true;
+  }
   return false;
 }
 
-void Session::Impl::report() {
+void Session::report() {
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
   while (true) {
@@ -393,7 +381,7 @@ void Session::Impl::report() {
   }
 }
 
-void Session::Impl::server_failed(const std::string& words) {
+void Session::server_failed(const std::string& words) {
   bool tell = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -406,7 +394,7 @@ void Session::Impl::server_failed(const std::string& words) {
   if (tell) notice("the planning server cannot be used for now, training goes on: " + words);
 }
 
-void Session::Impl::server_answered() {
+void Session::server_answered() {
   bool tell = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -418,16 +406,17 @@ void Session::Impl::server_answered() {
 
 // --- the listener ----------------------------------------------------------------------------------------------------
 
-bool Session::Impl::sleep(Seconds time) {
+bool Session::sleep(Seconds time) {
   std::unique_lock lock(mutex_);
   return !changed_.wait_for(lock, std::chrono::nanoseconds(to_nanoseconds(time)), [&] { return stop_; });
 }
 
-void Session::Impl::take(RankSchedule plan) {
+void Session::take(RankSchedule plan) {
   const auto schedule = std::make_shared<Schedule>();
   for (const ScheduledComputation& computation : plan.computations) {
     const std::uint16_t type = types_.number_of(type_name(computation));
     schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
+    schedule->types.push_back(type);
   }
   schedule->plan = std::move(plan);
   const std::scoped_lock lock(mutex_);
@@ -435,7 +424,7 @@ void Session::Impl::take(RankSchedule plan) {
   newest_ = schedule;
 }
 
-void Session::Impl::listen() {
+void Session::listen() {
   Seconds retry = kFirstRetry;
   while (true) {
     std::int64_t version = 0;
@@ -462,7 +451,7 @@ void Session::Impl::listen() {
 
 // --- anybody ---------------------------------------------------------------------------------------------------------
 
-void Session::Impl::set_straggler(StragglerNotice notice) {
+void Session::set_straggler(StragglerNotice notice) {
   if (!has_server()) throw UsageError("set_straggler: this session has no server to tell");
   {
     const std::scoped_lock lock(mutex_);
@@ -471,7 +460,7 @@ void Session::Impl::set_straggler(StragglerNotice notice) {
   changed_.notify_all();
 }
 
-void Session::Impl::profile_again() {
+void Session::profile_again() {
   if (!controller_ || clocks_.empty()) throw UsageError("there are no clocks to profile");
   OnlineProfiler::Options sweep = options_.sweep;
   sweep.settle = to_nanoseconds(options_.settle / options_.time_scale);
@@ -481,7 +470,7 @@ void Session::Impl::profile_again() {
   profiler_ = std::move(profiler);
 }
 
-SessionState Session::Impl::state() const {
+SessionState Session::state() const {
   const std::scoped_lock lock(mutex_);
   SessionState state = state_;
   state.server_reachable = reachable_;
@@ -497,23 +486,39 @@ SessionState Session::Impl::state() const {
   return state;
 }
 
-std::vector<Measurement> Session::Impl::measurements() const {
+std::vector<InstructionMeasurement> Session::measurements() const {
   const std::scoped_lock lock(mutex_);
-  std::vector<Measurement> all;
+  std::vector<InstructionMeasurement> all;
   for (const MeasurementReport& report : reports_) {
     all.insert(all.end(), report.measurements.begin(), report.measurements.end());
   }
   return all;
 }
 
-void Session::Impl::window_begin() {
+std::string Session::profile_csv() const {
+  std::vector<InstructionMeasurement> all = measurements();
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.instruction < b.instruction; });
+  std::string csv = "stage,instruction,frequency,time,energy\n";
+  for (const InstructionMeasurement& one : all) {
+    csv += fmt::format("{},{},{:.0f},{:.7g},{:.7g}\n", options_.rank.pp_rank, one.instruction, one.clock.value(),
+                       one.time.value(), one.energy.value());
+  }
+  return csv;
+}
+
+std::vector<ScheduledComputation> Session::schedule() const {
+  const std::scoped_lock lock(mutex_);
+  return newest_ ? newest_->plan.computations : std::vector<ScheduledComputation>();
+}
+
+void Session::window_begin() {
   const std::scoped_lock lock(mutex_);
   if (window_begin_) throw UsageError("a window is open already; end it first");
   window_begin_ = monotonic_now();
   window_ = sampler_.open_window(*window_begin_);
 }
 
-StepsEnergy Session::Impl::window_end() {
+StepsEnergy Session::window_end() {
   const Nanoseconds end = monotonic_now();
   Nanoseconds begin = 0;
   std::uint64_t window = 0;
@@ -528,22 +533,5 @@ StepsEnergy Session::Impl::window_end() {
   const std::vector<IntervalEnergy> energies = sampler_.close_window(window);
   return {to_seconds(end - begin) * options_.time_scale, energies.front().energy};
 }
-
-// --- the shell -------------------------------------------------------------------------------------------------------
-
-Session::Session(SessionOptions options, SessionGpu gpu)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(gpu))) {}
-Session::~Session() = default;
-void Session::step_begin() { impl_->step_begin(); }
-void Session::set_speed(std::string_view type) { impl_->set_speed(type); }
-void Session::begin(std::string_view type) { impl_->begin(type); }
-void Session::end(std::string_view type) { impl_->end(type); }
-void Session::step_end() { impl_->step_end(); }
-void Session::set_straggler(StragglerNotice notice) { impl_->set_straggler(std::move(notice)); }
-void Session::profile_again() { impl_->profile_again(); }
-SessionState Session::state() const { return impl_->state(); }
-std::vector<Measurement> Session::measurements() const { return impl_->measurements(); }
-void Session::window_begin() { impl_->window_begin(); }
-StepsEnergy Session::window_end() { return impl_->window_end(); }
 
 }  // namespace flyball

@@ -7,16 +7,24 @@
 // default, and a schedule that is already there stays in force while only the server is away.
 #pragma once
 
+#include <array>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/units.h"
 #include "client/clock_controller.h"
+#include "client/instruction_types.h"
 #include "client/online_profiler.h"
+#include "client/plan_server.h"
 #include "device/sampler.h"
 #include "wire/job_messages.h"
 
@@ -25,8 +33,9 @@ namespace flyball {
 struct SessionOptions {
   // Where the job is planned. No server: no schedule ever comes, but profiling and measuring work.
   std::string server;
-  JobRequest job;    // id and token are needed with a server; every rank sends the same
-  RankRequest rank;  // without clocks: the session fills them in
+  std::string ca_file;  // as HttpClient takes it; only with a server that is named https://
+  JobRequest job;       // id and token are needed with a server; every rank sends the same
+  RankRequest rank;     // without clocks: the session fills them in
   bool profile = true;
   OnlineProfiler::Options sweep;
   // For a GPU whose time runs so many times as fast as this machine's clock (a simulated one): times are reported in
@@ -39,6 +48,13 @@ struct SessionOptions {
   // Told, in a sentence, of what went wrong or right again; by any of the session's threads, one at a time.
   std::function<void(const std::string&)> notice;
 };
+
+// Rank `id`, or below 0 something outside the job, will take `degree` times its usual time in `delay`. Throws UsageError.
+[[nodiscard]] StragglerNotice straggler_notice(int id, Seconds delay, double degree);
+
+// Throws UsageError for numbers out of range, where a server stands without the job's id and token, and where a CA file
+// stands with a server that is talked to in the clear.
+void check_options(const SessionOptions& options);
 
 // What a session needs of a GPU. open_session_gpu() makes it of a real or simulated one.
 struct SessionGpu {
@@ -63,6 +79,7 @@ struct SessionState {
   std::size_t schedule_point = 0;     // of the frontier
   Seconds planned_time;               // of an iteration, as the schedule in force promises
   Joules planned_energy;              // of one pipeline, without waiting for others
+  bool reconfiguring = false;         // the server wants to know of every step (envpipe), and is told
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
   Watts waiting_power;  // mean over the sweep; 0 before
@@ -77,6 +94,7 @@ struct StepsEnergy {
 
 class Session {
  public:
+  // Throws UsageError, and what PlanServer's constructor throws.
   Session(SessionOptions options, SessionGpu gpu);
   // Clocks are at their default afterwards. Waits for the call to the device that is under way, not for the server.
   ~Session();
@@ -87,9 +105,14 @@ class Session {
   // what the names of instructions may not be, and for calls that do not fit together (end without begin).
   void step_begin();
   void set_speed(std::string_view type);  // of the computation that comes next
+  void set_next_speed();                  // the same, in the order of the schedule
   void begin(std::string_view type);
   void end(std::string_view type);
   void step_end();
+
+  // Whether begin and end must stand where the GPU begins and ends, rather than where its work is queued: the sweep goes
+  // on, or the server wants to know of every step. For the training thread, between step_begin and step_end.
+  [[nodiscard]] bool measures_step() const;
 
   // Any thread's, like all below. The notice goes out in the background.
   void set_straggler(StragglerNotice notice);
@@ -99,7 +122,12 @@ class Session {
 
   [[nodiscard]] SessionState state() const;
   // All that was measured so far, in the order of the sweep.
-  [[nodiscard]] std::vector<Measurement> measurements() const;
+  [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
+  // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the profile
+  // that `flyball plan` reads.
+  [[nodiscard]] std::string profile_csv() const;
+  // The newest that the server has sent: in force from the next step on, if it is not yet. Empty before.
+  [[nodiscard]] std::vector<ScheduledComputation> schedule() const;
 
   // Energy of this rank's GPU between two calls, whatever ran in between. Ending waits for the counter, two of its
   // periods. UsageError where no window is open.
@@ -107,8 +135,75 @@ class Session {
   [[nodiscard]] StepsEnergy window_end();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Schedule;
+
+  [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
+  [[nodiscard]] CounterNews counter_news(Nanoseconds after);
+  void adopt_schedule();
+  [[nodiscard]] std::optional<StepReport> executed_step() const;
+  void notice(const std::string& words);
+
+  // The reporter's thread: evaluates the sweep and tells the server.
+  void report();
+  void evaluate();
+  void take(const ProfiledClock& clock);
+  template <class Send>
+  void send_or_drop(Send send);
+  bool talk();
+  // The listener's: waits for schedules.
+  void listen();
+  void take(RankSchedule plan);
+
+  void server_failed(const std::string& words);
+  void server_answered();
+  // False when the session ends.
+  bool sleep(Seconds time);
+
+  const SessionOptions options_;
+  const std::vector<Megahertz> clocks_;
+  InstructionTypes types_;
+  Sampler sampler_;
+  std::unique_ptr<ClockController> controller_;
+
+  // The training thread's own.
+  std::shared_ptr<const Schedule> schedule_;
+  std::array<std::size_t, kMostInstructionTypes> next_{};  // into the schedule, per type
+  std::size_t position_ = 0;                               // into the schedule
+  StepRecord step_;
+  std::int64_t step_count_ = 0;
+  std::optional<std::uint16_t> open_type_;
+  bool in_step_ = false;
+  std::shared_ptr<OnlineProfiler> profiler_in_use_;
+  std::optional<Megahertz> sweep_clock_;
+
+  mutable std::mutex mutex_;  // never held while anybody is waited for
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::shared_ptr<OnlineProfiler> profiler_;  // null: nothing to profile any more
+  std::shared_ptr<const Schedule> newest_;
+  bool joined_ = false;
+  bool reachable_ = false;
+  bool told_of_server_ = false;
+  std::vector<MeasurementReport> reports_;  // all that were made, for a server that lost them
+  std::size_t unsent_ = 0;                  // index of the first one that the server does not have
+  std::int64_t next_sequence_ = 0;
+  bool finish_due_ = false;  // the server is to be told that profiling is over
+  std::deque<StragglerNotice> stragglers_;
+  std::deque<StepReport> steps_;    // that the server wants; the oldest go where it cannot keep up
+  std::int64_t heard_version_ = 0;  // the last schedule that came
+  SessionState state_;
+  double waiting_sum_ = 0.0;
+  double waiting_weight_ = 0.0;
+  std::optional<Nanoseconds> window_begin_;
+  std::uint64_t window_ = 0;
+
+  // Each is used by one of the threads alone, but for interrupting it.
+  std::optional<PlanServer> reporting_;
+  std::optional<PlanServer> listening_;
+
+  std::mutex noticing_;
+  std::thread reporter_;
+  std::thread listener_;
 };
 
 }  // namespace flyball

@@ -13,6 +13,11 @@ bool DatabaseError::no_room() const {
   return kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_READONLY || kind == SQLITE_CANTOPEN;
 }
 
+bool DatabaseError::damaged() const {
+  const int kind = code_ & 0xff;
+  return kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_ERROR || kind == SQLITE_FORMAT;
+}
+
 Database::Database(const std::string& path) : path_(path) {
   std::error_code ignored;
   const auto folder = std::filesystem::path(path).parent_path();
@@ -25,10 +30,6 @@ Database::Database(const std::string& path) : path_(path) {
     }
     // Before the log is switched on: then it is kept in this process's memory, and the lock is never let go.
     execute("PRAGMA locking_mode=EXCLUSIVE");
-    execute("PRAGMA journal_mode=WAL");
-    execute("PRAGMA synchronous=FULL");
-    execute("PRAGMA foreign_keys=ON");
-    execute("BEGIN IMMEDIATE; COMMIT");
   } catch (const DatabaseError&) {
     sqlite3_close(handle_);
     throw;
@@ -36,6 +37,13 @@ Database::Database(const std::string& path) : path_(path) {
 }
 
 Database::~Database() { sqlite3_close(handle_); }
+
+void Database::begin_writing() {
+  execute("PRAGMA journal_mode=WAL");
+  execute("PRAGMA synchronous=FULL");
+  execute("PRAGMA foreign_keys=ON");
+  execute("BEGIN IMMEDIATE; COMMIT");
+}
 
 void Database::fail(const std::string& what) const {
   const int code = sqlite3_extended_errcode(handle_);
@@ -46,7 +54,9 @@ void Database::fail(const std::string& what) const {
 }
 
 void Database::execute(const char* sql) {
-  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail(sql);
+  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    fail("the database cannot be used");
+  }
 }
 
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
@@ -54,7 +64,7 @@ bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) =
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
   if (sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
                          &handle_, nullptr) != SQLITE_OK) {
-    database.fail(std::string(sql));
+    database.fail("its tables are not this program's");
   }
 }
 
@@ -90,20 +100,41 @@ bool Statement::next() {
   const int code = sqlite3_step(handle_);
   if (code == SQLITE_ROW) return true;
   sqlite3_reset(handle_);
-  if (code != SQLITE_DONE) database_.fail("writing failed");
+  if (code != SQLITE_DONE) database_.fail("the database cannot be read or written");
   return false;
 }
 
-std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_, column); }
-double Statement::number(int column) const { return sqlite3_column_double(handle_, column); }
+void Statement::refuse(int column, const char* wanted) const {
+  const char* found = "text";
+  switch (sqlite3_column_type(handle_, column)) {
+    case SQLITE_INTEGER: found = "a whole number"; break;
+    case SQLITE_FLOAT: found = "a fraction"; break;
+    case SQLITE_BLOB: found = "bytes"; break;
+    case SQLITE_NULL: found = "nothing"; break;
+    default: break;
+  }
+  throw Error(fmt::format("column {} holds {}, not {}", sqlite3_column_name(handle_, column), found, wanted));
+}
+
+std::int64_t Statement::integer(int column) const {
+  if (sqlite3_column_type(handle_, column) != SQLITE_INTEGER) refuse(column, "a whole number");
+  return sqlite3_column_int64(handle_, column);
+}
+
+double Statement::number(int column) const {
+  const int type = sqlite3_column_type(handle_, column);
+  if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) refuse(column, "a number");
+  return sqlite3_column_double(handle_, column);
+}
 
 std::string Statement::text(int column) const {
+  if (sqlite3_column_type(handle_, column) != SQLITE_TEXT) refuse(column, "text");
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
-  return bytes == nullptr ? std::string()
-                          : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column)));
+  return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
 }
 
 std::span<const std::uint8_t> Statement::bytes(int column) const {
+  if (sqlite3_column_type(handle_, column) != SQLITE_BLOB) refuse(column, "bytes");
   const auto* bytes = static_cast<const std::uint8_t*>(sqlite3_column_blob(handle_, column));
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
 }

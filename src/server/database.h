@@ -20,6 +20,8 @@ class DatabaseError : public SystemError {
 
   // The file cannot grow or cannot be written; it is unharmed, and a later write may succeed.
   [[nodiscard]] bool no_room() const;
+  // The file is damaged, or is not what this program writes; no later call will do better.
+  [[nodiscard]] bool damaged() const;
 
  private:
   int code_;
@@ -28,16 +30,20 @@ class DatabaseError : public SystemError {
 // One connection; one thread at a time.
 class Database {
  public:
-  // Opens or makes the file, for this process alone: write-ahead log, every commit on the disk before it returns.
-  // Throws DatabaseError, also where another process has it open.
+  // Opens or makes the file, for this process alone, and leaves it as it is. Throws DatabaseError.
   explicit Database(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
+  // Write-ahead log, every commit on the disk before it returns. Throws DatabaseError, also where another process has
+  // the file open.
+  void begin_writing();
+
   void execute(const char* sql);  // without parameters or results
   [[nodiscard]] bool in_transaction() const;
   [[nodiscard]] sqlite3* handle() const { return handle_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
@@ -61,12 +67,15 @@ class Statement {
   void run();   // to the end, then ready to be bound again
   bool next();  // to the next row; false, and ready again, after the last
 
+  // These throw Error, which names the column, where the row holds another kind of value.
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double number(int column) const;
   [[nodiscard]] std::string text(int column) const;
   [[nodiscard]] std::span<const std::uint8_t> bytes(int column) const;
 
  private:
+  [[noreturn]] void refuse(int column, const char* wanted) const;
+
   Database& database_;
   sqlite3_stmt* handle_ = nullptr;
 };

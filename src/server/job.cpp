@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <nlohmann/json.hpp>
 
 #include "net/http.h"
 #include "pipeline/instruction.h"
+#include "server/fingerprint.h"
 
 namespace flyball {
 namespace {
@@ -16,31 +18,20 @@ constexpr std::size_t kMostStragglers = 4096;
 constexpr std::size_t kMostAnnounced = 16;  // of one straggler
 constexpr std::size_t kMostShown = 16;      // missing ranks in a status
 
-// FNV-1a; told apart are the schedules of one job, nobody attacks it.
-class Fingerprint {
- public:
-  void add(std::string_view text) {
-    for (const char c : text) value_ = (value_ ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    value_ *= 1099511628211u;
-  }
-  [[nodiscard]] std::uint64_t value() const { return value_ == 0 ? 1 : value_; }  // 0 is none
-
- private:
-  std::uint64_t value_ = 14695981039346656037u;
-};
-
 std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
 // By hand, since thousands of ranks ask at once; RankSchedule (wire/job_messages.h) reads it.
-std::vector<std::string> schedule_tails(const JobPlan& plan, std::size_t point, Seconds allowed) {
+std::vector<std::string> schedule_tails(const JobPlan& plan, const JobPlan::Run& run) {
+  const JobPlan::Schedule schedule = plan.schedule(run);
   std::vector<std::string> tails;
-  for (const auto& computations : plan.schedules(point)) {
-    tails.push_back(fmt::format(
-        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},"computations":{}}})",
-        tails.size(), point, plan.frontier().time(point).value(), plan.frontier().energy(point).value(),
-        allowed.value(), to_json(computations).dump()));
+  for (const auto& computations : schedule.stages) {
+    tails.push_back(
+        fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},)"
+                    R"("report_steps":{},"computations":{}}})",
+                    tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
+                    plan.wants_steps(), to_json(computations).dump()));
   }
   return tails;
 }
@@ -137,7 +128,7 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
     throw HttpError(400, fmt::format("rank {} reports more than {} instructions and clocks", report.rank, kMostSums));
   }
   for (std::size_t i = 0; i < report.measurements.size(); ++i) {
-    const Measurement& one = report.measurements[i];
+    const InstructionMeasurement& one = report.measurements[i];
     if (!is_known_instruction(request(), one.instruction)) {
       throw HttpError(400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
                                        "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
@@ -160,7 +151,7 @@ void Job::count_report(JobRank& rank, const MeasurementReport& report) {
   if (report.measurements.empty()) return;
   // A planner may still read the old ones.
   auto sums = std::make_shared<MeasurementSums>(*rank.sums);
-  for (const Measurement& one : report.measurements) add_measurement(*sums, one);
+  for (const InstructionMeasurement& one : report.measurements) add_measurement(*sums, one);
   rank.sums = std::move(sums);
 }
 
@@ -276,34 +267,59 @@ JobState Job::state() const {
 
 // All pipelines wait for the slowest, T' = the largest degree times the normal iteration. A pipeline that is itself slow
 // by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal plan.
-Deployment Job::deployment() const {
-  Deployment next;
-  next.plan = plan_;
+std::vector<JobPlan::Run> Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
   double slowest = 1.0;
   std::vector<double> degrees;
   for (int d = 0; d < request().data_parallel; ++d) degrees.push_back(degree_of_pipeline(d));
   for (const double degree : degrees) slowest = std::max(slowest, degree);
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
-
-  Fingerprint fingerprint;
-  std::map<std::pair<std::size_t, Seconds>, std::shared_ptr<const std::vector<std::string>>> tails;
+  std::vector<JobPlan::Run> all;
   for (const double degree : degrees) {
-    Deployment::Pipeline pipeline{plan_->base_point(), normal, nullptr};
+    JobPlan::Run run{plan_->base_point(), normal};
     if (slowest > 1.0) {
-      pipeline.allowed = normal * (slowest / degree);
-      pipeline.point = plan_->point_for(pipeline.allowed);
+      run.allowed = normal * (slowest / degree);
+      run.point = plan_->point_for(run.allowed);
     }
-    auto& shared = tails[{pipeline.point, pipeline.allowed}];
+    all.push_back(run);
+  }
+  return all;
+}
+
+std::vector<JobPlan::Run> Job::unprepared_runs() const {
+  std::vector<JobPlan::Run> missing = runs();
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::erase_if(missing, [this](const JobPlan::Run& run) { return plan_->is_prepared(run); });
+  return missing;
+}
+
+Deployment Job::deployment() const {
+  Deployment next;
+  next.plan = plan_;
+  Fingerprint fingerprint;
+  std::map<JobPlan::Run, std::shared_ptr<const std::vector<std::string>>> tails;
+  const std::vector<JobPlan::Run> wanted = runs();
+  plan_->keep_only(wanted);
+  for (const JobPlan::Run& run : wanted) {
+    auto& shared = tails[run];
     if (!shared) {
-      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, pipeline.point, pipeline.allowed));
+      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, run));
       for (const std::string& text : *shared) fingerprint.add(text);
     }
-    pipeline.tails = shared;
-    fingerprint.add(fmt::format("{} {}", pipeline.point, pipeline.allowed.value()));
-    next.pipelines.push_back(std::move(pipeline));
+    fingerprint.add(fmt::format("{} {}", run.point, run.allowed.value()));
+    next.pipelines.push_back({run.point, run.allowed, shared});
   }
   next.fingerprint = fingerprint.value();
+  return next;
+}
+
+std::optional<Deployment> Job::deployment_with(const StragglerId& id, double degree) {
+  JobStraggler& straggler = stragglers_[id];
+  const double in_force = std::exchange(straggler.degree, degree);
+  std::optional<Deployment> next;
+  if (unprepared_runs().empty()) next = deployment();
+  straggler.degree = in_force;
   return next;
 }
 
@@ -315,11 +331,11 @@ void Job::assign_version(Deployment& deployment, bool new_frontier) {
   deployment.frontier_version = stored_.frontier_version;
 }
 
-std::optional<std::string> Job::schedule_for(const JobRank& rank, std::int64_t after_version) const {
+std::optional<ScheduleText> Job::schedule_for(const RankPlace& rank, std::int64_t after_version) const {
   if (!current_ || current_->version <= after_version) return std::nullopt;
-  const auto& pipeline = current_->pipelines[static_cast<std::size_t>(rank.request.dp_rank)];
-  return fmt::format(R"({{"job":"{}","version":{},"rank":{},{})", id(), current_->version, rank.request.rank,
-                     (*pipeline.tails)[static_cast<std::size_t>(rank.request.pp_rank)]);
+  const auto& tails = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].tails;
+  return ScheduleText{fmt::format(R"({{"job":"{}","version":{},"rank":{},)", id(), current_->version, rank.rank),
+                      {tails, &(*tails)[static_cast<std::size_t>(rank.pp_rank)]}};
 }
 
 JobStatus Job::status(double now) const {

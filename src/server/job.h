@@ -38,6 +38,23 @@ struct JobStraggler {
   std::map<std::int64_t, Announced> announced;  // by sequence
 };
 
+// Where a rank stands. It never changes, so that who waits need not look the rank up again.
+struct RankPlace {
+  int rank = 0;
+  int dp_rank = 0;
+  int pp_rank = 0;
+
+  RankPlace() = default;
+  explicit RankPlace(const RankRequest& request)
+      : rank(request.rank), dp_rank(request.dp_rank), pp_rank(request.pp_rank) {}
+};
+
+// A rank's schedule as JSON text: what is its own, and what it shares with all ranks of its stage that do the same.
+struct ScheduleText {
+  std::string head;
+  std::shared_ptr<const std::string> tail;
+};
+
 // What every pipeline of a job is to run.
 struct Deployment {
   struct Pipeline {
@@ -108,21 +125,26 @@ class Job {
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
 
+  // What has to be prepared (JobPlan::prepare) before deployment() may be called. Needs a plan.
+  [[nodiscard]] std::vector<JobPlan::Run> unprepared_runs() const;
   // What the pipelines are to run now, without a version. Needs a plan.
   [[nodiscard]] Deployment deployment() const;
+  // The same as if this straggler's degree were in force; nothing where that takes preparing.
+  [[nodiscard]] std::optional<Deployment> deployment_with(const StragglerId& id, double degree);
   // Numbers it. Remembered as the newest, whether or not it gets published.
   void assign_version(Deployment& deployment, bool new_frontier);
   void forget_fingerprint() { stored_.fingerprint = 0; }
   void publish(std::shared_ptr<const Deployment> deployment) { current_ = std::move(deployment); }
   [[nodiscard]] const std::shared_ptr<const Deployment>& current() const { return current_; }
 
-  // The answer for one rank as JSON text; nothing where there is none yet above `after_version`.
-  [[nodiscard]] std::optional<std::string> schedule_for(const JobRank& rank, std::int64_t after_version) const;
+  // The answer for one rank; nothing where there is none yet above `after_version`.
+  [[nodiscard]] std::optional<ScheduleText> schedule_for(const RankPlace& rank, std::int64_t after_version) const;
 
   [[nodiscard]] JobStatus status(double now) const;
 
  private:
   [[nodiscard]] double degree_of_pipeline(int pipeline) const;
+  [[nodiscard]] std::vector<JobPlan::Run> runs() const;  // by pipeline
 
   StoredJob stored_;
   bool durable_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "net/http.h"
+#include "server/job_book_entry.h"
 #include "server/token.h"
 
 namespace flyball {
@@ -15,11 +16,6 @@ namespace {
 
 constexpr Seconds kStoreRetry{1.0};
 constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
-constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // What two registrations of one job must agree in.
 std::string body_of(JobRequest request) {
@@ -27,33 +23,30 @@ std::string body_of(JobRequest request) {
   return to_json(request).dump();
 }
 
-HttpError unavailable() { return {503, "the server is stopping; ask again in a moment", {}, {{"Retry-After", "1"}}}; }
+// What may be wrong with a job in the database without its rows being damaged: told from a request, it would have been
+// refused. Throws HttpError and UsageError.
+void check_loaded(const LoadedJob& loaded) {
+  (void)pipeline_of(loaded.job.request);
+  Job job(loaded.job, true);
+  for (const LoadedRank& rank : loaded.ranks) {
+    job.check_rank(rank.rank.rank);
+    job.add_rank(rank.rank.rank);
+    for (const MeasurementSum& sum : rank.sums) {
+      if (is_known_instruction(loaded.job.request, sum.instruction)) continue;
+      throw UsageError(fmt::format("rank {} has measured '{}', which is no instruction of the job", rank.rank.rank.rank,
+                                   sum.instruction));
+    }
+  }
+}
+
+std::string left_out_text(const std::string& id) {
+  return fmt::format(
+      "job {} is in the server's database, but could not be read when the server started; its "
+      "administrator finds the reason in the server's output",
+      id);
+}
 
 }  // namespace
-
-struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
-  Entry(StoredJob stored, bool durable) : job(std::move(stored), durable) {}
-
-  struct Poll {
-    Reply reply;
-    std::int64_t after_version = 0;
-    std::chrono::steady_clock::time_point deadline;
-  };
-
-  Job job;
-  bool gone = false;  // deleted, or on its way
-  std::unordered_map<int, std::list<Poll>> polls;
-  std::vector<std::shared_ptr<EventStream>> streams;
-  std::shared_ptr<PlanningTask> task;
-  bool restoring = false;       // the task makes the plan again that an earlier server had made
-  bool measured_since = false;  // reports have come that the task does not know
-  bool patience_over = false;
-  EventLoop::Handle patience;
-  EventLoop::Handle notices;
-  EventLoop::Handle retry;
-  int versions_in_flight = 0;
-  bool state_due = false;
-};
 
 JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
     : loop_(loop),
@@ -61,7 +54,22 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
       post_([&loop](std::function<void()> action) { loop.post(std::move(action)); }),
       store_(database, post_),
       planning_(std::make_unique<PlanningQueue>(post_, limits.planning_threads)) {
-  for (LoadedJob& loaded : store_.load()) restore(std::move(loaded));
+  for (LoadedJob& loaded : store_.load()) {
+    last_number_ = std::max(last_number_, loaded.job.job);
+    const std::string id = loaded.job.request.id;
+    try {
+      if (loaded.trouble.empty()) check_loaded(loaded);
+      if (loaded.trouble.empty() && entries_.count(id) != 0) throw UsageError("an earlier row has the same id");
+    } catch (const Error& error) {  // the other jobs are to run
+      loaded.trouble = fmt::format("{}: table jobs, job {} ({}): {}", database, loaded.job.job, id, error.what());
+    }
+    if (loaded.trouble.empty()) {
+      restore(std::move(loaded));
+    } else {
+      troubles_.push_back(std::move(loaded.trouble));
+      if (entries_.count(id) == 0) left_out_.insert(id);
+    }
+  }
   sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
 }
 
@@ -73,6 +81,7 @@ JobBook::EntryPointer JobBook::find(const std::string& id) const {
   const auto found = entries_.find(id);
   // One that is still on its way to the disk may never get there.
   const bool there = found != entries_.end() && !found->second->gone && found->second->job.durable();
+  if (!there && left_out_.count(id) != 0) throw HttpError(404, left_out_text(id));
   if (!there) throw HttpError(404, fmt::format("there is no job {}", id));
   return found->second;
 }
@@ -93,18 +102,20 @@ std::vector<const Job*> JobBook::jobs() const {
   return all;
 }
 
+Store::Done JobBook::acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo) {
+  return [reply, then = std::move(then), undo = std::move(undo)](const std::exception_ptr& error) {
+    if (!error) return then();
+    if (undo) undo();
+    reply.fail(error);
+  };
+}
+
 void JobBook::store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo) {
-  store_.submit(std::move(write),
-                [reply, then = std::move(then), undo = std::move(undo)](const std::exception_ptr& error) {
-                  if (!error) return then();
-                  if (undo) undo();
-                  reply.fail(error);
-                });
+  store_.submit(std::move(write), acknowledged(reply, std::move(then), std::move(undo)));
 }
 
 void JobBook::restore(LoadedJob loaded) {
   const std::string id = loaded.job.request.id;
-  last_number_ = std::max(last_number_, loaded.job.job);
   const auto entry = std::make_shared<Entry>(std::move(loaded.job), true);
   entries_[id] = entry;
   for (LoadedRank& rank : loaded.ranks) entry->job.restore(std::move(rank));
@@ -120,7 +131,7 @@ void JobBook::restore(LoadedJob loaded) {
   // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
   // they have.
   entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
-  if (entry->restoring) return start_planning(entry);
+  if (entry->restoring) return start_planning(entry, std::move(loaded.adjusted));
   plan_if_ready(entry);
 }
 
@@ -128,6 +139,8 @@ void JobBook::create_job(JobRequest request, JobKind kind, bool administrator, s
                          const Answer<JobRegistered>& answer) {
   (void)pipeline_of(request);
   if (request.id.empty()) request.id = "job-" + random_digits(16);
+  // A second row of that id would hide the first for good.
+  if (left_out_.count(request.id) != 0) throw HttpError(409, left_out_text(request.id));
   const auto found = entries_.find(request.id);
   if (found != entries_.end()) {
     const EntryPointer entry = found->second;
@@ -319,21 +332,42 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
   const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
   const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
                             now_seconds() + notice.delay.value()};
-  store(
-      stored, answer.reply,
-      [this, entry, answer, stored] {
-        answer.send({stored.sequence, false});
-        if (stored.due > now_seconds()) {
-          entry->job.announce(stored.straggler, stored.sequence, stored.degree, stored.due);
-          arm_notices(entry);
-        } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
-          deploy(entry, false);
-        }
-        emit(*entry, "straggler",
-             to_json(StragglerNotice{stored.straggler, stored.degree,
-                                     Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence}));
-      },
-      [entry, id = notice.straggler, sequence, seen_before] { entry->job.take_back(id, sequence, seen_before); });
+  // What the ranks are to run then goes into the same transaction, where nothing else is under way: they wait for one
+  // flush of the disk instead of two.
+  std::optional<Deployment> next;
+  const bool alone = entry->notices_in_flight++ == 0 && entry->versions_in_flight == 0 && !entry->frontier_due;
+  if (alone && notice.delay <= Seconds(0) && entry->job.plan()) {
+    next = entry->job.deployment_with(notice.straggler, notice.degree);
+    if (next && next->fingerprint == entry->job.stored().fingerprint) next.reset();
+  }
+  const auto in_force = std::make_shared<bool>(false);
+  std::optional<Store::Entry> version;
+  if (next) version = numbered(entry, std::move(*next), [in_force] { return *in_force; });
+  const std::int64_t number = version ? entry->job.stored().version : -1;
+  Store::Entry write{
+      stored, acknowledged(
+                  answer.reply,
+                  [this, entry, answer, stored, in_force, number] {
+                    --entry->notices_in_flight;
+                    answer.send({stored.sequence, false});
+                    if (stored.due > now_seconds()) {
+                      entry->job.announce(stored.straggler, stored.sequence, stored.degree, stored.due);
+                      arm_notices(entry);
+                    } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
+                      *in_force = true;
+                      // Something else may have been numbered meanwhile, without this notice.
+                      if (entry->job.stored().version != number) deploy(entry, false);
+                    }
+                    emit(*entry, "straggler",
+                         to_json(StragglerNotice{stored.straggler, stored.degree,
+                                                 Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence}));
+                  },
+                  [entry, id = notice.straggler, sequence, seen_before] {
+                    --entry->notices_in_flight;
+                    entry->job.take_back(id, sequence, seen_before);
+                  })};
+  if (version) return store_.submit(std::move(write), std::move(*version));
+  store_.submit(std::move(write.write), std::move(write.done));
 }
 
 void JobBook::arm_notices(const EntryPointer& entry) {
@@ -363,7 +397,7 @@ void JobBook::plan_if_ready(const EntryPointer& entry) {
   });
 }
 
-void JobBook::start_planning(const EntryPointer& entry) {
+void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
   Job& job = entry->job;
   job.set_failure({});
   job.set_left_out({});
@@ -385,7 +419,8 @@ void JobBook::start_planning(const EntryPointer& entry) {
                                    },
                                    [this, weak](std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
                                      if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);
-                                   }});
+                                   },
+                                   std::move(adjusted)});
 }
 
 void JobBook::stop_planning(Entry& entry) {
@@ -418,166 +453,56 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
 void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   Job& job = entry->job;
   if (!job.plan() || entry->gone) return;
+  entry->frontier_due = entry->frontier_due || new_frontier;
+  if (auto runs = job.unprepared_runs(); !runs.empty()) {
+    return planning_->run(
+        [plan = job.plan(), runs = std::move(runs)] {
+          for (const JobPlan::Run& run : runs) plan->prepare(run);
+        },
+        [this, weak = std::weak_ptr(entry)] {
+          if (const EntryPointer alive = weak.lock()) deploy(alive, false);
+        });
+  }
   Deployment next = job.deployment();
   if (next.fingerprint == job.stored().fingerprint) {
     // The same as the newest version: after a restart, that one again; else at most the plan behind it is new.
     if (entry->versions_in_flight > 0) return;
+    entry->frontier_due = false;
     next.version = job.stored().version;
     next.frontier_version = job.stored().frontier_version;
     return publish(*entry, std::move(next));
   }
-  job.assign_version(next, new_frontier);
+  Store::Entry write = numbered(entry, std::move(next), [] { return true; });
+  store_.submit(std::move(write.write), std::move(write.done));
+}
+
+Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted) {
+  const bool new_frontier = std::exchange(entry->frontier_due, false);
+  entry->job.assign_version(next, new_frontier);
   ++entry->versions_in_flight;
-  const StoredVersion stored{job.stored().job, next.version, next.frontier_version, next.fingerprint};
+  StoredVersion stored{entry->job.stored().job, next.version, next.frontier_version, next.fingerprint};
+  if (new_frontier) stored.adjusted = next.plan->adjusted();
   const auto shared = std::make_shared<Deployment>(std::move(next));
-  store_.submit(stored, [this, entry, shared, new_frontier](const std::exception_ptr& error) {
-    --entry->versions_in_flight;
-    if (entry->gone) return;
-    if (!error) return publish(*entry, std::move(*shared));
-    // Nobody may see a version that a restart would forget.
-    entry->job.forget_fingerprint();
-    entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
-      if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
-    });
-  });
+  return {stored, [this, entry, shared, new_frontier, wanted = std::move(wanted)](const std::exception_ptr& error) {
+            --entry->versions_in_flight;
+            if (entry->gone) return;
+            if (!error && wanted()) return publish(*entry, std::move(*shared));
+            // Nobody may see a version that a restart would forget.
+            entry->job.forget_fingerprint();
+            entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
+              if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
+            });
+          }};
 }
 
-void JobBook::publish(Entry& entry, Deployment deployment) {
-  Job& job = entry.job;
-  const bool is_new = !job.current() || deployment.version > job.current()->version;
-  job.publish(std::make_shared<Deployment>(std::move(deployment)));
-  if (!is_new) return emit_state(entry);
-  ++counts_.deployments;
-  for (auto& [rank, polls] : entry.polls) {
-    for (auto poll = polls.begin(); poll != polls.end();) {
-      auto text = look_up(job, *job.find_rank(rank), poll->after_version);
-      if (!text) {
-        ++poll;
-        continue;
-      }
-      Response response;
-      response.body = std::move(*text);
-      poll->reply.send(std::move(response));
-      poll = polls.erase(poll);
-      --counts_.polls_waiting;
-    }
-  }
-  const Deployment& current = *job.current();
-  emit(entry, "schedule",
-       {{"job", job.id()},
-        {"version", current.version},
-        {"frontier_version", current.frontier_version},
-        {"allowed_time_s", current.pipelines.front().allowed.value()}});
-  emit_state(entry);
-  changed(entry);
-}
-
-// --- Waiting -----------------------------------------------------------------------------------------------------
-
-std::optional<std::string> JobBook::look_up(const Job& job, const JobRank& rank, std::int64_t after_version) {
-  const auto begin = std::chrono::steady_clock::now();
-  auto text = job.schedule_for(rank, after_version);
-  if (!text) return text;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto bucket = std::lower_bound(kLookupBounds.begin(), kLookupBounds.end(), seconds) - kLookupBounds.begin();
-  ++counts_.lookup_buckets[static_cast<std::size_t>(bucket)];
-  counts_.lookup_seconds += seconds;
-  ++counts_.schedules_sent;
-  return text;
-}
-
-void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait,
-                                const Reply& reply) {
+void JobBook::take_step(const std::string& id, const StepReport& report) {
   const EntryPointer entry = find(id);
-  const JobRank* known = entry->job.find_rank(rank);
-  if (known == nullptr || !known->durable) {
-    throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));
-  }
-  if (auto text = look_up(entry->job, *known, after_version)) {
-    Response response;
-    response.body = std::move(*text);
-    return reply.send(std::move(response));
-  }
-  Response nothing;
-  nothing.status = 204;
-  if (wait <= Seconds(0)) return reply.send(std::move(nothing));
-  auto& polls = entry->polls[rank];
-  if (polls.size() >= limits_.polls) {
-    polls.front().reply.send(nothing);
-    polls.pop_front();
-    --counts_.polls_waiting;
-  }
-  const auto longest = std::chrono::duration<double>(std::min(wait, limits_.longest_wait).value());
-  polls.push_back(
-      {reply, after_version,
-       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(longest)});
-  ++counts_.polls_waiting;
-}
-
-void JobBook::end_overdue_polls() {
-  if (counts_.polls_waiting == 0) return;
-  const auto now = std::chrono::steady_clock::now();
-  Response nothing;
-  nothing.status = 204;
-  for (auto& [id, entry] : entries_) {
-    for (auto& [rank, polls] : entry->polls) {
-      counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {
-        if (poll.deadline > now) return false;
-        poll.reply.send(nothing);
-        return true;
-      });
-    }
-  }
-}
-
-void JobBook::release_waiting() {
-  for (auto& [id, entry] : entries_) {
-    for (auto& [rank, polls] : entry->polls) {
-      for (auto& poll : polls) poll.reply.fail(unavailable());
-    }
-    entry->polls.clear();
-  }
-  counts_.polls_waiting = 0;
-}
-
-// --- Events ------------------------------------------------------------------------------------------------------
-
-void JobBook::changed(Entry& entry) {
-  if (listener_ && !entry.gone) listener_(entry.job.id(), &entry.job);
-}
-
-void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data) {
-  if (entry.streams.empty()) return;
-  const std::string text = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  std::erase_if(entry.streams, [&](const auto& stream) { return !stream->send(name, text); });
-}
-
-void JobBook::emit_state(Entry& entry) {
-  if (entry.streams.empty() || std::exchange(entry.state_due, true)) return;
-  // Whatever else one commit of the disk has let through is told in one event.
-  loop_.post([this, weak = entry.weak_from_this()] {
-    const EntryPointer alive = weak.lock();
-    if (!alive) return;
-    alive->state_due = false;
-    emit(*alive, "state", to_json(alive->job.status(now_seconds())));
-  });
-}
-
-void JobBook::check_subscribe(const std::string& id) {
-  if (find(id)->streams.size() >= limits_.event_streams) {
-    throw HttpError(
-        429, fmt::format("{} event streams of job {} are open, the most there may be", limits_.event_streams, id));
-  }
-}
-
-void JobBook::subscribe(const std::string& id, std::shared_ptr<EventStream> stream) {
-  const EntryPointer entry = find(id);
-  stream->on_close([weak = std::weak_ptr(entry), raw = stream.get()] {
-    const EntryPointer alive = weak.lock();
-    if (alive) std::erase_if(alive->streams, [raw](const auto& open) { return open.get() == raw; });
-  });
-  stream->send("state", to_json(entry->job.status(now_seconds())).dump());
-  entry->streams.push_back(std::move(stream));
+  // A version that is on its way to the disk makes what ran before it old.
+  if (entry->versions_in_flight > 0) return;
+  const auto stages = entry->executed.add(entry->job, report);
+  if (!stages) return;
+  entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
+  deploy(entry, true);
 }
 
 }  // namespace flyball

@@ -11,6 +11,8 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,8 +44,8 @@ class JobBook {
     unsigned planning_threads = 1;
   };
 
-  // Opens the database and takes up every job in it; planned ones are planned again, to the same schedules. An empty path
-  // keeps everything in memory. Throws DatabaseError and InputError.
+  // Opens the database and takes up every job in it that can be read; planned ones are planned again, to the same
+  // schedules. An empty path keeps everything in memory. Throws DatabaseError and InputError.
   JobBook(EventLoop& loop, const std::string& database, Limits limits);
   ~JobBook();
   JobBook(const JobBook&) = delete;
@@ -58,6 +60,9 @@ class JobBook {
   [[nodiscard]] std::vector<const Job*> jobs() const;
 
   // `holds_token`: the client has shown the token of the job that is there, or the administrator's.
+  // What is wrong with the jobs that could not be taken up, in words for the administrator.
+  [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
+
   void create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
                   const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
@@ -65,6 +70,11 @@ class JobBook {
   void take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer);
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
   void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
+
+  // An iteration that a rank has run. Where the schedule of that version wants it and all stages of the first pipeline
+  // have reported it, the next schedule follows. Reports are not stored, but what they lead to is: a restart goes on
+  // from the version in force.
+  void take_step(const std::string& id, const StepReport& report);
 
   // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (to a tenth of a
   // second).
@@ -106,26 +116,32 @@ class JobBook {
 
   [[nodiscard]] EntryPointer find(const std::string& id) const;
   // Runs `then` in the loop once the write is on the disk; fails the reply where it is not.
+  static Store::Done acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo);
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
-  void start_planning(const EntryPointer& entry);
+  // Goes on from `adjusted` where that fits (JobPlan::make).
+  void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
   void stop_planning(Entry& entry);
   void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);
   void deploy(const EntryPointer& entry, bool new_frontier);
+  // Numbers the deployment; what has to be stored before it is published, unless `wanted` then says false.
+  [[nodiscard]] Store::Entry numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted);
   void publish(Entry& entry, Deployment deployment);
   void arm_notices(const EntryPointer& entry);
   void end_overdue_polls();
-  [[nodiscard]] std::optional<std::string> look_up(const Job& job, const JobRank& rank, std::int64_t after_version);
+  [[nodiscard]] std::optional<ScheduleText> look_up(const Job& job, const RankPlace& rank, std::int64_t after_version);
 
   EventLoop& loop_;
   Limits limits_;
   Counts counts_;
   std::function<void(const std::string&, Job*)> listener_;
   std::map<std::string, EntryPointer> entries_;
+  std::vector<std::string> troubles_;
+  std::set<std::string> left_out_;  // ids, as far as they are known
   std::int64_t last_number_ = 0;
   std::function<void(std::function<void()>)> post_;
   Store store_;

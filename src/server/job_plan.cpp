@@ -11,8 +11,11 @@
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "plan/relaxation.h"
+#include "plan/stage_clock.h"
 #include "plan/straggler.h"
 #include "plan/summary.h"
+#include "plan/switching.h"
+#include "server/fingerprint.h"
 
 namespace flyball {
 namespace {
@@ -36,6 +39,23 @@ PaceRequest pace_of(const JobRequest& request) {
   PaceRequest pace;
   pace.target_time = request.target_time;
   return pace;
+}
+
+// The policy of planners that adjust a plan by what is executed.
+std::optional<EnvPipePolicy> executed_policy(const std::string& planner) {
+  const auto policy = envpipe_policy_named(planner);
+  return policy == EnvPipePolicy::kNoReconfigure ? std::nullopt : policy;
+}
+
+std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks) {
+  Fingerprint fingerprint;
+  for (const RankMeasurements& rank : ranks) {
+    for (const MeasurementSum& sum : *rank.sums) {
+      fingerprint.add(fmt::format("{} {} {} {} {} {}", rank.rank, sum.instruction, sum.clock.value(), sum.samples,
+                                  sum.time.value(), sum.energy.value()));
+    }
+  }
+  return fingerprint.value();
 }
 
 bool bounds_are_open(const Frontier& frontier) {
@@ -76,62 +96,187 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
-JobPlan::JobPlan(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks)
-    : profile_(merged_profile(job, ranks)),
-      spec_(pipeline_of(request)),
-      dag_(build_dag(spec_, profile_)),
-      problem_(make_problem(dag_, spec_.blocking_power, unit_time_of(request, dag_), CostModel::kHull, request.noise,
-                            spec_.memory_limit)),
-      planner_(request.planner) {
-  problem_.focus = {to_nanoseconds(allowed_time(problem_, pace_of(request)))};
+JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks)
+    : profile(merged_profile(job, ranks)),
+      spec(pipeline_of(request)),
+      dag(build_dag(spec, profile)),
+      problem(make_problem(dag, spec.blocking_power, unit_time_of(request, dag), CostModel::kHull, request.noise,
+                           spec.memory_limit)) {
+  problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
 }
 
 std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRequest& request,
-                                             const std::vector<RankMeasurements>& ranks, const Progress& progress) {
+                                             const std::vector<RankMeasurements>& ranks, const Progress& progress,
+                                             const std::optional<AdjustedPlan>& adjusted) {
   bool cancelled = false;
   const auto watched = [&](double share) {
     cancelled = cancelled || !progress(share);
     return !cancelled;
   };
-  const std::shared_ptr<JobPlan> plan(new JobPlan(job, request, ranks));
-  plan->result_ = make_planner(request.planner)->plan(plan->problem_, watched);
+  const auto basis = std::make_shared<Basis>(job, request, ranks);
+  const std::shared_ptr<JobPlan> plan(new JobPlan);
+  plan->basis_ = basis;
+  plan->planner_ = request.planner;
+  plan->switch_latency_ = to_nanoseconds(request.switch_latency);
+  plan->min_dwell_ = to_nanoseconds(request.min_dwell);
+  const std::optional<EnvPipePolicy> policy = request.executed_steps ? executed_policy(request.planner) : std::nullopt;
+  const auto planner = policy ? make_envpipe(EnvPipePolicy::kNoReconfigure) : make_planner(request.planner);
+  plan->result_ = planner->plan(basis->problem, watched);
   if (cancelled) return nullptr;
   Frontier& frontier = plan->result_.frontier;
   if (frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", request.planner));
-  const ComputationDag& dag = plan->result_.dag_of(plan->problem_);
-  if (bounds_are_open(frontier)) {
+  basis->reordered = plan->result_.dag;
+  basis->realised = basis->problem;
+  basis->realised.dag = &plan->result_.dag_of(basis->problem);
+  const ComputationDag& dag = *basis->realised.dag;
+  if (policy) {
+    plan->reconfiguration_.emplace(basis->realised, *policy, frontier.plan(0));
+    plan->measurements_ = fingerprint_of(ranks);
+    // Executed steps show by themselves what clock changes cost.
+    plan->switch_latency_ = plan->min_dwell_ = 0;
+  } else if (bounds_are_open(frontier)) {
     const RelaxationResult relaxed =
-        solve_relaxation(dag, plan->problem_.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
+        solve_relaxation(dag, basis->problem.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
     if (cancelled) return nullptr;
     set_lower_bounds(frontier, relaxed.bound);
   }
-  const PlanSummary summary = summarise(request.planner, plan->problem_, dag, frontier, pace_of(request), nullptr);
+  const PlanSummary summary = summarise(request.planner, basis->problem, dag, frontier, pace_of(request), nullptr);
   plan->base_point_ = summary.selected_point;
   plan->t_min_ = summary.t_min;
   plan->max_clock_time_ = summary.baseline.time;
   plan->max_clock_energy_ = summary.baseline.energy;
+  plan->prepare({plan->base_point_, frontier.time(plan->base_point_)});
+  if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
+}
+
+JobPlan::JobPlan(const JobPlan& other)
+    : basis_(other.basis_),
+      result_(other.result_),
+      reconfiguration_(other.reconfiguration_),
+      measurements_(other.measurements_),
+      base_point_(other.base_point_),
+      planner_(other.planner_),
+      t_min_(other.t_min_),
+      max_clock_time_(other.max_clock_time_),
+      max_clock_energy_(other.max_clock_energy_),
+      switch_latency_(other.switch_latency_),
+      min_dwell_(other.min_dwell_) {}
+
+std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const {
+  const std::shared_ptr<JobPlan> next(new JobPlan(*this));
+  next->reconfiguration_->learn(join_stages(*basis_->realised.dag, stages));
+  next->set_only_plan(next->reconfiguration_->plan());
+  return next;
+}
+
+void JobPlan::set_only_plan(const ClockPlan& plan) {
+  const PlanProblem& problem = basis_->realised;
+  result_.frontier = Frontier(problem.total_blocking());
+  result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
+  result_.frontier.finish();
+}
+
+std::optional<AdjustedPlan> JobPlan::adjusted() const {
+  if (!reconfiguration_) return std::nullopt;
+  AdjustedPlan adjusted{measurements_, !wants_steps(), {}};
+  const ComputationDag& dag = *basis_->realised.dag;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    std::vector<Megahertz>& clocks = adjusted.clocks.emplace_back();
+    for (const int i : measured_operations(dag, stage)) {
+      clocks.push_back(dag.type_of(i).options[reconfiguration_->plan()[static_cast<std::size_t>(i)]].frequency);
+    }
+  }
+  return adjusted;
+}
+
+// What does not fit was reached by another program's rules: the adjusting then begins anew.
+void JobPlan::take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy) {
+  const ComputationDag& dag = *basis_->realised.dag;
+  ClockPlan plan = reconfiguration_->plan();
+  if (std::ssize(adjusted.clocks) != dag.stages()) return;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const std::vector<int> operations = measured_operations(dag, stage);
+    const std::vector<Megahertz>& clocks = adjusted.clocks[static_cast<std::size_t>(stage)];
+    if (clocks.size() != operations.size()) return;
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      const std::vector<ClockOption>& options = dag.type_of(operations[k]).options;
+      const auto found = std::find_if(options.begin(), options.end(),
+                                      [&](const ClockOption& option) { return option.frequency == clocks[k]; });
+      if (found == options.end()) return;
+      plan[static_cast<std::size_t>(operations[k])] = static_cast<ClockPlan::value_type>(found - options.begin());
+    }
+  }
+  set_only_plan(plan);
+  if (adjusted.finished) {
+    reconfiguration_.reset();
+  } else {
+    reconfiguration_.emplace(basis_->realised, policy, std::move(plan));
+  }
 }
 
 std::size_t JobPlan::point_for(Seconds allowed) const {
   return std::max(base_point_, result_.frontier.lookup(to_nanoseconds(allowed)));
 }
 
-std::vector<std::vector<ScheduledComputation>> JobPlan::schedules(std::size_t point) const {
-  const ComputationDag& dag = result_.dag_of(problem_);
-  const ClockPlan plan = result_.frontier.plan(point);
-  std::vector<std::vector<ScheduledComputation>> stages(static_cast<std::size_t>(dag.stages()));
+bool JobPlan::is_prepared(const Run& run) const {
+  if (switch_latency_ == 0 && min_dwell_ == 0) return true;
+  const std::lock_guard lock(mutex_);
+  return prepared_.count(run) != 0;
+}
+
+void JobPlan::prepare(const Run& run) const {
+  if (is_prepared(run)) return;
+  const ComputationDag& dag = *basis_->realised.dag;
+  PreparedRun made;
+  made.plan = reduce_switches(basis_->realised, result_.frontier.plan(run.point), to_nanoseconds(run.allowed),
+                              switch_latency_, min_dwell_);
+  const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
+  made.time = to_seconds(switched.makespan);
+  made.energy = switched.energy.total();
+  // With the energy of waiting for the straggler (Perseus eq. 3): a long dwell time may leave a slower plan so few changes
+  // that the base point's is the better one for as long as that, too.
+  const auto total = [&](const PreparedRun& it) {
+    return it.energy + basis_->realised.total_blocking() * (run.allowed - it.time);
+  };
+  const std::lock_guard lock(mutex_);
+  const auto base = prepared_.find({base_point_, frontier().time(base_point_)});
+  if (base != prepared_.end() && total(base->second) < total(made)) made = base->second;
+  prepared_[run] = std::move(made);
+}
+
+void JobPlan::keep_only(const std::vector<Run>& runs) const {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(prepared_, [&](const auto& entry) {
+    return entry.first.point != base_point_ && std::find(runs.begin(), runs.end(), entry.first) == runs.end();
+  });
+}
+
+JobPlan::Schedule JobPlan::schedule(const Run& run) const {
+  const ComputationDag& dag = *basis_->realised.dag;
+  Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point)};
+  ClockPlan plan;
+  if (switch_latency_ == 0 && min_dwell_ == 0) {
+    plan = result_.frontier.plan(run.point);
+  } else {
+    const std::lock_guard lock(mutex_);
+    const PreparedRun& prepared = prepared_.at(run);
+    plan = prepared.plan;
+    schedule.time = prepared.time;
+    schedule.energy = prepared.energy;
+  }
+  schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
     for (const int i : dag.stage_order(stage)) {
       const OperationType& type = dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
       const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      stages[static_cast<std::size_t>(stage)].push_back({std::string(announced_name(type.instruction)),
-                                                         dag[i].microbatch, dag[i].chunk,
-                                                         static_cast<int>(std::lround(option.frequency.value()))});
+      schedule.stages[static_cast<std::size_t>(stage)].push_back(
+          {std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
+           static_cast<int>(std::lround(option.frequency.value()))});
     }
   }
-  return stages;
+  return schedule;
 }
 
 FrontierReport JobPlan::report() const {

@@ -1,15 +1,21 @@
 // What a job's measurements lead to: its profile, the DAG of an iteration, the frontier, and the schedules on it.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
+#include "plan/envpipe.h"
 #include "plan/planner.h"
+#include "server/adjusted_plan.h"
 #include "server/measurements.h"
 #include "wire/job_messages.h"
 
@@ -27,11 +33,12 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 // Immutable once made; shared between threads.
 class JobPlan {
  public:
-  // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled.
+  // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled. Where
+  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
-                                                           const Progress& progress);
-  JobPlan(const JobPlan&) = delete;
+                                                           const Progress& progress,
+                                                           const std::optional<AdjustedPlan>& adjusted = std::nullopt);
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -41,25 +48,85 @@ class JobPlan {
   // base. Microseconds.
   [[nodiscard]] std::size_t point_for(Seconds allowed) const;
 
-  // One stage's computations at a point, in its order. Cost: linear in the iteration's operations.
-  [[nodiscard]] std::vector<std::vector<ScheduledComputation>> schedules(std::size_t point) const;  // by stage
+  // A point of the frontier as it is run where an iteration may take `allowed`.
+  struct Run {
+    std::size_t point = 0;
+    Seconds allowed;
+
+    auto operator<=>(const Run&) const = default;
+  };
+  struct Schedule {
+    std::vector<std::vector<ScheduledComputation>> stages;  // in the order in which each stage runs them
+    Seconds time;                                           // of an iteration, late clock changes charged
+    Joules energy;                                          // likewise
+  };
+  // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
+  // schedule can be had: reduce_switches() may take seconds. make() has prepared the base point's. Any thread.
+  [[nodiscard]] bool is_prepared(const Run& run) const;
+  void prepare(const Run& run) const;
+  // Forgets the other runs but those of the base point.
+  void keep_only(const std::vector<Run>& runs) const;
+  // Cost: linear in the iteration's operations. Requires is_prepared(run).
+  [[nodiscard]] Schedule schedule(const Run& run) const;
+
+  // How many computations schedule() has for a stage.
+  [[nodiscard]] std::size_t computations_of_stage(int stage) const {
+    return measured_operations(*basis_->realised.dag, stage).size();
+  }
+
+  // Where the job asked for JobRequest::executed_steps and its planner adjusts plans step by step: whether it wants to
+  // learn of another iteration that its only plan is run in.
+  [[nodiscard]] bool wants_steps() const {
+    return reconfiguration_ && reconfiguration_->status() == ReconfigureStatus::kRunning;
+  }
+  // The plan after such an iteration, by stage the times of its computations in the order of schedule(). Milliseconds.
+  [[nodiscard]] std::shared_ptr<const JobPlan> reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const;
+  // What is to be stored for make(), where executed steps adjust this plan.
+  [[nodiscard]] std::optional<AdjustedPlan> adjusted() const;
 
   // Job and version are the caller's to fill in.
   [[nodiscard]] FrontierReport report() const;
 
  private:
-  JobPlan(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks);
+  struct PreparedRun {
+    ClockPlan plan;
+    Seconds time;
+    Joules energy;
+  };
 
-  Profile profile_;
-  PipelineSpec spec_;
-  ComputationDag dag_;
-  PlanProblem problem_;
+  // What all plans from the same measurements share.
+  struct Basis {
+    Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks);
+    Basis(const Basis&) = delete;
+    Basis& operator=(const Basis&) = delete;
+
+    Profile profile;
+    PipelineSpec spec;
+    ComputationDag dag;
+    PlanProblem problem;
+    std::shared_ptr<const ComputationDag> reordered;  // the planner's own order of the stages, where it has one
+    PlanProblem realised;                             // the problem in that order
+  };
+
+  JobPlan() = default;
+  // What is prepared stays with the other.
+  JobPlan(const JobPlan& other);
+  void take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy);
+  void set_only_plan(const ClockPlan& plan);
+
+  std::shared_ptr<const Basis> basis_;
   PlannerResult result_;
+  std::optional<Reconfiguration> reconfiguration_;  // none also where an earlier server has finished it
+  std::uint64_t measurements_ = 0;                  // fingerprint of them, where there is a reconfiguration
   std::size_t base_point_ = 0;
   std::string planner_;
   Seconds t_min_;
   Seconds max_clock_time_;
   Joules max_clock_energy_;
+  Nanoseconds switch_latency_ = 0;
+  Nanoseconds min_dwell_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_
 };
 
 }  // namespace flyball

@@ -2,24 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "net/json_response.h"
+#include "server/wall_clock.h"
 #include "wire/json_object.h"
 
 namespace flyball {
 namespace {
 
 constexpr double kLongestAskedWait = 3600.0;
-
-Response json_response(unsigned status, const nlohmann::ordered_json& body) {
-  Response response;
-  response.status = status;
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return response;
-}
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
 
@@ -52,10 +46,6 @@ Seconds query_wait(const Request& request) {
     throw HttpError(400, fmt::format("wait_s is '{}', it must be a number from 0 to {}", *text, kLongestAskedWait));
   }
   return Seconds(*wait);
-}
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // Answers with the result as JSON.
@@ -153,6 +143,12 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
       {"POST", "/v1/jobs/{job}/stragglers", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
          book.set_straggler(job.id(), read_straggler_notice(body_of(request)), answer_with_json<StragglerTaken>(reply));
+       })});
+  router.add(
+      {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.take_step(job.id(), read_step_report(body_of(request)));
+         answer_with_nothing(reply).send({});
        })});
   router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {
                 const std::string id = allowed(request).id();

@@ -15,7 +15,7 @@ bool stands_before(const MeasurementSum& a, const MeasurementSum& b) {
 
 }  // namespace
 
-void add_measurement(MeasurementSums& sums, const Measurement& measurement) {
+void add_measurement(MeasurementSums& sums, const InstructionMeasurement& measurement) {
   const auto samples = static_cast<double>(measurement.samples);
   const MeasurementSum added{measurement.instruction, measurement.clock, samples, measurement.time * samples,
                              measurement.energy * samples};

@@ -28,7 +28,7 @@ using MeasurementSums = std::vector<MeasurementSum>;
 // Instructions and clocks that one rank may report, together.
 inline constexpr std::size_t kMostSums = 10'000;
 
-void add_measurement(MeasurementSums& sums, const Measurement& measurement);
+void add_measurement(MeasurementSums& sums, const InstructionMeasurement& measurement);
 
 // Energy of the instruction per clock, from the highest clock down.
 [[nodiscard]] std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_view instruction);

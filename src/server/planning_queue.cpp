@@ -30,10 +30,18 @@ std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
   auto task = std::make_shared<PlanningTask>();
   {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({std::move(order), task});
+    waiting_.push_back({std::move(order), task, {}, {}});
   }
   changed_.notify_one();
   return task;
+}
+
+void PlanningQueue::run(std::function<void()> work, std::function<void()> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_front({{}, nullptr, std::move(work), std::move(done)});
+  }
+  changed_.notify_one();
 }
 
 PlanningQueue::Counts PlanningQueue::counts() const {
@@ -53,7 +61,12 @@ void PlanningQueue::work() {
       entry = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    plan(entry);
+    if (!entry.work) {
+      plan(entry);
+      continue;
+    }
+    entry.work();
+    post_(std::move(entry.done));
   }
 }
 
@@ -75,7 +88,8 @@ void PlanningQueue::plan(Entry& entry) {
   std::exception_ptr error;
   try {
     // A batch of new measurements may have come while this one waited.
-    if (progress(0.0)) made = JobPlan::make(entry.order.job, entry.order.request, entry.order.ranks, progress);
+    const Order& order = entry.order;
+    if (progress(0.0)) made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted);
   } catch (const std::exception&) {
     error = std::current_exception();
   }

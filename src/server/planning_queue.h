@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,7 @@ class PlanningQueue {
     std::function<void(double share)> progress;
     // The plan, or why there is none.
     std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
+    std::optional<AdjustedPlan> adjusted = std::nullopt;  // see JobPlan::make
   };
 
   // `post` brings a call to the owner's thread; both functions of an order are called there.
@@ -44,6 +46,9 @@ class PlanningQueue {
   PlanningQueue& operator=(const PlanningQueue&) = delete;
 
   std::shared_ptr<PlanningTask> submit(Order order);
+
+  // Something shorter than a plan, before all plans that wait: `work` in a planner's thread, then `done` in the owner's.
+  void run(std::function<void()> work, std::function<void()> done);
 
   struct Counts {
     std::uint64_t finished = 0;
@@ -58,6 +63,8 @@ class PlanningQueue {
   struct Entry {
     Order order;
     std::shared_ptr<PlanningTask> task;
+    std::function<void()> work;  // instead of an order, as is `done`
+    std::function<void()> done;
   };
 
   void work();

@@ -40,6 +40,7 @@ class PlanningServer::Impl {
         access_(options_.administrator_token ? std::optional(hash_token(*options_.administrator_token)) : std::nullopt),
         book_(loop, options_.database, options_.book),
         begin_(std::chrono::steady_clock::now()) {
+    if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
     if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {
       throw UsageError(
           fmt::format("{} is open to other machines; give the server an administrator's token first "
@@ -48,11 +49,14 @@ class PlanningServer::Impl {
     }
     http_.emplace(loop, routes(), options_.http);
     if (!options_.socket_path.empty()) http_->listen_unix(options_.socket_path, 0666);
-    if (!options_.listen_host.empty()) port_ = http_->listen_tcp(options_.listen_host, options_.listen_port);
+    if (!options_.listen_host.empty()) {
+      port_ = http_->listen_tcp(options_.listen_host, options_.listen_port, options_.tls);
+    }
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::size_t job_count() const { return book_.jobs().size(); }
+  [[nodiscard]] const std::vector<std::string>& troubles() const { return book_.troubles(); }
 
   void stop(std::function<void()> done) {
     book_.release_waiting();
@@ -126,6 +130,7 @@ PlanningServer::~PlanningServer() = default;
 
 std::uint16_t PlanningServer::port() const { return impl_->port(); }
 std::size_t PlanningServer::job_count() const { return impl_->job_count(); }
+const std::vector<std::string>& PlanningServer::troubles() const { return impl_->troubles(); }
 void PlanningServer::stop(std::function<void()> done) { impl_->stop(std::move(done)); }
 
 }  // namespace flyball

@@ -16,8 +16,9 @@
 namespace flyball {
 
 struct PlanningServerOptions {
-  std::string listen_host = "127.0.0.1";  // numeric; empty: no TCP
+  std::string listen_host = "127.0.0.1";  // an address, or a name that has one; empty: no TCP
   std::uint16_t listen_port = 4940;       // 0: a free one
+  std::optional<TlsFiles> tls;            // TCP then speaks TLS only
   std::string socket_path;                // empty: no Unix socket
   std::string database;                   // empty: nothing survives
   std::optional<std::string> administrator_token;
@@ -43,6 +44,8 @@ class PlanningServer {
 
   [[nodiscard]] std::uint16_t port() const;  // 0 without TCP
   [[nodiscard]] std::size_t job_count() const;
+  // What is wrong with jobs in the database that the server does without, in words for the administrator.
+  [[nodiscard]] const std::vector<std::string>& troubles() const;
 
   // Loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.
   void stop(std::function<void()> done);

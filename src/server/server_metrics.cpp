@@ -3,54 +3,59 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <iterator>
 #include <map>
 #include <string_view>
+
+#include "wire/metrics_text.h"
 
 namespace flyball {
 namespace {
 
-class MetricsText {
- public:
-  template <class Value>
-  void add(std::string_view name, std::string_view kind, std::string_view help, Value value) {
-    head(name, kind, help);
-    line(name, "", value);
-  }
+constexpr MetricKind kGauge = MetricKind::kGauge;
+constexpr MetricKind kCounter = MetricKind::kCounter;
 
-  void head(std::string_view name, std::string_view kind, std::string_view help) {
-    fmt::format_to(std::back_inserter(text_), "# HELP flyball_server_{} {}\n# TYPE flyball_server_{} {}\n", name, help,
-                   name, kind);
-  }
-
-  template <class Value>
-  void line(std::string_view name, std::string_view labels, Value value) {
-    fmt::format_to(std::back_inserter(text_), "flyball_server_{}{} {}\n", name, labels, value);
-  }
-
-  [[nodiscard]] std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
+constexpr MetricInfo kRegistry[] = {
+    {"flyball_server_jobs", kGauge, "1", "state", "Jobs that the server holds, by state."},
+    {"flyball_server_ranks", kGauge, "1", "", "Ranks registered in the jobs that the server holds."},
+    {"flyball_server_waiting_polls", kGauge, "1", "", "Requests that wait for a schedule."},
+    {"flyball_server_jobs_created_total", kCounter, "1", "", "Jobs registered since the start."},
+    {"flyball_server_measurement_reports_total", kCounter, "1", "", "Reports of measurements counted."},
+    {"flyball_server_measurement_reports_repeated_total", kCounter, "1", "", "Reports that had been counted before."},
+    {"flyball_server_measurements_total", kCounter, "1", "", "Measurements in the reports counted."},
+    {"flyball_server_straggler_notices_total", kCounter, "1", "", "Straggler notices received."},
+    {"flyball_server_straggler_notices_stale_total", kCounter, "1", "",
+     "Straggler notices that a newer one had overtaken."},
+    {"flyball_server_schedules_sent_total", kCounter, "1", "", "Schedules sent to ranks."},
+    {"flyball_server_schedule_versions_total", kCounter, "1", "", "New schedules made known."},
+    {"flyball_server_schedule_lookup_seconds", MetricKind::kHistogram, "s", "",
+     "Time to find and compose one rank's schedule, in seconds."},
+    {"flyball_server_plans_total", kCounter, "1", "", "Plans made."},
+    {"flyball_server_plans_cancelled_total", kCounter, "1", "", "Plans abandoned because something newer came."},
+    {"flyball_server_plans_failed_total", kCounter, "1", "", "Plans that could not be made."},
+    {"flyball_server_planning_seconds_total", kCounter, "s", "", "Time spent planning, in seconds."},
+    {"flyball_server_plans_waiting", kGauge, "1", "", "Plans that wait for a thread."},
+    {"flyball_server_store_writes_total", kCounter, "1", "", "Changes handed to the disk."},
+    {"flyball_server_store_commits_total", kCounter, "1", "",
+     "Transactions that carried them, one flush of the disk each."},
+    {"flyball_server_store_commits_failed_total", kCounter, "1", "", "Transactions that failed."},
+    {"flyball_server_store_commit_seconds_total", kCounter, "s", "", "Time spent in transactions, in seconds."},
+    {"flyball_server_http_requests_total", kCounter, "1", "", "Requests answered."},
+    {"flyball_server_http_bad_requests_total", kCounter, "1", "", "Requests that were no HTTP."},
+    {"flyball_server_http_refused_rate_total", kCounter, "1", "", "Requests refused because there were too many."},
+    {"flyball_server_http_connections_total", kCounter, "1", "", "Connections accepted."},
+    {"flyball_server_http_open_connections", kGauge, "1", "", "Connections open."},
+    {"flyball_server_http_dropped_slow_total", kCounter, "1", "",
+     "Event streams dropped because their reader was too slow."},
+    {"flyball_server_uptime_seconds", kGauge, "s", "", "Time since the start, in seconds."},
 };
-
-void add_lookups(MetricsText& text, const JobBook::Counts& counts) {
-  constexpr std::array kBounds = {"1e-05", "2.5e-05", "5e-05", "0.0001", "0.00025", "0.001", "+Inf"};
-  constexpr std::string_view kName = "schedule_lookup_seconds";
-  text.head(kName, "histogram", "Time to find and compose one rank's schedule, in seconds.");
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < kBounds.size(); ++i) {
-    below += counts.lookup_buckets[i];
-    text.line("schedule_lookup_seconds_bucket", fmt::format("{{le=\"{}\"}}", kBounds[i]), below);
-  }
-  text.line("schedule_lookup_seconds_sum", "", counts.lookup_seconds);
-  text.line("schedule_lookup_seconds_count", "", below);
-}
 
 }  // namespace
 
 std::string server_metrics(const JobBook& book, const ServerCounts& http, std::uint64_t refused_rate, Seconds uptime) {
-  MetricsText text;
+  MetricsText text(kRegistry);
+  const auto add = [&](std::string_view name, auto value) {
+    text.add(fmt::format("flyball_server_{}", name), {}, static_cast<double>(value));
+  };
   const JobBook::Counts& counts = book.counts();
   std::map<JobState, std::size_t> states;
   std::size_t ranks = 0;
@@ -58,47 +63,44 @@ std::string server_metrics(const JobBook& book, const ServerCounts& http, std::u
     ++states[job->state()];
     ranks += job->ranks().size();
   }
-  text.head("jobs", "gauge", "Jobs that the server holds, by state.");
   for (const JobState state : kAllJobStates) {
-    text.line("jobs", fmt::format("{{state=\"{}\"}}", name_of(state)), states[state]);
+    text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
   }
-  text.add("ranks", "gauge", "Ranks registered in the jobs that the server holds.", ranks);
-  text.add("waiting_polls", "gauge", "Requests that wait for a schedule.", counts.polls_waiting);
-  text.add("jobs_created_total", "counter", "Jobs registered since the start.", counts.jobs_created);
-  text.add("measurement_reports_total", "counter", "Reports of measurements counted.", counts.reports);
-  text.add("measurement_reports_repeated_total", "counter", "Reports that had been counted before.",
-           counts.duplicate_reports);
-  text.add("measurements_total", "counter", "Measurements in the reports counted.", counts.measurements);
-  text.add("straggler_notices_total", "counter", "Straggler notices received.", counts.notices);
-  text.add("straggler_notices_stale_total", "counter", "Straggler notices that a newer one had overtaken.",
-           counts.stale_notices);
-  text.add("schedules_sent_total", "counter", "Schedules sent to ranks.", counts.schedules_sent);
-  text.add("schedule_versions_total", "counter", "New schedules made known.", counts.deployments);
-  add_lookups(text, counts);
+  add("ranks", ranks);
+  add("waiting_polls", counts.polls_waiting);
+  add("jobs_created_total", counts.jobs_created);
+  add("measurement_reports_total", counts.reports);
+  add("measurement_reports_repeated_total", counts.duplicate_reports);
+  add("measurements_total", counts.measurements);
+  add("straggler_notices_total", counts.notices);
+  add("straggler_notices_stale_total", counts.stale_notices);
+  add("schedules_sent_total", counts.schedules_sent);
+  add("schedule_versions_total", counts.deployments);
+  constexpr std::array kLookupBounds = {1e-05, 2.5e-05, 5e-05, 0.0001, 0.00025, 0.001};
+  text.add_histogram("flyball_server_schedule_lookup_seconds", kLookupBounds, counts.lookup_buckets,
+                     counts.lookup_seconds);
 
   const PlanningQueue::Counts planning = book.planning_counts();
-  text.add("plans_total", "counter", "Plans made.", planning.finished);
-  text.add("plans_cancelled_total", "counter", "Plans abandoned because something newer came.", planning.cancelled);
-  text.add("plans_failed_total", "counter", "Plans that could not be made.", planning.failed);
-  text.add("planning_seconds_total", "counter", "Time spent planning, in seconds.", planning.seconds);
-  text.add("plans_waiting", "gauge", "Plans that wait for a thread.", planning.waiting);
+  add("plans_total", planning.finished);
+  add("plans_cancelled_total", planning.cancelled);
+  add("plans_failed_total", planning.failed);
+  add("planning_seconds_total", planning.seconds);
+  add("plans_waiting", planning.waiting);
 
   const Store::Counts store = book.store_counts();
-  text.add("store_writes_total", "counter", "Changes handed to the disk.", store.writes);
-  text.add("store_commits_total", "counter", "Transactions that carried them, one flush of the disk each.",
-           store.commits);
-  text.add("store_commits_failed_total", "counter", "Transactions that failed.", store.failed_commits);
-  text.add("store_commit_seconds_total", "counter", "Time spent in transactions, in seconds.", store.commit_seconds);
+  add("store_writes_total", store.writes);
+  add("store_commits_total", store.commits);
+  add("store_commits_failed_total", store.failed_commits);
+  add("store_commit_seconds_total", store.commit_seconds);
 
-  text.add("http_requests_total", "counter", "Requests answered.", http.requests);
-  text.add("http_bad_requests_total", "counter", "Requests that were no HTTP.", http.bad_requests);
-  text.add("http_refused_rate_total", "counter", "Requests refused because there were too many.", refused_rate);
-  text.add("http_connections_total", "counter", "Connections accepted.", http.accepted);
-  text.add("http_open_connections", "gauge", "Connections open.", http.open_connections);
-  text.add("http_dropped_slow_total", "counter", "Event streams dropped because their reader was too slow.",
-           http.dropped_slow);
-  text.add("uptime_seconds", "gauge", "Time since the start, in seconds.", uptime.value());
-  return text.take();
+  add("http_requests_total", http.requests);
+  add("http_bad_requests_total", http.bad_requests);
+  add("http_refused_rate_total", refused_rate);
+  add("http_connections_total", http.accepted);
+  add("http_open_connections", http.open_connections);
+  add("http_dropped_slow_total", http.dropped_slow);
+  add("uptime_seconds", uptime.value());
+  return text.text();
 }
 
 }  // namespace flyball

@@ -5,20 +5,24 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "net/http.h"
 #include "server/database.h"
+#include "server/wall_clock.h"
 #include "wire/json_object.h"
 
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;  // 1 had no table adjusted
 
 constexpr const char* kTables = R"(
+BEGIN;
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL);
@@ -33,6 +37,11 @@ CREATE TABLE IF NOT EXISTS sums(
 CREATE TABLE IF NOT EXISTS notices(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, straggler TEXT NOT NULL, sequence INTEGER NOT NULL,
   degree REAL NOT NULL, due REAL NOT NULL, PRIMARY KEY(job, straggler, sequence)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS adjusted(
+  job INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE, measurements INTEGER NOT NULL, finished INTEGER NOT NULL,
+  clocks_mhz TEXT NOT NULL);
+PRAGMA user_version=2;
+COMMIT;
 )";
 
 // "3" for rank 3, "/name" for anything else.
@@ -42,7 +51,29 @@ std::string key_of(const StragglerId& id) {
 
 StragglerId straggler_of(const std::string& key) {
   if (key.starts_with('/')) return key.substr(1);
-  return std::stoi(key);
+  const auto rank = parse_integer(key);
+  if (!rank || *rank < 0 || *rank >= kMostRanks) throw Error(fmt::format("'{}' is no straggler", key));
+  return static_cast<int>(*rank);
+}
+
+// Which row is being read, for complaints about it.
+struct RowPlace {
+  std::string row = "jobs";  // "ranks, rank 3"
+  const char* column = "";
+};
+
+double positive(double value, const char* column) {
+  if (!(value > 0.0) || !std::isfinite(value)) throw Error(fmt::format("column {} holds {}", column, value));
+  return value;
+}
+
+[[noreturn]] void refuse_damaged(const std::string& path, const DatabaseError& error) {
+  if (!error.damaged()) throw error;
+  const std::string_view words = error.what();
+  throw InputError({path}, std::string(words.substr(words.starts_with(path) ? path.size() + 2 : 0)),
+                   fmt::format("restore {0} from a copy, take what `sqlite3 {0} .recover` still finds, or name another "
+                               "file (--database)",
+                               path));
 }
 
 // The database says 507 where there is no room; anything else is ours.
@@ -51,10 +82,6 @@ std::exception_ptr as_answer(const DatabaseError& error) {
   return std::make_exception_ptr(HttpError(507,
                                            "the server cannot store this; its disk may be full. Nothing of it has "
                                            "been taken; send it again later"));
-}
-
-double wall_clock_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -66,12 +93,19 @@ class Store::Tables {
     format.next();
     const std::int64_t found = format.integer(0);
     format.next();
-    if (found != 0 && found != kFormat) {
+    if (found < 0 || found > kFormat) {
       throw InputError({path}, fmt::format("this database has format {}, this program writes {}", found, kFormat),
                        "use the program that wrote it, or name another file");
     }
+    Statement others(database_,
+                     "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND "
+                     "name NOT IN ('jobs','ranks','sums','notices','adjusted') ORDER BY name");
+    if (others.next()) {
+      throw InputError({path}, fmt::format("is another program's database: it has a table {}", others.text(0)),
+                       "name another file (--database)");
+    }
+    database_.begin_writing();
     database_.execute(kTables);
-    if (found == 0) database_.execute("PRAGMA user_version=1");
   }
 
   std::vector<LoadedJob> load();
@@ -136,7 +170,7 @@ class Store::Tables {
     Statement& add = statement(
         "INSERT INTO sums VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET samples=samples+excluded.samples, "
         "time_s=time_s+excluded.time_s, energy_j=energy_j+excluded.energy_j");
-    for (const Measurement& one : report.measurements) {
+    for (const InstructionMeasurement& one : report.measurements) {
       const auto samples = static_cast<double>(one.samples);
       add.bind(1, stored.job)
           .bind(2, std::int64_t{report.rank})
@@ -166,7 +200,7 @@ class Store::Tables {
         "job=?1 AND straggler=?2 AND due<=?3)")
         .bind(1, notice.job)
         .bind(2, std::string_view(straggler))
-        .bind(3, wall_clock_seconds())
+        .bind(3, now_seconds())
         .run();
     statement("INSERT OR IGNORE INTO notices VALUES(?,?,?,?,?)")
         .bind(1, notice.job)
@@ -184,11 +218,30 @@ class Store::Tables {
         .bind(3, std::bit_cast<std::int64_t>(version.fingerprint))
         .bind(4, version.job)
         .run();
+    if (!version.adjusted) return;
+    nlohmann::json stages = nlohmann::json::array();
+    for (const std::vector<Megahertz>& clocks : version.adjusted->clocks) {
+      nlohmann::json& stage = stages.emplace_back(nlohmann::json::array());
+      for (const Megahertz clock : clocks) stage.push_back(clock.value());
+    }
+    const std::string clocks = stages.dump();
+    statement("INSERT OR REPLACE INTO adjusted VALUES(?,?,?,?)")
+        .bind(1, version.job)
+        .bind(2, std::bit_cast<std::int64_t>(version.adjusted->measurements))
+        .bind(3, std::int64_t{version.adjusted->finished})
+        .bind(4, std::string_view(clocks))
+        .run();
   }
 
   void write(const DeletedJob& deleted) { statement("DELETE FROM jobs WHERE job=?").bind(1, deleted.job).run(); }
 
   void write(const StoreBarrier&) {}
+
+  void load_job(Statement& row, LoadedJob& job, RowPlace& place);
+  void load_ranks(LoadedJob& job, RowPlace& place);
+  void load_sums(LoadedJob& job, RowPlace& place);
+  void load_notices(LoadedJob& job, RowPlace& place);
+  void load_adjusted(LoadedJob& job, RowPlace& place);
 
   Database database_;
   std::map<const char*, std::unique_ptr<Statement>> statements_;
@@ -196,51 +249,135 @@ class Store::Tables {
 
 std::vector<LoadedJob> Store::Tables::load() {
   std::vector<LoadedJob> jobs;
-  Statement job_rows(database_, "SELECT job,kind,request,token,version,frontier_version,fingerprint FROM jobs");
-  Statement rank_rows(database_, "SELECT rank,body,last_sequence,profiled FROM ranks WHERE job=? ORDER BY rank");
-  Statement sum_rows(database_,
-                     "SELECT rank,instruction,clock_mhz,samples,time_s,energy_j FROM sums WHERE job=? ORDER BY rank, "
-                     "instruction, clock_mhz DESC");
-  Statement notice_rows(database_,
-                        "SELECT straggler,sequence,degree,due FROM notices WHERE job=? ORDER BY straggler,sequence");
-  while (job_rows.next()) {
+  Statement rows(database_,
+                 "SELECT job,kind,request,token,version,frontier_version,fingerprint FROM jobs ORDER BY job");
+  while (rows.next()) {
     LoadedJob job;
-    job.job.job = job_rows.integer(0);
-    job.job.kind = job_rows.integer(1) == 1 ? JobKind::kZeus : JobKind::kOwn;
-    job.job.request = read_job_request(parse_json("the database", job_rows.text(2)));
-    const auto token = job_rows.bytes(3);
-    std::copy_n(token.begin(), std::min(token.size(), job.job.token.size()), job.job.token.begin());
-    job.job.version = job_rows.integer(4);
-    job.job.frontier_version = job_rows.integer(5);
-    job.job.fingerprint = std::bit_cast<std::uint64_t>(job_rows.integer(6));
-
-    std::map<int, std::size_t> place;
-    rank_rows.bind(1, job.job.job);
-    while (rank_rows.next()) {
-      LoadedRank rank;
-      rank.rank = {job.job.job, read_rank_request(parse_json("the database", rank_rows.text(1))), rank_rows.integer(2),
-                   rank_rows.integer(3) != 0};
-      place[rank.rank.rank.rank] = job.ranks.size();
-      job.ranks.push_back(std::move(rank));
-    }
-    sum_rows.bind(1, job.job.job);
-    while (sum_rows.next()) {
-      job.ranks[place.at(static_cast<int>(sum_rows.integer(0)))].sums.push_back(
-          {sum_rows.text(1), Megahertz(sum_rows.number(2)), sum_rows.number(3), Seconds(sum_rows.number(4)),
-           Joules(sum_rows.number(5))});
-    }
-    notice_rows.bind(1, job.job.job);
-    while (notice_rows.next()) {
-      job.notices.push_back({job.job.job, straggler_of(notice_rows.text(0)), notice_rows.integer(1),
-                             notice_rows.number(2), notice_rows.number(3)});
+    job.job.job = rows.integer(0);
+    RowPlace place;
+    try {
+      load_job(rows, job, place);
+      load_ranks(job, place);
+      load_sums(job, place);
+      load_notices(job, place);
+      load_adjusted(job, place);
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const Error& error) {  // one damaged row must not keep the other jobs from running
+      const std::string& id = job.job.request.id;
+      job.trouble = fmt::format(
+          "{}: table {}{}{}: {}\n  To forget this job: stop the server, then sqlite3 {} 'PRAGMA foreign_keys=ON; "
+          "DELETE "
+          "FROM jobs WHERE job={}'",
+          database_.path(), place.row, *place.column == '\0' ? "" : ", column ", place.column, error.what(),
+          database_.path(), job.job.job);
+      StoredJob left;
+      left.job = job.job.job;
+      left.request.id = id;
+      job = LoadedJob{std::move(left), std::move(job.trouble), {}, {}, {}};
     }
     jobs.push_back(std::move(job));
   }
   return jobs;
 }
 
+void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place) {
+  StoredJob& job = loaded.job;
+  place.row = fmt::format("jobs, job {}", job.job);
+  const std::string request = row.text(2);
+  place.column = "request";
+  const nlohmann::json json = parse_json("its JSON", request);
+  // Of a request that is damaged elsewhere the id is good to know.
+  if (json.is_object() && json.contains("id") && json["id"].is_string()) job.request.id = json["id"];
+  job.request = read_job_request(json);
+  if (job.request.id.empty()) throw Error("has no id");
+  place.row = fmt::format("jobs, job {} ({})", job.job, job.request.id);
+  place.column = "";
+  job.kind = row.integer(1) == 1 ? JobKind::kZeus : JobKind::kOwn;
+  const auto token = row.bytes(3);
+  if (token.size() != job.token.size()) throw Error(fmt::format("column token holds {} bytes", token.size()));
+  std::copy(token.begin(), token.end(), job.token.begin());
+  job.version = row.integer(4);
+  job.frontier_version = row.integer(5);
+  if (job.version < 0 || job.frontier_version < 0 || job.frontier_version > job.version) {
+    throw Error(
+        fmt::format("versions {} and {} of schedules and frontier do not fit", job.version, job.frontier_version));
+  }
+  job.fingerprint = std::bit_cast<std::uint64_t>(row.integer(6));
+}
+
+void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {
+  Statement rows(database_, "SELECT rank,body,last_sequence,profiled FROM ranks WHERE job=? ORDER BY rank");
+  rows.bind(1, job.job.job);
+  while (rows.next()) {
+    place.row = fmt::format("ranks, job {} ({}), rank {}", job.job.job, job.job.request.id, rows.integer(0));
+    const std::string body = rows.text(1);
+    place.column = "body";
+    const RankRequest rank = read_rank_request(parse_json("its JSON", body));
+    if (rank.rank != rows.integer(0)) throw Error(fmt::format("is of rank {}", rank.rank));
+    place.column = "";
+    job.ranks.push_back({{job.job.job, rank, rows.integer(2), rows.integer(3) != 0}, {}});
+  }
+}
+
+void Store::Tables::load_sums(LoadedJob& job, RowPlace& place) {
+  Statement rows(database_,
+                 "SELECT rank,instruction,clock_mhz,samples,time_s,energy_j FROM sums WHERE job=? ORDER BY "
+                 "rank, instruction, clock_mhz DESC");
+  rows.bind(1, job.job.job);
+  auto rank = job.ranks.begin();
+  while (rows.next()) {
+    const std::int64_t number = rows.integer(0);
+    place.row = fmt::format("sums, job {} ({}), rank {}", job.job.job, job.job.request.id, number);
+    while (rank != job.ranks.end() && rank->rank.rank.rank < number) ++rank;
+    if (rank == job.ranks.end() || rank->rank.rank.rank != number) throw Error("the rank has not registered");
+    rank->sums.push_back({rows.text(1), Megahertz(rows.number(2)), positive(rows.number(3), "samples"),
+                          Seconds(positive(rows.number(4), "time_s")), Joules(positive(rows.number(5), "energy_j"))});
+  }
+}
+
+void Store::Tables::load_notices(LoadedJob& job, RowPlace& place) {
+  Statement rows(database_,
+                 "SELECT straggler,sequence,degree,due FROM notices WHERE job=? ORDER BY straggler,sequence");
+  rows.bind(1, job.job.job);
+  while (rows.next()) {
+    place.row = fmt::format("notices, job {} ({})", job.job.job, job.job.request.id);
+    const double degree = rows.number(2);
+    if (!(degree >= 1.0) || !std::isfinite(degree)) throw Error(fmt::format("column degree holds {}", degree));
+    job.notices.push_back({job.job.job, straggler_of(rows.text(0)), rows.integer(1), degree, rows.number(3)});
+  }
+}
+
+void Store::Tables::load_adjusted(LoadedJob& job, RowPlace& place) {
+  Statement rows(database_, "SELECT measurements,finished,clocks_mhz FROM adjusted WHERE job=?");
+  rows.bind(1, job.job.job);
+  if (!rows.next()) return;
+  place.row = fmt::format("adjusted, job {} ({})", job.job.job, job.job.request.id);
+  AdjustedPlan adjusted{std::bit_cast<std::uint64_t>(rows.integer(0)), rows.integer(1) != 0, {}};
+  const std::string clocks = rows.text(2);
+  place.column = "clocks_mhz";
+  const nlohmann::json stages = parse_json("its JSON", clocks);
+  const auto refuse = [] { throw Error("is no list of every stage's clocks"); };
+  if (!stages.is_array()) refuse();
+  for (const nlohmann::json& stage : stages) {
+    if (!stage.is_array()) refuse();
+    std::vector<Megahertz>& of_stage = adjusted.clocks.emplace_back();
+    for (const nlohmann::json& clock : stage) {
+      if (!clock.is_number()) refuse();
+      of_stage.emplace_back(clock.get<double>());
+    }
+  }
+  job.adjusted = std::move(adjusted);
+}
+
 Store::Store(const std::string& path, std::function<void(std::function<void()>)> post)
-    : post_(std::move(post)), tables_(std::make_unique<Tables>(path)) {}
+    : path_(path), post_(std::move(post)) {
+  try {
+    tables_ = std::make_unique<Tables>(path);
+  } catch (const DatabaseError& error) {
+    refuse_damaged(path_, error);
+  }
+}
 
 Store::~Store() {
   {
@@ -251,12 +388,28 @@ Store::~Store() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::vector<LoadedJob> Store::load() { return tables_->load(); }
+std::vector<LoadedJob> Store::load() {
+  try {
+    return tables_->load();
+  } catch (const DatabaseError& error) {
+    refuse_damaged(path_, error);
+  }
+}
 
 void Store::submit(StoreWrite write, Done done) {
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back({std::move(write), std::move(done)});
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  }
+  changed_.notify_one();
+}
+
+void Store::submit(Entry first, Entry second) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(first));
+    waiting_.push_back(std::move(second));
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
   changed_.notify_one();

@@ -12,12 +12,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "server/adjusted_plan.h"
 #include "server/measurements.h"
 #include "server/token.h"
 #include "wire/job_messages.h"
@@ -63,6 +65,7 @@ struct StoredVersion {
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
   std::uint64_t fingerprint = 0;
+  std::optional<AdjustedPlan> adjusted = std::nullopt;  // of this version; none: what is stored stays
 };
 struct DeletedJob {
   std::int64_t job = 0;
@@ -81,8 +84,11 @@ struct LoadedRank {
 };
 struct LoadedJob {
   StoredJob job;
+  std::string
+      trouble;  // where a row is damaged: which and how to mend it; only job, and the id if known, are filled in
   std::vector<LoadedRank> ranks;
   std::vector<StoredNotice> notices;  // by straggler, then in rising sequence
+  std::optional<AdjustedPlan> adjusted = std::nullopt;
 };
 
 class Store {
@@ -90,17 +96,22 @@ class Store {
   using Done = std::function<void(std::exception_ptr)>;  // null: it is on the disk
 
   // Opens or makes the file; an empty path keeps everything in memory. `post` brings a call to the owner's thread.
-  // Throws DatabaseError (database.h).
+  // Throws DatabaseError (database.h), and InputError where the file is damaged or another program's.
   Store(const std::string& path, std::function<void(std::function<void()>)> post);
   ~Store();  // everything handed in is written, or reported as failed
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Before the first submit(). Throws DatabaseError, InputError where the file holds something else.
+  // Before the first submit(). A damaged row costs its job only. Throws as the constructor.
   [[nodiscard]] std::vector<LoadedJob> load();
 
-  // Any thread. `done` is called through `post`.
+  // Any thread. `done` is called through `post`. The second form hands both in at once: they are in one transaction.
   void submit(StoreWrite write, Done done);
+  struct Entry {
+    StoreWrite write;
+    Done done;
+  };
+  void submit(Entry first, Entry second);
 
   struct Counts {
     std::uint64_t commits = 0;
@@ -112,10 +123,6 @@ class Store {
   [[nodiscard]] Counts counts() const;
 
  private:
-  struct Entry {
-    StoreWrite write;
-    Done done;
-  };
   class Tables;
 
   void work();
@@ -123,6 +130,7 @@ class Store {
   std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
   std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
 
+  std::string path_;
   std::function<void(std::function<void()>)> post_;
   std::unique_ptr<Tables> tables_;  // the thread's, once it has begun
   mutable std::mutex mutex_;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "net/json_response.h"
 #include "pipeline/instruction.h"
 #include "wire/json_object.h"
 
@@ -24,13 +25,6 @@ constexpr const char* kRequest = "the request";
 constexpr const char* kFromPlanFile = "runs the server's plan file";
 constexpr std::size_t kRisesToStop = 5;
 constexpr std::size_t kLongestMetadata = 1024;
-
-Response json_response(unsigned status, const Json& body) {
-  Response response;
-  response.status = status;
-  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return response;
-}
 
 // As its framework reports errors: {"detail": "..."}, 422 for what does not validate.
 Response zeus_error(const std::exception& error) {
@@ -116,13 +110,13 @@ Total total_of(const nlohmann::json& iterations, const std::string& place) {
   return total;
 }
 
-std::vector<Measurement> measurements_of(const nlohmann::json& json, int clock) {
+std::vector<InstructionMeasurement> measurements_of(const nlohmann::json& json, int clock) {
   JsonObject result(json, kRequest);
   (void)result.object("time_breakdown");
   (void)result.object("energy_breakdown");
   const nlohmann::json& times = json.at("time_breakdown");
   const nlohmann::json& energies = json.at("energy_breakdown");
-  std::vector<Measurement> all;
+  std::vector<InstructionMeasurement> all;
   for (const auto& [instruction, iterations] : times.items()) {
     const auto energy = energies.find(instruction);
     if (energy == energies.end()) {
@@ -265,8 +259,9 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
     return list.dump();
   }
   if (job.current()) {
-    const auto text = job.schedule_for(rank, 0);
-    for (const ScheduledComputation& one : read_rank_schedule(nlohmann::json::parse(*text)).computations) {
+    const auto text = job.schedule_for(RankPlace(rank.request), 0);
+    for (const ScheduledComputation& one :
+         read_rank_schedule(nlohmann::json::parse(text->head + *text->tail)).computations) {
       list.push_back(Json::array({one.instruction, one.clock_mhz}));
     }
     return list.dump();

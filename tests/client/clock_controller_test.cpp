@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -47,9 +48,12 @@ class Device {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return calls_ >= calls; });
   }
+  // Until it was told at least this, in this order.
   [[nodiscard]] bool wait_for(std::vector<double> history) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return history_ == history; });
+    return changed_.wait_for(lock, std::chrono::seconds(30), [&] {
+      return history_.size() >= history.size() && std::equal(history.begin(), history.end(), history_.begin());
+    });
   }
   [[nodiscard]] std::vector<double> history() {
     const std::scoped_lock lock(mutex_);

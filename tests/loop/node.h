@@ -100,15 +100,16 @@ class Child {
   std::string log_;
 };
 
-// Two simulated GPUs, ten times as fast as real ones.
+// Two simulated GPUs, so many times as fast as real ones.
 class Node {
  public:
-  Node() {
+  explicit Node(int time_scale = 10) {
     std::string name = (std::filesystem::temp_directory_path() / "flyball_loop_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     folder_ = name;
     machine_ = std::filesystem::path(name).filename();
-    flyball({"sim", "up", "--gpus", "2", "--model", "a100", "--workload", "gpt3-1.3b", "--time-scale", "10"});
+    flyball({"sim", "up", "--gpus", "2", "--model", "a100", "--workload", "gpt3-1.3b", "--time-scale",
+             std::to_string(time_scale)});
     start_agent();
     start_server();
   }
@@ -142,43 +143,45 @@ class Node {
     agent = Child({FLYBALL_PROGRAM, "agent", "--socket", path("agent.sock"), "--state-dir", path("agent")}, machine_,
                   path("agent.log"));
   }
-  void start_server() {
-    server = Child({FLYBALL_PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", path("server.sock"), "--database",
-                    path("server.db")},
-                   machine_, path("server.log"));
+  void start_server() { start_server({"--socket", path("server.sock")}); }
+  void start_server(const std::vector<std::string>& more) {
+    std::vector<std::string> words = {FLYBALL_PROGRAM, "serve",      "--listen",
+                                      "127.0.0.1:0",   "--database", path("server.db")};
+    words.insert(words.end(), more.begin(), more.end());
+    server = Child(words, machine_, path("server.log"));
   }
   // A short job: two stages, 0.3 s per iteration (of the GPUs' time), seven clocks.
-  void start_trainer(int windows) {
+  void start_trainer(int windows) { start_trainer({"--windows", std::to_string(windows), "--steps", "4"}); }
+  // The same job by the plan that the server has of it, for good.
+  void start_planned_trainer() { start_trainer({"--plan-only", "--steps", "1000000"}); }
+  void start_trainer(const std::vector<std::string>& more) {
     std::filesystem::remove(path("windows.jsonl"));
-    trainer = Child({(kBuildFolder / "pipeline_trainer").string(),
-                     "--forward",
-                     "0.02,0.025",
-                     "--backward",
-                     "0.04,0.05",
-                     "--microbatches",
-                     "4",
-                     "--clock-stride",
-                     "6",
-                     "--steps-per-clock",
-                     "2",
-                     "--steps",
-                     "4",
-                     "--straggler",
-                     "1",
-                     "--windows",
-                     std::to_string(windows),
-                     "--job",
-                     "job",
-                     "--token",
-                     std::string(40, 't'),
-                     "--server",
-                     path("server.sock"),
-                     "--clocks",
-                     path("agent.sock"),
-                     "--json",
-                     path("windows.jsonl"),
-                     "--quiet"},
-                    machine_, path("trainer.log"));
+    std::vector<std::string> words = {(kBuildFolder / "pipeline_trainer").string(),
+                                      "--forward",
+                                      "0.02,0.025",
+                                      "--backward",
+                                      "0.04,0.05",
+                                      "--microbatches",
+                                      "4",
+                                      "--clock-stride",
+                                      "6",
+                                      "--steps-per-clock",
+                                      "2",
+                                      "--straggler",
+                                      "1",
+                                      "--job",
+                                      "job",
+                                      "--token",
+                                      std::string(40, 't'),
+                                      "--server",
+                                      path("server.sock"),
+                                      "--clocks",
+                                      path("agent.sock"),
+                                      "--json",
+                                      path("windows.jsonl"),
+                                      "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    trainer = Child(words, machine_, path("trainer.log"));
   }
 
   // What the trainer has written so far.

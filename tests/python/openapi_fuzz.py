@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Sends the planning server what its own OpenAPI document allows and forbids, with schemathesis.
 
-    python -m venv build/fuzz-venv && build/fuzz-venv/bin/pip install schemathesis==4.32.5
-    build/fuzz-venv/bin/python tests/python/openapi_fuzz.py [--examples N]
+    make openapi-fuzz            # or scripts/openapi_fuzz [--examples N], which installs schemathesis
 
 Fails when an answer has a status of 500 or more, or a status, type or body that the document does not describe. The
 server holds a job with all its ranks and a plan, so that requests get past "there is no such job". Event streams and

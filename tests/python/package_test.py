@@ -62,6 +62,32 @@ def test_agrees_with_nvml_and_sees_who_works(two_gpus):
     assert busy["peak_w"] > busy["mean_w"]
 
 
+# The pauses are for Zeus, which takes the counter as it stands: it is up to 0.1 s behind.
+def test_agrees_with_the_monitor_of_zeus_to_one_percent(two_gpus):
+    pytest.importorskip("zeus")
+    result = run("""
+        import flyball, json, subprocess, time
+        from zeus.monitor import ZeusMonitor
+        meter = flyball.EnergyMeter(cpus=False)
+        monitor = ZeusMonitor(gpu_indices=[0, 1], cpu_indices=[])
+        time.sleep(2)  # until the sensors' rhythm is known
+        monitor.begin_window("work", sync_execution=False)
+        with meter.measure("work") as ours:
+            time.sleep(0.2)
+            subprocess.run([%r, "sim", "work", "--gpu", "0", "--seconds", "4"], check=True, capture_output=True)
+            time.sleep(0.3)
+        theirs = monitor.end_window("work", sync_execution=False)
+        print(json.dumps({"ours": [ours.devices[f"GPU:{i}"].energy_j for i in (0, 1)],
+                          "theirs": [theirs.gpu_energy[i] for i in (0, 1)], "time_s": ours.time_s,
+                          "their_time_s": theirs.time}))
+        """ % PROGRAM, two_gpus)
+    ours, theirs = result["ours"], result["theirs"]
+    # What a busy machine puts between the beginnings and ends of the two windows is no difference between the meters.
+    between = (result["their_time_s"] - result["time_s"]) * ours[1] / result["time_s"]
+    for i in (0, 1):
+        assert theirs[i] - between == pytest.approx(ours[i], rel=0.01)
+
+
 def test_samples_are_a_trace_in_numpy(two_gpus):
     result = run("""
         import flyball, json, time, numpy as np
@@ -136,12 +162,25 @@ def test_says_why_there_is_nothing_to_measure(tmp_path):
     assert "libnvidia-ml.so.1" in done.stderr
 
 
+def test_a_time_that_is_none_is_a_value_error(two_gpus):
+    assert run("""
+        import flyball, json
+        refused = []
+        for wrong in ({"period_s": -1}, {"period_s": 0}, {"period_s": float("nan")}, {"history_s": -1}):
+            try:
+                flyball.EnergyMeter(**wrong)
+            except ValueError as error:
+                refused.append(str(error))
+        print(json.dumps([len(refused), "period_s must be from 0.0001 to 60 seconds, not -1" in refused]))
+        """, two_gpus) == [4, True]
+
+
 def test_a_gpu_that_is_not_there_is_named(two_gpus):
     assert "7" in run("""
         import flyball, json
         try:
             flyball.EnergyMeter(gpus=[7])
-        except flyball.DeviceError as error:
+        except flyball.UsageError as error:
             print(json.dumps(str(error)))
         """, two_gpus)
 

@@ -20,7 +20,8 @@
 namespace flyball::testing {
 namespace {
 
-Measurement measured(const char* instruction, double clock, double time, double energy, std::int64_t samples = 1) {
+InstructionMeasurement measured(const char* instruction, double clock, double time, double energy,
+                                std::int64_t samples = 1) {
   return {instruction, Megahertz(clock), Seconds(time), Joules(energy), samples};
 }
 
@@ -158,7 +159,7 @@ PlanningQueue::Order order_for(const JobRequest& job, std::function<void(double)
   for (int rank = 0; rank < job.stages; ++rank) {
     auto sums = std::make_shared<MeasurementSums>();
     for (const auto& report : reports_of(job, rank, 60)) {
-      for (const Measurement& one : report.measurements) add_measurement(*sums, one);
+      for (const InstructionMeasurement& one : report.measurements) add_measurement(*sums, one);
     }
     ranks.push_back({rank, rank, sums});
   }
@@ -197,7 +198,56 @@ TEST(JobPlanning, TheSameMeasurementsMakeTheSamePlan) {
   const auto second = JobPlan::make(job.id, job, order.ranks, keep_on);
   ASSERT_EQ(first->frontier().size(), second->frontier().size());
   EXPECT_EQ(first->base_point(), second->base_point());
-  for (std::size_t i = 0; i < first->frontier().size(); ++i) EXPECT_EQ(first->schedules(i), second->schedules(i));
+  for (std::size_t i = 0; i < first->frontier().size(); ++i) {
+    const JobPlan::Run run{i, first->frontier().time(i)};
+    EXPECT_EQ(first->schedule(run).stages, second->schedule(run).stages);
+  }
+}
+
+// Changes of a stage's clock within an iteration, the one from its end to its beginning included.
+int changes_of(const JobPlan::Schedule& schedule) {
+  int changes = 0;
+  for (const auto& stage : schedule.stages) {
+    for (std::size_t i = 0; i < stage.size(); ++i) {
+      changes += stage[i].clock_mhz != stage[(i + 1) % stage.size()].clock_mhz ? 1 : 0;
+    }
+  }
+  return changes;
+}
+
+TEST(JobPlanning, ChangesThatAreNotFreeAreFewerAndCharged) {
+  JobRequest job = small_job();
+  job.microbatches = 16;
+  const auto order = order_for(job, {}, {});
+  const auto keep_on = [](double) { return true; };
+  const auto free = JobPlan::make(job.id, job, order.ranks, keep_on);
+  const JobPlan::Run base{free->base_point(), free->frontier().time(free->base_point())};
+  ASSERT_TRUE(free->is_prepared({base.point + 1, 2.0 * base.allowed}));
+  ASSERT_GT(changes_of(free->schedule(base)), 4);
+
+  job.switch_latency = Seconds(0.01);
+  job.min_dwell = 0.2 * base.allowed;  // at most 5 changes of each of the 2 stages
+  const auto charged = JobPlan::make(job.id, job, order.ranks, keep_on);
+  ASSERT_EQ(charged->base_point(), base.point);
+  ASSERT_TRUE(charged->is_prepared(base));
+  EXPECT_LE(changes_of(charged->schedule(base)), 10);
+  EXPECT_LT(changes_of(charged->schedule(base)), changes_of(free->schedule(base)));
+  EXPECT_LE(charged->schedule(base).time, base.allowed + Seconds(1e-9));
+
+  const Seconds later = 1.1 * base.allowed;
+  const JobPlan::Run slow{charged->point_for(later), later};
+  EXPECT_FALSE(charged->is_prepared(slow));
+  charged->prepare(slow);
+  ASSERT_TRUE(charged->is_prepared(slow));
+  EXPECT_LE(charged->schedule(slow).time, later + Seconds(1e-9));
+  // Never worse than waiting until then at the base's pace, which costs 75 W on both stages (Perseus eq. 3).
+  const auto total = [&](const JobPlan::Schedule& schedule) {
+    return schedule.energy + Watts(150) * (later - schedule.time);
+  };
+  EXPECT_LE(total(charged->schedule(slow)), total(charged->schedule(base)));
+  charged->keep_only({});
+  EXPECT_FALSE(charged->is_prepared(slow));
+  EXPECT_TRUE(charged->is_prepared(base)) << "the way back from a straggler is always ready";
 }
 
 TEST(JobPlanning, ATargetMayBeSlower) {

@@ -1,14 +1,12 @@
 // The server as its clients see it, over loopback.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <set>
 
 #include "server/test_server.h"
+#include "support/raw_socket.h"
 
 namespace flyball::testing {
 namespace {
@@ -261,6 +259,26 @@ TEST(PlanningServer, SlowsTheOthersForAStragglerAndBack) {
   EXPECT_EQ(recovered->computations, normal->computations);
 }
 
+TEST(PlanningServer, AnswersStragglersOfAJobWhoseClocksAreSlowToChange) {
+  ServerThread server;
+  JobRequest job = small_job("job", 2);
+  job.switch_latency = Seconds(0.01);
+  job.min_dwell = Seconds(0.05);
+  Client client(server.port(), kToken);
+  run_profiling(client, job);
+  const auto normal = client.schedule("job", 0);
+  ASSERT_TRUE(normal);
+  client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"rack", 1.1, Seconds(0), 1}));
+  const auto slowed = client.schedule("job", 0, normal->version);
+  ASSERT_TRUE(slowed);
+  EXPECT_LE(slowed->iteration_time, slowed->allowed_time + Seconds(1e-9));
+  EXPECT_LT(slowed->iteration_energy, normal->iteration_energy);
+  client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"rack", 1.0, Seconds(0), 2}));
+  const auto recovered = client.schedule("job", 0, slowed->version);
+  ASSERT_TRUE(recovered);
+  EXPECT_EQ(recovered->computations, normal->computations);
+}
+
 TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   ServerThread server;
   const JobRequest job = small_job("job", 2);
@@ -381,34 +399,6 @@ TEST(PlanningServer, LimitsJobsAndRequests) {
 
 // --- Clients that misbehave ---------------------------------------------------------------------------------------
 
-class RawClient {
- public:
-  explicit RawClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
-  ~RawClient() { ::close(socket_); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
-  void send(const std::string& bytes) const {
-    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  [[nodiscard]] std::string receive_all() const {
-    std::string all;
-    char block[4096];
-    ssize_t count = 0;
-    while ((count = ::recv(socket_, block, sizeof block, 0)) > 0) all.append(block, static_cast<std::size_t>(count));
-    return all;
-  }
-
- private:
-  int socket_;
-};
-
 TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
   PlanningServerOptions options = local_options();
   options.http.read = Seconds(0.5);
@@ -422,24 +412,24 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
       std::string("POST /v1/jobs/job/measurements HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ") + kToken + "\r\n";
   {  // gone in mid-body
     const std::string body = to_json(reports_of(job, 0)[0]).dump();
-    const RawClient gone(server.port());
+    const RawSocket gone(server.port());
     gone.send(head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body.substr(0, body.size() / 2));
   }
-  const RawClient slow(server.port());  // never finishes
+  const RawSocket slow(server.port());  // never finishes
   slow.send("POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Len");
-  const RawClient nonsense(server.port());
+  const RawSocket nonsense(server.port());
   nonsense.send("\x16\x03\x01\x02"s + '\0' + "\x01"s + '\0' + "\x01\xfc\x03\x03 hello\r\n\r\n");
-  EXPECT_THAT(nonsense.receive_all(), HasSubstr("400"));
-  const RawClient liar(server.port());
+  EXPECT_THAT(nonsense.read_all(), HasSubstr("400"));
+  const RawSocket liar(server.port());
   liar.send(head + "Content-Length: 99999999999\r\n\r\n{");
-  EXPECT_THAT(liar.receive_all(), HasSubstr("413"));
-  const RawClient chunked(server.port());
+  EXPECT_THAT(liar.read_all(), HasSubstr("413"));
+  const RawSocket chunked(server.port());
   chunked.send(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n");
-  EXPECT_THAT(chunked.receive_all(), HasSubstr("400"));
+  EXPECT_THAT(chunked.read_all(), HasSubstr("400"));
 
   const auto rank = read_rank_registered(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0))));
   EXPECT_EQ(rank.last_sequence, -1);  // half a report is none
-  EXPECT_EQ(slow.receive_all(), "");  // closed after the time for reading
+  EXPECT_EQ(slow.read_all(), "");     // closed after the time for reading
   EXPECT_EQ(client.ask("GET", "/healthz").status, 200u);
 }
 

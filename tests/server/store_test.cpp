@@ -1,14 +1,18 @@
 #include "server/store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 
 #include "net/http.h"
 #include "server/database.h"
 #include "server/test_server.h"
+#include "support/expect_error.h"
 
 namespace flyball::testing {
 namespace {
@@ -49,7 +53,7 @@ StoredJob stored_job(std::int64_t number) {
 }
 
 TEST(Store, ReadsBackWhatItHasAcknowledged) {
-  const ServerFolder folder;
+  const TempFolder folder;
   {
     Answers answers;
     Store store(folder / "a.db", run_at_once);
@@ -58,18 +62,23 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
     job.request.target_time = Seconds(0.1 + 0.2);
     store.submit(job, answers.expect(0));
     store.submit(StoredRank{1, {3, 1, 0, 0, {1410, 1395}}, -1, false}, answers.expect(1));
-    const Measurement one{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7};
+    const InstructionMeasurement one{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7};
     store.submit(StoredReport{1, {3, 0, {one}}}, answers.expect(2));
     store.submit(StoredReport{1, {3, 1, {one}}}, answers.expect(3));
     store.submit(StoredProfiled{1, {3}}, answers.expect(4));
     store.submit(StoredNotice{1, StragglerId("rack"), 4, 1.25, 1e12}, answers.expect(5));
     store.submit(StoredNotice{1, StragglerId(3), 0, 1.5, 10.0}, answers.expect(6));
-    store.submit(StoredVersion{1, 9, 7, ~std::uint64_t{0}}, answers.expect(7));
-    store.submit(stored_job(2), answers.expect(8));
-    store.submit(DeletedJob{2}, answers.expect(9));
-    store.submit(StoreBarrier{}, answers.expect(10));
-    answers.wait_for(11);
-    EXPECT_EQ(answers.order(), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+    const std::vector<std::vector<Megahertz>> clocks = {{Megahertz(1410), Megahertz(0.1 + 0.2)}, {}};
+    store.submit(StoredVersion{1, 8, 7, 0, AdjustedPlan{5, false, {}}}, answers.expect(7));
+    store.submit(StoredVersion{1, 9, 8, 0, AdjustedPlan{~std::uint64_t{0}, true, clocks}}, answers.expect(8));
+    // One that a straggler has made leaves the adjusted plan as it is.
+    store.submit(StoredVersion{1, 10, 8, ~std::uint64_t{0}}, answers.expect(9));
+    store.submit(stored_job(2), answers.expect(10));
+    store.submit(StoredVersion{2, 1, 1, 0, AdjustedPlan{5, false, clocks}}, answers.expect(11));
+    store.submit(DeletedJob{2}, answers.expect(12));
+    store.submit(StoreBarrier{}, answers.expect(13));
+    answers.wait_for(14);
+    EXPECT_THAT(answers.order(), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13));
   }
   Store store(folder / "a.db", run_at_once);
   const std::vector<LoadedJob> jobs = store.load();
@@ -79,9 +88,14 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
   EXPECT_EQ(job.job.request.target_time, Seconds(0.1 + 0.2));
   EXPECT_EQ(job.job.request.token, "");
   EXPECT_EQ(job.job.token, hash_token(kToken));
-  EXPECT_EQ(job.job.version, 9);
-  EXPECT_EQ(job.job.frontier_version, 7);
+  EXPECT_EQ(job.job.version, 10);
+  EXPECT_EQ(job.job.frontier_version, 8);
   EXPECT_EQ(job.job.fingerprint, ~std::uint64_t{0});
+  ASSERT_TRUE(job.adjusted);
+  EXPECT_EQ(job.adjusted->measurements, ~std::uint64_t{0});
+  EXPECT_TRUE(job.adjusted->finished);
+  ASSERT_EQ(job.adjusted->clocks.size(), 2u);
+  EXPECT_THAT(job.adjusted->clocks[0], ::testing::ElementsAre(Megahertz(1410), Megahertz(0.1 + 0.2)));
   ASSERT_EQ(job.ranks.size(), 1u);
   EXPECT_EQ(job.ranks[0].rank.rank, (RankRequest{3, 1, 0, 0, {1410, 1395}}));
   EXPECT_EQ(job.ranks[0].rank.last_sequence, 1);
@@ -114,7 +128,7 @@ TEST(Store, AWriteThatCannotBeDoesNotTakeOthersWithIt) {
 }
 
 TEST(Store, CommitsManyWritesAtOnce) {
-  const ServerFolder folder;
+  const TempFolder folder;
   Answers answers;
   Store store(folder / "a.db", run_at_once);
   constexpr int kJobs = 2000;
@@ -124,8 +138,28 @@ TEST(Store, CommitsManyWritesAtOnce) {
   EXPECT_LT(store.counts().commits, static_cast<std::uint64_t>(kJobs / 4));
 }
 
+TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
+  const TempFolder folder;
+  {
+    Answers answers;
+    Store store(folder / "a.db", run_at_once);
+    store.submit(stored_job(1), answers.expect(0));
+    answers.wait_for(1);
+  }
+  {
+    Database database(folder / "a.db");
+    database.execute("DROP TABLE adjusted; PRAGMA user_version=1");
+  }
+  Answers answers;
+  Store store(folder / "a.db", run_at_once);
+  EXPECT_EQ(store.load().size(), 1u);
+  store.submit(StoredVersion{1, 1, 1, 0, AdjustedPlan{}}, answers.expect(0));
+  answers.wait_for(1);
+  EXPECT_FALSE(answers.failed(0));
+}
+
 TEST(Store, RefusesADatabaseOfAnotherFormat) {
-  const ServerFolder folder;
+  const TempFolder folder;
   { Store store(folder / "a.db", run_at_once); }
   const std::string command = "PRAGMA user_version=77";
   {
@@ -133,6 +167,100 @@ TEST(Store, RefusesADatabaseOfAnotherFormat) {
     database.execute(command.c_str());
   }
   EXPECT_THROW(Store(folder / "a.db", run_at_once), InputError);
+}
+
+TEST(Store, RefusesFilesThatAreNotItsOwnAndLeavesThemAlone) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& name, const std::string& words) {
+    expect_input_error(
+        [&] {
+          Store store(folder / name, run_at_once);
+          (void)store.load();
+        },
+        0, 0, words);
+  };
+  {
+    Database music(folder / "music.db");
+    music.execute("CREATE TABLE songs(title)");
+  }
+  refused("music.db", "another program's database: it has a table songs");
+  {
+    Database twin(folder / "twin.db");  // tables of the same name, but other columns
+    twin.execute("CREATE TABLE jobs(title); PRAGMA user_version=1");
+  }
+  refused("twin.db", "no such column");
+  std::ofstream(folder / "text.db") << std::string(5000, 'x');
+  refused("text.db", "not a database");
+  { Store store(folder / "torn.db", run_at_once); }
+  std::filesystem::resize_file(folder / "torn.db", 5000);
+  refused("torn.db", "torn.db");
+  Database music(folder / "music.db");
+  Statement journal(music, "PRAGMA journal_mode");
+  EXPECT_TRUE(journal.next());
+  EXPECT_EQ(journal.text(0), "delete") << "its journal is as it was";
+}
+
+// Each row damaged in its turn: its job is left out and says why, the other is there.
+TEST(Store, ADamagedRowCostsItsJobOnly) {
+  const TempFolder folder;
+  const std::string path = folder / "a.db";
+  {
+    Answers answers;
+    Store store(path, run_at_once);
+    for (int number = 1; number <= 2; ++number) {
+      const int first = 5 * (number - 1);
+      store.submit(stored_job(number), answers.expect(first));
+      store.submit(StoredRank{number, {1, 0, 1, 0, {}}, -1, false}, answers.expect(first + 1));
+      store.submit(StoredReport{number, {1, 0, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1), 7}}}},
+                   answers.expect(first + 2));
+      store.submit(StoredNotice{number, StragglerId(1), 4, 1.25, 1e12}, answers.expect(first + 3));
+      store.submit(StoredVersion{number, 0, 0, 0, AdjustedPlan{5, false, {{Megahertz(1410)}}}},
+                   answers.expect(first + 4));
+    }
+    answers.wait_for(10);
+  }
+  struct Damage {
+    const char* sql;
+    const char* words;
+  };
+  for (const auto& [sql, words] : {
+           Damage{"UPDATE jobs SET request='{\"stages\":' WHERE job=1",
+                  "table jobs, job 1, column request: its JSON:1:"},
+           Damage{"UPDATE jobs SET request=json_set(request,'$.stages',0) WHERE job=1", "column request"},
+           Damage{"UPDATE jobs SET request=json_remove(request,'$.id') WHERE job=1", "has no id"},
+           Damage{"UPDATE jobs SET token=x'00' WHERE job=1", "column token holds 1 bytes"},
+           Damage{"UPDATE jobs SET version='many' WHERE job=1", "column version holds text, not a whole number"},
+           Damage{"UPDATE jobs SET version=-1 WHERE job=1", "versions -1 and 0"},
+           Damage{"UPDATE ranks SET body='{}' WHERE job=1", "table ranks, job 1 (job-1), rank 1, column body"},
+           Damage{"UPDATE ranks SET body=json_set(body,'$.rank',2) WHERE job=1", "is of rank 2"},
+           Damage{"UPDATE sums SET rank=3 WHERE job=1",
+                  "table sums, job 1 (job-1), rank 3: the rank has not registered"},
+           Damage{"UPDATE sums SET samples=0 WHERE job=1", "column samples holds 0"},
+           Damage{"UPDATE sums SET time_s=9e999 WHERE job=1", "column time_s holds inf"},
+           Damage{"UPDATE notices SET straggler='rank 3' WHERE job=1", "table notices, job 1 (job-1): 'rank 3'"},
+           Damage{"UPDATE notices SET degree='much' WHERE job=1", "column degree holds text"},
+           Damage{"UPDATE adjusted SET clocks_mhz='[[1410' WHERE job=1",
+                  "table adjusted, job 1 (job-1), column clocks_mhz: its JSON:1:"},
+           Damage{"UPDATE adjusted SET clocks_mhz='[[1410],[\"x\"]]' WHERE job=1",
+                  "is no list of every stage's clocks"},
+       }) {
+    const std::string damaged = folder / "damaged.db";
+    std::filesystem::copy_file(path, damaged, std::filesystem::copy_options::overwrite_existing);
+    {
+      Database database(damaged);
+      database.execute(sql);
+    }
+    Store store(damaged, run_at_once);
+    const std::vector<LoadedJob> jobs = store.load();
+    ASSERT_EQ(jobs.size(), 2u) << sql;
+    EXPECT_THAT(jobs[0].trouble, ::testing::HasSubstr(words)) << sql;
+    EXPECT_THAT(jobs[0].trouble, ::testing::HasSubstr(damaged + ": table"));
+    EXPECT_THAT(jobs[0].trouble, ::testing::HasSubstr("DELETE FROM jobs WHERE job=1"));
+    EXPECT_TRUE(jobs[0].ranks.empty());
+    EXPECT_EQ(jobs[1].trouble, "");
+    EXPECT_EQ(jobs[1].job.request.id, "job-2");
+    EXPECT_EQ(jobs[1].ranks.size(), 1u);
+  }
 }
 
 }  // namespace

@@ -23,30 +23,11 @@
 #include "net/event_loop.h"
 #include "profile/synth.h"
 #include "server/planning_server.h"
+#include "support/temp_folder.h"
 #include "wire/job_messages.h"
 #include "wire/json_object.h"
 
 namespace flyball::testing {
-
-class ServerFolder {
- public:
-  ServerFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flyball_server_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~ServerFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ServerFolder(const ServerFolder&) = delete;
-  ServerFolder& operator=(const ServerFolder&) = delete;
-
-  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline PlanningServerOptions local_options(const std::string& database = {}) {
   PlanningServerOptions options;
@@ -138,7 +119,8 @@ class ServerProcess {
 class Client {
  public:
   explicit Client(std::uint16_t port, const std::string& token = {}, Seconds timeout = Seconds(60))
-      : http_(parse_endpoint("127.0.0.1:" + std::to_string(port)), HttpClient::Options{timeout, token, 64u << 20u}) {}
+      : http_(parse_endpoint("127.0.0.1:" + std::to_string(port)),
+              HttpClient::Options{timeout, token, 64u << 20u, {}}) {}
 
   Response ask(std::string_view method, const std::string& target, const std::string& body = {}) {
     return http_.request(method, target, body);

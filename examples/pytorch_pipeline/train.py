@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Trains a small transformer in a pipeline of processes: real gradients over gloo on the processor, the clocks and the
+energy on simulated GPUs. See README.md.
+
+    train.py --clocks AGENT --server SERVER --job NAME --token SECRET     with Flyball
+    train.py --no-flyball --steps N                                       the same training without
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from pipeline import Pipeline, Stage  # noqa: E402
+from simulated_gpu import SimulatedGpu  # noqa: E402
+
+# Of a microbatch at the highest clock, in the GPU's seconds: GPT-3 1.3B in four stages on A100 PCIe.
+FORWARD_S = [0.0444, 0.0444, 0.0518, 0.0474]
+BACKWARD_S = [0.1162, 0.1162, 0.1356, 0.1239]
+
+
+def tokens(step, microbatches, batch=4, length=17, vocabulary=64):
+    """Sequences that go on by a rule, each from a random token: there is something to learn."""
+    generator = torch.Generator().manual_seed(step)
+    token = torch.randint(vocabulary, (microbatches, batch, 1), generator=generator)
+    sequence = [token]
+    while len(sequence) < length:
+        sequence.append((5 * sequence[-1] + 3) % vocabulary)
+    whole = torch.cat(sequence, dim=2)
+    return whole[:, :, :-1], whole[:, :, 1:]
+
+
+class Trainer:
+    def __init__(self, options, rank):
+        self.options, self.rank = options, rank
+        self.gpu = SimulatedGpu(rank)
+        self.session = None if options.no_flyball else self.open_session()
+        self.model = Stage(rank, options.stages)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-3)
+        self.pipeline = Pipeline(self.model, options.microbatches, self.session, self.computes)
+        self.losses = []
+
+    def open_session(self):
+        import flyball
+
+        options, scale = self.options, self.gpu.time_scale
+        return flyball.Session(
+            server=options.server, job=options.job, token=options.token, clocks=options.clocks,
+            planner=options.planner, stages=options.stages, microbatches=options.microbatches,
+            # This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
+            memory_limit=[min(options.microbatches, options.stages - stage) for stage in range(options.stages)],
+            rank=self.rank, pp_rank=self.rank, gpu=self.rank,
+            profile=False,  # later, after the comparison
+            clock_stride=options.clock_stride, steps_per_clock=options.steps_per_clock,
+            # Simulated GPUs only: their milliseconds are shorter than this machine's.
+            time_scale=scale, sampling_s=max(0.001, 0.004 / scale), clock_poll_s=max(0.0001, 0.0005 / scale),
+            notice=lambda words: print(f"stage {self.rank}: {words}", file=sys.stderr, flush=True))
+
+    def computes(self, kind):
+        seconds = (FORWARD_S if kind == "forward" else BACKWARD_S)[self.rank % len(FORWARD_S)]
+        return self.gpu.computes(kind, seconds)
+
+    def iterate(self, phase=0):
+        """One iteration of all stages. `phase` is this rank's; returns the lowest of all ranks'."""
+        if self.session:
+            self.session.step_begin()
+        inputs, targets = tokens(len(self.losses), self.options.microbatches)
+        loss = self.pipeline.step(inputs, targets)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        known = torch.tensor([loss, -float(phase)], dtype=torch.float64)
+        dist.all_reduce(known, op=dist.ReduceOp.MAX)
+        self.losses.append(known[0].item())
+        if self.session:
+            self.session.step_end()
+        return int(-known[1].item())
+
+    def measure(self, name):
+        """The mean iteration of a window of them, by the GPUs' energy counters."""
+        with self.session.window() as window:
+            for _ in range(self.options.window):
+                self.iterate()
+        joules = torch.tensor([window.energy_j], dtype=torch.float64)
+        dist.all_reduce(joules)
+        figures = {"time_s": window.time_s / self.options.window, "energy_j": joules.item() / self.options.window}
+        if self.rank == 0:
+            print(f"{name:16} {figures['time_s']:.4f} s  {figures['energy_j']:.1f} J per iteration", flush=True)
+        return figures
+
+    def iterate_until(self, done):
+        for _ in range(2000):
+            if self.iterate(done()) == 1:
+                return
+        raise RuntimeError(f"stage {self.rank} waits in vain: {self.session.state}")
+
+    def train_with_flyball(self):
+        self.iterate()
+        report = {"maximum clocks": self.measure("maximum clocks")}
+        self.session.profile_again()
+        self.iterate_until(lambda: self.session.state.phase != "profiling")
+        report["profile"] = self.session.profile_csv
+        self.iterate_until(lambda: self.session.state.schedule_version > 0 and not self.session.state.reconfiguring)
+        self.iterate()
+        report["planned"] = self.measure("planned")
+        state = self.session.state
+        report["promised"] = {"time_s": state.planned_time_s, "energy_j": state.planned_energy_j}
+        report["clocks_set"] = state.clocks_set
+        report["schedule"] = self.session.schedule
+        return report
+
+    def train(self):
+        report = {}
+        if self.session:
+            with self.session:
+                report = self.train_with_flyball()
+        else:
+            while len(self.losses) < self.options.steps:
+                self.iterate()
+        report["losses"] = self.losses
+        digest = hashlib.sha256()
+        for name, weights in sorted(self.model.state_dict().items()):
+            digest.update(name.encode() + weights.numpy().tobytes())
+        report["weights"] = digest.hexdigest()
+        return report
+
+
+def run(rank, options, meeting_point):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=options.stages)
+    reports = [None] * options.stages
+    dist.all_gather_object(reports, Trainer(options, rank).train())
+    dist.destroy_process_group()
+    if rank != 0:
+        return
+    losses = reports[0]["losses"]
+    print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} after {len(losses)} iterations", flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(reports, file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stages", type=int, default=4, help="processes, one GPU each (default 4)")
+    parser.add_argument("--microbatches", type=int, default=6, help="per iteration (default 6)")
+    parser.add_argument("--server", default="", help="address of flyball serve")
+    parser.add_argument("--job", default="pytorch-pipeline", help="as the server is to know it")
+    parser.add_argument("--token", default="", help="the job's secret, at least 32 characters")
+    parser.add_argument("--clocks", default="", help='the agent\'s address, "device" or "none"')
+    parser.add_argument("--planner", default="perseus", help="perseus (default), envpipe, ...")
+    parser.add_argument("--clock-stride", type=int, default=4, help="profile every so many-th clock (default 4)")
+    parser.add_argument("--steps-per-clock", type=int, default=3, help="of the sweep (default 3)")
+    parser.add_argument("--window", type=int, default=8, help="iterations that are measured (default 8)")
+    parser.add_argument("--no-flyball", action="store_true", help="train without it")
+    parser.add_argument("--steps", type=int, default=100, help="iterations without Flyball (default 100)")
+    parser.add_argument("--json", help="file for what was measured, of all stages")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pytorch-pipeline-") as folder:
+        torch.multiprocessing.spawn(run, (options, os.path.join(folder, "meeting-point")), nprocs=options.stages)
+
+
+if __name__ == "__main__":
+    main()

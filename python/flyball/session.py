@@ -1,0 +1,304 @@
+"""The training client: profiles a rank while it trains, fetches its plan, and sets the clocks that the plan has.
+
+One session per rank, in its process (Perseus, SOSP'24, table 2):
+
+    with flyball.Session(server="planner:4940", job="gpt3-7", token=token, stages=4, microbatches=128,
+                         rank=rank, pp_rank=stage, gpu=local_rank) as session:
+        for batch in batches:
+            with session.step():
+                for instruction in order:                # this stage's, "forward" and "backward"
+                    session.set_speed(instruction)       # as soon as the computation before has been handed out
+                    wait_for_input()
+                    with session.instruction(instruction):
+                        compute()
+                    send_output()
+
+Units stand in the names: s, J, W, MHz. Times are the GPU's. Nothing here makes the training wait or fail: where a server,
+an agent or a driver does, clocks go to their default, and the session says so once through `notice`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from flyball import _native
+from flyball.meter import _wait_for_gpu_work
+
+
+@dataclasses.dataclass(frozen=True)
+class SessionState:
+    """What a session is doing."""
+
+    phase: str = "idle"  # "profiling", "waiting for a schedule", "running a schedule" or "idle"
+    clocks_done: int = 0  # of the sweep
+    clocks_most: int = 0  # where the sweep ends if the energy keeps falling
+    server_reachable: bool = False
+    schedule_version: int = 0  # in force; 0: none
+    schedule_point: int = 0  # of the frontier
+    reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
+    planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
+    planned_energy_j: float = 0.0  # of one pipeline, without waiting for others
+    steps: int = 0
+    last_step_s: float = 0.0
+    waiting_w: float = 0.0  # draw of this GPU while it waits, as measured; 0 before
+    clocks_working: bool = True  # False while clocks are refused
+    clocks_set: int = 0  # reached the device
+    clocks_refused: int = 0
+    clock_mhz: float = 0.0  # asked for last; 0: the default
+    clock_age_p50_s: float = 0.0  # from set_speed to the device, in this machine's seconds
+    clock_age_p99_s: float = 0.0
+
+
+class Computation(NamedTuple):
+    """One entry of a schedule."""
+
+    instruction: str  # without a chunk's suffix
+    microbatch: int
+    chunk: int
+    clock_mhz: int  # 0: as it is
+
+
+class Window:
+    """Time and energy of this rank's GPU in a with-block, known at its end."""
+
+    time_s: float = float("nan")
+    energy_j: float = float("nan")
+
+
+class Session:
+    """One rank of a training job, from its first step to its last. Close it, or use it as a context manager.
+
+    The job, the same on every rank:
+      server            "HOST:PORT" or "https://HOST:PORT" of `flyball serve`, or the path of its socket; "": nowhere
+                        (the rank still profiles)
+      ca_file           PEM file of the authorities that the certificate of an https:// server may come from; "": those
+                        that this machine trusts
+      job, token        the job's name, and its secret of 32 to 128 letters, digits, "_" and "-"
+      stages, microbatches, chunks, data_parallel, tensor_parallel
+      schedule          "1f1b", "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1"
+      planner           "perseus", "envpipe", "uniform", "max", ...
+      executed_steps    "envpipe" adjusts its plan by the steps that run here; False: by emulated ones
+      blocking_w        draw of a GPU that waits, W
+      noise             share of a computation's energy that the meter cannot tell apart
+      memory_limit      per stage, microbatches whose activations fit; planners that reorder keep to it
+
+    This rank:
+      rank, dp_rank, pp_rank (the stage), tp_rank
+      gpu               as the driver counts
+      clocks            "": through the agent where one listens at its usual place, else on the device itself;
+                        "device"; "none"; or the agent's address
+
+    The sweep: profile=False for none; steps_per_clock, rises_to_stop, clock_stride, settle_s (not measured after a
+    clock took hold).
+
+    How: sampling_s (of the energy counter), clock_poll_s (how often the control thread looks for a new clock),
+    time_scale (the GPU's seconds in one of this machine's: 1 but for simulated GPUs).
+
+      notice            called with a sentence when something fails and when it works again, by a thread of the session
+      synchronize       called at both ends of an instruction while it is measured; by default waits for PyTorch's queued
+                        CUDA work where PyTorch is in use
+      required          False: where the session cannot be opened, warn, and train on with one that does nothing
+
+    Raises DeviceError where there is no such GPU or the CA file cannot be used, UsageError (a ValueError) for arguments
+    that do not fit.
+
+    Threads: step, set_speed, instruction and their parts are for one thread at a time; everything else may be called
+    from any. After a fork only the parent may use a session.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: str = "",
+        ca_file: str = "",
+        job: str = "",
+        token: str = "",
+        stages: int = 1,
+        microbatches: int = 1,
+        chunks: int = 1,
+        data_parallel: int = 1,
+        tensor_parallel: int = 1,
+        schedule: str = "1f1b",
+        planner: str = "perseus",
+        executed_steps: bool = True,
+        blocking_w: float = 75.0,
+        noise: float = 0.0,
+        memory_limit: Sequence[int] = (),
+        rank: int = 0,
+        dp_rank: int = 0,
+        pp_rank: int = 0,
+        tp_rank: int = 0,
+        gpu: int = 0,
+        clocks: str = "",
+        profile: bool = True,
+        steps_per_clock: int = 5,
+        rises_to_stop: int = 5,
+        clock_stride: int = 1,
+        settle_s: float = 0.03,
+        sampling_s: float = 0.004,
+        clock_poll_s: float = 0.0005,
+        time_scale: float = 1.0,
+        notice: Callable[[str], None] | None = None,
+        synchronize: Callable[[], None] | None = _wait_for_gpu_work,
+        required: bool = True,
+    ) -> None:
+        options: dict[str, Any] = {
+            name: value for name, value in locals().items() if name not in ("self", "synchronize", "required")
+        }
+        options["memory_limit"] = list(memory_limit)
+        self._synchronize = synchronize or (lambda: None)
+        self._hooked = False  # in a step of hook_step()
+        self._native = None
+        try:
+            self._native = _native.Session(options)
+        except _native.DeviceError as error:
+            if required:
+                raise
+            warnings.warn(f"training without Flyball: {error}", RuntimeWarning, stacklevel=2)
+
+    # --- The training loop ---
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """One iteration, with its gradient synchronisation."""
+        self.step_begin()
+        try:
+            yield
+        finally:
+            self.step_end()
+
+    @contextmanager
+    def instruction(self, type: str) -> Iterator[None]:
+        """One computation: "forward", "backward", "recompute", "backward_input", "backward_weight", with ".N" for model
+        chunk N > 0, or a constant-time operation ("p2p", "gradient_sync", "optimizer_step", "data_load")."""
+        self.begin(type)
+        try:
+            yield
+        finally:
+            self.end(type)
+
+    def hook_step(self, function: Callable) -> Callable:
+        """`function` as one iteration: for engines that are hooked rather than written anew."""
+
+        @functools.wraps(function)
+        def step(*args, **kwargs):
+            with self.step():
+                self._hooked = True
+                try:
+                    self.set_next_speed()
+                    return function(*args, **kwargs)
+                finally:
+                    self._hooked = False
+
+        return step
+
+    def hook(self, type: str, function: Callable) -> Callable:
+        """`function` as one computation of this type, where it runs in a hook_step(); after it, the clock of whatever the
+        plan has next is asked for. Elsewhere, as in an evaluation, `function` alone."""
+
+        @functools.wraps(function)
+        def computation(*args, **kwargs):
+            if not self._hooked:
+                return function(*args, **kwargs)
+            with self.instruction(type):
+                result = function(*args, **kwargs)
+            self.set_next_speed()
+            return result
+
+        return computation
+
+    def step_begin(self) -> None:
+        if self._native is not None:
+            self._native.step_begin()
+
+    def step_end(self) -> None:
+        if self._native is not None:
+            self._native.step_end()
+
+    def set_speed(self, type: str) -> None:
+        """Asks for the clock of the next computation of this type. Never waits; cost well under a microsecond beside the
+        interpreter's own."""
+        if self._native is not None:
+            self._native.set_speed(type)
+
+    def set_next_speed(self) -> None:
+        """The same for whatever computation the plan has next: for engines in which the computations can be found, but
+        not the waits before them. Call it at the beginning of a step and after every computation."""
+        if self._native is not None:
+            self._native.set_next_speed()
+
+    def begin(self, type: str) -> None:
+        """The computation begins: its input is there. Waits for the GPU only while it is measured."""
+        if self._native is not None:
+            if self._native.measures_step():
+                self._synchronize()
+            self._native.begin(type)
+
+    def end(self, type: str) -> None:
+        """The computation has ended. Waits for the GPU only while it is measured."""
+        if self._native is not None:
+            if self._native.measures_step():
+                self._synchronize()
+            self._native.end(type)
+
+    # --- Anybody ---
+
+    def set_straggler(self, id: int, *, delay_s: float = 0.0, degree: float) -> None:
+        """Rank `id` (below 0: something outside the job) will take `degree` times its usual iteration time in `delay_s`
+        seconds; 1: it has recovered. Goes out in the background."""
+        if self._native is not None:
+            self._native.set_straggler(id, delay_s, degree)
+
+    def profile_again(self) -> None:
+        """The sweep starts over with the next step."""
+        if self._native is not None:
+            self._native.profile_again()
+
+    @property
+    def state(self) -> SessionState:
+        """What the session is doing now."""
+        return SessionState() if self._native is None else SessionState(**self._native.state())
+
+    @property
+    def schedule(self) -> list[Computation]:
+        """The newest plan that has come, in the order of this stage; empty before. In force from the next step on."""
+        return [] if self._native is None else [Computation(*entry) for entry in self._native.schedule()]
+
+    @property
+    def profile_csv(self) -> str:
+        """What the sweep has measured so far, as `flyball plan` reads it: stage, instruction, frequency (MHz), time (s),
+        energy (J)."""
+        if self._native is None:
+            return "stage,instruction,frequency,time,energy\n"
+        return self._native.profile_csv()
+
+    @contextmanager
+    def window(self) -> Iterator[Window]:
+        """Time and energy of this rank's GPU in the with-block. The end waits two periods of the counter."""
+        window = Window()
+        if self._native is None:
+            yield window
+            return
+        self._synchronize()
+        self._native.window_begin()
+        try:
+            yield window
+        finally:
+            self._synchronize()
+            window.time_s, window.energy_j = self._native.window_end()
+
+    def close(self) -> None:
+        """Clocks are at their default afterwards."""
+        if self._native is not None:
+            self._native.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

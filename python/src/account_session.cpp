@@ -1,0 +1,57 @@
+// flyball._native's account sessions: client/agent_client.h for python/flyball/account.py, which holds the interface that
+// people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
+#include "account_session.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/agent_client.h"
+
+namespace nb = nanobind;
+
+namespace flyball {
+namespace {
+
+AgentClient client_at(const std::optional<std::string>& agent) {
+  return AgentClient(agent ? parse_endpoint(*agent) : default_agent_endpoint());
+}
+
+// As JSON: what the agent says of the session.
+std::string start(const std::optional<std::string>& agent, const std::string& name,
+                  const std::optional<std::vector<std::size_t>>& gpus, bool cpus, double period_s) {
+  AccountSessionRequest request;
+  request.name = name;
+  request.gpus = gpus;
+  request.cpus = cpus;
+  request.row_period = Seconds(period_s);
+  return to_json(client_at(agent).start_session(request)).dump();
+}
+
+}  // namespace
+
+void add_account_session(nb::module_& module) {
+  const auto released = nb::call_guard<nb::gil_scoped_release>();
+  module.def("start_session", start, nb::arg("agent").none(), nb::arg("name"), nb::arg("gpus").none(), nb::arg("cpus"),
+             nb::arg("period_s"), released);
+  module.def(
+      "stop_session",
+      [](const std::optional<std::string>& agent, const std::string& name) {
+        return to_json(client_at(agent).stop_session(name)).dump();
+      },
+      nb::arg("agent").none(), nb::arg("name"), released);
+  module.def(
+      "session_trace",
+      [](const std::optional<std::string>& agent, const std::string& name) {
+        return client_at(agent).session_trace(name);
+      },
+      nb::arg("agent").none(), nb::arg("name"), released);
+}
+
+}  // namespace flyball

@@ -1,0 +1,210 @@
+// flyball._native.Session: client/session.h for python/flyball/session.py, which holds the interface that people use.
+#include "session.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "client/clock_sinks.h"
+#include "client/session.h"
+
+namespace nb = nanobind;
+
+namespace flyball {
+namespace {
+
+template <class Value>
+void take(const nb::dict& options, const char* name, Value& value) {
+  if (options.contains(name)) value = nb::cast<Value>(options[name]);
+}
+
+void take_seconds(const nb::dict& options, const char* name, Seconds& value) {
+  double seconds = value.value();
+  take(options, name, seconds);
+  value = Seconds(seconds);
+}
+
+// One Session, which a forked child must not touch: its threads have stayed with the parent. None once it is closed.
+class OwnSession {
+ public:
+  // The names of flyball.Session's arguments, which knows them all.
+  explicit OwnSession(const nb::dict& given) : process_(getpid()) {
+    SessionOptions options;
+    take(given, "server", options.server);
+    take(given, "ca_file", options.ca_file);
+    take(given, "job", options.job.id);
+    take(given, "token", options.job.token);
+    take(given, "schedule", options.job.schedule);
+    take(given, "planner", options.job.planner);
+    take(given, "stages", options.job.stages);
+    take(given, "microbatches", options.job.microbatches);
+    take(given, "chunks", options.job.chunks);
+    take(given, "data_parallel", options.job.data_parallel);
+    take(given, "tensor_parallel", options.job.tensor_parallel);
+    double blocking_w = 75.0;
+    take(given, "blocking_w", blocking_w);
+    options.job.blocking_power = {Watts(blocking_w)};
+    take(given, "noise", options.job.noise);
+    take(given, "memory_limit", options.job.memory_limit);
+    bool executed_steps = true;
+    take(given, "executed_steps", executed_steps);
+    options.job.executed_steps = executed_steps && options.job.planner.starts_with("envpipe");
+    take(given, "rank", options.rank.rank);
+    take(given, "dp_rank", options.rank.dp_rank);
+    take(given, "pp_rank", options.rank.pp_rank);
+    take(given, "tp_rank", options.rank.tp_rank);
+    take(given, "profile", options.profile);
+    take(given, "steps_per_clock", options.sweep.steps_per_clock);
+    take(given, "rises_to_stop", options.sweep.rises_to_stop);
+    take(given, "clock_stride", options.sweep.clock_stride);
+    take(given, "time_scale", options.time_scale);
+    take_seconds(given, "settle_s", options.settle);
+    take_seconds(given, "sampling_s", options.sampling_period);
+    take_seconds(given, "clock_poll_s", options.controller.poll_period);
+    nb::object notice = nb::none();
+    take(given, "notice", notice);
+    if (!notice.is_none()) {
+      // The session's threads call it, and may be ending with the interpreter's lock held elsewhere.
+      options.notice = [notice = std::make_shared<Callable>(std::move(notice))](const std::string& words) {
+        notice->call(words);
+      };
+    }
+    SessionGpuRequest gpu;
+    take(given, "gpu", gpu.gpu);
+    take(given, "clocks", gpu.clocks);
+    gpu.purpose = options.job.id + ", rank " + std::to_string(options.rank.rank);
+    const nb::gil_scoped_release others_may_run;
+    check_options(options);
+    session_ = std::make_unique<Session>(std::move(options), open_session_gpu(gpu));
+  }
+  OwnSession(const OwnSession&) = delete;
+  OwnSession& operator=(const OwnSession&) = delete;
+  ~OwnSession() {
+    const nb::gil_scoped_release others_may_run;  // the session's threads may be about to tell something
+    close();
+  }
+
+  void close() {
+    if (getpid() == process_) {
+      session_.reset();
+    } else {
+      static_cast<void>(session_.release());
+    }
+  }
+
+  [[nodiscard]] Session& open() const {
+    if (!session_) throw Error("this session is closed");
+    if (getpid() != process_) throw Error("this session belongs to the process that forked");
+    return *session_;
+  }
+
+ private:
+  // A Python function that may be called, and let go, by threads without the interpreter's lock.
+  class Callable {
+   public:
+    explicit Callable(nb::object function) : function_(std::move(function)) {}
+    Callable(const Callable&) = delete;
+    Callable& operator=(const Callable&) = delete;
+    ~Callable() {
+      const nb::gil_scoped_acquire lock;
+      function_.reset();
+    }
+    void call(const std::string& words) {
+      const nb::gil_scoped_acquire lock;
+      try {
+        function_(words);
+      } catch (nb::python_error& error) {
+        error.discard_as_unraisable("flyball.Session's notice");
+      }
+    }
+
+   private:
+    nb::object function_;
+  };
+
+  pid_t process_;
+  std::unique_ptr<Session> session_;
+};
+
+nb::dict state_of(const OwnSession& session) {
+  const SessionState from = session.open().state();
+  nb::dict state;
+  state["phase"] = std::string(name_of(from.phase));
+  state["clocks_done"] = from.sweep.clocks_done;
+  state["clocks_most"] = from.sweep.clocks_most;
+  state["server_reachable"] = from.server_reachable;
+  state["schedule_version"] = from.schedule_version;
+  state["schedule_point"] = from.schedule_point;
+  state["reconfiguring"] = from.reconfiguring;
+  state["planned_time_s"] = from.planned_time.value();
+  state["planned_energy_j"] = from.planned_energy.value();
+  state["steps"] = from.steps;
+  state["last_step_s"] = from.last_step.value();
+  state["waiting_w"] = from.waiting_power.value();
+  state["clocks_working"] = from.clocks.working;
+  state["clocks_set"] = from.clocks.applied;
+  state["clocks_refused"] = from.clocks.failed;
+  state["clock_mhz"] = from.clocks.requested.value();
+  state["clock_age_p50_s"] = to_seconds(from.clocks.ages.percentile(0.5)).value();
+  state["clock_age_p99_s"] = to_seconds(from.clocks.ages.percentile(0.99)).value();
+  return state;
+}
+
+std::vector<std::tuple<std::string, int, int, int>> schedule_of(const OwnSession& session) {
+  std::vector<std::tuple<std::string, int, int, int>> computations;
+  for (const ScheduledComputation& one : session.open().schedule()) {
+    computations.emplace_back(one.instruction, one.microbatch, one.chunk, one.clock_mhz);
+  }
+  return computations;
+}
+
+void set_straggler(const OwnSession& session, int id, double delay_s, double degree) {
+  session.open().set_straggler(straggler_notice(id, Seconds(delay_s), degree));
+}
+
+std::tuple<double, double> window_end(const OwnSession& session) {
+  const StepsEnergy window = session.open().window_end();
+  return {window.time.value(), window.energy.value()};
+}
+
+}  // namespace
+
+void add_session(nb::module_& module) {
+  const auto released = nb::call_guard<nb::gil_scoped_release>();
+  // The calls between two computations take tens of nanoseconds: letting the interpreter's lock go would cost more.
+  nb::class_<OwnSession>(module, "Session")
+      .def(nb::init<const nb::dict&>(), nb::arg("options"))
+      .def("close", &OwnSession::close, released)
+      .def("step_begin", [](const OwnSession& session) { session.open().step_begin(); })
+      .def("step_end", [](const OwnSession& session) { session.open().step_end(); })
+      .def("set_speed", [](const OwnSession& session, const char* type) { session.open().set_speed(type); })
+      .def("set_next_speed", [](const OwnSession& session) { session.open().set_next_speed(); })
+      .def("begin", [](const OwnSession& session, const char* type) { session.open().begin(type); })
+      .def("end", [](const OwnSession& session, const char* type) { session.open().end(type); })
+      .def("measures_step", [](const OwnSession& session) { return session.open().measures_step(); })
+      .def("set_straggler", &set_straggler, released)
+      .def("profile_again", [](const OwnSession& session) { session.open().profile_again(); })
+      .def("state", &state_of)
+      .def("schedule", &schedule_of)
+      .def("profile_csv", [](const OwnSession& session) { return session.open().profile_csv(); })
+      .def(
+          "window_begin", [](const OwnSession& session) { session.open().window_begin(); }, released)
+      .def("window_end", &window_end, released);
+}
+
+}  // namespace flyball

@@ -1,0 +1,48 @@
+#include "server/executed_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/http.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kMostSteps = 16;  // that miss a stage; the oldest goes
+
+}  // namespace
+
+std::optional<std::vector<std::vector<MeasuredTimes>>> ExecutedSteps::add(Job& job, const StepReport& report) {
+  const JobRank* rank = job.find_rank(report.rank);
+  if (rank == nullptr || !rank->durable) {
+    throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, job.id()));
+  }
+  const bool wanted = job.current() && job.current()->plan->wants_steps() && job.current()->plan == job.plan() &&
+                      report.version == job.current()->version;
+  if (!wanted) return std::nullopt;
+  const auto stage = static_cast<std::size_t>(rank->request.pp_rank);
+  const std::size_t expected = job.current()->plan->computations_of_stage(rank->request.pp_rank);
+  if (report.computations.size() != expected) {
+    throw HttpError(400, fmt::format("begin_s has {} entries, but stage {} runs {} computations",
+                                     report.computations.size(), stage, expected));
+  }
+  if (rank->request.dp_rank != 0 || rank->request.tp_rank != 0) return std::nullopt;
+  if (std::exchange(version_, report.version) != report.version) steps_.clear();
+  auto& stages = steps_[report.step];
+  stages.resize(static_cast<std::size_t>(job.request().stages));
+  stages[stage].clear();
+  for (const StepReport::Times& times : report.computations) {
+    stages[stage].push_back({to_nanoseconds(times.begin), to_nanoseconds(times.end)});
+  }
+  if (std::all_of(stages.begin(), stages.end(), [](const auto& times) { return !times.empty(); })) {
+    auto complete = std::move(stages);
+    steps_.clear();
+    return complete;
+  }
+  if (steps_.size() > kMostSteps) steps_.erase(steps_.begin());
+  return std::nullopt;
+}
+
+}  // namespace flyball

@@ -1,0 +1,45 @@
+// Inside of JobBook: one job with what waits for it. Included by the book's own files only.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "server/executed_steps.h"
+#include "server/job_book.h"
+#include "server/wall_clock.h"
+
+namespace flyball {
+
+struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
+  Entry(StoredJob stored, bool durable) : job(std::move(stored), durable) {}
+
+  struct Poll {
+    Reply reply;
+    RankPlace rank;
+    std::int64_t after_version = 0;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  Job job;
+  bool gone = false;  // deleted, or on its way
+  std::unordered_map<int, std::list<Poll>> polls;
+  std::vector<std::shared_ptr<EventStream>> streams;
+  std::shared_ptr<PlanningTask> task;
+  bool restoring = false;       // the task makes the plan again that an earlier server had made
+  bool frontier_due = false;    // the next schedules are the first of a new frontier
+  bool measured_since = false;  // reports have come that the task does not know
+  bool patience_over = false;
+  EventLoop::Handle patience;
+  EventLoop::Handle notices;
+  EventLoop::Handle retry;
+  int versions_in_flight = 0;
+  int notices_in_flight = 0;
+  ExecutedSteps executed;
+  bool state_due = false;
+};
+
+}  // namespace flyball

@@ -1,0 +1,178 @@
+"""flyball.Session as it is installed, on a simulated GPU, without server and agent: what Python adds to the client."""
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from simulated import PROGRAM, machine
+
+pytest.importorskip("flyball", reason="the Python package is not installed in build/python-venv (make python)")
+
+
+@pytest.fixture(scope="module")
+def one_gpu():
+    with machine("--gpus", "1", "--model", "a100", "--time-scale", "10") as environment:
+        yield {**environment, "FLYBALL_SIM_PRIVILEGED": "1"}
+
+
+def run(program, environment):
+    """What a program prints as JSON."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, capture_output=True,
+                          text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_rank_profiles_itself_without_a_server(one_gpu):
+    states, csv, window = run("""
+        import ctypes, flyball, json
+        sim = ctypes.CDLL("libnvidia-ml.so.1")
+        states = []
+        with flyball.Session(clocks="device", time_scale=10, sampling_s=0.001, settle_s=0, clock_poll_s=0.0001,
+                             clock_stride=20, steps_per_clock=2, microbatches=2) as session:
+            with session.window() as window:
+                while session.state.phase == "profiling":
+                    with session.step():
+                        for _ in range(2):
+                            for kind in ("forward", "backward"):
+                                session.set_speed(kind)
+                                with session.instruction(kind):
+                                    sim.flyball_sim_work(0, kind.encode(), ctypes.c_double(0.1), None)
+            states.append(session.state.phase)
+            assert session.schedule == [] and session.state.steps > 0
+            assert not session.state.server_reachable
+            csv = session.profile_csv
+        print(json.dumps([states, csv, [window.time_s, window.energy_j]]))
+        """, one_gpu)
+    assert states == ["idle"]
+    lines = csv.splitlines()
+    assert lines[0] == "stage,instruction,frequency,time,energy"
+    assert lines[1].startswith("0,backward,1410,") and len(lines) > 4
+    time_s, energy_j = window
+    assert 20 < energy_j / time_s < 400  # watts of an A100 at work
+
+
+def test_arguments_that_do_not_fit_are_value_errors(one_gpu):
+    words = run("""
+        import flyball, json
+        words = []
+        def refused(action):
+            try:
+                action()
+            except flyball.UsageError as error:
+                assert isinstance(error, ValueError)
+                words.append(str(error))
+        refused(lambda: flyball.Session(clocks="none", steps_per_clock=0))
+        refused(lambda: flyball.Session(clocks="none", server="planner:4940"))
+        refused(lambda: flyball.Session(clocks="none", server="planner:4940", job="job", token="t" * 32, ca_file="ca"))
+        session = flyball.Session(clocks="none")
+        refused(lambda: session.end("forward"))
+        refused(lambda: session.set_straggler(0, degree=0.5))
+        session.close()
+        try:
+            session.state
+        except flyball.DeviceError as error:
+            words.append(str(error))
+        print(json.dumps(words))
+        """, one_gpu)
+    told = ["steps_per_clock", "token", "https://", "not begun", "degree", "this session is closed"]
+    assert len(words) == len(told) and all(part in sentence for part, sentence in zip(told, words)), words
+
+
+def test_training_goes_on_without_a_gpu(one_gpu):
+    assert run("""
+        import flyball, json, warnings
+        try:
+            flyball.Session(gpu=7)
+        except flyball.DeviceError as error:
+            assert "7" in str(error), error
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            session = flyball.Session(gpu=7, required=False)
+        assert "training without Flyball" in str(caught[0].message)
+        forward = session.hook("forward", lambda x: 2 * x)
+        with session.step():
+            session.set_speed("forward")
+            with session.instruction("forward"), session.window():
+                pass
+        assert session.state == flyball.SessionState() and session.schedule == []
+        assert session.profile_csv.count("\\n") == 1
+        session.set_straggler(-1, degree=2.0)
+        session.close()
+        print(json.dumps([session.hook_step(forward)(4), forward(5)]))
+        """, one_gpu) == [8, 10]
+
+
+# The session's thread calls Python while the program's own waits in C++, and after an exception training goes on.
+def test_notices_and_exceptions(one_gpu):
+    notices = run("""
+        import flyball, json, time
+        notices = []
+        with flyball.Session(server="127.0.0.1:9", job="job", token="t" * 32, clocks="none", profile=False,
+                             notice=notices.append) as session:
+            deadline = time.monotonic() + 60
+            while not notices and time.monotonic() < deadline:
+                time.sleep(0.01)
+            for _ in range(2):
+                try:
+                    with session.step(), session.instruction("forward"):
+                        raise ZeroDivisionError
+                except ZeroDivisionError:
+                    pass
+            assert session.state.steps == 2, session.state
+        print(json.dumps(notices))
+        """, one_gpu)
+    assert len(notices) == 1 and "training goes on" in notices[0]
+
+
+def test_a_server_with_a_certificate_of_its_own(one_gpu, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("the program openssl is not installed")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-keyout", key, "-out",
+                    certificate, "-subj", "/CN=flyball", "-addext", "subjectAltName=IP:127.0.0.1"], check=True,
+                   capture_output=True)
+    server = subprocess.Popen([PROGRAM, "serve", "--in-memory", "--listen", "127.0.0.1:0", "--tls-cert", certificate,
+                               "--tls-key", key], stdout=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().rpartition(" ")[2].strip()
+        assert run(f"""
+            import flyball, json, time
+            job = dict(server="{address}", job="job", token="t" * 32, clocks="none", profile=False)
+            with flyball.Session(**job, ca_file="{certificate}") as session:
+                deadline = time.monotonic() + 60
+                while not session.state.server_reachable and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                reachable = session.state.server_reachable
+            try:
+                flyball.Session(**job, ca_file="{key}")
+            except flyball.DeviceError as error:
+                assert "holds no certificates" in str(error), error
+                print(json.dumps(reachable))
+            """, one_gpu) is True
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+
+
+def test_a_forked_child_leaves_the_session_alone(one_gpu):
+    assert run("""
+        import flyball, json, os
+        session = flyball.Session(clocks="none", profile=False)
+        child = os.fork()
+        if child == 0:
+            try:
+                session.step_begin()
+            except flyball.DeviceError as error:
+                session.close()
+                os._exit(0 if "forked" in str(error) else 1)
+            os._exit(2)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with session.step():
+            pass
+        session.close()
+        print(json.dumps(status))
+        """, one_gpu) == 0

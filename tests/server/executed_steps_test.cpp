@@ -1,0 +1,263 @@
+// EnvPipe's reconfiguration by the steps that ranks report.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "server/test_server.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace testing;
+
+// What four stages of the small job's profile do, on clocks that differ by minutes.
+class Ranks {
+ public:
+  Ranks(Client& client, const JobRequest& job) : client_(&client), job_(job) {
+    for (int rank = 0; rank < job.stages; ++rank) {
+      for (const MeasurementReport& report : reports_of(job, rank)) {
+        for (const InstructionMeasurement& one : report.measurements) {
+          times_[{rank, one.instruction, static_cast<int>(one.clock.value())}] = to_nanoseconds(one.time);
+        }
+      }
+    }
+  }
+
+  // Of the next server.
+  void talk_to(Client& client) { client_ = &client; }
+
+  // Waits for the schedules above the last ones; false where the ranks got different versions.
+  bool fetch() {
+    std::vector<RankSchedule> next;
+    for (int rank = 0; rank < job_.stages; ++rank) {
+      auto schedule = client_->schedule(job_.id, rank, version());
+      if (!schedule) return false;
+      next.push_back(std::move(*schedule));
+    }
+    schedules_ = std::move(next);
+    return std::all_of(schedules_.begin(), schedules_.end(),
+                       [&](const RankSchedule& one) { return one.version == version(); });
+  }
+
+  [[nodiscard]] std::int64_t version() const { return schedules_.empty() ? 0 : schedules_.front().version; }
+  [[nodiscard]] const std::vector<RankSchedule>& schedules() const { return schedules_; }
+
+  // One iteration as soon as possible.
+  std::vector<StepReport> run(std::int64_t step) {
+    std::map<std::tuple<int, std::string, int>, Nanoseconds> done;
+    std::vector<std::size_t> position(schedules_.size());
+    std::vector<Nanoseconds> now(schedules_.size());
+    std::vector<StepReport> reports(schedules_.size());
+    for (bool moved = true; std::exchange(moved, false);) {
+      for (std::size_t s = 0; s < schedules_.size(); ++s) {
+        const int stage = static_cast<int>(s);
+        while (position[s] < schedules_[s].computations.size()) {
+          const ScheduledComputation& one = schedules_[s].computations[position[s]];
+          const int before = one.instruction == "forward" ? stage - 1 : stage + 1;
+          const bool waits = before >= 0 && before < job_.stages;
+          const auto input = done.find({before, one.instruction, one.microbatch});
+          if (waits && input == done.end()) break;
+          const Nanoseconds begin = std::max(now[s], waits ? input->second : 0);
+          now[s] = begin + times_.at({stage, one.instruction, one.clock_mhz});
+          done[{stage, one.instruction, one.microbatch}] = now[s];
+          const Nanoseconds ahead = stage * 300'000'000'000;
+          reports[s].computations.push_back({to_seconds(begin + ahead), to_seconds(now[s] + ahead)});
+          ++position[s];
+          moved = true;
+        }
+      }
+    }
+    for (std::size_t s = 0; s < reports.size(); ++s) {
+      reports[s].rank = static_cast<int>(s);
+      reports[s].version = version();
+      reports[s].step = step;
+    }
+    return reports;
+  }
+
+  void report(const StepReport& report) {
+    const Response response = client_->ask("POST", "/v1/jobs/" + job_.id + "/steps", to_json(report).dump());
+    EXPECT_EQ(response.status, 204u) << response.body;
+  }
+
+ private:
+  Client* client_;
+  const JobRequest& job_;
+  std::map<std::tuple<int, std::string, int>, Nanoseconds> times_;
+  std::vector<RankSchedule> schedules_;
+};
+
+JobRequest envpipe_job(const std::string& id, bool executed_steps) {
+  JobRequest job = small_job(id);
+  job.stages = 4;
+  job.microbatches = 6;
+  job.planner = "envpipe";
+  job.executed_steps = executed_steps;
+  return job;
+}
+
+TEST(ExecutedSteps, LeadToThePlanThatEmulatedOnesLeadTo) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  const JobRequest job = envpipe_job("executed", true);
+  run_profiling(client, job);
+  Ranks ranks(client, job);
+  ASSERT_TRUE(ranks.fetch());
+  const Seconds slow = ranks.schedules()[0].iteration_time;
+  int steps = 0;
+  while (ranks.schedules()[0].report_steps) {
+    ASSERT_LT(steps, 500);
+    for (const StepReport& report : ranks.run(++steps)) ranks.report(report);
+    ASSERT_TRUE(ranks.fetch());
+  }
+  EXPECT_GT(steps, 3);
+  // It began slower than it is now, as fast as all-maximum clocks.
+  const FrontierReport frontier = read_frontier_report(client.get("/v1/jobs/executed/frontier"));
+  EXPECT_GT(slow, ranks.schedules()[0].iteration_time);
+  EXPECT_LT(ranks.schedules()[0].iteration_time, 1.001 * frontier.max_clock_time);
+  EXPECT_LT(ranks.schedules()[0].iteration_energy, frontier.max_clock_energy);
+
+  const JobRequest emulated = envpipe_job("emulated", false);
+  run_profiling(client, emulated);
+  for (int rank = 0; rank < job.stages; ++rank) {
+    const auto schedule = client.schedule("emulated", rank);
+    ASSERT_TRUE(schedule);
+    EXPECT_FALSE(schedule->report_steps);
+    EXPECT_EQ(schedule->computations, ranks.schedules()[static_cast<std::size_t>(rank)].computations);
+  }
+}
+
+// The server is killed in every step, in three ways in turn: when the ranks have the next schedule, when half of
+// them have reported, and when all have, but the server may not have come to an adjustment. Every time the next server
+// says what the last one said, and a step is lost at most.
+TEST(ExecutedSteps, GoOnWhereAKilledServerWas) {
+  const TempFolder folder;
+  const JobRequest job = envpipe_job("job", true);
+  const auto report_all = [](Ranks& ranks, int step) {
+    for (const StepReport& report : ranks.run(step)) ranks.report(report);
+  };
+  int usual_steps = 0;
+  std::vector<RankSchedule> usual;
+  {
+    const ServerProcess server(local_options());
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    Ranks ranks(client, job);
+    ASSERT_TRUE(ranks.fetch());
+    while (ranks.schedules()[0].report_steps && usual_steps < 500) {
+      report_all(ranks, ++usual_steps);
+      ASSERT_TRUE(ranks.fetch());
+    }
+    usual = ranks.schedules();
+  }
+  ASSERT_GT(usual_steps, 3);
+
+  const PlanningServerOptions options = local_options(folder / "server.db");
+  auto server = std::make_unique<ServerProcess>(options);
+  auto client = std::make_unique<Client>(server->port(), kToken);
+  run_profiling(*client, job);
+  Ranks ranks(*client, job);
+  ASSERT_TRUE(ranks.fetch());
+  const auto begin_another_server = [&] {
+    server->kill();
+    server = std::make_unique<ServerProcess>(options);
+    client = std::make_unique<Client>(server->port(), kToken);
+    ranks.talk_to(*client);
+  };
+  const auto same_again = [&] {
+    for (int rank = 0; rank < job.stages; ++rank) {
+      const RankSchedule& known = ranks.schedules()[static_cast<std::size_t>(rank)];
+      const auto again = client->schedule(job.id, rank, known.version - 1);
+      if (!again || again->version != known.version || again->computations != known.computations ||
+          again->report_steps != known.report_steps) {
+        return false;
+      }
+    }
+    return true;
+  };
+  enum class Death { kWithTheNextSchedule, kBetweenReports, kAfterReports };
+  int steps = 0;
+  int lost = 0;
+  while (ranks.schedules()[0].report_steps && steps < 500) {
+    const auto death = static_cast<Death>(steps % 3);
+    const std::vector<StepReport> reports = ranks.run(++steps);
+    if (death == Death::kBetweenReports) {
+      ranks.report(reports[0]);
+      ranks.report(reports[1]);
+      begin_another_server();
+      ASSERT_TRUE(same_again()) << "step " << steps;
+      ++lost;
+      continue;
+    }
+    for (const StepReport& report : reports) ranks.report(report);
+    if (death == Death::kAfterReports) {
+      begin_another_server();
+      const auto now = client->schedule(job.id, 0, ranks.version() - 1);
+      ASSERT_TRUE(now);
+      if (now->version == ranks.version()) {
+        ASSERT_TRUE(same_again()) << "step " << steps;
+        ++lost;
+        continue;
+      }
+    }
+    ASSERT_TRUE(ranks.fetch());
+    if (death == Death::kWithTheNextSchedule) {
+      begin_another_server();
+      ASSERT_TRUE(same_again()) << "step " << steps;
+    }
+  }
+  EXPECT_EQ(steps, usual_steps + lost);
+  for (std::size_t rank = 0; rank < usual.size(); ++rank) {
+    EXPECT_EQ(ranks.schedules()[rank].computations, usual[rank].computations);
+  }
+  begin_another_server();
+  EXPECT_TRUE(same_again()) << "the search is over, also after a restart";
+}
+
+// Reports of different steps, of an older version, of other pipelines and of nobody make no step.
+TEST(ExecutedSteps, CountOnlyTogether) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  const JobRequest job = envpipe_job("job", true);
+  run_profiling(client, job);
+  Ranks ranks(client, job);
+  ASSERT_TRUE(ranks.fetch());
+  const std::vector<StepReport> first = ranks.run(1);
+  const std::vector<StepReport> second = ranks.run(2);
+  for (int rank = 0; rank < 3; ++rank) ranks.report(first[static_cast<std::size_t>(rank)]);
+  ranks.report(second[3]);
+  StepReport old = first[3];
+  old.version = ranks.version() + 1;
+  ranks.report(old);
+  EXPECT_FALSE(client.schedule("job", 0, ranks.version(), 0.2));
+  ranks.report(first[3]);
+  EXPECT_TRUE(client.schedule("job", 0, ranks.version()));
+  // What belongs to the version before changes nothing any more.
+  ranks.report(second[0]);
+
+  const auto refused = [&](const StepReport& report, unsigned status, const std::string& words) {
+    const Response response = client.ask("POST", "/v1/jobs/job/steps", to_json(report).dump());
+    EXPECT_EQ(response.status, status);
+    EXPECT_THAT(response.body, HasSubstr(words));
+  };
+  ASSERT_TRUE(ranks.fetch());
+  StepReport bad = ranks.run(3)[0];
+  bad.computations.pop_back();
+  refused(bad, 400, "stage 0 runs 12 computations");
+  bad.computations[3].begin = Seconds(-1);
+  refused(bad, 400, "begin_s[3]");
+  bad = ranks.run(3)[0];
+  bad.rank = 99;
+  refused(bad, 409, "has not registered");
+}
+
+}  // namespace
+}  // namespace flyball
