@@ -1,0 +1,146 @@
+// The bookkeeping of the sweep's attribution, a visitor of sweep.h; regression.cpp rides along with it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "account/attribution.h"
+#include "account/joule_sum.h"
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+// What one share of a device has been worth so far: the integral of power over the number of sharers. What an operation
+// gets is the difference between its end and its begin, so that no event costs more for running beside many.
+struct ShareIntegral {
+  JouleSum joules;
+  Nanoseconds powered = 0;
+};
+
+struct OperationState {
+  std::uint64_t events = 0;
+  std::uint32_t running = 0;
+  ShareIntegral since;  // of the first of those that run
+  Nanoseconds began = 0;
+  JouleSum joules;
+  Nanoseconds busy = 0;
+  Nanoseconds powered = 0;
+};
+
+struct DeviceState {
+  bool known = false;
+  std::uint64_t sharers = 0;
+  ShareIntegral share;
+  JouleSum measured;
+  JouleSum idle;
+  Nanoseconds powered = 0;
+  Nanoseconds busy = 0;
+  Nanoseconds uncovered = 0;
+  std::uint64_t events = 0;
+  std::vector<OperationState> operations;
+};
+
+class Accountant {
+ public:
+  explicit Accountant(Multiplicity multiplicity) : multiplicity_(multiplicity) {}
+
+  ShareIntegral on_begin(const TraceEvent& event) {
+    DeviceState& device = device_at(event.device);
+    if (event.operation >= device.operations.size()) device.operations.resize(event.operation + 1);
+    OperationState& operation = device.operations[event.operation];
+    ++device.events;
+    ++operation.events;
+    if (multiplicity_ == Multiplicity::kEvents) {
+      ++device.sharers;
+      return device.share;
+    }
+    if (operation.running++ == 0) {
+      ++device.sharers;
+      operation.since = device.share;
+      operation.began = event.begin;
+    }
+    return {};
+  }
+
+  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, const ShareIntegral& token) {
+    DeviceState& device = devices_[id];
+    OperationState& operation = device.operations[name];
+    if (multiplicity_ == Multiplicity::kOperations && --operation.running > 0) return;
+    --device.sharers;
+    const bool each = multiplicity_ == Multiplicity::kEvents;
+    const ShareIntegral& since = each ? token : operation.since;
+    operation.joules.add(device.share.joules.since(since.joules));
+    operation.powered += device.share.powered - since.powered;
+    operation.busy += end - (each ? begin : operation.began);
+  }
+
+  void on_segment(const PowerSegment& segment) { device_at(segment.device); }
+
+  void on_power(DeviceId id, Nanoseconds begin, Nanoseconds end, Watts power) {
+    DeviceState& device = devices_[id];
+    const double joules = power.value() * static_cast<double>(end - begin) * 1e-9;
+    device.measured.add(joules);
+    device.powered += end - begin;
+    device.share.powered += end - begin;
+    if (device.sharers > 0) {
+      device.share.joules.add(joules / static_cast<double>(device.sharers));
+      device.busy += end - begin;
+    } else {
+      device.idle.add(joules);
+    }
+  }
+
+  void on_no_power(DeviceId id, Nanoseconds begin, Nanoseconds end) {
+    DeviceState& device = devices_[id];
+    if (device.sharers > 0) device.uncovered += end - begin;
+  }
+
+  [[nodiscard]] Attribution result() const {
+    Attribution result;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      const DeviceState& device = devices_[i];
+      if (!device.known) continue;
+      const auto id = static_cast<DeviceId>(i);
+      JouleSum attributed;
+      for (std::size_t k = 0; k < device.operations.size(); ++k) {
+        const OperationState& operation = device.operations[k];
+        if (operation.events == 0) continue;
+        attributed.add(operation.joules);
+        result.operations.push_back({static_cast<OperationId>(k), id, Joules(operation.joules.value()),
+                                     to_seconds(operation.busy), to_seconds(operation.powered), operation.events});
+      }
+      result.devices.push_back({id, Joules(device.measured.value()), Joules(attributed.value()),
+                                Joules(device.idle.value()), to_seconds(device.powered), to_seconds(device.busy),
+                                to_seconds(device.uncovered), device.events});
+    }
+    return result;
+  }
+
+ private:
+  DeviceState& device_at(DeviceId id) {
+    if (id >= devices_.size()) devices_.resize(id + 1);
+    devices_[id].known = true;
+    return devices_[id];
+  }
+
+  Multiplicity multiplicity_;
+  std::vector<DeviceState> devices_;
+};
+
+// Every event a little longer.
+class ClosedEvents final : public EventSource {
+ public:
+  ClosedEvents(EventSource& source, Nanoseconds by) : source_(source), by_(by) {}
+  bool next(TraceEvent& event) override {
+    if (!source_.next(event)) return false;
+    event.end += by_;
+    return true;
+  }
+
+ private:
+  EventSource& source_;
+  Nanoseconds by_;
+};
+
+}  // namespace flyball

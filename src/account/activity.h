@@ -1,0 +1,43 @@
+// Power and activity over time in equal bins, for pictures: what each device drew, and what ran beneath it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+class ActivityBins {
+ public:
+  // `count` bins over [begin, end); at least one, at least 1 ns wide.
+  ActivityBins(Nanoseconds begin, Nanoseconds end, std::size_t count);
+
+  // Both read their source to the end; what lies outside is left out. `lane_of[operation]` is the row of an operation,
+  // below `lanes`; operations beyond it, or with one not below it, have none.
+  void add_power(PowerSource& power);
+  void add_events(EventSource& events, const std::vector<std::size_t>& lane_of, std::size_t lanes);
+
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] std::size_t devices() const { return energy_.size(); }
+  [[nodiscard]] Nanoseconds begin() const { return begin_; }
+  [[nodiscard]] Nanoseconds width() const { return width_; }
+  // Mean over the part of the bin that is known; negative where nothing is.
+  [[nodiscard]] Watts power(std::size_t device, std::size_t bin) const;
+  // Share of the bin in which events of the lane ran, in [0, 1].
+  [[nodiscard]] double activity(std::size_t lane, std::size_t bin) const;
+
+ private:
+  template <class Add>
+  void spread(Nanoseconds begin, Nanoseconds end, Add add) const;
+
+  Nanoseconds begin_;
+  Nanoseconds width_;
+  std::size_t count_;
+  std::vector<std::vector<double>> energy_;   // J, per device and bin
+  std::vector<std::vector<double>> powered_;  // s
+  std::vector<std::vector<double>> busy_;     // s, per lane and bin
+};
+
+}  // namespace flyball

@@ -1,0 +1,14 @@
+#include "account/attribution.h"
+
+#include "account/accountant.h"
+#include "account/sweep.h"
+
+namespace flyball {
+Attribution attribute(EventSource& events, PowerSource& power, const AttributionOptions& options) {
+  Accountant accountant(options.multiplicity);
+  ClosedEvents closed(events, options.closed_by);
+  Sweep<Accountant>(accountant).run(closed, power);
+  return accountant.result();
+}
+
+}  // namespace flyball

@@ -1,0 +1,69 @@
+// Which operation drew which joule: Smaragdine's accounting (ICSE'24, 3.2 and algorithm 2) as a sweep.
+//
+// At every moment the power of a device is shared equally among the operations that run on it then (multiplicity); an
+// operation holds its share from begin to end (durable events) at the device's most recent reading (recency). Power
+// while nothing runs is the device's idle energy, a row of its own. What is measured is neither lost nor made:
+//
+//   measured = attributed + idle          to 1e-9 relative; the sums are compensated
+//
+// Where the power trace is silent (before its first reading, after its last, in a gap) nothing is measured, and an
+// operation that runs there has time without energy: `uncovered` says how much.
+//
+// Against algorithm 2 to the letter: it works on ticks of 1 us, counts both ends of an event in (RANGE(ts, ts+dur+1)),
+// and adds up watts per tick. Here intervals are half-open, so that cutting an event in two changes nothing; with
+// `closed_by` = 1 us, on whole microseconds, the numbers are algorithm 2's times 1e-6 s.
+//
+// Cost O((events + segments) log(events under way)); memory by what overlaps, by operations and devices, never by
+// the traces' length. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+// Who gets a share when an operation runs twice at the same time.
+enum class Multiplicity : std::uint8_t {
+  kOperations,  // the operation, once (algorithm 2 keeps a set of operations per tick)
+  kEvents,      // each of its events
+};
+
+struct AttributionOptions {
+  Multiplicity multiplicity = Multiplicity::kOperations;
+  Nanoseconds closed_by = 0;  // added to the end of every event
+};
+
+struct OperationShare {
+  OperationId operation = 0;
+  DeviceId device = 0;
+  Joules energy;
+  Seconds busy;     // while it ran; the union of its events, or with kEvents their sum
+  Seconds powered;  // the part of it for which the power is known
+  std::uint64_t events = 0;
+
+  [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
+};
+
+struct DeviceShare {
+  DeviceId device = 0;
+  Joules measured;
+  Joules attributed;
+  Joules idle;
+  Seconds powered;    // length of the power trace, without gaps
+  Seconds busy;       // while anything ran, power known
+  Seconds uncovered;  // while anything ran, power not known
+  std::uint64_t events = 0;
+};
+
+struct Attribution {
+  std::vector<DeviceShare> devices;        // in order of device, of those that either trace names
+  std::vector<OperationShare> operations;  // in order of device, then operation
+};
+
+// Reads both sources to their ends. Throws what they throw.
+[[nodiscard]] Attribution attribute(EventSource& events, PowerSource& power, const AttributionOptions& options = {});
+
+}  // namespace flyball

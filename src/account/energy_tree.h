@@ -1,0 +1,59 @@
+// Nested energy distribution diagrams (Smaragdine definition 3.2): a footprint folded up along the hierarchy of its
+// names. Every composite layer is a diagram of its parts, each with its energy, joined by the dataflow between them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/footprint.h"
+#include "account/operation_table.h"
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr std::size_t kPhases = 4;
+
+struct EnergyNode {
+  std::string name;  // the last part of the path
+  std::string path;  // "" at the root
+  std::size_t parent = 0;
+  std::vector<std::size_t> children;   // most energy first
+  std::array<Joules, kPhases> energy;  // with everything below, by Phase
+  Seconds busy;                        // summed over everything below
+  int rank = 0;                        // row of its parent's diagram: after all that feeds it, cycles cut
+
+  [[nodiscard]] Joules total() const { return energy[0] + energy[1] + energy[2] + energy[3]; }
+};
+
+// Between two parts of one diagram.
+struct EnergyEdge {
+  std::size_t parent = 0;
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::uint8_t phases = 0;  // bit i: some operation of Phase i
+  EdgeKind kind = EdgeKind::kData;
+};
+
+struct EnergyTree {
+  std::vector<EnergyNode> nodes;  // nodes[0] is the root, the whole model
+  std::vector<EnergyEdge> edges;
+
+  // nodes.size() where there is none of this path.
+  [[nodiscard]] std::size_t find(std::string_view path) const;
+};
+
+// An edge of two operations is one of the two parts in which their names first differ; a diagram without known dataflow
+// has its parts in the order in which they first ran (kOrder). A name that is also the
+// beginning of another's ("dense" beside "dense/MatMul") keeps its own energy in a part called "(self)".
+[[nodiscard]] EnergyTree make_energy_tree(const Footprint& footprint, const OperationTable& operations);
+
+// The parts that together tell most of the model in at most `most` lines: the part of most energy is taken apart as
+// long as there is room, down to what holds tensors; what has less than 2 % of the model is left out.
+[[nodiscard]] std::vector<std::size_t> telling_parts(const EnergyTree& tree, std::size_t most);
+
+}  // namespace flyball

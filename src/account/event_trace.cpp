@@ -1,0 +1,73 @@
+#include "account/event_trace.h"
+
+#include <utility>
+
+#include "account/byte_source.h"
+#include "account/event_record.h"
+#include "account/event_recorder.h"
+#include "account/event_sweep.h"
+#include "account/json_events.h"
+
+namespace flyball {
+namespace {
+
+bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// By what only one writer writes, in the first megabyte.
+EventFormat detect(const JsonEventReader& reader) {
+  const std::string_view text = reader.beginning();
+  if (reader.has_header_key("schemaVersion") || reader.has_header_key("deviceProperties")) return EventFormat::kKineto;
+  for (const std::string_view mark : {"\"cpu_op\"", "\"python_function\"", "\"cuda_runtime\"", "\"gpu_memcpy\"",
+                                      "\"Operator\"", "\"user_annotation\"", "\"kernel\"", "\"Kernel\""}) {
+    if (holds(text, mark)) return EventFormat::kKineto;
+  }
+  if (holds(text, "/device:") || holds(text, "/job:") || holds(text, "/gpu:") || holds(text, "/cpu:")) {
+    return EventFormat::kTensorFlow;
+  }
+  return EventFormat::kChrome;
+}
+
+std::unique_ptr<EventTrace> read_trace(const std::string& name, std::unique_ptr<ByteSource> bytes,
+                                       const EventTraceOptions& options, OperationTable& operations,
+                                       DeviceTable& devices) {
+  JsonEventReader reader(name, std::move(bytes));
+  auto records = std::make_unique<EventRecords>(options.memory_bytes);
+  EventTraceStats& stats = records->stats;
+  stats.format = options.format == EventFormat::kDetect ? detect(reader) : options.format;
+  EventRecorder recorder(stats.format, options, *records);
+  reader.read([&recorder](const JsonEvent& event) { recorder.take(event); }, options.progress);
+  recorder.finish(devices);
+  stats.file_bytes = reader.file_bytes();
+  stats.entries = reader.entries();
+  stats.truncated = reader.truncated();
+  stats.truncated_at = reader.whole_bytes();
+  if (reader.not_objects() > 0) stats.dropped.push_back({"an entry that is no object", reader.not_objects()});
+  records->base_time = reader.base_time();
+  records->sorter.finish();
+  return std::make_unique<EventSweep>(std::move(records), options, operations);
+}
+
+}  // namespace
+
+std::string_view name_of(EventFormat format) {
+  switch (format) {
+    case EventFormat::kDetect: return "detect";
+    case EventFormat::kTensorFlow: return "tensorflow";
+    case EventFormat::kKineto: return "kineto";
+    case EventFormat::kChrome: return "chrome";
+  }
+  return "?";
+}
+
+std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
+                                             OperationTable& operations, DeviceTable& devices) {
+  return read_trace(path, open_bytes(path, options.second_thread), options, operations, devices);
+}
+
+std::unique_ptr<EventTrace> open_event_text(const std::string& source, std::string_view text,
+                                            const EventTraceOptions& options, OperationTable& operations,
+                                            DeviceTable& devices) {
+  return read_trace(source, bytes_of(source, text), options, operations, devices);
+}
+
+}  // namespace flyball

@@ -1,0 +1,295 @@
+#include "account/footprint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+using RowKey = std::tuple<std::string_view, std::string_view, Phase>;
+
+RowKey key_of(const FootprintRow& row) { return {row.name, row.device, row.phase}; }
+
+// By name, of both sides.
+struct Pairing {
+  std::vector<std::string> names;
+  std::vector<double> a, b;              // J
+  std::vector<double> power_a, power_b;  // W, of the names that both have
+};
+
+Pairing pair_up(const Footprint& a, const Footprint& b) {
+  const std::vector<NamedEnergy> left = by_name(a);
+  const std::vector<NamedEnergy> right = by_name(b);
+  Pairing pairing;
+  std::size_t i = 0;
+  std::size_t k = 0;
+  while (i < left.size() || k < right.size()) {
+    const bool has_left = i < left.size() && (k == right.size() || left[i].name <= right[k].name);
+    const bool has_right = k < right.size() && (i == left.size() || right[k].name <= left[i].name);
+    pairing.names.push_back(has_left ? left[i].name : right[k].name);
+    pairing.a.push_back(has_left ? left[i].energy.value() : 0.0);
+    pairing.b.push_back(has_right ? right[k].energy.value() : 0.0);
+    if (has_left && has_right && left[i].powered > Seconds(0) && right[k].powered > Seconds(0)) {
+      pairing.power_a.push_back((left[i].energy / left[i].powered).value());
+      pairing.power_b.push_back((right[k].energy / right[k].powered).value());
+    }
+    i += has_left ? 1 : 0;
+    k += has_right ? 1 : 0;
+  }
+  return pairing;
+}
+
+double mean_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += b[i] - a[i];
+  return a.empty() ? 0.0 : sum / static_cast<double>(a.size());
+}
+
+template <class Value>
+Value sum_over(const std::vector<FootprintDevice>& devices, Value FootprintDevice::*field) {
+  Value sum{};
+  for (const FootprintDevice& device : devices) sum += device.*field;
+  return sum;
+}
+
+void add_device(FootprintDevice& sum, const FootprintDevice& device) {
+  sum.measured += device.measured;
+  sum.attributed += device.attributed;
+  sum.idle += device.idle;
+  sum.other_processes += device.other_processes;
+  sum.system += device.system;
+  sum.monitor += device.monitor;
+  sum.powered += device.powered;
+  sum.busy += device.busy;
+  sum.uncovered += device.uncovered;
+  sum.events += device.events;
+}
+
+FootprintDevice divided(FootprintDevice device, double runs) {
+  for (Joules FootprintDevice::*field :
+       {&FootprintDevice::measured, &FootprintDevice::attributed, &FootprintDevice::idle,
+        &FootprintDevice::other_processes, &FootprintDevice::system, &FootprintDevice::monitor}) {
+    device.*field = device.*field / runs;
+  }
+  for (Seconds FootprintDevice::*field :
+       {&FootprintDevice::powered, &FootprintDevice::busy, &FootprintDevice::uncovered}) {
+    device.*field = device.*field / runs;
+  }
+  device.events = static_cast<std::uint64_t>(std::llround(static_cast<double>(device.events) / runs));
+  return device;
+}
+
+// Of values that some of `runs` runs lack, with 0 there.
+double deviation(const std::vector<double>& values, double runs) {
+  if (runs < 2.0) return 0.0;
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  const double mean = sum / runs;
+  double squares = (runs - static_cast<double>(values.size())) * mean * mean;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (runs - 1.0));
+}
+
+}  // namespace
+
+Joules Footprint::measured() const { return sum_over(devices, &FootprintDevice::measured); }
+Joules Footprint::attributed() const { return sum_over(devices, &FootprintDevice::attributed); }
+Joules Footprint::idle() const { return sum_over(devices, &FootprintDevice::idle); }
+Joules Footprint::elsewhere() const {
+  return sum_over(devices, &FootprintDevice::other_processes) + sum_over(devices, &FootprintDevice::system) +
+         sum_over(devices, &FootprintDevice::monitor);
+}
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kUnknown: return "";
+    case Phase::kForward: return "forward";
+    case Phase::kBackward: return "backward";
+    case Phase::kOptimizer: return "optimizer";
+  }
+  return "";
+}
+
+Footprint make_footprint(const Attribution& attribution, const OperationTable& operations, const DeviceTable& devices) {
+  Footprint footprint;
+  for (const DeviceShare& share : attribution.devices) {
+    FootprintDevice device;
+    device.device = devices.name(share.device);
+    device.measured = share.measured;
+    device.attributed = share.attributed;
+    device.idle = share.idle;
+    device.powered = share.powered;
+    device.busy = share.busy;
+    device.uncovered = share.uncovered;
+    device.events = share.events;
+    footprint.devices.push_back(std::move(device));
+  }
+  std::sort(footprint.devices.begin(), footprint.devices.end(),
+            [](const auto& a, const auto& b) { return a.device < b.device; });
+  for (const OperationShare& share : attribution.operations) {
+    footprint.rows.push_back({.name = operations.name(share.operation),
+                              .device = devices.name(share.device),
+                              .phase = operations.phase(share.operation),
+                              .energy = share.energy,
+                              .busy = share.busy,
+                              .powered = share.powered,
+                              .events = share.events,
+                              .energy_deviation = {},
+                              .power_deviation = {}});
+  }
+  merge_rows(footprint);
+  return footprint;
+}
+
+void merge_rows(Footprint& footprint) {
+  std::vector<FootprintRow>& rows = footprint.rows;
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (kept > 0 && key_of(rows[kept - 1]) == key_of(rows[i])) {
+      FootprintRow& sum = rows[kept - 1];
+      sum.energy += rows[i].energy;
+      sum.busy += rows[i].busy;
+      sum.powered += rows[i].powered;
+      sum.events += rows[i].events;
+      // As if the parts varied independently of each other.
+      sum.energy_deviation = Joules(std::hypot(sum.energy_deviation.value(), rows[i].energy_deviation.value()));
+      sum.power_deviation = std::max(sum.power_deviation, rows[i].power_deviation);
+    } else {
+      if (kept != i) rows[kept] = std::move(rows[i]);
+      ++kept;
+    }
+  }
+  rows.resize(kept);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.energy > b.energy; });
+}
+
+Footprint summarised(const Footprint& footprint, const SelfSimilar& similar) {
+  Footprint result = footprint;
+  for (FootprintRow& row : result.rows) row.name = similar.summarised(row.name);
+  merge_rows(result);
+  return result;
+}
+
+std::vector<NamedEnergy> by_name(const Footprint& footprint) {
+  std::map<std::string_view, NamedEnergy> sums;
+  for (const FootprintRow& row : footprint.rows) {
+    NamedEnergy& sum = sums[row.name];
+    sum.energy += row.energy;
+    sum.powered += row.powered;
+  }
+  std::vector<NamedEnergy> result;
+  result.reserve(sums.size());
+  for (const auto& [name, sum] : sums) result.push_back({std::string(name), sum.energy, sum.powered});
+  return result;
+}
+
+Footprint mean_of_runs(std::span<const Footprint> runs) {
+  Footprint result;
+  if (runs.empty()) return result;
+  if (runs.size() == 1) return runs.front();
+  const auto count = static_cast<double>(runs.size());
+  std::map<std::string_view, FootprintDevice> devices;
+  struct Series {
+    FootprintRow sum;
+    std::vector<double> energies, powers;
+  };
+  std::map<RowKey, Series> series;
+  result.runs = 0;
+  for (const Footprint& run : runs) {
+    result.runs += run.runs;
+    for (const FootprintDevice& device : run.devices) add_device(devices[device.device], device);
+    for (const FootprintRow& row : run.rows) {
+      Series& of_row = series[key_of(row)];
+      of_row.sum.energy += row.energy;
+      of_row.sum.busy += row.busy;
+      of_row.sum.powered += row.powered;
+      of_row.sum.events += row.events;
+      of_row.energies.push_back(row.energy.value());
+      if (row.powered > Seconds(0)) of_row.powers.push_back(row.mean_power().value());
+    }
+  }
+  for (const auto& [name, sum] : devices) {
+    result.devices.push_back(divided(sum, count));
+    result.devices.back().device = name;
+  }
+  for (const auto& [key, of_row] : series) {
+    const auto& [name, device, phase] = key;
+    const FootprintRow& sum = of_row.sum;
+    result.rows.push_back(
+        {.name = std::string(name),
+         .device = std::string(device),
+         .phase = phase,
+         .energy = sum.energy / count,
+         .busy = sum.busy / count,
+         .powered = sum.powered / count,
+         .events = static_cast<std::uint64_t>(std::llround(static_cast<double>(sum.events) / count)),
+         .energy_deviation = Joules(deviation(of_row.energies, count)),
+         .power_deviation = Watts(deviation(of_row.powers, static_cast<double>(of_row.powers.size())))});
+  }
+  merge_rows(result);
+  return result;
+}
+
+double pearson(std::span<const double> a, std::span<const double> b) {
+  const std::size_t count = std::min(a.size(), b.size());
+  if (count < 2) return std::numeric_limits<double>::quiet_NaN();
+  double mean_a = 0.0;
+  double mean_b = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    mean_a += a[i];
+    mean_b += b[i];
+  }
+  mean_a /= static_cast<double>(count);
+  mean_b /= static_cast<double>(count);
+  double ab = 0.0;
+  double aa = 0.0;
+  double bb = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    ab += (a[i] - mean_a) * (b[i] - mean_b);
+    aa += (a[i] - mean_a) * (a[i] - mean_a);
+    bb += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+FootprintComparison compare(const Footprint& a, const Footprint& b) {
+  const Pairing pairing = pair_up(a, b);
+  FootprintComparison comparison;
+  comparison.names = pairing.names.size();
+  comparison.energy_correlation = pearson(pairing.a, pairing.b);
+  comparison.power_correlation = pearson(pairing.power_a, pairing.power_b);
+  comparison.mean_energy_difference = Joules(mean_difference(pairing.a, pairing.b));
+  comparison.mean_power_difference = Watts(mean_difference(pairing.power_a, pairing.power_b));
+  for (std::size_t i = 0; i < pairing.names.size(); ++i) {
+    comparison.moves.push_back({pairing.names[i], Joules(pairing.a[i]), Joules(pairing.b[i])});
+  }
+  std::stable_sort(comparison.moves.begin(), comparison.moves.end(), [](const auto& x, const auto& y) {
+    return std::abs(x.change().value()) > std::abs(y.change().value());
+  });
+  return comparison;
+}
+
+double similarity(const Footprint& a, const Footprint& b) {
+  const Pairing pairing = pair_up(a, b);
+  return pearson(pairing.a, pairing.b);
+}
+
+RunQuality quality_of_runs(std::span<const Footprint> runs) {
+  RunQuality quality;
+  for (const Footprint& run : runs) {
+    std::vector<double>& row = quality.stability.emplace_back();
+    for (const Footprint& other : runs) row.push_back(similarity(run, other));
+  }
+  const Footprint all = mean_of_runs(runs);
+  for (std::size_t k = 1; k <= runs.size(); ++k) {
+    quality.widening.push_back(similarity(mean_of_runs(runs.first(k)), all));
+  }
+  return quality;
+}
+
+}  // namespace flyball

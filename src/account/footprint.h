@@ -1,0 +1,114 @@
+// The tensor energy footprint (Smaragdine definition 3.4): a name, a device and a pass of training to joules, and what
+// is made of it: summarised (definition 3.5), over several runs, compared (section 6), its quality (section 5.4).
+//
+// Names are qualified by the model's hierarchy, parts parted by '/'. Nothing here reads a trace. Cost is that of sorting.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/attribution.h"
+#include "account/operation_table.h"
+#include "account/self_similar.h"
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+struct FootprintRow {
+  std::string name;
+  std::string device;
+  Phase phase = Phase::kUnknown;
+  Joules energy;
+  Seconds busy;
+  Seconds powered;  // the part of busy for which the power is known
+  std::uint64_t events = 0;
+  Joules energy_deviation;  // standard deviation over the runs; 0 for one
+  Watts power_deviation;
+
+  [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
+};
+
+// measured = attributed + idle + the other processes', the system's and the monitor's shares of a processor.
+struct FootprintDevice {
+  std::string device;
+  Joules measured;
+  Joules attributed;
+  Joules idle;
+  Joules other_processes;
+  Joules system;
+  Joules monitor;
+  Seconds powered;
+  Seconds busy;
+  Seconds uncovered;
+  std::uint64_t events = 0;
+};
+
+struct Footprint {
+  int runs = 1;
+  std::vector<FootprintDevice> devices;
+  std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device and phase
+
+  [[nodiscard]] Joules measured() const;
+  [[nodiscard]] Joules attributed() const;
+  [[nodiscard]] Joules idle() const;
+  [[nodiscard]] Joules elsewhere() const;  // other processes, system and monitor
+};
+
+[[nodiscard]] std::string_view name_of(Phase phase);  // "forward", "backward", "optimizer", "" where unknown
+
+// What an attribution found, under the names of the tables that its traces filled.
+[[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,
+                                       const DeviceTable& devices);
+
+// Adds up rows of the same name, device and phase and puts them in order.
+void merge_rows(Footprint& footprint);
+
+// The summarised footprint: names of self-similar parts added up.
+[[nodiscard]] Footprint summarised(const Footprint& footprint, const SelfSimilar& similar);
+
+// Over devices and phases: one energy per name, for comparing.
+struct NamedEnergy {
+  std::string name;
+  Joules energy;
+  Seconds powered;
+};
+[[nodiscard]] std::vector<NamedEnergy> by_name(const Footprint& footprint);  // in order of name
+
+// The mean of several runs, a row that a run lacks counting as 0 J there, with the sample standard deviation.
+[[nodiscard]] Footprint mean_of_runs(std::span<const Footprint> runs);
+
+// Pearson's correlation; NaN where a side does not vary or there are fewer than two values.
+[[nodiscard]] double pearson(std::span<const double> a, std::span<const double> b);
+
+struct FootprintMove {
+  std::string name;
+  Joules before;
+  Joules after;
+  [[nodiscard]] Joules change() const { return after - before; }
+};
+
+// Two footprints by name; one that lacks a name has 0 J there.
+struct FootprintComparison {
+  std::size_t names = 0;
+  double energy_correlation = 0.0;
+  double power_correlation = 0.0;  // of the mean powers of the names that both have
+  Joules mean_energy_difference;   // mean over names of b - a (Smaragdine figure 9: MED)
+  Watts mean_power_difference;
+  std::vector<FootprintMove> moves;  // largest change first
+};
+[[nodiscard]] FootprintComparison compare(const Footprint& a, const Footprint& b);
+
+// Accounting similarity (Smaragdine 5.4): the correlation of two footprints' energies by name.
+[[nodiscard]] double similarity(const Footprint& a, const Footprint& b);
+
+struct RunQuality {
+  std::vector<std::vector<double>> stability;  // [i][j]: similarity of runs i and j
+  std::vector<double> widening;                // [k]: of the mean of the first k + 1 runs with that of all (ASSW)
+};
+[[nodiscard]] RunQuality quality_of_runs(std::span<const Footprint> runs);
+
+}  // namespace flyball

@@ -1,0 +1,98 @@
+// The entries of a Chrome trace's list, one after the other, from a stream of bytes.
+//
+// simdjson parses; it wants whole documents, so the list is cut into arrays of about a megabyte, each ending between two
+// entries. A cut is where "},{" and a quote stand, which inside an entry can only be a nested list of objects or a freak
+// of a name; both show as an array that does not close, and the next array then begins where the last whole entry
+// ended. Memory: two such blocks, or an entry if that is larger, whatever the length of the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/byte_source.h"
+#include "base/units.h"
+
+namespace flyball {
+
+// What the readers want of an entry. Views hold until the next entry. Of a key that stands twice the last value counts.
+struct JsonEvent {
+  char phase = 0;
+  std::string_view category;
+  std::string_view name;
+  std::string_view process;  // as it stands in the file, a number or a name
+  std::string_view thread;
+  std::optional<Nanoseconds> time;  // none, too, where it is no finite number or beyond 2^62 ns
+  std::optional<Nanoseconds> duration;
+
+  // Of "args":
+  std::string_view argument_name;
+  std::string_view operation;  // "op"
+  std::string_view module_hierarchy;
+  std::optional<std::int64_t> external_id;
+  std::optional<std::int64_t> correlation;
+  std::optional<std::int64_t> sequence;
+  std::optional<std::int64_t> forward_thread;
+  std::optional<std::int64_t> device;
+  std::vector<std::string_view> inputs;  // "input0", ...
+};
+
+class JsonEventReader {
+ public:
+  JsonEventReader(std::string name, std::unique_ptr<ByteSource> bytes);
+  ~JsonEventReader();
+  JsonEventReader(const JsonEventReader&) = delete;
+  JsonEventReader& operator=(const JsonEventReader&) = delete;
+
+  // The beginning of the file and whether a key stands beside the list, before it; for telling formats apart.
+  [[nodiscard]] std::string_view beginning() const;
+  [[nodiscard]] bool has_header_key(std::string_view key) const;
+
+  // Calls `take` for every entry and `progress` now and then. Throws InputError where the text is no such list.
+  void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
+
+  // Known after read().
+  [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
+  [[nodiscard]] bool truncated() const { return truncated_; }
+  [[nodiscard]] std::uint64_t whole_bytes() const { return whole_bytes_; }  // where a truncated list stops being whole
+  [[nodiscard]] std::uint64_t file_bytes() const { return offset_ + end_; }
+  [[nodiscard]] std::uint64_t entries() const { return entries_; }
+  [[nodiscard]] std::uint64_t not_objects() const { return not_objects_; }  // of them
+
+ private:
+  class Batch;
+
+  bool fill();       // more bytes behind what is there; false at the end of the file
+  void find_list();  // list_ behind the opening bracket
+  std::size_t read_members(std::size_t at, bool until_list);
+  std::size_t find_cut() const;  // the last comma between entries, or npos
+  void end_list(std::size_t at);
+  void truncate(std::size_t at);
+  [[noreturn]] void refuse(std::size_t at, const std::string& problem, const std::string& mend) const;
+
+  std::string name_;
+  std::unique_ptr<ByteSource> bytes_;
+
+  std::vector<char> buffer_;  // with room for simdjson's padding behind end_
+  std::size_t end_ = 0;       // of the bytes in it
+  std::size_t list_ = 0;      // behind the comma or bracket that the next entry follows
+  std::uint64_t offset_ = 0;  // of buffer_[0] in the file
+  bool at_end_ = false;       // of the file
+  bool plain_list_ = false;   // the document is the list itself
+  bool done_ = false;
+  std::unique_ptr<Batch> batch_;
+
+  std::vector<std::string> header_keys_;
+  Nanoseconds base_time_ = 0;
+  bool truncated_ = false;
+  std::uint64_t whole_bytes_ = 0;
+  std::uint64_t entries_ = 0;
+  std::uint64_t not_objects_ = 0;
+};
+
+}  // namespace flyball

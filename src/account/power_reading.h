@@ -1,0 +1,104 @@
+// What a power trace's file says, row by row, before it is put in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/byte_source.h"
+#include "account/power_trace.h"
+#include "account/trace.h"
+
+namespace flyball {
+
+enum class ReadingKind : std::uint8_t {
+  kPower,      // W, at this time
+  kMeanPower,  // W, on average since the device's reading before
+  kCounter,    // J, since some beginning
+};
+
+struct PowerReading {
+  Nanoseconds time = 0;
+  double value = 0.0;
+  DeviceId device = 0;
+  ReadingKind kind = ReadingKind::kPower;
+
+  [[nodiscard]] std::uint64_t sort_key() const { return static_cast<std::uint64_t>(time) ^ (std::uint64_t{1} << 63); }
+  [[nodiscard]] bool comes_before(const PowerReading& /*other*/) const { return false; }  // as they stand in the file
+};
+
+// Text line by line, without the ends of lines and a byte order mark.
+class LineReader {
+ public:
+  LineReader(std::string name, std::unique_ptr<ByteSource> bytes);
+
+  // False at the end. Throws InputError where a line is longer than a megabyte.
+  [[nodiscard]] bool next(std::string_view& line);  // holds until the next call
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::size_t line() const { return line_; }   // of the line that next() gave
+  [[nodiscard]] bool complete() const { return complete_; }  // it had an end
+  [[nodiscard]] std::string_view beginning() const;          // of the file, before the first next()
+  [[nodiscard]] double share() const { return bytes_->share(); }
+  [[nodiscard]] bool cut_off() const { return bytes_->cut_off(); }
+  [[nodiscard]] std::string rest(std::size_t max_bytes);  // all of what is left; throws InputError if it is more
+
+ private:
+  bool fill();
+
+  std::string name_;
+  std::unique_ptr<ByteSource> bytes_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  bool at_end_ = false;
+  std::size_t line_ = 0;
+  bool complete_ = true;
+};
+
+// What the row readers share: where readings go, names of devices, what is left out.
+class ReadingSink {
+ public:
+  ReadingSink(const PowerTraceOptions& options, DeviceTable& devices, PowerTraceStats& stats,
+              std::function<void(const PowerReading&)> take);
+
+  // A value that is no number ("[N/A]"), not finite, or not believable is counted with its reason instead.
+  void add(Nanoseconds time, DeviceId device, ReadingKind kind, double value, std::size_t line);
+  void drop(const std::string& reason, std::size_t line);
+
+  [[nodiscard]] DeviceId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
+  [[nodiscard]] DeviceId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming
+  [[nodiscard]] const PowerTraceOptions& options() const { return options_; }
+  PowerTraceStats& stats() { return stats_; }
+
+ private:
+  const PowerTraceOptions& options_;
+  DeviceTable& devices_;
+  PowerTraceStats& stats_;
+  std::function<void(const PowerReading&)> take_;
+  std::vector<std::string> ids_;
+};
+
+// A number, with the decimal point or comma of any locale; nullopt where the text is none.
+[[nodiscard]] std::optional<double> parse_local_number(std::string_view text);
+
+// "[N/A]", "nan", "" and what else stands where a device says nothing.
+[[nodiscard]] bool is_absent(std::string_view text);
+
+// Seconds or a date, see trace_time.h; throws InputError at line and column where it is neither.
+[[nodiscard]] Nanoseconds parse_stamp(const LineReader& lines, std::string_view text, std::size_t column,
+                                      Seconds utc_offset);
+
+// One for each family of formats. They throw InputError where a row is not what the format has.
+void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink);  // Flyball's and the plain one
+void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink);
+void read_zeus_power(LineReader& lines, ReadingSink& sink);
+void read_dcgm_power(LineReader& lines, ReadingSink& sink);
+void read_prometheus_text_power(LineReader& lines, ReadingSink& sink);
+void read_prometheus_power(LineReader& lines, ReadingSink& sink);
+
+}  // namespace flyball

@@ -1,0 +1,327 @@
+#include "account/power_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "account/external_sort.h"
+#include "account/power_reading.h"
+#include "account/trace_time.h"
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+struct SegmentRecord {
+  PowerSegment segment;
+
+  [[nodiscard]] std::uint64_t sort_key() const {
+    return static_cast<std::uint64_t>(segment.begin) ^ (std::uint64_t{1} << 63);
+  }
+  [[nodiscard]] bool comes_before(const SegmentRecord& /*other*/) const { return false; }
+};
+
+// Median of many distances in little memory: the mean of those of about its size, 32 steps to a doubling (2 % apart).
+class DistanceHistogram {
+ public:
+  void add(Nanoseconds distance) {
+    const std::size_t place = bin(distance);
+    ++counts_[place];
+    sums_[place] += static_cast<double>(distance);
+    ++total_;
+  }
+
+  [[nodiscard]] Nanoseconds median() const {
+    std::uint64_t passed = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      passed += counts_[i];
+      if (counts_[i] > 0 && passed * 2 >= total_) return std::llround(sums_[i] / counts_[i]);
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr unsigned kSteps = 5;  // 2^5 to a doubling
+
+  static std::size_t bin(Nanoseconds distance) {
+    const auto value = static_cast<std::uint64_t>(distance);
+    if (value < (1u << kSteps)) return static_cast<std::size_t>(value);
+    const auto power = static_cast<unsigned>(std::bit_width(value)) - 1 - kSteps;
+    return ((power + 1) << kSteps) + ((value >> power) & ((1u << kSteps) - 1));
+  }
+
+  std::array<std::uint32_t, 64 << kSteps> counts_{};
+  std::array<double, 64 << kSteps> sums_{};
+  std::uint64_t total_ = 0;
+};
+
+// One device's readings, in order of time, become segments.
+struct DeviceReadings {
+  PowerTraceDevice found;
+  DistanceHistogram distances;
+  bool counts = false;  // it has a counter, beside which its power says nothing new
+  bool has_last = false;
+  PowerReading last;
+  bool has_current = false;
+  PowerReading current;  // which another one at the same time may replace
+  Nanoseconds period = 0;
+  Nanoseconds gap_time = 0;
+  Nanoseconds longest_gap = 0;
+  long double joules = 0.0L;
+};
+
+class PowerSegments : public PowerTrace {
+ public:
+  explicit PowerSegments(const PowerTraceOptions& options)
+      : options_(options), readings_(options.memory_bytes / 2), segments_(options.memory_bytes / 2) {}
+
+  void add(const PowerReading& reading) {
+    if (reading.device >= devices_.size()) devices_.resize(reading.device + std::size_t{1});
+    devices_[reading.device].counts = devices_[reading.device].counts || reading.kind == ReadingKind::kCounter;
+    readings_.add(reading);
+  }
+
+  PowerTraceStats& stats() { return stats_; }
+  [[nodiscard]] const PowerTraceStats& stats() const override { return stats_; }
+
+  void finish(const std::string& name) {
+    readings_.finish();
+    measure();
+    readings_.rewind();
+    cut();
+    segments_.finish();
+    stats_.spilled_bytes = readings_.spilled_bytes() + segments_.spilled_bytes();
+    for (DeviceId device = 0; device < devices_.size(); ++device) {
+      DeviceReadings& state = devices_[device];
+      if (state.found.readings == 0) continue;
+      state.found.device = device;
+      state.found.period = to_seconds(state.period);
+      state.found.gap_time = to_seconds(state.gap_time);
+      state.found.longest_gap = to_seconds(state.longest_gap);
+      state.found.energy = Joules(static_cast<double>(state.joules));
+      stats_.devices.push_back(state.found);
+    }
+    if (empty_) {
+      throw InputError({name}, "no device has two readings at different times",
+                       "give a trace with at least two readings of a device; options name formats and devices");
+    }
+    first_ = stats_.first;
+    last_ = stats_.last;
+    rewind(options_.shift);
+  }
+
+  void rewind(Nanoseconds shift) override {
+    shift_ = shift;
+    stats_.first = first_ + shift;
+    stats_.last = last_ + shift;
+    segments_.rewind();
+  }
+
+  bool next(PowerSegment& segment) override {
+    SegmentRecord record;
+    if (!segments_.next(record)) return false;
+    segment = record.segment;
+    segment.begin += shift_;
+    segment.end += shift_;
+    return true;
+  }
+
+ private:
+  [[nodiscard]] static bool counts_for(const DeviceReadings& state, const PowerReading& reading) {
+    return !state.counts || reading.kind == ReadingKind::kCounter;
+  }
+
+  // The median period of every device, and what is not wanted.
+  void measure() {
+    PowerReading reading;
+    std::uint64_t beside = 0;
+    while (readings_.next(reading)) {
+      DeviceReadings& state = devices_[reading.device];
+      if (!counts_for(state, reading)) {
+        ++beside;
+        continue;
+      }
+      ++state.found.readings;
+      if (state.has_last && reading.time == state.last.time) {
+        ++state.found.duplicates;
+      } else if (state.has_last) {
+        state.distances.add(reading.time - state.last.time);
+      }
+      state.last = reading;
+      state.has_last = true;
+    }
+    for (DeviceReadings& state : devices_) {
+      state.period = state.distances.median();
+      state.has_last = false;
+    }
+    if (beside > 0) stats_.dropped.push_back({"power beside an energy counter of the same device", beside, 0});
+  }
+
+  void cut() {
+    PowerReading reading;
+    while (readings_.next(reading)) {
+      DeviceReadings& state = devices_[reading.device];
+      if (!counts_for(state, reading)) continue;
+      // Of several at one time the last in the file counts.
+      if (state.has_current && reading.time > state.current.time) settle(state);
+      state.current = reading;
+      state.has_current = true;
+    }
+    for (DeviceReadings& state : devices_) {
+      if (!state.has_current) continue;
+      settle(state);
+      // Nothing tells how long the last reading of power held; as long as they usually do.
+      if (state.last.kind == ReadingKind::kPower && state.period > 0) {
+        put(state, state.last.time, state.last.time + state.period, state.last.value);
+      }
+    }
+  }
+
+  void settle(DeviceReadings& state) {
+    if (state.has_last) join(state, state.current);
+    state.last = state.current;
+    state.has_last = true;
+  }
+
+  void join(DeviceReadings& state, const PowerReading& reading) {
+    const PowerReading& last = state.last;
+    const Nanoseconds distance = reading.time - last.time;
+    const bool wide = static_cast<double>(distance) > options_.gap_periods * static_cast<double>(state.period);
+    switch (reading.kind) {
+      case ReadingKind::kPower:
+        if (wide) {
+          put(state, last.time, last.time + state.period, last.value);
+          leave_out(state, distance - state.period);
+        } else {
+          put(state, last.time, reading.time, last.value);
+        }
+        return;
+      case ReadingKind::kMeanPower: put(state, last.time, reading.time, reading.value); break;
+      case ReadingKind::kCounter: {
+        double joules = reading.value - last.value;
+        if (joules < 0.0 && options_.counter_range && joules + options_.counter_range->value() >= 0.0) {
+          joules += options_.counter_range->value();
+          ++state.found.wraps;
+        }
+        if (joules < 0.0) {
+          ++state.found.resets;
+          leave_out(state, distance);
+          return;
+        }
+        put(state, last.time, reading.time, joules / to_seconds(distance).value());
+        break;
+      }
+    }
+    if (wide) ++state.found.bridged;
+  }
+
+  static void leave_out(DeviceReadings& state, Nanoseconds time) {
+    ++state.found.gaps;
+    state.gap_time += time;
+    state.longest_gap = std::max(state.longest_gap, time);
+  }
+
+  void put(DeviceReadings& state, Nanoseconds begin, Nanoseconds end, double watts) {
+    segments_.add({{begin, end, state.last.device, Watts(watts)}});
+    state.joules += static_cast<long double>(watts) * static_cast<long double>(to_seconds(end - begin).value());
+    if (empty_) stats_.first = begin;
+    stats_.first = std::min(stats_.first, begin);
+    stats_.last = empty_ ? end : std::max(stats_.last, end);
+    empty_ = false;
+  }
+
+  PowerTraceOptions options_;
+  PowerTraceStats stats_;
+  std::vector<DeviceReadings> devices_;
+  ExternalSorter<PowerReading> readings_;
+  ExternalSorter<SegmentRecord> segments_;
+  bool empty_ = true;
+  Nanoseconds shift_ = 0;
+  Nanoseconds first_ = 0;
+  Nanoseconds last_ = 0;
+};
+
+bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// By the first line that says something.
+PowerFormat detect(const LineReader& lines) {
+  std::string_view text = lines.beginning();
+  if (text.starts_with("# flyball power trace")) return PowerFormat::kFlyball;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+    if (line.empty()) continue;
+    if (line.front() == '{' || line.front() == '[') return PowerFormat::kPrometheus;
+    if (holds(line, "Entity")) return PowerFormat::kDcgm;
+    if (line.starts_with("# HELP") || line.starts_with("# TYPE") || line.starts_with("DCGM_FI_")) {
+      return PowerFormat::kPrometheusText;
+    }
+    if (line.front() == '#') continue;
+    if (holds(line, "power.draw")) return PowerFormat::kNvidiaSmi;
+    if (holds(line, "timestamp")) return PowerFormat::kCsv;
+    if (line.starts_with("Time,Power") || line.starts_with("time,")) return PowerFormat::kZeus;
+    if (line.size() > 10 && line[4] == '/' && line[7] == '/') return PowerFormat::kNvidiaSmi;
+    if (parse_decimal(line.substr(0, line.find(',')), 9) && holds(line, ",")) return PowerFormat::kZeus;
+    if (holds(line, "{") && holds(line, "}")) return PowerFormat::kPrometheusText;
+    return PowerFormat::kCsv;  // whose reader says what is missing
+  }
+  return PowerFormat::kCsv;
+}
+
+std::unique_ptr<PowerTrace> read_trace(LineReader lines, const PowerTraceOptions& options, DeviceTable& devices) {
+  auto trace = std::make_unique<PowerSegments>(options);
+  PowerTraceStats& stats = trace->stats();
+  stats.format = options.format == PowerFormat::kDetect ? detect(lines) : options.format;
+  std::uint64_t taken = 0;
+  ReadingSink sink(options, devices, stats, [&](const PowerReading& reading) {
+    trace->add(reading);
+    if (options.progress && ++taken % 65536 == 0) options.progress(lines.share());
+  });
+  switch (stats.format) {
+    case PowerFormat::kNvidiaSmi: read_nvidia_smi_power(lines, sink); break;
+    case PowerFormat::kZeus: read_zeus_power(lines, sink); break;
+    case PowerFormat::kDcgm: read_dcgm_power(lines, sink); break;
+    case PowerFormat::kPrometheusText: read_prometheus_text_power(lines, sink); break;
+    case PowerFormat::kPrometheus: read_prometheus_power(lines, sink); break;
+    default: read_csv_power(lines, stats.format, sink);
+  }
+  stats.truncated = stats.truncated || lines.cut_off();
+  trace->finish(lines.name());
+  return trace;
+}
+
+}  // namespace
+
+std::string_view name_of(PowerFormat format) {
+  switch (format) {
+    case PowerFormat::kDetect: return "detect";
+    case PowerFormat::kFlyball: return "flyball";
+    case PowerFormat::kCsv: return "csv";
+    case PowerFormat::kNvidiaSmi: return "nvidia-smi";
+    case PowerFormat::kDcgm: return "dcgm";
+    case PowerFormat::kZeus: return "zeus";
+    case PowerFormat::kPrometheusText: return "prometheus-text";
+    case PowerFormat::kPrometheus: return "prometheus";
+  }
+  return "?";
+}
+
+std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
+                                             DeviceTable& devices) {
+  return read_trace(LineReader(path, open_bytes(path, false)), options, devices);
+}
+
+std::unique_ptr<PowerTrace> open_power_text(const std::string& source, std::string_view text,
+                                            const PowerTraceOptions& options, DeviceTable& devices) {
+  return read_trace(LineReader(source, bytes_of(source, text)), options, devices);
+}
+
+}  // namespace flyball

@@ -1,0 +1,104 @@
+// Power traces: Flyball's own recordings, CSV of power or energy, and what nvidia-smi, DCGM, Zeus and Prometheus write;
+// plain or gzip. docs/formats/power-trace.md says how each is read.
+//
+// Readings become segments of constant power. An instantaneous reading holds until the next one of its device, but not
+// over a gap; a cumulative counter gives the mean between two readings. Opening reads the file once; sorting is bounded
+// as that of event_trace.h, so memory does not grow with the trace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/operation_table.h"
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+enum class PowerFormat : std::uint8_t {
+  kDetect,
+  kFlyball,
+  kCsv,
+  kNvidiaSmi,
+  kDcgm,
+  kZeus,
+  kPrometheusText,
+  kPrometheus
+};
+
+[[nodiscard]] std::string_view name_of(PowerFormat format);
+
+struct PowerTraceOptions {
+  PowerFormat format = PowerFormat::kDetect;
+  // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule.
+  std::map<std::string, std::string, std::less<>> device_names;
+  double gap_periods = 5.0;              // a distance of more than so many of the device's median periods is a gap
+  Seconds utc_offset;                    // local time less UTC, of stamps without a zone (nvidia-smi)
+  std::optional<Joules> counter_range;   // a counter that falls has passed this range; otherwise it began anew
+  Seconds row_period{1.0};               // between the rows of a format without stamps (dcgmi dmon)
+  Nanoseconds begin = 0;                 // and the time of the first
+  Nanoseconds shift = 0;                 // added to every time
+  std::size_t memory_bytes = 64u << 20;  // for the sorting
+  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
+};
+
+// What one device's readings were like.
+struct PowerTraceDevice {
+  DeviceId device = 0;
+  std::uint64_t readings = 0;
+  Seconds period;                // the median distance of two readings
+  std::uint64_t duplicates = 0;  // readings at the stamp of a later one, which replaces them
+  std::uint64_t resets = 0;      // a counter that began anew: nothing is known of the time between
+  std::uint64_t wraps = 0;       // a counter that passed its range
+  std::uint64_t gaps = 0;        // left out
+  Seconds gap_time;
+  Seconds longest_gap;
+  std::uint64_t bridged =
+      0;          // distances as long as gaps that a counter bridges: the energy is measured, its course is not
+  Joules energy;  // of the segments
+};
+
+struct DroppedReadings {
+  std::string reason;
+  std::uint64_t count = 0;
+  std::uint64_t first_line = 0;  // where the first stood
+};
+
+struct PowerTraceStats {
+  PowerFormat format = PowerFormat::kDetect;
+  std::uint64_t readings = 0;
+  std::vector<DroppedReadings> dropped;
+  std::vector<PowerTraceDevice> devices;  // in the order of their index
+  bool truncated = false;                 // the file ends in the middle of a row, which was left out
+  std::uint64_t spilled_bytes = 0;
+  Nanoseconds first = 0;  // of the segments, with the shift
+  Nanoseconds last = 0;
+  // Flyball's recordings say how Unix time was read off the monotonic clock: Unix = monotonic + this.
+  std::optional<Nanoseconds> monotonic_offset;
+};
+
+class PowerTrace : public PowerSource {
+ public:
+  [[nodiscard]] virtual const PowerTraceStats& stats() const = 0;  // complete from the beginning
+
+  // From the beginning again, every time moved by `shift` (in place of the options').
+  virtual void rewind(Nanoseconds shift) = 0;
+};
+
+// Throws SystemError where the file cannot be read or the temporary one written, InputError with line and column where
+// the text is no trace of the format, or holds no reading. `devices` must outlive the call only.
+[[nodiscard]] std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
+                                                           DeviceTable& devices);
+
+// The same from text in memory, which must outlive the call only; `source` is its name in errors.
+[[nodiscard]] std::unique_ptr<PowerTrace> open_power_text(const std::string& source, std::string_view text,
+                                                          const PowerTraceOptions& options, DeviceTable& devices);
+
+}  // namespace flyball

@@ -1,0 +1,191 @@
+#include "account/processor_share.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kMostProcessors = 65'536;
+constexpr int kMostSockets = 256;    // each interval has a share for each
+constexpr double kLastSecond = 9e9;  // in nanoseconds below 2^63
+
+bool later(const PowerSegment& a, const PowerSegment& b) { return a.begin > b.begin; }
+
+std::optional<int> socket_named(std::string_view device) {
+  for (const std::string_view kind : {"CPU:", "DRAM:"}) {
+    if (!device.starts_with(kind)) continue;
+    const std::string_view digits = device.substr(kind.size());
+    int socket = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), socket);
+    if (failure == std::errc() && end == digits.data() + digits.size() && socket >= 0) return socket;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t grown(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
+
+}  // namespace
+
+JiffiesTrace read_jiffies(const std::string& source, std::string_view text) {
+  JiffiesTrace trace;
+  CsvReader csv(source, text, {"timestamp", "kind", "id", "cpu", "busy", "system"});
+  const auto count = [&csv](const char* column) {
+    const long value = csv.integer(column);
+    if (value < 0) throw InputError(csv.where(column), "a count of jiffies below zero", "record the trace again");
+    return static_cast<std::uint64_t>(value);
+  };
+  while (csv.next()) {
+    const double seconds = csv.number("timestamp");
+    if (seconds < 0.0 || seconds > kLastSecond) {
+      throw InputError(csv.where("timestamp"), "this is no time since 1970 in seconds", "record the trace again");
+    }
+    const Nanoseconds time = to_nanoseconds(Seconds(seconds));
+    const std::string_view kind = csv.text("kind");
+    const long cpu = csv.integer("cpu");
+    if (cpu < 0 || cpu >= kMostProcessors) {
+      throw InputError(csv.where("cpu"), fmt::format("there is no processor {}", cpu), "record the trace again");
+    }
+    if (trace.samples.empty() || trace.samples.back().time != time) {
+      if (!trace.samples.empty() && time < trace.samples.back().time) {
+        throw InputError(csv.where("timestamp"), "earlier than the row before", "sort the rows by time");
+      }
+      trace.samples.push_back({time, {}, {}});
+    }
+    JiffiesSample& sample = trace.samples.back();
+    if (kind == "cpu") {
+      const long socket = csv.integer("id");
+      if (socket < 0 || socket >= kMostSockets) {
+        throw InputError(csv.where("id"), fmt::format("there is no socket {}", socket), "record the trace again");
+      }
+      trace.socket_of[static_cast<int>(cpu)] = static_cast<int>(socket);
+      sample.processors.push_back({static_cast<int>(cpu), count("busy"), count("system")});
+    } else if (kind == "task" || kind == "monitor") {
+      sample.tasks.push_back({csv.integer("id"), static_cast<int>(cpu), count("busy"), kind == "monitor"});
+    } else {
+      throw InputError(csv.where("kind"), fmt::format("'{}' is none of cpu, task and monitor", kind),
+                       "record the trace again with: flyball record --jiffies FILE");
+    }
+  }
+  return trace;
+}
+
+std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace) {
+  int sockets = 1;
+  for (const auto& entry : trace.socket_of) sockets = std::max(sockets, entry.second + 1);
+  const auto socket_of = [&trace](int cpu) {
+    const auto at = trace.socket_of.find(cpu);
+    return static_cast<std::size_t>(at == trace.socket_of.end() ? 0 : at->second);
+  };
+  struct Busy {
+    double all = 0.0, system = 0.0, program = 0.0, monitor = 0.0;
+  };
+  std::vector<ShareInterval> intervals;
+  std::map<int, ProcessorJiffies> processors;
+  std::map<std::int64_t, TaskJiffies> tasks;
+  for (std::size_t i = 0; i < trace.samples.size(); ++i) {
+    const JiffiesSample& sample = trace.samples[i];
+    std::vector<Busy> busy(static_cast<std::size_t>(sockets));
+    std::map<int, double> left;  // of a processor's busy time, for tasks
+    for (const ProcessorJiffies& now : sample.processors) {
+      const auto before = processors.find(now.cpu);
+      if (before != processors.end()) {
+        const auto processes = static_cast<double>(grown(before->second.busy, now.busy));
+        const auto system = static_cast<double>(grown(before->second.system, now.system));
+        Busy& socket = busy[socket_of(now.cpu)];
+        socket.all += processes + system;
+        socket.system += system;
+        left[now.cpu] = processes;
+      }
+      processors[now.cpu] = now;
+    }
+    for (const TaskJiffies& now : sample.tasks) {
+      // One that is new began after the last sample: all of it counts, but not in the first.
+      const auto before = tasks.find(now.task);
+      const std::uint64_t had = before == tasks.end() ? 0 : before->second.busy;
+      tasks[now.task] = now;
+      if (i == 0) continue;
+      double& room = left[now.cpu];
+      const double ran = std::min(static_cast<double>(grown(had, now.busy)), room);
+      room -= ran;
+      Busy& socket = busy[socket_of(now.cpu)];
+      (now.monitor ? socket.monitor : socket.program) += ran;
+    }
+    if (i == 0) continue;
+    ShareInterval& interval = intervals.emplace_back();
+    interval.begin = trace.samples[i - 1].time;
+    interval.end = sample.time;
+    for (const Busy& socket : busy) {
+      ProcessorShares shares;
+      if (socket.all <= 0.0) {
+        shares.system = 1.0;
+      } else {
+        shares.program = socket.program / socket.all;
+        shares.monitor = socket.monitor / socket.all;
+        shares.system = socket.system / socket.all;
+        shares.other = std::max(0.0, 1.0 - shares.program - shares.monitor - shares.system);
+      }
+      interval.sockets.push_back(shares);
+    }
+  }
+  return intervals;
+}
+
+bool ProgramPower::next(PowerSegment& segment) {
+  // A piece may only go out when no segment that is still to come can begin before it.
+  while (!at_end_ && (ready_.empty() || !has_pending_ || ready_.front().begin >= pending_.begin)) {
+    if (has_pending_) take_apart(pending_);
+    has_pending_ = source_.next(pending_);
+    at_end_ = !has_pending_;
+  }
+  if (ready_.empty()) return false;
+  std::pop_heap(ready_.begin(), ready_.end(), later);
+  segment = ready_.back();
+  ready_.pop_back();
+  return true;
+}
+
+void ProgramPower::take_apart(const PowerSegment& segment) {
+  const auto keep = [this](PowerSegment piece) {
+    ready_.push_back(piece);
+    std::push_heap(ready_.begin(), ready_.end(), later);
+  };
+  const std::optional<int> socket = socket_named(devices_.name(segment.device));
+  if (!socket) return keep(segment);
+  if (segment.device >= rest_.size()) rest_.resize(segment.device + 1);
+  Rest& rest = rest_[segment.device];
+  PowerSegment left = segment;
+  auto at = std::partition_point(shares_.begin(), shares_.end(),
+                                 [&left](const ShareInterval& interval) { return interval.end <= left.begin; });
+  for (; at != shares_.end() && at->begin < left.end; ++at) {
+    const auto index = static_cast<std::size_t>(*socket);
+    if (at->begin > left.begin) {
+      PowerSegment before = left;
+      before.end = left.begin = at->begin;
+      keep(before);
+    }
+    PowerSegment piece = left;
+    piece.end = std::min(left.end, at->end);
+    left.begin = piece.end;
+    if (index < at->sockets.size()) {
+      const ProcessorShares& shares = at->sockets[index];
+      const double joules = (piece.power * to_seconds(piece.end - piece.begin)).value();
+      rest.other += joules * shares.other;
+      rest.system += joules * shares.system;
+      rest.monitor += joules * shares.monitor;
+      piece.power = piece.power * (1.0 - shares.other - shares.system - shares.monitor);
+    }
+    keep(piece);
+    if (left.begin == left.end) return;
+  }
+  keep(left);
+}
+
+}  // namespace flyball

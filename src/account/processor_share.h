@@ -1,0 +1,99 @@
+// Whose joules a processor's are: this program's, other processes', the system's or the monitor's, by the time that
+// the kernel booked for each (jiffies), as EFLECT does for Smaragdine (section 4).
+//
+// In each interval between two samples a socket's energy is divided by the busy jiffies of its processors: to each task
+// of the program what it ran on that socket, the same for the monitor (Flyball itself), interrupts and stolen time to
+// the system, and the rest to other processes. A task is taken to have run where it was seen last. Where no processor of
+// a socket was busy, its energy is the system's. A task cannot have more than its processor's busy time; where the two
+// clocks of the kernel disagree, what is too much is cut off.
+//
+// Times are those of the power trace. Pure computation; not thread-safe. Cost: linear in what is recorded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/operation_table.h"
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+// What the kernel had booked at one moment, in jiffies since its start.
+struct ProcessorJiffies {
+  int cpu = 0;
+  std::uint64_t busy = 0;    // user, nice, system: processes
+  std::uint64_t system = 0;  // irq, softirq, steal
+};
+struct TaskJiffies {
+  std::int64_t task = 0;
+  int cpu = 0;  // where it ran last
+  std::uint64_t busy = 0;
+  bool monitor = false;
+};
+struct JiffiesSample {
+  Nanoseconds time = 0;
+  std::vector<ProcessorJiffies> processors;
+  std::vector<TaskJiffies> tasks;
+};
+
+struct JiffiesTrace {
+  std::map<int, int> socket_of;  // by cpu; one that is missing is of socket 0
+  std::vector<JiffiesSample> samples;
+};
+
+// docs/formats/jiffies-trace.md. Throws InputError with the line of what is wrong.
+[[nodiscard]] JiffiesTrace read_jiffies(const std::string& source, std::string_view text);
+
+// Parts of an interval's energy; they add up to 1.
+struct ProcessorShares {
+  double program = 0.0;
+  double other = 0.0;
+  double system = 0.0;
+  double monitor = 0.0;
+};
+
+struct ShareInterval {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  std::vector<ProcessorShares> sockets;  // by socket
+};
+
+[[nodiscard]] std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace);
+
+// A power trace of which the CPU:n and DRAM:n segments are cut down to the program's share of socket n; other devices
+// pass. What was cut off is kept. Time that the jiffies do not cover is passed on whole.
+class ProgramPower final : public PowerSource {
+ public:
+  struct Rest {
+    double other = 0.0;  // J
+    double system = 0.0;
+    double monitor = 0.0;
+  };
+
+  // All must outlive this.
+  ProgramPower(PowerSource& source, const std::vector<ShareInterval>& shares, const DeviceTable& devices)
+      : source_(source), shares_(shares), devices_(devices) {}
+
+  bool next(PowerSegment& segment) override;
+
+  // By device, complete when next() has said false. Devices beyond have none.
+  [[nodiscard]] const std::vector<Rest>& rest() const { return rest_; }
+
+ private:
+  void take_apart(const PowerSegment& segment);
+
+  PowerSource& source_;
+  const std::vector<ShareInterval>& shares_;
+  const DeviceTable& devices_;
+  std::vector<PowerSegment> ready_;  // a heap by begin
+  PowerSegment pending_;
+  bool has_pending_ = false;
+  bool at_end_ = false;
+  std::vector<Rest> rest_;
+};
+
+}  // namespace flyball

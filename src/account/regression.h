@@ -1,0 +1,59 @@
+// Attribution for operations far shorter than the sensor's period: the mean power of each operation by non-negative
+// least squares over many readings.
+//
+// Problem. A reading is the device's power averaged over the sensor's window W (some 100 ms on NVIDIA's boards), which
+// is longer than most kernels. Recency gives every operation the average of whatever ran before it, so the footprint
+// tends to the operations' times and loses what tells their powers apart.
+//
+// Idea. What ran in each window is known to the microsecond. With x_kj the share of window k in which operation j ran
+// (divided among those that ran at once; j = 0: nothing ran) and y_k the reading,
+//
+//   min over P >= 0   sum_k (y_k - sum_j x_kj P_j)^2 + lambda sum_j (P_j - P0_j)^2
+//
+// where P0 are the mean powers of the sweep: what the readings cannot tell stays as it was. lambda is the ratio of the
+// readings' variance around the fit to the variance of P around P0, found by repetition (empirical Bayes). At the end
+// all energies P_j * time_j, the idle one too, are scaled by one factor, so that measured = attributed + idle holds.
+//
+// Better than the sweep where operations are shorter than W, run many times, and do not run in lockstep with the
+// sensor; no better where they are longer than W, and of no use where an operation ran but once. Operations whose power
+// changes from run to run get its mean. docs/performance.md has the errors of both methods over the sampling period.
+//
+// Cost: per reading the square of the number of operations in its window, then a few factorisations of operations^3 / 3.
+// Memory: operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "account/attribution.h"
+#include "account/trace.h"
+#include "base/units.h"
+
+namespace flyball {
+
+struct RegressionOptions {
+  AttributionOptions attribution;
+  // What one reading averages over, up to its stamp. 0: the segment that it stands for, as of an energy counter.
+  Seconds sensor_window;
+};
+
+struct RegressionFit {
+  DeviceId device = 0;
+  std::size_t readings = 0;  // 0: none was usable, and the sweep's numbers stand
+  std::size_t unknowns = 0;
+  double explained = 0.0;  // share of the readings' variance that the fit explains (R^2)
+  double scale = 1.0;      // the factor that conserves energy; far from 1 the window is wrong
+};
+
+struct RegressedAttribution {
+  Attribution attribution;
+  std::vector<RegressionFit> fits;  // in order of device
+};
+
+inline constexpr std::size_t kMostUnknowns = 3000;
+
+// Reads both sources to their ends. Throws what they throw.
+[[nodiscard]] RegressedAttribution attribute_by_regression(EventSource& events, PowerSource& power,
+                                                           const RegressionOptions& options);
+
+}  // namespace flyball

@@ -1,0 +1,89 @@
+// What a scheduler sees: the cluster, its jobs, and what is believed about their costs. The simulator keeps it up to
+// date; policies only read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cluster/job_kind.h"
+
+namespace flyball {
+
+// What does not change during a run.
+struct ClusterSpec {
+  int nodes = 16;
+  int gpus_per_node = 4;  // a power of two
+  std::string gpu = "v100";
+  Megahertz voltage_break;        // f0, the least-energy clock
+  std::vector<Megahertz> clocks;  // the speeds of data-parallel jobs, rising, from the voltage break to the maximum
+  Watts idle;                     // of a GPU that waits, is woken, or has its job started
+  Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
+  Seconds restart{30.0};          // checkpoint and start again, when a job changes its GPUs
+  Seconds wake{60.0};             // from off to usable
+  Seconds off_after{60.0};        // how long a node is empty before it is shut down
+  Seconds profiling{240.0};       // of a size that the job has not had before
+
+  [[nodiscard]] int gpus() const { return nodes * gpus_per_node; }
+};
+
+enum class JobPhase : std::uint8_t {
+  kFuture,     // not submitted yet
+  kWaiting,    // has no GPUs
+  kStarting,   // has GPUs; restarts, or waits for nodes to wake
+  kProfiling,  // runs, its clock changing from slice to slice
+  kRunning,
+  kDone
+};
+
+struct ClusterJob {
+  Seconds submit;
+  int requested_gpus = 1;
+  int kind = 0;
+  double iterations = 0.0;  // whole work
+
+  JobPhase phase = JobPhase::kFuture;
+  int gpus = 0;
+  int speed = 0;
+  Seconds since;                       // when what follows was true
+  double done = 0.0;                   // iterations
+  Seconds gpu_time;                    // attained service, GPUs times seconds
+  double iterations_per_second = 0.0;  // from `since` on
+  Watts power;                         // of all its GPUs, from `since` on
+  Seconds first_start{-1.0};
+  Seconds finish{-1.0};
+  Joules energy;  // until `since`
+  int restarts = 0;
+  std::uint64_t profiled = 0;  // bit i: the kind's size i was profiled by this job
+
+  [[nodiscard]] bool active() const { return phase != JobPhase::kFuture && phase != JobPhase::kDone; }
+  // Kinds have few sizes; what would be the 65th counts as known.
+  [[nodiscard]] bool was_profiled(int size) const { return size >= 64 || (profiled >> size & 1) != 0; }
+  [[nodiscard]] bool has_gpus() const { return gpus > 0; }
+};
+
+struct ClusterState {
+  ClusterSpec spec;
+  std::vector<ClusterJobKind> kinds;
+  std::vector<CostSheet> believed;  // by kind; with learned models these change, see ClusterEvents
+  std::vector<ClusterJob> jobs;     // in order of submission
+  std::vector<int> active;          // submitted and not done, rising
+  Seconds now;
+  Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
+  int free_gpus = 0;
+  bool profiling = false;  // jobs are profiled at sizes that they have not had before
+  int done = 0;            // jobs
+
+  [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
+  // What a job's iteration is believed to take with these GPUs, a size of its kind, at this speed.
+  [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
+  [[nodiscard]] double remaining_iterations(int job) const;   // now
+  [[nodiscard]] Seconds attained_gpu_seconds(int job) const;  // now
+  [[nodiscard]] Seconds remaining_time(int job, int gpus, int speed) const;
+  // The job's fastest speed, or the fastest whose clock is at most `clock`.
+  [[nodiscard]] int top_speed(int job) const;
+  [[nodiscard]] int speed_of_clock(int job, Megahertz clock) const;
+};
+
+}  // namespace flyball

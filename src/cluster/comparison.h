@@ -1,0 +1,47 @@
+// Policies side by side on one trace and one cluster: average JCT against energy (PowerFlow section 6.2, figure 7).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/simulator.h"
+
+namespace flyball {
+
+// What to run. Every policy runs at each of the settings that move it along its curve (PolicySetting); where its list
+// is empty, once as the setup and the options say.
+struct ComparisonRequest {
+  std::vector<std::string> policies;
+  std::vector<Megahertz> clocks;
+  std::vector<double> etas;
+  std::vector<double> zeus_etas;
+};
+
+struct ComparedRun {
+  std::string policy;
+  PolicySetting setting = PolicySetting::kClock;
+  double value = 0.0;  // of the setting; clocks in MHz
+  SimulationResult result;
+};
+
+// "1530 MHz", "eta 0.7", "Zeus eta 0.5".
+[[nodiscard]] std::string setting_text(const ComparedRun& run);
+
+// In the order of the request: by policy, then as its settings are listed. Uses all processors; the runs do not depend on
+// that. `keep_going(share done)` is called by this thread now and then, and at the end; when it says no, nothing is
+// returned.
+// Throws UsageError for policies that are unknown, named twice or none, and what Simulation throws.
+[[nodiscard]] std::vector<ComparedRun> compare_policies(const SimulationSetup& setup, const GroundTruth& truth,
+                                                        const JobTrace& trace, const PolicyOptions& options,
+                                                        const ComparisonRequest& request,
+                                                        const std::function<bool(double)>& keep_going = nullptr);
+
+// The average JCT that `policy` reaches with that much energy: on the line between its runs next below and next above.
+// nullopt outside of its runs.
+[[nodiscard]] std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::string_view policy,
+                                                  double energy_j);
+
+}  // namespace flyball

@@ -1,0 +1,312 @@
+#include "cluster/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+Microwatts microwatts(Watts power) { return std::llround(power.value() * 1e6); }
+
+}  // namespace
+
+void EnergySum::add(double value) {
+  const double total = sum_ + value;
+  lost_ += std::abs(sum_) >= std::abs(value) ? (sum_ - total) + value : (value - total) + sum_;
+  sum_ = total;
+}
+
+Microwatts Simulation::Engine::idle_power() const {
+  const int held = state.spec.gpus() - state.free_gpus;
+  return idle_each * (static_cast<std::int64_t>(nodes_on) * state.spec.gpus_per_node - held);
+}
+
+void Simulation::Engine::advance(Seconds to) {
+  const double dt = (to - state.now).value();
+  if (dt > 0.0) {
+    const Microwatts power = job_power + idle_power();
+    peak_power = std::max(peak_power, power);
+    peak_job_power = std::max(peak_job_power, job_power);
+    energy.add(static_cast<double>(power) * 1e-6 * dt);
+    busy_energy.add(static_cast<double>(job_power) * 1e-6 * dt);
+    profiling_energy.add(static_cast<double>(profiling_power) * 1e-6 * dt);
+    gpu_seconds.add(static_cast<double>(state.spec.gpus() - state.free_gpus) * dt);
+  }
+  state.now = to;
+}
+
+void Simulation::Engine::settle(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  const Seconds passed = state.now - one.since;
+  one.done += one.iterations_per_second * passed.value();
+  one.energy += one.power * passed;
+  one.gpu_time += passed * one.gpus;
+  one.since = state.now;
+}
+
+// What the job does from now on. The job must be settled.
+void Simulation::Engine::set_pace(int job, double rate, Microwatts power) {
+  ClusterJob& one = state.jobs[at(job)];
+  JobRun& run = runs[at(job)];
+  job_power += power - run.power;
+  if (one.phase == JobPhase::kProfiling) profiling_power += power;
+  run.power = power;
+  one.iterations_per_second = rate;
+  one.power = Watts(static_cast<double>(power) * 1e-6);
+}
+
+void Simulation::Engine::schedule(int job, Seconds when) {
+  JobRun& run = runs[at(job)];
+  ++run.version;
+  run.event = when;
+  events.push({when, job, run.version});
+}
+
+std::optional<Seconds> Simulation::Engine::next_time() {
+  while (!events.empty() && events.top().version != runs[at(events.top().job)].version) events.pop();
+  std::optional<Seconds> next;
+  const auto consider = [&](Seconds when) { next = next ? std::min(*next, when) : when; };
+  if (next_arrival < state.jobs.size()) consider(state.jobs[next_arrival].submit);
+  if (!events.empty()) consider(events.top().at);
+  // What only shuts nodes down or asks the policy matters while there are jobs, or will be.
+  if (!next && finished()) return next;
+  if (timer) consider(*timer);
+  if (next_budget < setup.budget.size()) consider(setup.budget[next_budget].at);
+  if (!shut_downs.empty()) consider(Seconds(shut_downs.begin()->first));
+  return next ? std::max(*next, state.now) : next;
+}
+
+bool Simulation::Engine::step() {
+  const std::optional<Seconds> next = next_time();
+  if (!next) return false;
+  advance(*next);
+  while (next_budget < setup.budget.size() && setup.budget[next_budget].at <= state.now) {
+    state.power_limit = state.spec.p_max * (setup.budget[next_budget].eta * state.spec.gpus());
+    happened.budget = to_decide = true;
+    ++next_budget;
+  }
+  arrive();
+  while (!events.empty() && events.top().at <= state.now) {
+    const Event event = events.top();
+    events.pop();
+    if (event.version == runs[at(event.job)].version) phase_ends(event.job);
+  }
+  if (timer && *timer <= state.now) {
+    timer.reset();
+    happened.timer = to_decide = true;
+  }
+  shut_down_nodes();
+  if (to_decide) decide();
+  if (setup.record) record_power();
+  return true;
+}
+
+void Simulation::Engine::arrive() {
+  while (next_arrival < state.jobs.size() && state.jobs[next_arrival].submit <= state.now) {
+    const int job = static_cast<int>(next_arrival++);
+    ClusterJob& one = state.jobs[at(job)];
+    one.phase = JobPhase::kWaiting;
+    one.since = state.now;
+    state.active.push_back(job);
+    happened.arrived.push_back(job);
+    to_decide = true;
+    record_span(job);
+  }
+}
+
+void Simulation::Engine::phase_ends(int job) {
+  settle(job);
+  ClusterJob& one = state.jobs[at(job)];
+  // Rounding may leave a trace of work at the time of completion.
+  const bool complete_now = one.phase != JobPhase::kStarting && one.iterations - one.done <= one.iterations * 1e-9;
+  if (complete_now) return complete(job);
+  if (one.phase == JobPhase::kStarting) return begin_work(job);
+  end_profiling(job);
+}
+
+// Restarted, woken, or both: the job computes from now on.
+void Simulation::Engine::begin_work(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  JobRun& run = runs[at(job)];
+  if (one.first_start.value() < 0.0) one.first_start = state.now;
+  if (!run.to_profile) return begin_run(job);
+  one.phase = JobPhase::kProfiling;
+  if (run.profile_left.value() <= 0.0) run.profile_left = state.spec.profiling;
+  // Equal slices of time at every speed.
+  const ClusterJobKind& kind = state.kinds[at(one.kind)];
+  const int size = kind.size_index(one.gpus);
+  const int on_nodes = placement->nodes_of(job);
+  double rate = 0.0;
+  double power = 0.0;
+  for (int speed = 0; speed < static_cast<int>(kind.speeds); ++speed) {
+    const IterationCost cost = true_cost(one.kind, size, on_nodes, speed);
+    rate += 1.0 / cost.time.value();
+    power += cost.power().value();
+  }
+  const auto slices = static_cast<double>(kind.speeds);
+  set_pace(job, rate / slices, microwatts(Watts(power / slices)));
+  const Seconds completion = state.now + Seconds((one.iterations - one.done) / one.iterations_per_second);
+  schedule(job, std::min(state.now + run.profile_left, completion));
+  record_span(job);
+}
+
+void Simulation::Engine::begin_run(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  one.phase = JobPhase::kRunning;
+  const IterationCost cost =
+      true_cost(one.kind, state.kinds[at(one.kind)].size_index(one.gpus), placement->nodes_of(job), one.speed);
+  set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
+  schedule(job, state.now + cost.time * (one.iterations - one.done));
+  record_span(job);
+}
+
+void Simulation::Engine::end_profiling(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  if (one.phase != JobPhase::kProfiling) {
+    // A run that ended early by rounding goes on for what is left.
+    schedule(job, state.now + Seconds((one.iterations - one.done) / one.iterations_per_second));
+    return;
+  }
+  profiling_power -= runs[at(job)].power;
+  runs[at(job)].to_profile = false;
+  runs[at(job)].profile_left = Seconds(0.0);
+  learn(job);
+  happened.profiled.push_back(job);
+  to_decide = true;
+  begin_run(job);
+}
+
+void Simulation::Engine::learn(int job) {
+  if (!belief) return;
+  ClusterJob& one = state.jobs[at(job)];
+  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
+  if (size < 64) one.profiled |= std::uint64_t{1} << size;
+  const ProfiledSize what{one.kind, size, placement->nodes_of(job)};
+  const auto changed = belief->learn(what, measured_costs(what.kind, what.size, what.nodes), state.believed);
+  if (changed.empty()) return;
+  learned.push_back(what);
+  for (const int kind : changed) {
+    const auto place = std::lower_bound(happened.kinds_changed.begin(), happened.kinds_changed.end(), kind);
+    if (place == happened.kinds_changed.end() || *place != kind) happened.kinds_changed.insert(place, kind);
+  }
+}
+
+void Simulation::Engine::complete(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  if (one.phase == JobPhase::kProfiling) {
+    profiling_power -= runs[at(job)].power;
+    runs[at(job)].to_profile = false;
+  }
+  one.phase = JobPhase::kDone;
+  one.done = one.iterations;
+  one.finish = state.now;
+  set_pace(job, 0.0, 0);
+  ++runs[at(job)].version;
+  runs[at(job)].event = Seconds(-1.0);
+  free_nodes_of(job);
+  one.gpus = 0;
+  state.active.erase(std::lower_bound(state.active.begin(), state.active.end(), job));
+  ++state.done;
+  last_finish = state.now;
+  happened.finished.push_back(job);
+  to_decide = true;
+  record_span(job);
+}
+
+// Gives a job's GPUs back; nodes that are left empty are shut down after a while.
+void Simulation::Engine::free_nodes_of(int job) {
+  const std::span<const GpuBlock> held = placement->blocks(job);
+  const std::vector<GpuBlock> blocks(held.begin(), held.end());
+  placement->release(job);
+  state.free_gpus = placement->free_gpus();
+  if (!traits.powers_down_nodes) return;
+  for (const GpuBlock& block : blocks) {
+    NodeRun& node = nodes[at(block.node)];
+    if (placement->used_on(block.node) != 0 || node.off_at.value() >= 0.0) continue;
+    node.off_at = state.now + state.spec.off_after;
+    shut_downs.emplace(node.off_at.value(), block.node);
+  }
+}
+
+void Simulation::Engine::shut_down_nodes() {
+  while (!shut_downs.empty() && shut_downs.begin()->first <= state.now.value()) {
+    const int index = shut_downs.begin()->second;
+    shut_downs.erase(shut_downs.begin());
+    NodeRun& node = nodes[at(index)];
+    node.off_at = Seconds(-1.0);
+    if (placement->used_on(index) != 0) continue;
+    node.on = false;
+    --nodes_on;
+    placement->set_powered(index, false);
+  }
+}
+
+void Simulation::Engine::record_span(int job) {
+  if (!setup.record) return;
+  JobRun& run = runs[at(job)];
+  const ClusterJob& one = state.jobs[at(job)];
+  if (run.span_open != SIZE_MAX) history.spans[run.span_open].end = state.now;
+  run.span_open = SIZE_MAX;
+  if (one.phase == JobPhase::kDone) return;
+  run.span_open = history.spans.size();
+  history.spans.push_back({job, state.now, state.now, one.gpus, one.speed, one.phase});
+}
+
+void Simulation::Engine::record_power() {
+  const int held = state.spec.gpus() - state.free_gpus;
+  int waiting = 0;
+  for (const int job : state.active) waiting += state.jobs[at(job)].has_gpus() ? 0 : 1;
+  const Watts power(static_cast<double>(job_power + idle_power()) * 1e-6);
+  if (!history.power.empty() && history.power.back().at == state.now) history.power.pop_back();
+  history.power.push_back({state.now, held, waiting, nodes_on, power});
+}
+
+void Simulation::Engine::check() const {
+  const auto require = [&](bool holds, const char* what) {
+    if (!holds) throw Error(fmt::format("the simulator is wrong at {} s: {}", state.now.value(), what));
+  };
+  std::vector<std::uint64_t> used(nodes.size(), 0);
+  Microwatts jobs_power = 0;
+  Microwatts profile_power = 0;
+  int held = 0;
+  for (std::size_t job = 0; job < state.jobs.size(); ++job) {
+    const ClusterJob& one = state.jobs[job];
+    int blocks = 0;
+    for (const GpuBlock& block : placement->blocks(static_cast<int>(job))) {
+      blocks += block.count;
+      require(nodes[at(block.node)].on, "a job lies on a node that is off");
+      for (int gpu = block.first; gpu < block.first + block.count; ++gpu) {
+        const std::uint64_t bit = std::uint64_t{1} << gpu;
+        require((used[at(block.node)] & bit) == 0, "a GPU has two jobs");
+        used[at(block.node)] |= bit;
+      }
+    }
+    require(blocks == one.gpus, "a job's blocks are not its GPUs");
+    require((one.gpus > 0) == (one.phase == JobPhase::kStarting || one.phase == JobPhase::kProfiling ||
+                               one.phase == JobPhase::kRunning),
+            "a job's phase and GPUs do not agree");
+    require(one.done <= one.iterations * (1.0 + 1e-9), "a job did more than its work");
+    held += one.gpus;
+    jobs_power += runs[job].power;
+    if (one.phase == JobPhase::kProfiling) profile_power += runs[job].power;
+  }
+  require(held == state.spec.gpus() - state.free_gpus, "GPUs held and free are not all");
+  require(jobs_power == job_power, "the jobs' power is not its sum");
+  require(profile_power == profiling_power, "the profiling power is not its sum");
+  int on = 0;
+  for (const NodeRun& node : nodes) on += node.on ? 1 : 0;
+  require(on == nodes_on, "the nodes that are on are miscounted");
+  // Energy: what jobs were charged, and what idle GPUs drew.
+  double charged = 0.0;
+  for (const ClusterJob& one : state.jobs) charged += (one.energy + one.power * (state.now - one.since)).value();
+  require(std::abs(charged - busy_energy.value()) <= 1e-9 * std::max(1.0, charged), "the jobs' energy is not its sum");
+  require(energy.value() >= busy_energy.value() * (1.0 - 1e-12), "idle GPUs gave energy back");
+}
+
+}  // namespace flyball

@@ -1,0 +1,155 @@
+// The inside of the simulator (simulator.h): events, power and what decisions change. Not for others to include.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+#include <nlohmann/json_fwd.hpp>
+
+#include "cluster/cost_belief.h"
+#include "cluster/simulator.h"
+
+namespace flyball {
+
+// Neumaier's sum: as exact as one double can tell, however many terms.
+class EnergySum {
+ public:
+  void add(double value);
+  [[nodiscard]] double value() const { return sum_ + lost_; }
+  // For snapshots: both parts, so that a sum goes on to the same bits.
+  [[nodiscard]] std::pair<double, double> parts() const { return {sum_, lost_}; }
+  void set(std::pair<double, double> parts) { sum_ = parts.first, lost_ = parts.second; }
+
+ private:
+  double sum_ = 0.0;
+  double lost_ = 0.0;
+};
+
+// Powers add up in whole microwatts, so that sums never drift and an idle cluster is idle to the last bit.
+using Microwatts = std::int64_t;
+
+struct Simulation::Engine {
+  Engine(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy_name,
+         const PolicyOptions& options);
+
+  // One instant: everything that happens then, and the decision on it. False when nothing is left to happen.
+  bool step();
+  [[nodiscard]] std::optional<Seconds> next_time();
+  [[nodiscard]] bool finished() const { return state.done == static_cast<int>(state.jobs.size()); }
+  void check() const;
+  void restore(const std::string& text);
+
+  // What a job has beyond what policies see.
+  struct JobRun {
+    int version = 0;          // of its pending event; older ones are stale
+    Seconds event{-1.0};      // when its phase ends; negative: never
+    Seconds profile_left{};   // of the profiling that a restart interrupts
+    bool to_profile = false;  // once started
+    Microwatts power = 0;
+    std::size_t span_open = SIZE_MAX;  // in the history
+  };
+  struct NodeRun {
+    Seconds usable;        // from when on, while it is on
+    Seconds off_at{-1.0};  // when it will be shut down, if it stays empty
+    bool on = true;
+  };
+  struct Event {
+    Seconds at;
+    int job;
+    int version;
+
+    // Earliest first, then by job: the order of events never depends on how they were queued.
+    bool operator<(const Event& other) const {
+      return std::tie(other.at, other.job, other.version) < std::tie(at, job, version);
+    }
+  };
+
+  // -- set-up (simulator.cpp)
+  void make_kinds(const JobTrace& trace);
+  void fill_truth();
+  [[nodiscard]] IterationCost true_cost(int kind, int size, int nodes, int speed) const;
+  [[nodiscard]] std::vector<IterationCost> measured_costs(int kind, int size, int nodes) const;
+
+  void restore_job(int index, const nlohmann::ordered_json& given);
+
+  // -- time and events (engine.cpp)
+  void advance(Seconds to);
+  void settle(int job);
+  void set_pace(int job, double rate, Microwatts power);
+  void schedule(int job, Seconds at);
+  void arrive();
+  void phase_ends(int job);
+  void begin_work(int job);
+  void begin_run(int job);
+  void complete(int job);
+  void end_profiling(int job);
+  void learn(int job);
+  void shut_down_nodes();
+
+  // -- decisions (decisions.cpp)
+  void decide();
+  void apply(const Decision& decision);
+  void check_decision(const Decision& decision) const;
+  void take_gpus(int job);
+  void give_gpus(const Assignment& assignment, std::set<int>& placed);
+  void change_speed(int job, int speed);
+  void moved(int job);
+  void start(int job);
+  void compact(const std::set<int>& placed);
+  void free_nodes_of(int job);
+  void record_span(int job);
+  void record_power();
+
+  SimulationSetup setup;
+  const GroundTruth* truth;
+  std::string policy_name;
+  std::unique_ptr<Policy> policy;
+  PolicyTraits traits;
+  ClusterState state;
+  std::optional<Placement> placement;
+  std::optional<CostBelief> belief;
+  std::vector<CostSheet> packed_truth;                                                   // by kind, jobs packed
+  std::vector<int> truth_model;                                                          // by kind; -1: a pipeline
+  mutable std::map<std::tuple<int, int, int>, std::vector<IterationCost>> spread_truth;  // by kind, size, nodes
+
+  std::vector<JobRun> runs;
+  std::vector<NodeRun> nodes;
+  std::priority_queue<Event> events;
+  std::set<std::pair<double, int>> shut_downs;  // time, node
+  std::size_t next_arrival = 0;
+  std::size_t next_budget = 0;
+  std::optional<Seconds> timer;
+  ClusterEvents happened;
+  bool to_decide = false;
+  std::vector<ProfiledSize> learned;  // in order, for snapshots
+  Decision decision;                  // reused
+
+  // -- accounts
+  Microwatts job_power = 0;
+  int nodes_on = 0;
+  EnergySum energy;
+  EnergySum busy_energy;
+  EnergySum profiling_energy;
+  EnergySum gpu_seconds;
+  Microwatts peak_power = 0;
+  Microwatts peak_job_power = 0;
+  Microwatts idle_each = 0;
+  int profiling_gpus = 0;
+  Microwatts profiling_power = 0;
+  std::int64_t restarts = 0;
+  std::int64_t decisions = 0;
+  Seconds begun;  // the first submission
+  Seconds last_finish;
+  SimulationHistory history;
+
+  [[nodiscard]] Microwatts idle_power() const;
+};
+
+}  // namespace flyball

@@ -1,0 +1,47 @@
+// Kinds of jobs: all jobs that train one model with one batch size cost the same per iteration, at each size and speed
+// that a scheduler may give them.
+//
+// A speed is a place on the kind's curve from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs, for
+// a pipeline-parallel job a point of its planner's frontier. What a scheduler chooses is (GPUs, speed) for either.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cluster/iteration_cost.h"
+
+namespace flyball {
+
+// The costs of an iteration by size and speed. A plain value.
+class CostSheet {
+ public:
+  CostSheet() = default;
+  CostSheet(std::size_t sizes, std::size_t speeds) : speeds_(speeds), costs_(sizes * speeds) {}
+
+  [[nodiscard]] IterationCost& at(std::size_t size, std::size_t speed) { return costs_[size * speeds_ + speed]; }
+  [[nodiscard]] const IterationCost& at(std::size_t size, std::size_t speed) const {
+    return costs_[size * speeds_ + speed];
+  }
+  [[nodiscard]] bool empty() const { return costs_.empty(); }
+
+ private:
+  std::size_t speeds_ = 0;
+  std::vector<IterationCost> costs_;
+};
+
+struct ClusterJobKind {
+  std::string model;
+  double batch_size = 0.0;        // of all GPUs together
+  bool elastic = true;            // false: a pipeline, which has the one size
+  std::vector<int> sizes;         // GPUs, rising: powers of two, and what jobs of the kind asked for
+  std::vector<Megahertz> clocks;  // of the speeds, rising; empty for a pipeline
+  std::size_t speeds = 0;
+
+  // The index of that many GPUs in `sizes`, or -1.
+  [[nodiscard]] int size_index(int gpus) const;
+  // What a scheduler that resizes jobs chooses from: the powers of two that leave every GPU a sample; a pipeline's size.
+  [[nodiscard]] std::vector<int> elastic_sizes() const;
+};
+
+}  // namespace flyball

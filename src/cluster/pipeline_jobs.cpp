@@ -1,0 +1,83 @@
+#include "cluster/pipeline_jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cluster/trace_fields.h"
+#include "pipeline/pipeline_spec.h"
+#include "plan/planner.h"
+#include "profile/profile.h"
+
+namespace flyball {
+namespace {
+
+struct Planned {
+  int stages = 0;
+  Frontier frontier;
+};
+
+Planned plan_pipeline(const std::filesystem::path& path, int microbatches) {
+  const Profile profile = read_profile_file(path);
+  PipelineSpec spec;
+  spec.microbatches = microbatches;
+  const ComputationDag dag = build_dag(spec, profile);
+  constexpr Nanoseconds kUnitTime = 1'000'000;
+  const PlanProblem problem = make_problem(dag, spec.blocking_power, kUnitTime, CostModel::kHull);
+  return {dag.stages(), make_planner("perseus")->plan(problem, {}).frontier};
+}
+
+int count_of(const CsvReader& csv, std::string_view column, long most) {
+  const long value = csv.integer(column);
+  if (value >= 1 && value <= most) return static_cast<int>(value);
+  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 1 to {}", column, value, most),
+                   "write a whole number");
+}
+
+}  // namespace
+
+std::vector<IterationCost> frontier_speeds(const Frontier& frontier, int pipelines, std::size_t most) {
+  const std::size_t slowest = frontier.least_total_energy();
+  const std::size_t count = std::min(slowest + 1, std::max<std::size_t>(most, 2));
+  std::vector<IterationCost> speeds;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t index = count == 1 ? 0 : slowest - i * slowest / (count - 1);
+    speeds.push_back({frontier.time(index), frontier.energy(index) * pipelines});
+  }
+  return speeds;
+}
+
+std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path) {
+  const std::string text = read_text_file(path);
+  CsvReader csv(path.string(), text, {"submit_time", "profile", "microbatches", "pipelines", "iterations"});
+  std::map<std::pair<std::string, int>, Planned> planned;
+  std::vector<PipelineJob> jobs;
+  while (csv.next()) {
+    PipelineJob job;
+    job.submit = read_trace_time(csv, "submit_time");
+    job.name = std::string(csv.text("profile"));
+    const int pipelines = count_of(csv, "pipelines", kMostJobGpus);
+    job.iterations = count_of(csv, "iterations", 1'000'000'000);
+    const std::pair<std::string, int> key(job.name, count_of(csv, "microbatches", 100'000));
+    auto found = planned.find(key);
+    if (found == planned.end()) {
+      found = planned.emplace(key, plan_pipeline(path.parent_path() / job.name, key.second)).first;
+    }
+    job.gpus = found->second.stages * pipelines;
+    if (!std::has_single_bit(static_cast<unsigned>(job.gpus))) {
+      throw InputError(csv.where("pipelines"),
+                       fmt::format("{} stages times {} are {} GPUs", found->second.stages, pipelines, job.gpus),
+                       "choose pipelines so that the job has a power of two of GPUs");
+    }
+    job.frontier = frontier_speeds(found->second.frontier, pipelines);
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+}  // namespace flyball

@@ -1,0 +1,314 @@
+#include "cluster/placement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::uint64_t bits(int first, int count) {
+  return (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << first;
+}
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Placement::Placement(PlacementRule rule, int nodes, int gpus_per_node)
+    : rule_(rule), gpus_per_node_(gpus_per_node), free_gpus_(nodes * gpus_per_node) {
+  if (nodes < 1 || gpus_per_node < 1 || gpus_per_node > 64 ||
+      !std::has_single_bit(static_cast<unsigned>(gpus_per_node))) {
+    throw Error("a cluster has at least one node, and each a power of two of GPUs, at most 64");
+  }
+  used_.resize(at(nodes));
+  powered_.resize(at(nodes), true);
+  jobs_on_.resize(at(nodes));
+  free_blocks_.resize(level_of(gpus_per_node));
+  nodes_by_free_.resize(at(gpus_per_node) + 1);
+  for (int node = 0; node < nodes; ++node) whole_on_.insert(whole_on_.end(), node);
+}
+
+std::size_t Placement::level_of(int gpus) const { return at(std::countr_zero(static_cast<unsigned>(gpus))); }
+
+int Placement::used_on(int node) const { return std::popcount(used_[at(node)]); }
+
+std::span<const GpuBlock> Placement::blocks(int job) const {
+  if (at(job) >= blocks_.size()) return {};
+  return blocks_[at(job)];
+}
+
+int Placement::nodes_of(int job) const {
+  int nodes = 0;
+  int last = -1;
+  for (const GpuBlock& block : blocks(job)) {
+    if (block.node != last) ++nodes;
+    last = block.node;
+  }
+  return nodes;
+}
+
+void Placement::set_powered(int node, bool on) {
+  if (powered_[at(node)] == on) return;
+  powered_[at(node)] = on;
+  if (used_[at(node)] != 0) return;
+  (on ? whole_off_ : whole_on_).erase(node);
+  (on ? whole_on_ : whole_off_).insert(node);
+}
+
+bool Placement::place(int job, int gpus) {
+  assert(gpus > 0 && blocks(job).empty());
+  if (gpus > free_gpus_) return false;
+  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
+  return rule_ == PlacementRule::kPacked ? place_packed(job, gpus) : place_anywhere(job, gpus);
+}
+
+// The node is taken out of the set of free nodes.
+int Placement::take_whole_node() {
+  std::set<int>& from = whole_on_.empty() ? whole_off_ : whole_on_;
+  const int node = *from.begin();
+  from.erase(from.begin());
+  return node;
+}
+
+void Placement::give(int job, GpuBlock block) {
+  used_[at(block.node)] |= bits(block.first, block.count);
+  free_gpus_ -= block.count;
+  blocks_[at(job)].push_back(block);
+  jobs_on_[at(block.node)].push_back(job);
+}
+
+bool Placement::place_packed(int job, int gpus) {
+  assert(std::has_single_bit(static_cast<unsigned>(gpus)));
+  if (gpus >= gpus_per_node_) {
+    const int nodes = gpus / gpus_per_node_;
+    if (whole_on_.size() + whole_off_.size() < at(nodes)) return false;
+    for (int i = 0; i < nodes; ++i) give(job, {take_whole_node(), 0, gpus_per_node_});
+    // Nodes that are on come first, and both sets are sorted; together they need not be.
+    std::sort(blocks_[at(job)].begin(), blocks_[at(job)].end(),
+              [](const GpuBlock& a, const GpuBlock& b) { return a.node < b.node; });
+    return true;
+  }
+  const std::optional<GpuBlock> block = take_block(level_of(gpus));
+  if (!block) return false;
+  give(job, *block);
+  return true;
+}
+
+// The smallest free block that holds 2^level GPUs, split down to that size.
+std::optional<GpuBlock> Placement::take_block(std::size_t level) {
+  GpuBlock block;
+  std::size_t from = level;
+  while (from < free_blocks_.size() && free_blocks_[from].empty()) ++from;
+  if (from < free_blocks_.size()) {
+    const auto first = free_blocks_[from].begin();
+    block = {first->first, first->second, 1 << from};
+    free_blocks_[from].erase(first);
+  } else if (!whole_on_.empty() || !whole_off_.empty()) {
+    block = {take_whole_node(), 0, gpus_per_node_};
+  } else {
+    return std::nullopt;
+  }
+  while (from > level) {
+    --from;
+    free_blocks_[from].emplace(block.node, block.first + (1 << from));
+  }
+  block.count = 1 << level;
+  return block;
+}
+
+// Joins the block with its buddy while that is free, too.
+void Placement::return_block(GpuBlock block) {
+  std::size_t level = level_of(block.count);
+  while (level < free_blocks_.size()) {
+    const auto buddy = free_blocks_[level].find({block.node, block.first ^ (1 << level)});
+    if (buddy == free_blocks_[level].end()) break;
+    free_blocks_[level].erase(buddy);
+    block.first &= ~(1 << level);
+    ++level;
+  }
+  if (level < free_blocks_.size()) {
+    free_blocks_[level].emplace(block.node, block.first);
+  } else {
+    (powered_[at(block.node)] ? whole_on_ : whole_off_).insert(block.node);
+  }
+}
+
+void Placement::release(int job) {
+  if (at(job) >= blocks_.size()) return;
+  for (const GpuBlock& block : blocks_[at(job)]) {
+    used_[at(block.node)] &= ~bits(block.first, block.count);
+    free_gpus_ += block.count;
+    std::vector<int>& here = jobs_on_[at(block.node)];
+    here.erase(std::find(here.begin(), here.end(), job));
+    if (rule_ == PlacementRule::kPacked) {
+      return_block(block);
+    } else {
+      refile(block.node);
+    }
+  }
+  blocks_[at(job)].clear();
+}
+
+// Takes a certain block out of the free one that holds it.
+void Placement::carve(GpuBlock block) {
+  std::size_t level = level_of(block.count);
+  int first = block.first;
+  while (level < free_blocks_.size() && free_blocks_[level].erase({block.node, first}) == 0) {
+    ++level;
+    first &= ~((1 << level) - 1);
+  }
+  if (level == free_blocks_.size()) {
+    whole_on_.erase(block.node);
+    whole_off_.erase(block.node);
+  }
+  // Halve; the half without the block stays free.
+  while ((1 << level) > block.count) {
+    --level;
+    const int upper = first + (1 << level);
+    const bool in_upper = block.first >= upper;
+    free_blocks_[level].emplace(block.node, in_upper ? first : upper);
+    if (in_upper) first = upper;
+  }
+}
+
+bool Placement::put(int job, std::span<const GpuBlock> blocks) {
+  if (job < 0 || !this->blocks(job).empty()) return false;
+  std::vector<std::uint64_t> taken = used_;
+  for (const GpuBlock& block : blocks) {
+    if (block.node < 0 || block.node >= nodes() || block.first < 0 || block.count < 1 ||
+        block.first > gpus_per_node_ - block.count) {
+      return false;
+    }
+    if (rule_ == PlacementRule::kPacked &&
+        (!std::has_single_bit(static_cast<unsigned>(block.count)) || block.first % block.count != 0)) {
+      return false;
+    }
+    if ((taken[at(block.node)] & bits(block.first, block.count)) != 0) return false;
+    taken[at(block.node)] |= bits(block.first, block.count);
+  }
+  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
+  for (const GpuBlock& block : blocks) {
+    if (rule_ == PlacementRule::kPacked) carve(block);
+    give(job, block);
+    if (rule_ == PlacementRule::kAnywhere) refile(block.node);
+  }
+  return true;
+}
+
+std::vector<int> Placement::compact() {
+  std::vector<int> moved;
+  for (std::size_t level = 0; level < free_blocks_.size(); ++level) {
+    while (free_blocks_[level].size() > 1) {
+      // The last free block is to grow: what lies in its buddy moves into the first one. Buddies of free blocks hold
+      // something (both free would be one block), and hold nothing but whole jobs, since jobs' blocks nest.
+      const auto [node, first] = *std::prev(free_blocks_[level].end());
+      const auto [to_node, to_first] = *free_blocks_[level].begin();
+      free_blocks_[level].erase(free_blocks_[level].begin());
+      const int size = 1 << level;
+      const int buddy = first ^ size;
+      // The layout of the buddy is kept: jobs and free blocks (which are smaller) keep their offsets.
+      std::vector<int> here = jobs_on_[at(node)];
+      for (const int job : here) {
+        GpuBlock& block = blocks_[at(job)].front();
+        if (block.first < buddy || block.first >= buddy + size) continue;
+        used_[at(node)] &= ~bits(block.first, block.count);
+        std::vector<int>& on = jobs_on_[at(node)];
+        on.erase(std::find(on.begin(), on.end(), job));
+        block.first += to_first - buddy;
+        block.node = to_node;
+        used_[at(to_node)] |= bits(block.first, block.count);
+        jobs_on_[at(to_node)].push_back(job);
+        moved.push_back(job);
+      }
+      for (std::size_t lower = 0; lower < level; ++lower) {
+        const auto begin = free_blocks_[lower].lower_bound({node, buddy});
+        const auto end = free_blocks_[lower].lower_bound({node, buddy + size});
+        const std::vector<std::pair<int, int>> inside(begin, end);
+        free_blocks_[lower].erase(begin, end);
+        for (const auto& [from_node, offset] : inside) {
+          free_blocks_[lower].emplace(to_node, offset + to_first - buddy);
+        }
+      }
+      return_block({node, buddy, size});
+    }
+  }
+  std::sort(moved.begin(), moved.end());
+  moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
+  return moved;
+}
+
+void Placement::refile(int node) {
+  // A node stands in exactly one set; which one it left is not known here, so all that could hold it are looked at.
+  const int free = gpus_per_node_ - used_on(node);
+  for (std::set<int>& nodes : nodes_by_free_) nodes.erase(node);
+  whole_on_.erase(node);
+  whole_off_.erase(node);
+  if (free == gpus_per_node_) {
+    (powered_[at(node)] ? whole_on_ : whole_off_).insert(node);
+  } else if (free > 0) {
+    nodes_by_free_[at(free)].insert(node);
+  }
+}
+
+// The lowest free GPUs of the node, as blocks of neighbours.
+void Placement::take_from_node(int job, int node, int gpus) {
+  int first = 0;
+  while (gpus > 0) {
+    while ((used_[at(node)] >> first & 1) != 0) ++first;
+    int count = 0;
+    while (count < gpus && first + count < gpus_per_node_ && (used_[at(node)] >> (first + count) & 1) == 0) ++count;
+    give(job, {node, first, count});
+    first += count;
+    gpus -= count;
+  }
+  refile(node);
+}
+
+bool Placement::place_anywhere(int job, int gpus) {
+  if (gpus <= gpus_per_node_) {
+    for (std::size_t free = at(gpus); free < nodes_by_free_.size(); ++free) {
+      if (nodes_by_free_[free].empty()) continue;
+      take_from_node(job, *nodes_by_free_[free].begin(), gpus);
+      return true;
+    }
+    if (!whole_on_.empty() || !whole_off_.empty()) {
+      take_from_node(job, take_whole_node(), gpus);
+      return true;
+    }
+  }
+  // Over several nodes: whole ones first, then those with most free.
+  while (gpus >= gpus_per_node_ && !(whole_on_.empty() && whole_off_.empty())) {
+    take_from_node(job, take_whole_node(), gpus_per_node_);
+    gpus -= gpus_per_node_;
+  }
+  while (gpus > 0) {
+    if (gpus < gpus_per_node_) {
+      // What is left may fit on one node.
+      const auto fits = std::find_if(nodes_by_free_.begin() + gpus, nodes_by_free_.end(),
+                                     [](const std::set<int>& nodes) { return !nodes.empty(); });
+      if (fits != nodes_by_free_.end()) {
+        take_from_node(job, *fits->begin(), gpus);
+        break;
+      }
+      if (!(whole_on_.empty() && whole_off_.empty())) {
+        take_from_node(job, take_whole_node(), gpus);
+        break;
+      }
+    }
+    const auto most = std::find_if(nodes_by_free_.rbegin(), nodes_by_free_.rend(),
+                                   [](const std::set<int>& nodes) { return !nodes.empty(); });
+    const int node = *most->begin();
+    const int count = std::min(gpus, gpus_per_node_ - used_on(node));
+    take_from_node(job, node, count);
+    gpus -= count;
+  }
+  std::sort(blocks_[at(job)].begin(), blocks_[at(job)].end(), [](const GpuBlock& a, const GpuBlock& b) {
+    return a.node != b.node ? a.node < b.node : a.first < b.first;
+  });
+  return true;
+}
+
+}  // namespace flyball

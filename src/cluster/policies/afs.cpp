@@ -1,0 +1,140 @@
+// AFS-L, Apathetic Future Share (Hwang et al.: "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021), as
+// PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware.
+//
+// GPUs are dealt out one by one. While several jobs have none, the shortest comes first. Of two jobs that have GPUs, s the
+// one with less time left at its share and l the other, with p the throughput now and p' with one GPU more,
+//   l comes first where (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, else s:
+// a GPU goes where it is used well, with some lead for the job that is done sooner. The job to be served is found by
+// comparing all in turn. Shares are dealt out anew at every arrival and completion.
+//
+// Jobs are packed and migrated, for which they have a power of two of GPUs (network packing, which PowerFlow 5.3 takes
+// from here). So a job goes up by doubling, and p' lies on the line between the two sizes. All jobs have one GPU before one
+// has two, which the rule says, too, unless a job gains more than twofold. A larger share that would cost more time for
+// the restart than it saves is left out, as under PowerFlow.
+//
+// Cost of a decision: O(jobs log jobs + GPUs * jobs with GPUs).
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cluster/policy_rules.h"
+
+namespace flyball {
+namespace {
+
+struct Share {
+  int job;
+  const std::vector<int>* sizes;
+  std::size_t level;
+  double iterations;  // left
+  double rate;        // p: iterations per second
+  double gain;        // p' - p; 0 where there is no larger size
+
+  [[nodiscard]] int gpus() const { return (*sizes)[level]; }
+  [[nodiscard]] int more_gpus() const { return (*sizes)[level + 1] - gpus(); }
+  [[nodiscard]] double time_left() const { return iterations / rate; }
+};
+
+// The paper's TopPriority.
+bool precedes(const Share& a, const Share& b) {
+  const bool a_shorter = a.time_left() < b.time_left();
+  const Share& s = a_shorter ? a : b;
+  const Share& l = a_shorter ? b : a;
+  const bool l_first = l.gain / (l.rate + l.gain) >= s.gain / s.rate;
+  return l_first != a_shorter;
+}
+
+class Afs : public Policy {
+ public:
+  explicit Afs(const PolicyOptions& options) : speed_(SpeedRule::one_clock(options)) {}
+
+  [[nodiscard]] PolicyTraits traits() const override { return {PlacementRule::kPacked, false, false, std::nullopt}; }
+
+  void decide(const ClusterState& cluster, const ClusterEvents& /*events*/, Decision& decision) override {
+    if (sizes_.empty()) {
+      for (const ClusterJobKind& kind : cluster.kinds) sizes_.push_back(kind.elastic_sizes());
+    }
+    int free = first_gpus(cluster, decision);
+    while (Share* next = top_priority(free)) {
+      free -= next->more_gpus();
+      ++next->level;
+      read_rate(cluster, *next);
+    }
+    for (const Share& share : shares_) {
+      const ClusterJob& one = cluster.jobs[static_cast<std::size_t>(share.job)];
+      const int gpus = share.gpus();
+      if (gpus == one.gpus || (one.has_gpus() && gpus > one.gpus && !worth_a_restart(cluster, share))) continue;
+      decision.assignments.push_back({share.job, gpus, speed_(cluster, share.job, gpus)});
+    }
+  }
+
+ private:
+  [[nodiscard]] double rate(const ClusterState& cluster, int job, int gpus) const {
+    return 1.0 / cluster.believed_cost(job, gpus, speed_(cluster, job, gpus)).time.value();
+  }
+
+  void read_rate(const ClusterState& cluster, Share& share) const {
+    share.rate = rate(cluster, share.job, share.gpus());
+    share.gain = 0.0;
+    if (share.level + 1 == share.sizes->size()) return;
+    const int more = share.more_gpus();
+    share.gain = (rate(cluster, share.job, share.gpus() + more) - share.rate) / more;
+  }
+
+  // Every job its smallest size, the shortest first; jobs that have GPUs and are left without lose them. How many GPUs
+  // are left.
+  int first_gpus(const ClusterState& cluster, Decision& decision) {
+    candidates_.clear();
+    for (const int job : cluster.active) {
+      const std::vector<int>& sizes =
+          sizes_[static_cast<std::size_t>(cluster.jobs[static_cast<std::size_t>(job)].kind)];
+      Share share{job, &sizes, 0, cluster.remaining_iterations(job), 0.0, 0.0};
+      read_rate(cluster, share);
+      candidates_.push_back(share);
+    }
+    std::sort(candidates_.begin(), candidates_.end(), [](const Share& a, const Share& b) {
+      return std::pair(a.time_left(), a.job) < std::pair(b.time_left(), b.job);
+    });
+    int free = cluster.spec.gpus();
+    shares_.clear();
+    for (const Share& share : candidates_) {
+      if (share.gpus() <= free) {
+        free -= share.gpus();
+        shares_.push_back(share);
+      } else if (cluster.jobs[static_cast<std::size_t>(share.job)].has_gpus()) {
+        decision.assignments.push_back({share.job, 0, 0});
+      }
+    }
+    return free;
+  }
+
+  // Of the jobs that a larger size serves and that have one within `free`.
+  Share* top_priority(int free) {
+    Share* top = nullptr;
+    for (Share& share : shares_) {
+      if (share.gain <= 0.0 || share.more_gpus() > free) continue;
+      if (top == nullptr || precedes(share, *top)) top = &share;
+    }
+    return top;
+  }
+
+  [[nodiscard]] bool worth_a_restart(const ClusterState& cluster, const Share& share) const {
+    const int gpus = cluster.jobs[static_cast<std::size_t>(share.job)].gpus;
+    const Seconds now = Seconds(share.iterations / rate(cluster, share.job, gpus));
+    return now - Seconds(share.time_left()) > cluster.spec.restart;
+  }
+
+  SpeedRule speed_;
+  std::vector<std::vector<int>> sizes_;  // by kind
+  std::vector<Share> candidates_;        // reused, as are the shares
+  std::vector<Share> shares_;
+};
+
+}  // namespace
+
+void add_afs_policies(PolicyRegistry& registry) {
+  registry.add("afs", "AFS", PolicySetting::kClock,
+               [](const PolicyOptions& options) { return std::make_unique<Afs>(options); });
+}
+
+}  // namespace flyball

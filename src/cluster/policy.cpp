@@ -1,0 +1,51 @@
+#include "cluster/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+
+namespace flyball {
+
+nlohmann::ordered_json Policy::save() const { return nullptr; }
+
+void Policy::restore(const ClusterState& /*cluster*/, const nlohmann::ordered_json& /*saved*/) {}
+
+void PolicyRegistry::add(std::string name, std::string title, PolicySetting setting, Factory factory) {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) throw Error(fmt::format("two policies are named {}", name));
+  }
+  entries_.push_back({std::move(name), std::move(title), setting, std::move(factory)});
+}
+
+const PolicyRegistry& policies() {
+  static const PolicyRegistry all = [] {
+    PolicyRegistry registry;
+    add_all_policies(registry);
+    return registry;
+  }();
+  return all;
+}
+
+const PolicyRegistry::Entry& find_policy(std::string_view name) {
+  std::vector<std::string> names;
+  for (const PolicyRegistry::Entry& entry : policies().entries()) {
+    if (entry.name == name) return entry;
+    names.push_back(entry.name);
+  }
+  const std::string meant = nearest_name(name, names);
+  std::string list;
+  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
+  throw UsageError(fmt::format("no policy '{}'{}; there are {}", name,
+                               meant.empty() ? "" : fmt::format("; did you mean {}?", meant), list));
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const PolicyOptions& options) {
+  return find_policy(name).factory(options);
+}
+
+}  // namespace flyball

@@ -1,0 +1,115 @@
+// Scheduling policies: who gets how many GPUs at which speed. One file in policies/ adds one or more policies; nothing
+// else has to change (src/cluster/CMakeLists.txt writes the table that calls every file's add function).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <nlohmann/json_fwd.hpp>
+
+#include "cluster/cluster_state.h"
+#include "cluster/placement.h"
+
+namespace flyball {
+
+// What happened since the last decision; each list rising in job or kind.
+struct ClusterEvents {
+  std::vector<int> arrived;
+  std::vector<int> finished;
+  std::vector<int> profiled;       // profiling ended, or was cut short: free to be changed again
+  std::vector<int> kinds_changed;  // what is believed about them changed
+  bool timer = false;              // the time that the policy had asked for
+  bool budget = false;             // the power limit changed
+
+  void clear() { *this = {}; }
+};
+
+// From now on the job has these GPUs (0: none; its progress is kept) and this speed. Jobs that are not named stay as
+// they are. GPUs must be a size of the job's kind.
+struct Assignment {
+  int job = 0;
+  int gpus = 0;
+  int speed = 0;
+};
+
+struct Decision {
+  std::vector<Assignment> assignments;
+  std::optional<Seconds> wake_at;  // ask again then, even if nothing happens; a later decision replaces it
+
+  void clear() {
+    assignments.clear();
+    wake_at.reset();
+  }
+};
+
+// How a policy wants the cluster to be run.
+struct PolicyTraits {
+  PlacementRule placement = PlacementRule::kAnywhere;
+  bool powers_down_nodes = false;
+  bool profiles = false;  // jobs are profiled at sizes that they have not had before
+  // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
+  std::optional<Seconds> resume;
+};
+
+// Called by one thread, in the order of simulated time. Deterministic: no clocks, no addresses, no unordered containers
+// in what reaches a decision.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  [[nodiscard]] virtual PolicyTraits traits() const = 0;
+
+  // Adds to `decision`, which comes empty. The GPUs of all jobs after it must be at most the cluster's, and jobs that
+  // are being profiled keep their GPUs and speed (a job without profile is free); the simulator throws Error otherwise.
+  virtual void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) = 0;
+
+  // Whatever the policy needs to go on from a snapshot, beyond the cluster's state; restore() gets it on a new policy,
+  // before the first decide().
+  [[nodiscard]] virtual nlohmann::ordered_json save() const;
+  virtual void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved);
+};
+
+struct PolicyOptions {
+  std::optional<Megahertz> clock;  // policies that choose no clocks run all jobs at this one; default: the fastest
+  double zeus_eta = 0.5;           // those with Zeus's: how much energy counts against time, 0 to 1
+};
+
+// What moves a policy along its curve of JCT against energy.
+enum class PolicySetting {
+  kClock,   // PolicyOptions::clock
+  kBudget,  // the power limit, SimulationSetup::eta
+  kZeusEta  // PolicyOptions::zeus_eta
+};
+
+class PolicyRegistry {
+ public:
+  using Factory = std::function<std::unique_ptr<Policy>(const PolicyOptions&)>;
+
+  // `name` as on the command line; `title` as in reports. Throws Error for a name that is there already.
+  void add(std::string name, std::string title, PolicySetting setting, Factory factory);
+
+  struct Entry {
+    std::string name;
+    std::string title;
+    PolicySetting setting;
+    Factory factory;
+  };
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+// Every policy of the build, by file then as added.
+[[nodiscard]] const PolicyRegistry& policies();
+// Throw UsageError, naming the known ones.
+[[nodiscard]] const PolicyRegistry::Entry& find_policy(std::string_view name);
+[[nodiscard]] std::unique_ptr<Policy> make_policy(std::string_view name, const PolicyOptions& options = {});
+
+// Generated.
+void add_all_policies(PolicyRegistry& registry);
+
+}  // namespace flyball

@@ -1,0 +1,354 @@
+#include "cluster/simulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "cluster/engine.h"
+#include "cluster/random.h"
+#include "profile/data_file.h"
+#include "profile/gpu_model.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kMostElasticGpus = 64;
+constexpr std::size_t kMostNodes = 1'000'000;
+constexpr std::size_t kStepsPerReport = 512;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::size_t percentile_index(std::size_t count, double share) {
+  return static_cast<std::size_t>(std::ceil(share * static_cast<double>(count))) - 1;
+}
+
+// Standard normal, by what is measured alone, so that the order of profiling does not matter.
+double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int nodes, std::size_t speed, int which) {
+  std::uint64_t key = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
+  const auto mix = [&](std::uint64_t value) { key = (key ^ value) * 0x100000001b3u; };
+  for (const char c : kind.model) mix(static_cast<unsigned char>(c));
+  for (const double value : {kind.batch_size, double(gpus), double(nodes), double(speed), double(which)}) {
+    mix(static_cast<std::uint64_t>(value));
+  }
+  return Random(key).normal();
+}
+
+// The model and batch size of a job that the trace leaves open: drawn with enough samples for its GPUs.
+std::pair<int, double> draw_kind(const GroundTruth& truth, int model, int gpus, Random& random) {
+  std::vector<std::pair<int, double>> candidates;
+  for (int index = 0; index < static_cast<int>(truth.models().size()); ++index) {
+    if (model >= 0 && index != model) continue;
+    for (const int batch : truth.batch_sizes(index)) {
+      if (batch >= gpus) candidates.emplace_back(index, batch);
+    }
+  }
+  if (!candidates.empty()) {
+    // The model first, so that each is as likely, however many batch sizes it has.
+    std::vector<int> models;
+    for (const auto& [index, batch] : candidates) {
+      if (models.empty() || models.back() != index) models.push_back(index);
+    }
+    const int chosen = models[random.below(models.size())];
+    std::erase_if(candidates, [&](const auto& one) { return one.first != chosen; });
+    return candidates[random.below(candidates.size())];
+  }
+  const int index = model >= 0 ? model : static_cast<int>(random.below(truth.models().size()));
+  return {index, static_cast<double>(truth.batch_sizes(index).back())};
+}
+
+int model_of(const GroundTruth& truth, const JobTrace& trace, const TraceJob& job) {
+  const int model = truth.find_model(job.model);
+  if (model >= 0) return model;
+  const std::string meant = nearest_name(job.model, truth.models());
+  throw InputError({trace.source, job.line, job.line == 0 ? 0u : 1u}, fmt::format("unknown model '{}'", job.model),
+                   fmt::format("{}; leave the field empty to have one drawn",
+                               meant.empty() ? fmt::format("known is {} (and others)", truth.models().front())
+                                             : fmt::format("did you mean {}?", meant)));
+}
+
+}  // namespace
+
+Megahertz voltage_break_of(const GpuModel& gpu) {
+  Megahertz knee = gpu.minimum;
+  for (const VoltagePoint& point : gpu.voltage) {
+    if (point.relative <= gpu.voltage.front().relative) knee = point.clock;
+  }
+  return knee;
+}
+
+void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step) {
+  const GpuModel gpu = load_gpu_model(spec.gpu);
+  if (spec.voltage_break.value() <= 0.0) spec.voltage_break = voltage_break_of(gpu);
+  if (spec.clocks.empty()) {
+    for (Megahertz clock = gpu.maximum; clock >= spec.voltage_break; clock -= clock_step) spec.clocks.push_back(clock);
+    std::reverse(spec.clocks.begin(), spec.clocks.end());
+  }
+  if (spec.idle.value() <= 0.0) {
+    const toml::table file = parse_data_file(fmt::format("devices/{}.toml", gpu.name));
+    spec.idle = Watts(DataTable(gpu.name, file).table("board").get<double>("idle_w"));
+  }
+  if (spec.p_max.value() <= 0.0) {
+    double sum = 0.0;
+    int count = 0;
+    for (int model = 0; model < static_cast<int>(truth.models().size()); ++model) {
+      for (const int batch : truth.batch_sizes(model)) {
+        sum += truth.at(model, {1, 1, static_cast<double>(batch), spec.clocks.back()}).power().value();
+        ++count;
+      }
+    }
+    spec.p_max = Watts(sum / count);
+  }
+}
+
+Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_truth, const JobTrace& trace,
+                           std::string name, const PolicyOptions& options)
+    : setup(given), truth(&the_truth), policy_name(std::move(name)), policy(make_policy(policy_name, options)) {
+  ClusterSpec& spec = setup.spec;
+  if (spec.nodes < 1 || at(spec.nodes) > kMostNodes) {
+    throw UsageError(fmt::format("a cluster has from 1 to {} nodes, not {}", kMostNodes, spec.nodes));
+  }
+  complete_spec(spec, the_truth);
+  traits = policy->traits();
+  try {
+    placement.emplace(traits.placement, spec.nodes, spec.gpus_per_node);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  state.spec = spec;
+  state.power_limit = spec.p_max * (setup.eta * spec.gpus());
+  state.free_gpus = spec.gpus();
+  idle_each = std::llround(spec.idle.value() * 1e6);
+  make_kinds(trace);
+  fill_truth();
+  // Policies that do not profile are told the truth: they stand for schedulers that know what they need.
+  state.profiling = traits.profiles && setup.knowledge == Knowledge::kLearned;
+  if (state.profiling) belief.emplace(state.spec, state.kinds, state.believed);
+  runs.resize(state.jobs.size());
+  nodes.resize(at(spec.nodes));
+  nodes_on = spec.nodes;
+  if (traits.powers_down_nodes) {
+    nodes_on = 0;
+    for (int node = 0; node < spec.nodes; ++node) {
+      nodes[at(node)].on = false;
+      placement->set_powered(node, false);
+    }
+  }
+  if (!state.jobs.empty()) begun = last_finish = state.now = state.jobs.front().submit;
+}
+
+void Simulation::Engine::make_kinds(const JobTrace& trace) {
+  const ClusterSpec& spec = state.spec;
+  Random random(setup.seed);
+  std::map<std::pair<int, double>, int> known;
+  std::vector<std::set<int>> sizes;
+  struct Draft {
+    ClusterJob job;
+    Seconds duration;  // 0: a pipeline
+  };
+  std::vector<Draft> drafts;
+  drafts.reserve(trace.jobs.size() + setup.pipelines.size());
+  for (const TraceJob& one : trace.jobs) {
+    if (one.gpus > spec.gpus()) {
+      throw InputError({trace.source, one.line, one.line == 0 ? 0u : 1u},
+                       fmt::format("the job asks for {} GPUs, the cluster has {}", one.gpus, spec.gpus()),
+                       "simulate a larger cluster (--nodes, --gpus-per-node), or delete the row");
+    }
+    const int given = one.model.empty() ? -1 : model_of(*truth, trace, one);
+    const auto [model, batch] =
+        one.batch_size > 0 ? std::pair<int, double>(given, one.batch_size) : draw_kind(*truth, given, one.gpus, random);
+    const auto [entry, is_new] = known.try_emplace({model, batch}, static_cast<int>(state.kinds.size()));
+    if (is_new) {
+      ClusterJobKind kind;
+      kind.model = truth->models()[at(model)];
+      kind.batch_size = batch;
+      kind.clocks = spec.clocks;
+      kind.speeds = spec.clocks.size();
+      state.kinds.push_back(std::move(kind));
+      truth_model.push_back(model);
+      sizes.emplace_back();
+      for (int gpus = 1; gpus <= std::min(kMostElasticGpus, spec.gpus()) && gpus <= batch; gpus *= 2) {
+        sizes.back().insert(gpus);
+      }
+    }
+    sizes[at(entry->second)].insert(one.gpus);
+    Draft draft;
+    draft.job.submit = one.submit;
+    draft.job.requested_gpus = one.gpus;
+    draft.job.kind = entry->second;
+    draft.duration = one.duration;
+    drafts.push_back(draft);
+  }
+  for (const PipelineJob& one : setup.pipelines) {
+    if (one.gpus > spec.gpus() || one.frontier.empty()) {
+      throw UsageError(fmt::format("pipeline {} does not fit the cluster, or has no frontier", one.name));
+    }
+    if (traits.placement == PlacementRule::kPacked && (one.gpus & (one.gpus - 1)) != 0) {
+      throw UsageError(
+          fmt::format("pipeline {} has {} GPUs; policy {} packs powers of two", one.name, one.gpus, policy_name));
+    }
+    ClusterJobKind kind;
+    kind.model = one.name;
+    kind.elastic = false;
+    kind.speeds = one.frontier.size();
+    state.kinds.push_back(std::move(kind));
+    truth_model.push_back(-1);
+    sizes.push_back({one.gpus});
+    Draft draft;
+    draft.job.submit = one.submit;
+    draft.job.requested_gpus = one.gpus;
+    draft.job.kind = static_cast<int>(state.kinds.size()) - 1;
+    draft.job.iterations = one.iterations;
+    drafts.push_back(draft);
+  }
+  for (std::size_t kind = 0; kind < sizes.size(); ++kind) {
+    state.kinds[kind].sizes.assign(sizes[kind].begin(), sizes[kind].end());
+  }
+  std::stable_sort(drafts.begin(), drafts.end(),
+                   [](const Draft& a, const Draft& b) { return a.job.submit < b.job.submit; });
+  state.jobs.reserve(drafts.size());
+  for (Draft& draft : drafts) {
+    ClusterJob& job = draft.job;
+    const int model = truth_model[at(job.kind)];
+    if (model >= 0) {
+      // As PowerFlow's evaluation: the trace's duration at the throughput of the GPUs that were asked for.
+      const JobConfiguration asked{job.requested_gpus, packed_nodes(spec, job.requested_gpus),
+                                   state.kinds[at(job.kind)].batch_size, spec.clocks.back()};
+      job.iterations = std::max(1.0, std::round(draft.duration / truth->at(model, asked).time));
+    }
+    job.since = job.submit;
+    state.jobs.push_back(job);
+  }
+}
+
+void Simulation::Engine::fill_truth() {
+  std::size_t next_pipeline = 0;
+  for (std::size_t index = 0; index < state.kinds.size(); ++index) {
+    const ClusterJobKind& kind = state.kinds[index];
+    CostSheet sheet(kind.sizes.size(), kind.speeds);
+    for (std::size_t size = 0; size < kind.sizes.size(); ++size) {
+      for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
+        const int gpus = kind.sizes[size];
+        sheet.at(size, speed) = truth_model[index] < 0
+                                    ? setup.pipelines[next_pipeline].frontier[speed]
+                                    : truth->at(truth_model[index], {gpus, packed_nodes(state.spec, gpus),
+                                                                     kind.batch_size, kind.clocks[speed]});
+      }
+    }
+    if (truth_model[index] < 0) ++next_pipeline;
+    packed_truth.push_back(std::move(sheet));
+  }
+  state.believed = packed_truth;  // the learner overwrites what it does not know
+}
+
+IterationCost Simulation::Engine::true_cost(int kind, int size, int on_nodes, int speed) const {
+  const ClusterJobKind& one = state.kinds[at(kind)];
+  const int gpus = one.sizes[at(size)];
+  if (truth_model[at(kind)] < 0 || on_nodes == packed_nodes(state.spec, gpus)) {
+    return packed_truth[at(kind)].at(at(size), at(speed));
+  }
+  std::vector<IterationCost>& costs = spread_truth[{kind, size, on_nodes}];
+  if (costs.empty()) {
+    for (const Megahertz clock : one.clocks) {
+      costs.push_back(truth->at(truth_model[at(kind)], {gpus, on_nodes, one.batch_size, clock}));
+    }
+  }
+  return costs[at(speed)];
+}
+
+std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size, int on_nodes) const {
+  const ClusterJobKind& one = state.kinds[at(kind)];
+  std::vector<IterationCost> costs;
+  costs.reserve(one.speeds);
+  for (std::size_t speed = 0; speed < one.speeds; ++speed) {
+    IterationCost cost = true_cost(kind, size, on_nodes, static_cast<int>(speed));
+    const auto measure = [&](int which) {
+      const double error = noise_of(setup.seed, one, one.sizes[at(size)], on_nodes, speed, which);
+      return 1.0 + setup.measurement_noise * std::clamp(error, -3.0, 3.0);
+    };
+    cost.time = cost.time * measure(0);
+    cost.energy = cost.energy * measure(1);
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+Simulation::Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
+                       std::string policy, const PolicyOptions& options)
+    : engine_(std::make_unique<Engine>(setup, truth, trace, std::move(policy), options)) {}
+
+Simulation::~Simulation() = default;
+
+bool Simulation::run(const std::function<bool(double)>& keep_going) {
+  std::size_t steps = 0;
+  const auto total = static_cast<double>(std::max<std::size_t>(1, engine_->state.jobs.size()));
+  while (!engine_->finished()) {
+    if (keep_going && ++steps % kStepsPerReport == 0 && !keep_going(engine_->state.done / total)) return false;
+    if (engine_->step()) continue;
+    throw Error(fmt::format("policy {} leaves {} jobs waiting for ever", engine_->policy_name,
+                            engine_->state.jobs.size() - at(engine_->state.done)));
+  }
+  return true;
+}
+
+bool Simulation::run_until(Seconds until) {
+  while (!engine_->finished()) {
+    const std::optional<Seconds> next = engine_->next_time();
+    if (!next || *next > until) break;
+    engine_->step();
+  }
+  return engine_->finished();
+}
+
+const ClusterState& Simulation::state() const { return engine_->state; }
+const Placement& Simulation::placement() const { return *engine_->placement; }
+const SimulationHistory& Simulation::history() const { return engine_->history; }
+void Simulation::check() const { engine_->check(); }
+
+SimulationResult Simulation::result() const {
+  const Engine& engine = *engine_;
+  SimulationResult result;
+  result.policy = engine.policy_name;
+  result.jobs = engine.state.jobs.size();
+  std::vector<double> times;
+  EnergySum sum;
+  for (const ClusterJob& job : engine.state.jobs) {
+    if (job.phase != JobPhase::kDone) continue;
+    times.push_back((job.finish - job.submit).value());
+    sum.add(times.back());
+  }
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    result.avg_jct_s = sum.value() / static_cast<double>(times.size());
+    result.p50_jct_s = times[percentile_index(times.size(), 0.50)];
+    result.p99_jct_s = times[percentile_index(times.size(), 0.99)];
+  }
+  const Seconds end = engine.finished() ? engine.last_finish : engine.state.now;
+  result.makespan_s = (end - engine.begun).value();
+  result.energy_j = engine.energy.value();
+  result.busy_energy_j = engine.busy_energy.value();
+  result.profiling_energy_j = engine.profiling_energy.value();
+  result.gpu_seconds = engine.gpu_seconds.value();
+  if (result.makespan_s > 0.0) {
+    result.avg_power_w = result.energy_j / result.makespan_s;
+    result.gpu_utilisation = result.gpu_seconds / (result.makespan_s * engine.state.spec.gpus());
+  }
+  result.peak_power_w = static_cast<double>(engine.peak_power) * 1e-6;
+  result.peak_job_power_w = static_cast<double>(engine.peak_job_power) * 1e-6;
+  result.migrations = engine.restarts;
+  result.decisions = engine.decisions;
+  return result;
+}
+
+SimulationResult simulate(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
+                          const std::string& policy, const PolicyOptions& options) {
+  Simulation simulation(setup, truth, trace, policy, options);
+  simulation.run();
+  return simulation.result();
+}
+
+}  // namespace flyball

@@ -1,0 +1,143 @@
+// The cluster simulator: jobs arrive, a policy decides, iterations advance at the pace of the ground truth, and every
+// joule is counted. Event-driven and deterministic: same input, same bytes, on every machine.
+//
+// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node that was off wakes
+// first; a size that a job has not had before is profiled for four minutes, at every speed in turn; GPUs without work
+// draw idle power while their node is on. Energy is the exact integral of a power that is constant between events.
+//
+// A decision follows every arrival, completion, end of profiling, change of the budget, and when a policy asked for it;
+// what happens at one instant is decided once. Cost: O(log jobs) per event and changed job, plus the policy's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/cluster_state.h"
+#include "cluster/ground_truth.h"
+#include "cluster/job_trace.h"
+#include "cluster/policy.h"
+#include "profile/gpu_model.h"
+
+namespace flyball {
+
+// What a policy knows about costs (PowerFlow figure 9).
+enum class Knowledge {
+  kLearned,  // models fitted to what was profiled so far, by jobs of the same model
+  kProfiled  // the truth, and no profiling: the ideal case
+};
+
+// A pipeline-parallel job (its allocation fixed, its time a choice) beside the trace's data-parallel ones.
+struct PipelineJob {
+  Seconds submit;
+  int gpus = 1;
+  double iterations = 0.0;
+  std::string name;
+  std::vector<IterationCost> frontier;  // slowest first: falling time, rising power
+};
+
+struct BudgetChange {
+  Seconds at;
+  double eta = 1.0;
+};
+
+struct SimulationSetup {
+  ClusterSpec spec;  // clocks, f0, idle and P_max may be left empty: complete_spec() fills them in
+  double eta = 1.0;
+  std::vector<BudgetChange> budget;  // rising times
+  Knowledge knowledge = Knowledge::kLearned;
+  double measurement_noise = 0.01;  // relative standard deviation of what profiling measures
+  std::uint64_t seed = 1;           // models and batch sizes that the trace leaves open, and that noise
+  std::vector<PipelineJob> pipelines;
+  bool record = false;  // keep the history for reports
+};
+
+struct SimulationResult {
+  std::string policy;
+  std::size_t jobs = 0;
+  double avg_jct_s = 0.0;
+  double p50_jct_s = 0.0;
+  double p99_jct_s = 0.0;
+  double makespan_s = 0.0;  // from the first submission to the last completion
+  double energy_j = 0.0;
+  double avg_power_w = 0.0;
+  double peak_power_w = 0.0;
+  double gpu_utilisation = 0.0;  // GPU-seconds that jobs held, over those of the makespan
+  std::int64_t migrations = 0;   // restarts: sizes changed, blocks moved, jobs resumed elsewhere
+  std::int64_t decisions = 0;
+  double peak_job_power_w = 0.0;  // of what the limit bounds
+  double busy_energy_j = 0.0;     // of GPUs that jobs hold
+  double gpu_seconds = 0.0;
+  double profiling_energy_j = 0.0;
+};
+
+// For reports; filled when SimulationSetup::record is set.
+struct ClusterPower {
+  Seconds at;  // holds until the next
+  int gpus = 0;
+  int waiting = 0;  // jobs
+  int nodes_on = 0;
+  Watts power;
+};
+struct JobSpan {
+  int job = 0;
+  Seconds begin;
+  Seconds end;
+  int gpus = 0;
+  int speed = 0;
+  JobPhase phase = JobPhase::kRunning;
+};
+struct SimulationHistory {
+  std::vector<ClusterPower> power;
+  std::vector<JobSpan> spans;
+};
+
+class Simulation {
+ public:
+  // `truth` must outlive it. Throws UsageError for a cluster that cannot be, InputError for a trace that names models the
+  // truth does not have or jobs larger than the cluster.
+  Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy,
+             const PolicyOptions& options = {});
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  // Until everything is done, or `keep_going(share of jobs done)`, called now and then, says no: false then.
+  bool run(const std::function<bool(double)>& keep_going = nullptr);
+  // Until the clock passes `until` or everything is done (true then).
+  bool run_until(Seconds until);
+
+  [[nodiscard]] const ClusterState& state() const;
+  [[nodiscard]] const Placement& placement() const;
+  [[nodiscard]] const SimulationHistory& history() const;
+  // So far; JCT of the jobs that are done.
+  [[nodiscard]] SimulationResult result() const;
+
+  // Everything that changes, as JSON; restore() on a simulation made with the same arguments goes on to the same bytes.
+  [[nodiscard]] std::string snapshot() const;
+  // Throws InputError for what is no snapshot of such a simulation.
+  void restore(const std::string& source, std::string_view snapshot);
+
+  // Checks what must hold between events and throws Error where it does not: no GPU on two jobs, none on a node that is
+  // off, GPUs counted once, energy equal to the sum of its parts.
+  void check() const;
+
+ private:
+  struct Engine;
+  std::unique_ptr<Engine> engine_;
+};
+
+// The knee of the GPU model's voltage curve: the last clock at its lowest voltage.
+[[nodiscard]] Megahertz voltage_break_of(const GpuModel& gpu);
+
+// Fills in what the GPU model says: clocks every `clock_step` from f0 up, idle power, and P_max over the models of `truth`.
+void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step = Megahertz(30.0));
+
+// Runs to the end.
+[[nodiscard]] SimulationResult simulate(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
+                                        const std::string& policy, const PolicyOptions& options = {});
+
+}  // namespace flyball

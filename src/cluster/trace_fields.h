@@ -1,0 +1,22 @@
+// What the readers of job traces share.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cluster/job_trace.h"
+
+namespace flyball {
+
+inline constexpr double kMostTraceSeconds = 315'360'000.0;  // ten years
+
+// Fields of the current row, within their bounds; InputError otherwise.
+[[nodiscard]] Seconds read_trace_time(const CsvReader& csv, std::string_view column);
+[[nodiscard]] int read_trace_gpus(const CsvReader& csv, std::string_view column);
+
+// Sorts the jobs by submission; throws InputError when there is none.
+void finish_trace(JobTrace& trace, std::size_t last_line);
+
+}  // namespace flyball

@@ -1,0 +1,306 @@
+#include "forecast/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <boost/math/distributions/students_t.hpp>
+
+namespace flyball {
+namespace {
+
+constexpr std::array<Occurrence, 3> kOccurrences = {Occurrence::kRun, Occurrence::kEpoch, Occurrence::kIteration};
+
+std::vector<TrainingStage> all_stages() {
+  std::vector<TrainingStage> stages;
+  for (std::size_t s = 0; s < kTrainingStages; ++s) stages.push_back(static_cast<TrainingStage>(s));
+  return stages;
+}
+
+double times_a_run(const RunDescription& run, Occurrence occurrence) {
+  switch (occurrence) {
+    case Occurrence::kRun: return 1.0;
+    case Occurrence::kEpoch: return run.epochs;
+    case Occurrence::kIteration: return run.epochs * run.iterations_per_epoch();
+  }
+  return 0.0;
+}
+
+Watts idle_power(const NodeType& type, std::size_t component) {
+  return type.components[component] ? type.components[component]->idle : Watts(0);
+}
+
+// Joules of one component in measurement k of a stage: the integral where it was recorded, else eq. 24's product.
+Joules joules_of(const NodeType& type, const StageMeasurement& stage, std::size_t component, std::size_t k) {
+  if (!stage.recorded[component].empty()) return stage.recorded[component][k];
+  if (!type.components[component]) return Joules(0);
+  const ComponentPower& power = *type.components[component];
+  return stage.power[component].value_or(stage.active[component] ? power.active : power.idle) * stage.times[k];
+}
+
+Seconds mean_time(const StageMeasurement& stage) {
+  if (stage.times.empty()) return Seconds(0);
+  return std::accumulate(stage.times.begin(), stage.times.end(), Seconds(0)) / static_cast<double>(stage.times.size());
+}
+
+Joules mean_joules(const NodeType& type, const StageMeasurement& stage, std::size_t component) {
+  Joules sum(0);
+  for (std::size_t k = 0; k < stage.times.size(); ++k) sum += joules_of(type, stage, component, k);
+  return stage.times.empty() ? Joules(0) : sum / static_cast<double>(stage.times.size());
+}
+
+// The stages of one occurrence, taken together measurement by measurement. A stage that was measured once is as long in
+// all of them.
+struct Samples {
+  std::vector<Seconds> local;  // time between two barriers: all but communication and wait
+  std::vector<Joules> energy;  // of all stages, the wait only where it was measured
+};
+
+Samples samples_of(const NodeType& type, Occurrence occurrence) {
+  std::size_t count = 0;
+  for (const StageMeasurement& stage : type.stages) {
+    if (stage.stated && stage.occurrence == occurrence) count = std::max(count, stage.times.size());
+  }
+  Samples samples{std::vector<Seconds>(count), std::vector<Joules>(count)};
+  for (const TrainingStage which : all_stages()) {
+    const StageMeasurement& stage = type.stage(which);
+    if (!stage.stated || stage.occurrence != occurrence) continue;
+    const bool local = which != TrainingStage::kCommunication && which != TrainingStage::kWait;
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t own = stage.times.size() == 1 ? 0 : k;
+      if (local) samples.local[k] += stage.times[own];
+      for (std::size_t c = 0; c < kComponents; ++c) samples.energy[k] += joules_of(type, stage, c, own);
+    }
+  }
+  return samples;
+}
+
+// Mean of the greatest of all nodes' draws, each from its type's empirical distribution: P(max <= x) is the product of
+// F_type(x)^count, and the mean is the sum of x times its steps.
+Seconds expected_slowest(const RunDescription& run, const std::vector<Samples>& samples) {
+  std::vector<std::pair<Seconds, std::size_t>> values;
+  for (std::size_t t = 0; t < samples.size(); ++t) {
+    for (const Seconds value : samples[t].local) values.emplace_back(value, t);
+  }
+  std::sort(values.begin(), values.end());
+  std::vector<double> below(samples.size(), 0.0);
+  for (std::size_t t = 0; t < samples.size(); ++t) {
+    if (samples[t].local.empty()) below[t] = 1.0;  // nothing of this occurrence: never the slowest
+  }
+  Seconds mean(0);
+  double reached = 0.0;
+  for (const auto& [value, t] : values) {
+    below[t] += 1.0 / static_cast<double>(samples[t].local.size());
+    double product = 1.0;
+    for (std::size_t u = 0; u < samples.size(); ++u) product *= std::pow(below[u], run.node_types[u].count);
+    mean += (product - reached) * value;
+    reached = product;
+  }
+  return reached > 0.0 ? mean / reached : Seconds(0);  // reached is 1 but for rounding
+}
+
+Seconds mean_of(const std::vector<Seconds>& values) {
+  if (values.empty()) return Seconds(0);
+  return std::accumulate(values.begin(), values.end(), Seconds(0)) / static_cast<double>(values.size());
+}
+
+// What a sequence of measurements says about the sum of `repeats` further ones.
+struct Spread {
+  double variance = 0.0;  // of the forecast sum
+  double freedom = 0.0;
+};
+
+std::optional<Spread> spread_of(const std::vector<double>& values, double repeats) {
+  const auto count = static_cast<double>(values.size());
+  if (values.size() < 2) return std::nullopt;
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0.0;
+  double products = 0.0;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    squares += (values[k] - mean) * (values[k] - mean);
+    if (k > 0) products += (values[k] - mean) * (values[k - 1] - mean);
+  }
+  if (squares <= 0.0) return Spread{0.0, count - 1.0};
+  // Neighbours that are alike tell less than independent ones: as many fewer as a first-order autoregression has.
+  // Correlations within the noise of independent measurements are taken for none.
+  constexpr double kSignificant = 1.645;
+  const double correlation = std::min(products / squares, 0.95);
+  const double shrink = correlation > kSignificant / std::sqrt(count) ? (1.0 - correlation) / (1.0 + correlation) : 1.0;
+  const double freedom = std::max(count * shrink - 1.0, 1.0);
+  const double variance = squares / (count - 1.0);
+  return Spread{repeats * repeats * variance * (1.0 / (count * shrink) + 1.0 / (repeats * shrink)), freedom};
+}
+
+// Sequences of energies whose errors are independent of each other: one for all types together where they were measured
+// in the same iterations, else one a type.
+std::vector<std::vector<double>> energy_sequences(const RunDescription& run, const std::vector<Samples>& samples,
+                                                  bool wait_measured) {
+  std::vector<std::vector<double>> sequences;
+  const std::size_t count = samples.front().energy.size();
+  const bool together =
+      std::all_of(samples.begin(), samples.end(), [count](const Samples& one) { return one.energy.size() == count; });
+  for (std::size_t t = 0; t < samples.size(); ++t) {
+    const NodeType& type = run.node_types[t];
+    std::vector<double> values;
+    for (std::size_t k = 0; k < samples[t].energy.size(); ++k) {
+      Joules energy = samples[t].energy[k];
+      if (together && !wait_measured) {
+        Seconds slowest(0);
+        for (const Samples& other : samples) slowest = std::max(slowest, other.local[k]);
+        for (std::size_t c = 0; c < kComponents; ++c) energy += idle_power(type, c) * (slowest - samples[t].local[k]);
+      }
+      values.push_back(energy.value() * type.count);
+    }
+    if (together && t > 0) {
+      for (std::size_t k = 0; k < values.size(); ++k) sequences.front()[k] += values[k];
+    } else {
+      sequences.push_back(std::move(values));
+    }
+  }
+  return sequences;
+}
+
+}  // namespace
+
+Joules RunForecast::of(TrainingStage stage) const {
+  const auto& parts = stages[index_of(stage)];
+  return std::accumulate(parts.begin(), parts.end(), Joules(0));
+}
+
+Joules RunForecast::of(StageGroup group) const {
+  Joules sum(0);
+  for (const TrainingStage stage : all_stages()) {
+    if (group_of(stage) == group) sum += of(stage);
+  }
+  return sum;
+}
+
+Joules RunForecast::of(Component component) const {
+  Joules sum(0);
+  for (const auto& parts : stages) sum += parts[index_of(component)];
+  return sum;
+}
+
+RunForecast forecast_run(const RunDescription& run, double confidence) {
+  RunForecast forecast;
+  forecast.iterations = times_a_run(run, Occurrence::kIteration);
+  for (const NodeType& type : run.node_types) {
+    NodeTypeForecast own;
+    own.name = type.name;
+    own.count = type.count;
+    for (const TrainingStage which : all_stages()) {
+      const StageMeasurement& stage = type.stage(which);
+      if (!stage.stated) continue;
+      for (std::size_t c = 0; c < kComponents; ++c) {
+        own.stages[index_of(which)][c] = times_a_run(run, stage.occurrence) * type.count * mean_joules(type, stage, c);
+      }
+    }
+    forecast.node_types.push_back(std::move(own));
+  }
+
+  const bool wait_measured = std::any_of(run.node_types.begin(), run.node_types.end(),
+                                         [](const NodeType& type) { return type.stage(TrainingStage::kWait).stated; });
+  double variance = 0.0;
+  double over_freedom = 0.0;  // Welch and Satterthwaite: variances add, and freedom by their squares
+  bool spread_known = false;
+  for (const Occurrence occurrence : kOccurrences) {
+    const double repeats = times_a_run(run, occurrence);
+    std::vector<Samples> samples;
+    for (const NodeType& type : run.node_types) samples.push_back(samples_of(type, occurrence));
+    const Seconds slowest = expected_slowest(run, samples);
+    Seconds longest(0);
+    for (std::size_t t = 0; t < samples.size(); ++t) {
+      const NodeType& type = run.node_types[t];
+      NodeTypeForecast& own = forecast.node_types[t];
+      const Seconds local = mean_of(samples[t].local);
+      Seconds wait = wait_measured ? Seconds(0) : slowest - local;
+      for (std::size_t c = 0; c < kComponents; ++c) {
+        own.stages[index_of(TrainingStage::kWait)][c] += repeats * type.count * (idle_power(type, c) * wait);
+      }
+      Seconds together = local + wait;
+      for (const TrainingStage which : {TrainingStage::kCommunication, TrainingStage::kWait}) {
+        const StageMeasurement& stage = type.stage(which);
+        if (!stage.stated || stage.occurrence != occurrence) continue;
+        together += mean_time(stage);
+        if (which == TrainingStage::kWait) wait += mean_time(stage);
+      }
+      longest = std::max(longest, together);
+      if (occurrence == Occurrence::kRun) continue;
+      const double a_iteration = repeats / forecast.iterations;
+      own.local_time += a_iteration * local;
+      own.wait += a_iteration * wait;
+      own.iteration += a_iteration * together;
+    }
+    forecast.duration += repeats * longest;
+    for (const std::vector<double>& sequence : energy_sequences(run, samples, wait_measured)) {
+      const std::optional<Spread> spread = spread_of(sequence, repeats);
+      if (!spread) continue;
+      spread_known = true;
+      variance += spread->variance;
+      over_freedom += spread->variance * spread->variance / spread->freedom;
+    }
+  }
+
+  for (NodeTypeForecast& own : forecast.node_types) {
+    for (std::size_t s = 0; s < kTrainingStages; ++s) {
+      for (std::size_t c = 0; c < kComponents; ++c) {
+        own.energy += own.stages[s][c];
+        forecast.stages[s][c] += own.stages[s][c];
+      }
+    }
+    forecast.energy += own.energy;
+  }
+  if (spread_known) {
+    const double freedom = over_freedom > 0.0 ? variance * variance / over_freedom : 1.0;
+    const boost::math::students_t student(freedom);
+    const Joules half(boost::math::quantile(student, 0.5 + 0.5 * confidence) * std::sqrt(variance));
+    forecast.interval =
+        EnergyInterval{confidence, std::max(Joules(0), forecast.energy - half), forecast.energy + half, freedom + 1.0};
+  }
+  return forecast;
+}
+
+std::vector<PowerPiece> power_over_time(const RunDescription& run, const RunForecast& forecast, std::size_t type,
+                                        std::size_t pieces) {
+  constexpr std::array<TrainingStage, 13> kOrder = {
+      TrainingStage::kSetDataset,     TrainingStage::kModelInOut,    TrainingStage::kModelTransfer,
+      TrainingStage::kLoadData,       TrainingStage::kPreprocess,    TrainingStage::kTransfer,
+      TrainingStage::kForward,        TrainingStage::kForwardMemory, TrainingStage::kBackward,
+      TrainingStage::kBackwardMemory, TrainingStage::kWait,          TrainingStage::kCommunication,
+      TrainingStage::kUpdate};
+  const NodeType& node = run.node_types[type];
+  const NodeTypeForecast& own = forecast.node_types[type];
+  std::vector<PowerPiece> list;
+  Seconds now(0);
+  const auto add = [&](TrainingStage which, Seconds time, Watts power) {
+    if (time <= Seconds(0) || list.size() == pieces) return;
+    list.push_back({now, now + time, which, power});
+    now += time;
+  };
+  const auto mean_power = [&](const StageMeasurement& stage) {
+    Joules energy(0);
+    for (std::size_t c = 0; c < kComponents; ++c) energy += mean_joules(node, stage, c);
+    return energy / mean_time(stage);
+  };
+  const auto iterations = static_cast<std::size_t>(std::max(1L, std::lround(std::min(forecast.iterations, 1e6))));
+  for (std::size_t i = 0; i <= iterations && list.size() < pieces; ++i) {  // 0: what comes before the first
+    const std::size_t before = list.size();
+    for (const TrainingStage which : kOrder) {
+      const StageMeasurement& stage = node.stage(which);
+      if (which == TrainingStage::kWait && !stage.stated && i > 0) {
+        Watts power(0);
+        for (std::size_t c = 0; c < kComponents; ++c) power += idle_power(node, c);
+        add(which, own.wait, power);
+        continue;
+      }
+      if (!stage.stated || (stage.occurrence == Occurrence::kRun) != (i == 0)) continue;
+      const double share = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
+      if (mean_time(stage) > Seconds(0)) add(which, share * mean_time(stage), mean_power(stage));
+    }
+    if (i > 0 && list.size() == before) break;
+  }
+  return list;
+}
+
+}  // namespace flyball

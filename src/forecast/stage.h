@@ -1,0 +1,70 @@
+// The stages of data-parallel training and the components of a node, as MC2 names them.
+//
+// Source of all equations cited in this folder: Wei et al., "MC2 Energy Consumption Model for Massively Distributed
+// Data Parallel Training of Deep Neural Network", Journal of Computer Research and Development, 2024.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flyball {
+
+enum class Component { kProcessor, kAccelerator, kMemory, kDisk, kNetwork };
+inline constexpr std::size_t kComponents = 5;
+
+enum class TrainingStage {
+  kSetDataset,      // eq. 19: index the node's share of the data set
+  kLoadData,        // eq. 20: a batch from disk to memory
+  kPreprocess,      // eq. 21
+  kTransfer,        // eq. 22: a batch from memory to the accelerator's
+  kModelInOut,      // eqs. 25-26: the model from disk to memory, and back at the end
+  kModelTransfer,   // eqs. 27-28: the model to the accelerator's memory, and back at the end
+  kForward,         // eq. 29; with eq. 30 unless forward_memory is measured apart
+  kForwardMemory,   // eq. 30
+  kBackward,        // eq. 31; with eq. 32 unless backward_memory is measured apart
+  kBackwardMemory,  // eq. 32
+  kCommunication,   // eq. 36: the gradients' all-reduce
+  kUpdate,          // eq. 37
+  kWait,            // eqs. 39-40: for the slowest node, all components idle
+};
+inline constexpr std::size_t kTrainingStages = 13;
+
+// The three stages that MC2 is named after. The wait for the slowest node is part of communicating, as in its table 7.
+enum class StageGroup { kPreprocess, kCompute, kCommunicate };
+inline constexpr std::size_t kStageGroups = 3;
+
+// How often a stage is run.
+enum class Occurrence { kRun, kEpoch, kIteration };
+
+template <class Value>
+using PerComponent = std::array<Value, kComponents>;
+template <class Value>
+using PerStage = std::array<Value, kTrainingStages>;
+
+[[nodiscard]] constexpr std::size_t index_of(Component component) { return static_cast<std::size_t>(component); }
+[[nodiscard]] constexpr std::size_t index_of(TrainingStage stage) { return static_cast<std::size_t>(stage); }
+[[nodiscard]] constexpr std::size_t index_of(StageGroup group) { return static_cast<std::size_t>(group); }
+
+[[nodiscard]] std::string_view name_of(Component component);    // "processor"
+[[nodiscard]] std::string_view name_of(TrainingStage stage);    // "set_dataset"
+[[nodiscard]] std::string_view name_of(StageGroup group);       // "preprocess"
+[[nodiscard]] std::string_view name_of(Occurrence occurrence);  // "iteration"
+
+[[nodiscard]] const std::vector<std::string>& component_names();       // in the order of Component
+[[nodiscard]] const std::vector<std::string>& training_stage_names();  // in the order of TrainingStage
+[[nodiscard]] const std::vector<std::string>& occurrence_names();
+
+[[nodiscard]] StageGroup group_of(TrainingStage stage);
+
+// Once a run for what eqs. 23 and 33 weigh by BN/n (data set, model), every iteration for the rest.
+[[nodiscard]] Occurrence usual_occurrence(TrainingStage stage);
+
+// Which components work in a stage, where nothing else is stated. As eq. 42 has it, a processor that only issues reads
+// and writes counts as idle; what computes is the accelerator where there is one, else the processor. An accelerator
+// whose memory alone is written counts as idle.
+[[nodiscard]] PerComponent<bool> usual_activity(TrainingStage stage, bool accelerator);
+
+}  // namespace flyball

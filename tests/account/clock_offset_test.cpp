@@ -1,0 +1,109 @@
+// The offset of two clocks, found again on traces that were made with one.
+#include "account/clock_offset.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "support/memory_traces.h"
+
+namespace flyball {
+namespace {
+
+using testing::MemoryEvents;
+using testing::MemoryPower;
+
+constexpr Nanoseconds kMs = 1'000'000;
+constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
+
+struct Case {
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+};
+
+// Bursts of work of 20 to 300 ms, 60 s long; the power of 10 ms periods is 60 W and 200 W more for the share at work,
+// with a noise of 10 W. The power's clock is `offset` ahead.
+Case bursts(Nanoseconds offset, bool regular = false) {
+  std::mt19937 random(11);
+  Case result;
+  for (Nanoseconds at = 0; at < 60'000 * kMs;) {
+    const Nanoseconds length = regular ? 100 * kMs : (20 + static_cast<Nanoseconds>(random() % 280)) * kMs;
+    result.events.push_back({at, at + length, 0, 0});
+    at += length + (regular ? 100 * kMs : (20 + static_cast<Nanoseconds>(random() % 280)) * kMs);
+  }
+  std::size_t first = 0;
+  for (Nanoseconds at = -5'000 * kMs; at < 65'000 * kMs; at += 10 * kMs) {
+    Nanoseconds busy = 0;
+    while (first < result.events.size() && result.events[first].end <= at) ++first;
+    for (std::size_t i = first; i < result.events.size() && result.events[i].begin < at + 10 * kMs; ++i) {
+      busy += std::min(result.events[i].end, at + 10 * kMs) - std::max(result.events[i].begin, at);
+    }
+    const double noise = static_cast<double>(random() % 2001) / 100.0 - 10.0;
+    result.power.push_back({at + offset, at + offset + 10 * kMs, 0,
+                            Watts(60.0 + 200.0 * static_cast<double>(busy) / static_cast<double>(10 * kMs) + noise)});
+  }
+  return result;
+}
+
+ClockOffset estimate(Case c, const ClockOffsetOptions& options = {}) {
+  MemoryEvents events(std::move(c.events));
+  MemoryPower power(std::move(c.power));
+  return estimate_clock_offset(events, power, options);
+}
+
+TEST(ClockOffset, IsFoundToAMillisecond) {
+  for (const Nanoseconds offset : {Nanoseconds{0}, 137 * kMs, -2'504 * kMs}) {
+    const ClockOffset found = estimate(bursts(offset));
+    EXPECT_EQ(found.verdict, OffsetVerdict::kCertain) << name_of(found.verdict);
+    EXPECT_NEAR(static_cast<double>(found.offset), static_cast<double>(offset), 1e6);
+    EXPECT_GT(found.correlation, 0.95);
+    EXPECT_EQ(found.devices.size(), 1u);
+  }
+}
+
+// Event times from the start of a machine, power in Unix time.
+TEST(ClockOffset, OfDifferentClocks) {
+  const ClockOffset found = estimate(bursts(19'000 * kDay));
+  EXPECT_EQ(found.verdict, OffsetVerdict::kCertain);
+  EXPECT_NEAR(static_cast<double>(found.offset - 19'000 * kDay), 0.0, 1e6);
+  EXPECT_EQ(found.correlation_unshifted, 0.0);
+}
+
+// A program that does the same every 200 ms fits at every multiple, but for its beginning and end: that is said.
+TEST(ClockOffset, OfARegularProgramIsAmbiguous) {
+  const ClockOffset found = estimate(bursts(430 * kMs, true));
+  EXPECT_EQ(found.verdict, OffsetVerdict::kAmbiguous);
+  EXPECT_GT(found.runner_up, 0.95 * found.correlation);
+  const double phase = std::remainder(static_cast<double>(found.offset) / 1e6 - 430.0, 200.0);
+  EXPECT_NEAR(phase, 0.0, 2.0);
+}
+
+TEST(ClockOffset, SaysWhenThereIsNothingToGoBy) {
+  EXPECT_EQ(estimate({}).verdict, OffsetVerdict::kNoData);
+  Case other = bursts(0);
+  for (PowerSegment& segment : other.power) segment.device = 1;
+  EXPECT_EQ(estimate(other).verdict, OffsetVerdict::kNoData);
+  Case flat = bursts(0);
+  for (PowerSegment& segment : flat.power) segment.power = Watts(100);
+  EXPECT_EQ(estimate(flat).verdict, OffsetVerdict::kNoData);
+  Case noise = bursts(0);
+  std::mt19937 random(2);
+  for (PowerSegment& segment : noise.power) segment.power = Watts(static_cast<double>(random() % 100));
+  EXPECT_EQ(estimate(noise).verdict, OffsetVerdict::kWeak);
+}
+
+// Work on two devices, whose correlations are taken together; a year of idling changes the bins, not the memory.
+TEST(ClockOffset, LongTracesGetWideBins) {
+  Case c = bursts(137 * kMs);
+  c.power.push_back({365 * kDay, 366 * kDay, 0, Watts(60)});
+  const ClockOffset found = estimate(c);
+  EXPECT_GT(found.resolution.value(), 60.0);
+}
+
+}  // namespace
+}  // namespace flyball

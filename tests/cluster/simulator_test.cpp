@@ -1,0 +1,260 @@
+#include "cluster/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cluster/small_cluster.h"
+#include "support/expect_error.h"
+
+namespace flyball {
+namespace {
+
+// Every policy of the build keeps the rules of the simulator.
+class EveryPolicy : public ::testing::TestWithParam<std::string> {};
+
+std::vector<std::string> all_policies() {
+  std::vector<std::string> names;
+  for (const auto& entry : policies().entries()) names.push_back(entry.name);
+  return names;
+}
+
+JobTrace drawn_trace(std::uint64_t seed, int jobs = 120) {
+  TraceSynthesis request;
+  request.jobs = jobs;
+  request.span = Seconds(3.0 * 3600.0);
+  request.seed = seed;
+  return synthesize_job_trace(request);
+}
+
+SimulationSetup drawn_setup(std::uint64_t seed) {
+  SimulationSetup setup;
+  setup.spec.nodes = 4;
+  setup.spec.gpus_per_node = 4;
+  setup.eta = 0.8;
+  setup.seed = seed;
+  return setup;
+}
+
+// Jobs A, B and C on four GPUs:
+//   A comes at 0 s, asks for 4 GPUs and takes 10 s there; B at 1 s, 1 GPU, 5 s; C at 2 s, 2 GPUs, 4 s.
+const std::vector<TraceJob> kThreeJobs = {job(0, 4, 10), job(1, 1, 5), job(2, 2, 4)};
+
+// FIFO: A 0-10; then B 10-15 and C 10-14 side by side. JCT 10, 14 and 12 s.
+// Energy: A 4 * 200 W * 10 s = 8000 J, B 1000 J, C 1600 J; idle one GPU for 4 s and three for 1 s: 70 J.
+TEST(Simulation, FifoOnThreeJobs) {
+  const GroundTruth truth = linear_truth();
+  Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo");
+  EXPECT_TRUE(simulation.run());
+  simulation.check();
+  EXPECT_NEAR(jct(simulation, 0), 10.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 1), 14.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 2), 12.0, 1e-9);
+  const SimulationResult result = simulation.result();
+  EXPECT_EQ(result.jobs, 3u);
+  EXPECT_NEAR(result.avg_jct_s, 12.0, 1e-9);
+  EXPECT_NEAR(result.p50_jct_s, 12.0, 1e-9);
+  EXPECT_NEAR(result.p99_jct_s, 14.0, 1e-9);
+  EXPECT_NEAR(result.makespan_s, 15.0, 1e-9);
+  EXPECT_NEAR(result.energy_j, 10'670.0, 1e-3);
+  EXPECT_NEAR(result.avg_power_w, 10'670.0 / 15.0, 1e-3);
+  EXPECT_NEAR(result.peak_power_w, 800.0, 1e-3);
+  // 40 + 5 + 8 GPU-seconds of 60.
+  EXPECT_NEAR(result.gpu_utilisation, 53.0 / 60.0, 1e-9);
+  EXPECT_EQ(result.migrations, 0);
+}
+
+// SRTF: at 1 s B (5 s left) comes before A (9 s), which needs all GPUs and stops; at 2 s C (4 s left) joins B. Both end
+// at 6 s; A resumes and ends at 15 s. Idle: three GPUs from 1 to 2 s, one from 2 to 6 s: 70 J.
+TEST(Simulation, SrtfOnThreeJobs) {
+  const GroundTruth truth = linear_truth();
+  Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "srtf");
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 0), 15.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 1), 5.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 2), 4.0, 1e-9);
+  EXPECT_NEAR(simulation.result().energy_j, 10'670.0, 1e-3);
+  EXPECT_EQ(simulation.result().migrations, 1);
+}
+
+// As above with 3 s for a restart: A holds its GPUs idle from 6 to 9 s (4 * 10 W * 3 s more) and ends at 18 s.
+TEST(Simulation, RestartsCostTimeAndIdlePower) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.spec.restart = Seconds(3.0);
+  Simulation simulation(setup, truth, trace_of(kThreeJobs), "srtf");
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 0), 18.0, 1e-9);
+  EXPECT_NEAR(simulation.result().energy_j, 10'790.0, 1e-3);
+}
+
+// At 1000 MHz everything takes twice as long at a quarter of the power: A 0-20, B 20-30, C 20-28.
+TEST(Simulation, APolicyWithoutClocksRunsAtTheOneGiven) {
+  const GroundTruth truth = linear_truth();
+  PolicyOptions options;
+  options.clock = Megahertz(1000.0);
+  Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo", options);
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 1), 29.0, 1e-9);
+  // 4 * 50 * 20 + 50 * 10 + 100 * 8, idle one GPU for 8 s and three for 2 s.
+  EXPECT_NEAR(simulation.result().energy_j, 4000.0 + 500.0 + 800.0 + 140.0, 1e-3);
+}
+
+// One job of 2 GPUs on a cluster of 2 nodes that are off: 4 s to wake one (2 * 10 W), then 10 s; the other stays off.
+TEST(Simulation, NodesAreWokenAndTheOthersStayOff) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.spec.wake = Seconds(4.0);
+  setup.eta = 0.5;  // 400 W: two GPUs at 2000 MHz, or all four at 1000 MHz, which is as fast and thriftier
+  Simulation simulation(setup, truth, trace_of({job(0, 2, 10)}), "powerflow");
+  EXPECT_TRUE(simulation.run());
+  // Linear scaling costs no energy, so the job gets all four GPUs and both nodes: 20 iterations of 0.5 s.
+  EXPECT_NEAR(jct(simulation, 0), 14.0, 1e-9);
+  EXPECT_NEAR(simulation.result().energy_j, 4 * 10.0 * 4.0 + 4 * 50.0 * 10.0, 1e-3);
+}
+
+TEST_P(EveryPolicy, KeepsTheRules) {
+  const GroundTruth truth = load_ground_truth("v100");
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    Simulation simulation(drawn_setup(seed), truth, drawn_trace(seed), GetParam());
+    for (double until = 0.0; !simulation.run_until(Seconds(until)); until += 97.0) {
+      ASSERT_LT(until, 1e6) << "it never ends";
+      ASSERT_NO_THROW(simulation.check());
+    }
+    ASSERT_NO_THROW(simulation.check());
+    // All work is done, and every GPU is given back.
+    double gpu_seconds = 0.0;
+    for (const ClusterJob& one : simulation.state().jobs) {
+      EXPECT_EQ(one.phase, JobPhase::kDone);
+      EXPECT_GE(one.finish, one.submit);
+      gpu_seconds += one.gpu_time.value();
+    }
+    EXPECT_EQ(simulation.state().free_gpus, 16);
+    EXPECT_NEAR(gpu_seconds, simulation.result().gpu_seconds, 1e-6 * gpu_seconds);
+  }
+}
+
+// A pipeline has its four GPUs or none; a job that asked for three may have to be given a power of two.
+TEST_P(EveryPolicy, EndsPipelinesAndOddSizes) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup(2, 4);
+  setup.spec.restart = Seconds(2.0);
+  PipelineJob pipeline;
+  pipeline.submit = Seconds(5.0);
+  pipeline.gpus = 4;
+  pipeline.iterations = 50.0;
+  pipeline.frontier = {{Seconds(2.0), Joules(800.0)}, {Seconds(1.0), Joules(700.0)}};
+  setup.pipelines = {pipeline};
+  const JobTrace trace = trace_of({job(0, 3, 40), job(1, 8, 30), job(2, 1, 100), job(6, 3, 10), job(7, 5, 20)});
+  Simulation simulation(setup, truth, trace, GetParam());
+  for (double until = 0.0; !simulation.run_until(Seconds(until)); until += 1.0) {
+    ASSERT_LT(until, 1e4) << "it never ends";
+    ASSERT_NO_THROW(simulation.check());
+    for (const ClusterJob& one : simulation.state().jobs) {
+      if (!simulation.state().kinds[static_cast<std::size_t>(one.kind)].elastic) {
+        EXPECT_TRUE(one.gpus == 0 || one.gpus == 4) << one.gpus;
+      }
+    }
+  }
+  EXPECT_EQ(simulation.state().free_gpus, 8);
+}
+
+// Not a field may differ, nor a byte of all that is kept.
+TEST_P(EveryPolicy, SameSeedSameBytes) {
+  const GroundTruth truth = load_ground_truth("v100");
+  std::string first;
+  for (int run = 0; run < 2; ++run) {
+    Simulation simulation(drawn_setup(5), truth, drawn_trace(5), GetParam());
+    EXPECT_TRUE(simulation.run());
+    if (run == 0) first = simulation.snapshot();
+    EXPECT_EQ(simulation.snapshot(), first);
+  }
+}
+
+TEST_P(EveryPolicy, GoesOnFromASnapshot) {
+  const GroundTruth truth = load_ground_truth("v100");
+  const JobTrace trace = drawn_trace(7);
+  const SimulationSetup setup = drawn_setup(7);
+  Simulation whole(setup, truth, trace, GetParam());
+  EXPECT_TRUE(whole.run());
+  for (const double when : {0.0, 1800.0, 5000.0}) {
+    Simulation begun(setup, truth, trace, GetParam());
+    EXPECT_FALSE(begun.run_until(Seconds(when)));
+    Simulation resumed(setup, truth, trace, GetParam());
+    resumed.restore("snapshot.json", begun.snapshot());
+    EXPECT_EQ(resumed.snapshot(), begun.snapshot());
+    EXPECT_TRUE(resumed.run());
+    EXPECT_EQ(resumed.snapshot(), whole.snapshot()) << "from " << when << " s";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(all_policies()), [](const auto& test) {
+  std::string name = test.param;
+  std::erase_if(name, [](char c) { return c == '-' || c == '+'; });
+  return name;
+});
+
+TEST(Simulation, RefusesForeignSnapshots) {
+  const GroundTruth truth = linear_truth();
+  const auto fresh = [&] { return std::make_unique<Simulation>(small_setup(), truth, trace_of(kThreeJobs), "fifo"); };
+  expect_input_error([&] { fresh()->restore("s.json", "{"); }, 0, 0, "parse error");
+  expect_input_error([&] { fresh()->restore("s.json", "{}"); }, 0, 0, "format");
+  Simulation other(small_setup(), truth, trace_of({job(0, 1, 1)}), "fifo");
+  expect_input_error([&] { fresh()->restore("s.json", other.snapshot()); }, 0, 0, "another trace");
+  Simulation srtf(small_setup(), truth, trace_of(kThreeJobs), "srtf");
+  expect_input_error([&] { fresh()->restore("s.json", srtf.snapshot()); }, 0, 0, "another policy");
+}
+
+TEST(Simulation, RefusesWhatCannotRun) {
+  const GroundTruth truth = linear_truth();
+  const auto with = [&](const SimulationSetup& setup, const JobTrace& trace, const std::string& policy) {
+    Simulation simulation(setup, truth, trace, policy);
+  };
+  JobTrace large = trace_of({job(0, 8, 1)});
+  large.jobs[0].line = 3;
+  expect_input_error([&] { with(small_setup(), large, "fifo"); }, 3, 1, "asks for 8 GPUs, the cluster has 4");
+  JobTrace unknown = trace_of({job(0, 1, 1)});
+  unknown.jobs[0].model = "unti";
+  unknown.jobs[0].line = 2;
+  expect_input_error([&] { with(small_setup(), unknown, "fifo"); }, 2, 1, "did you mean unit?");
+  expect_usage_error([&] { with(small_setup(), trace_of(kThreeJobs), "ffio"); }, "did you mean fifo?");
+  expect_usage_error([&] { with(small_setup(2, 3), trace_of(kThreeJobs), "fifo"); }, "power of two");
+  expect_usage_error([&] { with(small_setup(0), trace_of(kThreeJobs), "fifo"); }, "nodes");
+}
+
+// Stops when it is told to.
+TEST(Simulation, CanBeStopped) {
+  const GroundTruth truth = load_ground_truth("v100");
+  Simulation simulation(drawn_setup(1), truth, drawn_trace(1, 2000), "fifo");
+  EXPECT_FALSE(simulation.run([](double) { return false; }));
+}
+
+TEST(Simulation, RecordsWhatItDid) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.record = true;
+  Simulation simulation(setup, truth, trace_of(kThreeJobs), "fifo");
+  EXPECT_TRUE(simulation.run());
+  // The samples integrate to the energy.
+  const auto& samples = simulation.history().power;
+  double joules = 0.0;
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    joules += (samples[i - 1].power * (samples[i].at - samples[i - 1].at)).value();
+  }
+  EXPECT_NEAR(joules, simulation.result().energy_j, 1e-3);
+  // B waits from 1 to 10 s, then runs on one GPU until 15 s.
+  std::vector<JobSpan> spans;
+  for (const JobSpan& span : simulation.history().spans) {
+    if (span.job == 1 && span.begin != span.end) spans.push_back(span);
+  }
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].gpus, 0);
+  EXPECT_NEAR(spans[1].begin.value(), 10.0, 1e-9);
+  EXPECT_NEAR(spans[1].end.value(), 15.0, 1e-9);
+  EXPECT_EQ(spans[1].gpus, 1);
+}
+
+}  // namespace
+}  // namespace flyball

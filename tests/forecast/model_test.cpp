@@ -1,0 +1,193 @@
+// Eqs. 19-41 on small runs whose energy is worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "forecast/forecast.h"
+#include "forecast/recording.h"
+
+namespace flyball {
+namespace {
+
+constexpr const char* kPowers = R"(
+[nodes.power_w]
+processor = { active = 100, idle = 20 }
+memory = { active = 30, idle = 10 }
+disk = { active = 8, idle = 5 }
+network = { active = 12, idle = 6 }
+)";
+
+std::string stage(const std::string& name, const std::string& seconds, const std::string& more = "") {
+  return "[nodes.stage." + name + "]\nseconds = " + seconds + "\n" + more;
+}
+
+std::string stages(const std::string& forward) {
+  return stage("set_dataset", "4") + stage("load_data", "0.1") + stage("preprocess", "0.2") +
+         stage("model_in_out", "3") + stage("forward", forward) + stage("backward", "1") +
+         stage("communication", "0.3") + stage("update", "0.1");
+}
+
+RunForecast forecast_of(const std::string& text, double confidence = 0.9) {
+  const RunDescription run = read_run("RUN.toml", text);
+  check_complete(run);
+  return forecast_run(run, confidence);
+}
+
+TEST(Model, OneTimeStagesOncePerBatchStagesOftenEnough) {
+  // Two nodes of batch 5 and 100 samples: 10 iterations an epoch, 30 in three.
+  const RunForecast forecast = forecast_of(std::string("samples = 100\nbatch = 5\nepochs = 3\n[[nodes]]\ncount = 2\n") +
+                                           kPowers + stages("0.5"));
+  EXPECT_DOUBLE_EQ(forecast.iterations, 30.0);
+  // eq. 19: disk 8 + memory 30 + processor idle 20 + network idle 6 = 64 W, 4 s, once, two nodes
+  EXPECT_NEAR(forecast.of(TrainingStage::kSetDataset).value(), 2 * 4 * 64.0, 1e-9);
+  // eq. 20: 64 W, 0.1 s, 30 times, two nodes
+  EXPECT_NEAR(forecast.of(TrainingStage::kLoadData).value(), 2 * 30 * 0.1 * 64.0, 1e-9);
+  // eq. 21: processor 100 + memory 30 + disk idle 5 + network idle 6 = 141 W
+  EXPECT_NEAR(forecast.of(TrainingStage::kPreprocess).value(), 2 * 30 * 0.2 * 141.0, 1e-9);
+  // eqs. 25-26: as set_dataset
+  EXPECT_NEAR(forecast.of(TrainingStage::kModelInOut).value(), 2 * 3 * 64.0, 1e-9);
+  // eqs. 29-32: 141 W
+  EXPECT_NEAR(forecast.of(TrainingStage::kForward).value(), 2 * 30 * 0.5 * 141.0, 1e-9);
+  EXPECT_NEAR(forecast.of(TrainingStage::kBackward).value(), 2 * 30 * 1.0 * 141.0, 1e-9);
+  // eq. 36: network 12 + processor 100 + memory 30 + disk idle 5 = 147 W
+  EXPECT_NEAR(forecast.of(TrainingStage::kCommunication).value(), 2 * 30 * 0.3 * 147.0, 1e-9);
+  // eq. 37: 141 W
+  EXPECT_NEAR(forecast.of(TrainingStage::kUpdate).value(), 2 * 30 * 0.1 * 141.0, 1e-9);
+  // Equal nodes do not wait. 7 s of set-up and 30 iterations of 2.2 s.
+  EXPECT_NEAR(forecast.of(TrainingStage::kWait).value(), 0.0, 1e-9);
+  EXPECT_NEAR(forecast.duration.value(), 7.0 + 30 * 2.2, 1e-9);
+}
+
+TEST(Model, FastNodesWaitAtIdlePower) {
+  // One node takes 0.5 s forward, three take 0.8 s: eq. 40 charges the one 0.3 s of 20 + 10 + 5 + 6 = 41 W, 10 times.
+  const std::string text = std::string("samples = 200\nbatch = 5\n") + "[[nodes]]\nname = \"fast\"\ncount = 1\n" +
+                           kPowers + stages("0.5") + "[[nodes]]\nname = \"slow\"\ncount = 3\n" + kPowers +
+                           stages("0.8");
+  const RunForecast forecast = forecast_of(text);
+  EXPECT_DOUBLE_EQ(forecast.iterations, 10.0);
+  EXPECT_NEAR(forecast.of(TrainingStage::kWait).value(), 10 * 0.3 * 41.0, 1e-9);
+  EXPECT_NEAR(forecast.node_types[0].wait.value(), 0.3, 1e-12);
+  EXPECT_NEAR(forecast.node_types[1].wait.value(), 0.0, 1e-12);
+  EXPECT_NEAR(forecast.duration.value(), 7.0 + 10 * 2.5, 1e-9);
+}
+
+TEST(Model, EqualNodesWaitForWhoeverHappensToBeSlow) {
+  // Forward takes 0.4 or 0.6 s, each every other time. Of two nodes the slower takes 0.4 s with chance 1/4, else 0.6 s:
+  // 0.55 s on average, 0.05 s above the mean of one.
+  const RunForecast forecast = forecast_of(std::string("samples = 100\nbatch = 5\n[[nodes]]\ncount = 2\n") + kPowers +
+                                           stages("[0.4, 0.6, 0.4, 0.6]"));
+  EXPECT_NEAR(forecast.node_types[0].wait.value(), 0.05, 1e-12);
+  EXPECT_NEAR(forecast.of(TrainingStage::kWait).value(), 2 * 10 * 0.05 * 41.0, 1e-9);
+}
+
+TEST(Model, MeasuredWaitIsTakenAsItIs) {
+  const RunForecast forecast = forecast_of(std::string("samples = 100\nbatch = 5\n[[nodes]]\ncount = 2\n") + kPowers +
+                                           stages("[0.4, 0.6, 0.4, 0.6]") + stage("wait", "0.25"));
+  EXPECT_NEAR(forecast.of(TrainingStage::kWait).value(), 2 * 10 * 0.25 * 41.0, 1e-9);
+}
+
+TEST(Model, AcceleratorsComputeAndTransfer) {
+  // Two accelerators of 300/50 W in the node; eq. 22: memory 30, accelerator idle 100, processor idle 20.
+  const std::string text = std::string(R"(samples = 10
+batch = 10
+[[nodes]]
+[nodes.power_w]
+processor = { active = 100, idle = 20 }
+memory = { active = 30, idle = 10 }
+accelerator = { active = 300, idle = 50, count = 2 }
+)") + stage("set_dataset", "0") +
+                           stage("load_data", "0") + stage("preprocess", "0") + stage("model_in_out", "0") +
+                           stage("model_transfer", "2") + stage("transfer", "0.5") + stage("forward", "1") +
+                           stage("backward", "2", "power_w = { accelerator = 500 }\n") + stage("update", "0");
+  const RunForecast forecast = forecast_of(text);
+  EXPECT_NEAR(forecast.of(TrainingStage::kTransfer).value(), 0.5 * 150.0, 1e-9);
+  EXPECT_NEAR(forecast.of(TrainingStage::kModelTransfer).value(), 2 * 150.0, 1e-9);  // eqs. 27-28, once
+  EXPECT_NEAR(forecast.of(TrainingStage::kForward).value(), 600 + 30 + 20, 1e-9);
+  EXPECT_NEAR(forecast.of(TrainingStage::kBackward).value(), 2.0 * (500 + 30 + 20), 1e-9);
+}
+
+TEST(Model, MemoryPartsOfForwardAndBackward) {
+  // Eqs. 29 and 30 apart: computing at 100 + memory idle 10, then memory 30 + processor idle 20; disk and network idle 11.
+  const RunForecast forecast = forecast_of(std::string("samples = 5\nbatch = 5\n[[nodes]]\n") + kPowers +
+                                           stages("0.5") + stage("forward_memory", "0.2"));
+  EXPECT_NEAR(forecast.of(TrainingStage::kForward).value(), 0.5 * 121.0, 1e-9);
+  EXPECT_NEAR(forecast.of(TrainingStage::kForwardMemory).value(), 0.2 * 61.0, 1e-9);
+  EXPECT_NEAR(forecast.of(TrainingStage::kBackward).value(), 141.0, 1e-9);
+}
+
+TEST(Model, IntervalOfTwoMeasurements) {
+  // One node, 10 iterations, forward 0.4 and 0.6 s: energies of an iteration differ by 0.2 s x 141 W = 28.2 J, their
+  // standard deviation is 28.2 / sqrt 2 = 19.94 J. The sum of 10 further ones has 10 x 19.94 x sqrt(1/2 + 1/10) = 154.46 J;
+  // Student's t with one degree of freedom is 6.3138 at 95 %.
+  const RunForecast forecast =
+      forecast_of(std::string("samples = 50\nbatch = 5\n[[nodes]]\n") + kPowers + stages("[0.4, 0.6]"));
+  ASSERT_TRUE(forecast.interval);
+  EXPECT_NEAR((forecast.interval->high - forecast.energy).value(), 6.313752 * 154.4577, 0.05);
+  EXPECT_NEAR((forecast.interval->high - forecast.energy).value(), (forecast.energy - forecast.interval->low).value(),
+              1e-6);
+}
+
+TEST(Model, PiecesFollowEachOtherAndAddUp) {
+  const RunDescription run =
+      read_run("RUN.toml", std::string("samples = 20\nbatch = 5\n[[nodes]]\n") + kPowers + stages("0.5"));
+  const RunForecast forecast = forecast_run(run);
+  const auto pieces = power_over_time(run, forecast, 0, 1000);
+  Joules energy(0);
+  Seconds now(0);
+  for (const PowerPiece& piece : pieces) {
+    EXPECT_NEAR(piece.begin.value(), now.value(), 1e-12);
+    now = piece.end;
+    energy += piece.power * (piece.end - piece.begin);
+  }
+  EXPECT_NEAR(energy.value(), forecast.energy.value(), 1e-6);
+  EXPECT_NEAR(now.value(), forecast.duration.value(), 1e-9);
+  EXPECT_EQ(power_over_time(run, forecast, 0, 5).size(), 5u);
+}
+
+// A recording of one processor: 20 W until 1 s, 100 W until 3 s, 40 W until 5 s; Unix time.
+constexpr const char* kTrace =
+    "timestamp,device,energy_j\n"
+    "1000000000,CPU:0,0\n1000000001,CPU:0,20\n1000000003,CPU:0,220\n1000000005,CPU:0,300\n";
+
+TEST(Recording, IntegratesPowerOverStages) {
+  RunDescription run = read_run("RUN.toml", std::string("samples = 5\nbatch = 5\n[[nodes]]\nrecording = \"p.csv\"\n"
+                                                        "spans = \"s.csv\"\n") +
+                                                kPowers + stages("9"));
+  const auto spans = read_spans("s.csv",
+                                "iteration,stage,begin,end\n"
+                                "0,forward,1000000000.5,1000000002\n"
+                                "1,forward,1000000003,1000000004\n");
+  attach_recording(run.node_types[0], read_recording("p.csv", kTrace), spans);
+  const StageMeasurement& forward = run.node_types[0].stage(TrainingStage::kForward);
+  ASSERT_EQ(forward.times.size(), 2u);
+  EXPECT_NEAR(forward.times[0].value(), 1.5, 1e-6);
+  // 0.5 s x 20 W + 1 s x 100 W = 110 J; 1 s x 40 W. Memory, disk and network by power times time: 30 + 5 + 6 = 41 W.
+  check_complete(run);
+  const RunForecast forecast = forecast_run(run);
+  EXPECT_NEAR(forecast.of(TrainingStage::kForward).value(), 0.5 * (110 + 40) + 0.5 * (1.5 + 1.0) * 41.0, 1e-4);
+}
+
+TEST(Recording, PowerRowsAreMeansSinceTheRowBefore) {
+  const Recording recording = read_recording("p.csv",
+                                             "# comment\ntimestamp,device,power_w\n10,GPU:0,70\n11,GPU:0,100\n"
+                                             "13,GPU:0,200\n");
+  EXPECT_NEAR(recording.between(Component::kAccelerator, Seconds(0.5), Seconds(2)).value(), 0.5 * 100 + 200, 1e-9);
+}
+
+TEST(Recording, CalibratesActiveAndIdle) {
+  // 60 W for 2 s, 300 W for 6 s, with a watt of wobble: two levels.
+  std::string text = "timestamp,device,power_w\n0,GPU:0,0\n";
+  for (int t = 1; t <= 8; ++t) {
+    text += std::to_string(t) + ",GPU:0," + std::to_string((t <= 2 ? 60 : 300) + (t % 2 == 0 ? 1 : -1)) + "\n";
+  }
+  const auto powers = calibrate(read_recording("p.csv", text));
+  const auto& gpu = powers[index_of(Component::kAccelerator)];
+  ASSERT_TRUE(gpu);
+  EXPECT_NEAR(gpu->idle.value(), 60.0, 1e-9);
+  EXPECT_NEAR(gpu->active.value(), 300.0, 1e-9);
+  EXPECT_FALSE(powers[index_of(Component::kProcessor)]);
+}
+
+}  // namespace
+}  // namespace flyball

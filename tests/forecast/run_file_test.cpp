@@ -1,0 +1,213 @@
+// RUN.toml and the other files: what is read, and what is refused with its place and a mend.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "forecast/bill.h"
+#include "forecast/forecast.h"
+#include "forecast/pytorch_steps.h"
+#include "forecast/recording.h"
+#include "support/expect_error.h"
+
+namespace flyball {
+namespace {
+
+constexpr const char* kRun = R"(samples = 1000
+batch = 10
+[[nodes]]
+[nodes.power_w]
+processor = { active = 100, idle = 20 }
+[nodes.stage.set_dataset]
+seconds = 1
+[nodes.stage.load_data]
+milliseconds = 5
+[nodes.stage.preprocess]
+seconds = 0
+[nodes.stage.model_in_out]
+seconds = 1
+[nodes.stage.forward]
+seconds = [0.1, 0.11, 0.12]
+[nodes.stage.backward]
+minutes = 0.005
+[nodes.stage.update]
+seconds = 0.01
+)";
+
+RunDescription read(const std::string& text) {
+  RunDescription run = read_run("RUN.toml", text);
+  check_complete(run);
+  return run;
+}
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = kRun;
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+void refused(const std::string& text, std::size_t line, std::size_t column, const std::string& words) {
+  expect_input_error([&] { (void)read(text); }, line, column, words);
+}
+
+TEST(RunFile, ReadsUnitsListsAndDefaults) {
+  const RunDescription run = read(kRun);
+  EXPECT_EQ(run.nodes(), 1);
+  EXPECT_DOUBLE_EQ(run.iterations_per_epoch(), 100.0);
+  const NodeType& type = run.node_types[0];
+  EXPECT_EQ(type.name, "node type 1");
+  EXPECT_NEAR(type.stage(TrainingStage::kLoadData).times[0].value(), 0.005, 1e-12);
+  EXPECT_NEAR(type.stage(TrainingStage::kBackward).times[0].value(), 0.3, 1e-12);
+  EXPECT_EQ(type.stage(TrainingStage::kForward).times.size(), 3u);
+  EXPECT_EQ(type.stage(TrainingStage::kSetDataset).occurrence, Occurrence::kRun);
+  EXPECT_EQ(type.stage(TrainingStage::kForward).occurrence, Occurrence::kIteration);
+}
+
+TEST(RunFile, RefusesWhatCannotBe) {
+  refused(with("idle = 20", "idle = -20"), 5, 36, "processor.idle is -20, it must be from 0");
+  refused(with("active = 100", "active = 10"), 5, 13, "draws 20 W idle and 10 W active");
+  refused(with("active = 100", "active = 100000000"), 5, 24, "watts (not milliwatts)");
+  refused(with("batch = 10", "batch = 0"), 2, 9, "batch is 0");
+  refused(with("batch = 10", "batch = -4"), 2, 9, "batch is -4");
+  refused(with("batch = 10\n", ""), 2, 1, "batch is missing");
+  refused(with("samples = 1000", "samples = 0"), 1, 11, "samples is 0");
+  refused(with("samples", "sample"), 1, 1, "did you mean 'samples'?");
+  refused(with("[nodes.stage.forward]\nseconds = [0.1, 0.11, 0.12]\n", ""), 3, 1, "no forward in 'node type 1'");
+  refused(with("[nodes.stage.update]\nseconds = 0.01\n", ""), 3, 1, "add [nodes.stage.update]");
+  refused(with("[0.1, 0.11, 0.12]", "[]"), 15, 11, "empty list");
+  refused(with("[0.1, 0.11, 0.12]", "-1"), 15, 11, "it must be from 0");
+  refused(with("[0.1, 0.11, 0.12]", "nan"), 15, 11, "seconds of forward is nan");
+  refused(with("minutes = 0.005", "minutes = [0.005, 0.006]"), 16, 14,
+          "2 measurements here, 3 of the stage in line 14");
+  refused(with("stage.forward", "stage.forwards"), 14, 14, "did you mean 'forward'?");
+  refused("samples = 1", 1, 1, "nodes is missing");
+  refused("samples = ", 1, 11, "to mend");
+}
+
+TEST(RunFile, RefusesOtherUnits) {
+  // Keys that carry another unit.
+  refused(with("seconds = 0.01", "hours = 0.01"), 19, 1, "write seconds = ..., milliseconds = ... or minutes = ...");
+  refused(with("seconds = 0.01", "time_ms = 10"), 19, 1, "write seconds = ..., milliseconds");
+  // One measurement in another unit than its neighbours.
+  refused(with("[0.1, 0.11, 0.12]", "[0.1, 0.11, 120]"), 15, 23, "times the median");
+  // Stages that do not add up to the iteration: 5 + 110 + 300 + 10 ms = 0.425 s.
+  const auto iteration = [](const std::string& seconds) {
+    return with("batch = 10", "batch = 10\niteration_seconds = " + seconds);
+  };
+  EXPECT_TRUE(read(iteration("0.43")).iteration);
+  refused(iteration("25.5"), 17, 14, "are the stages in minutes? write minutes = ...");
+  refused(iteration("0.000425"), 17, 14, "are the stages in milliseconds?");
+  refused(iteration("0.00708"), 17, 14, "is iteration_seconds in minutes?");
+  refused(iteration("0.1"), 17, 14, "the stages of an iteration take 0.425 s, the iteration 0.1 s");
+}
+
+TEST(RunFile, RefusesRecordingsThatDoNotFit) {
+  const auto trace = [](const std::string& rows) {
+    return [rows] { (void)read_recording("p.csv", "timestamp,device,energy_j\n" + rows); };
+  };
+  expect_input_error(trace("1,CPU:0,5\n2,CPU:0,4\n"), 3, 9, "less energy");
+  expect_input_error(trace("2,CPU:0,5\n1,CPU:0,6\n"), 3, 1, "not after");
+  expect_input_error(trace(""), 1, 1, "no rows");
+  expect_input_error([] { (void)read_recording("p.csv", "timestamp,device,power_w\n1,CPU:0,-5\n"); }, 2, 9, "negative");
+  expect_input_error([] { (void)read_recording("p.csv", "timestamp,device\n1,CPU:0\n"); }, 1, 1,
+                     "energy_j nor power_w");
+  expect_input_error([] { (void)read_spans("s.csv", "iteration,stage,begin,end\n0,forward,2,1\n"); }, 2, 13,
+                     "ends before");
+  expect_input_error([] { (void)read_spans("s.csv", "iteration,stage,begin,end\n0,fwd,1,2\n"); }, 2, 3,
+                     "unknown stage");
+  RunDescription run = read(kRun);
+  expect_input_error(
+      [&] {
+        attach_recording(run.node_types[0],
+                         read_recording("p.csv", "timestamp,device,energy_j\n1,CPU:0,0\n9,CPU:0,9\n"),
+                         read_spans("s.csv", "iteration,stage,begin,end\n0,forward,100,101\n"));
+      },
+      0, 0, "lies outside the recording");
+}
+
+TEST(Carbon, HoldsRepeatsAndAverages) {
+  // 100 g/kWh for 12 h, 300 g/kWh for 12 h, again and again.
+  const CarbonSeries day =
+      read_carbon("c.csv", "timestamp,g_per_kwh\n2026-11-21T00:00Z,100\n2026-11-21T12:00:00,300\n");
+  EXPECT_DOUBLE_EQ(day.period.value(), 86400.0);
+  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(0), Seconds(6 * 3600.0)), 100.0);
+  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(0), Seconds(86400.0)), 200.0);
+  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(6 * 3600.0), Seconds(12 * 3600.0)), 200.0);
+  // 1.25 days from noon: 12 h at 300, 12 h at 100, 6 h at 300 = (18 x 300 + 12 x 100) / 30
+  EXPECT_NEAR(mean_intensity(day, Seconds(12 * 3600.0), Seconds(30 * 3600.0)), 220.0, 1e-9);
+  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(13 * 3600.0), Seconds(0)), 300.0);
+  const CarbonSeries constant = read_carbon("c.csv", "timestamp,g_per_kwh\n0,380\n");
+  EXPECT_DOUBLE_EQ(mean_intensity(constant, Seconds(0), Seconds(1e7)), 380.0);
+  Tariff tariff;
+  tariff.carbon = constant;
+  tariff.price_per_kwh = 0.25;
+  EXPECT_NEAR(*tariff.co2_kg(Joules(36e6), Seconds(1)), 3.8, 1e-12);  // 10 kWh
+  EXPECT_NEAR(*tariff.cost(Joules(36e6)), 2.5, 1e-12);
+  EXPECT_FALSE(Tariff{}.co2_kg(Joules(1), Seconds(1)));
+}
+
+TEST(Carbon, RefusesWhatCannotBe) {
+  const auto read_rows = [](const std::string& rows) {
+    return [rows] { (void)read_carbon("c.csv", "timestamp,g_per_kwh\n" + rows); };
+  };
+  expect_input_error(read_rows("0,-3\n"), 2, 3, "an intensity of -3");
+  expect_input_error(read_rows("0,300\n0,200\n"), 3, 1, "not after");
+  expect_input_error(read_rows("2026-13-01T00:00,300\n"), 2, 1, "2026-13-01T00:00");
+  expect_input_error(read_rows(""), 1, 1, "no rows");
+}
+
+// Two steps of 100 ms: 10 ms load, 30 ms forward, 40 ms backward with an all-reduce that ends 5 ms later, 10 ms update.
+constexpr const char* kTrace = R"({"schemaVersion": 1, "traceEvents": [
+ {"ph": "M", "name": "process_name", "args": {"name": "python"}},
+ {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1000000, "dur": 100000, "pid": 1, "tid": 1},
+ {"ph": "X", "cat": "user_annotation", "name": "enumerate(DataLoader)#_X.__next__", "ts": 1000000, "dur": 10000},
+ {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "ts": 1010000, "dur": 30000, "args": {"name": "no name"}},
+ {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward", "ts": 1040000, "dur": 20000},
+ {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: AddBackward", "ts": 1060000, "dur": 20000},
+ {"ph": "X", "cat": "cpu_op", "name": "c10d::allreduce_", "ts": 1050000, "dur": 35000},
+ {"ph": "X", "cat": "user_annotation", "name": "Optimizer.step#SGD.step", "ts": 1085000, "dur": 10000},
+ {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#2", "ts": 1100000, "dur": 100000},
+ {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward", "ts": 1150000, "dur": 40000}
+]})";
+
+TEST(PyTorchSteps, ReadsStagesFromNames) {
+  const TracedSteps traced = read_pytorch_steps("t.json", kTrace);
+  EXPECT_EQ(traced.steps, 2u);
+  EXPECT_FALSE(traced.accelerator);
+  const auto time = [&](TrainingStage stage, std::size_t k) { return traced.times[index_of(stage)].at(k).value(); };
+  EXPECT_NEAR(time(TrainingStage::kLoadData, 0), 0.010, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kForward, 0), 0.030, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kBackward, 0), 0.040, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kCommunication, 0), 0.005, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kUpdate, 0), 0.010, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kForward, 1), 0.050, 1e-9);
+}
+
+TEST(PyTorchSteps, BareListWithoutSteps) {
+  // As PyTorch writes it without Kineto: steps lie between the optimizer's, here 100 ms each.
+  std::string trace = "[";
+  for (int k = 0; k < 3; ++k) {
+    trace += fmt::format(R"({{"ph": "X", "name": "Optimizer.zero_grad#SGD.zero_grad", "ts": {}, "dur": 2000}},
+      {{"ph": "X", "name": "autograd::engine::evaluate_function: MmBackward", "ts": {}, "dur": 50000}},
+      {{"ph": "X", "name": "Optimizer.step#SGD.step", "ts": {}, "dur": 10000}})",
+                         k * 100000, k * 100000 + 40000, k * 100000 + 90000);
+    trace += k < 2 ? "," : "]";
+  }
+  const TracedSteps traced = read_pytorch_steps("t.json", trace);
+  EXPECT_EQ(traced.steps, 2u);
+  EXPECT_NEAR(traced.times[index_of(TrainingStage::kForward)].at(0).value(), 0.038, 1e-9);
+  EXPECT_NEAR(traced.times[index_of(TrainingStage::kBackward)].at(1).value(), 0.050, 1e-9);
+  EXPECT_NEAR(traced.times[index_of(TrainingStage::kUpdate)].at(1).value(), 0.012, 1e-9);
+}
+
+TEST(PyTorchSteps, RefusesWhatIsNoTrace) {
+  expect_input_error([] { (void)read_pytorch_steps("t.json", "{"); }, 0, 0, "no JSON");
+  expect_input_error([] { (void)read_pytorch_steps("t.json", "{}"); }, 0, 0, "no traceEvents");
+  expect_input_error([] { (void)read_pytorch_steps("t.json", R"({"traceEvents": []})"); }, 0, 0, "no ProfilerStep");
+}
+
+}  // namespace
+}  // namespace flyball
