@@ -3,12 +3,15 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "agent/absent_gpu.h"
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "base/error.h"
@@ -16,11 +19,14 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "client/measurement.h"
+#include "device/patience.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kMostToRestore{5.0};
+constexpr Seconds kForEver{1e9};
+constexpr Seconds kLook{1.0};  // whether a library that hung has answered
 
 struct AgentOptions {
   std::optional<std::string> config;
@@ -46,45 +52,82 @@ AgentConfig config_of(const AgentOptions& options) {
   return config;
 }
 
-AgentDevices open_devices() {
-  const MachineDevices machine = open_machine();
+MachineDevices look_for_devices() {
+  MachineDevices machine = open_machine();
   for (const DeviceError& error : machine.unavailable) {
+    // Where there are GPUs of one vendor, nobody misses the other's driver.
+    if (error.fault() == DeviceFault::kNoDriver && !machine.gpus.empty()) continue;
     log_event(LogLevel::kNotice, "not_available", {{"device", error.device()}, {"reason", error.what()}});
   }
   if (machine.gpus.empty() && machine.cpus.empty()) {
     log_event(LogLevel::kWarning, "no_devices", {{"hint", "flyball devices says what is missing"}});
   }
-  if (::geteuid() != 0) {
-    log_event(LogLevel::kWarning, "not_root", {{"effect", "drivers will refuse to set clocks; reading works"}});
-  }
-  return {machine.gpus, machine.cpus};
+  return machine;
+}
+
+// Nothing where every vendor's library has said how many GPUs it has: those that hang have their numbers and come back
+// by themselves (absent_gpu.h). Else arrives when the one that hangs answers; in a thread of its own, which may hang.
+std::optional<PendingAnswer<void>> ask_library_that_hangs(const MachineDevices& machine) {
+  const auto hangs = std::count_if(machine.unavailable.begin(), machine.unavailable.end(),
+                                   [](const auto& error) { return error.fault() == DeviceFault::kTimeout; });
+  const auto devices = std::count_if(machine.refused.begin(), machine.refused.end(),
+                                     [](const auto& gpu) { return gpu.why.fault() == DeviceFault::kTimeout; });
+  if (hangs == devices) return std::nullopt;
+  return PendingAnswer<void>([] {
+    MachineOptions options;
+    options.cpus = false;
+    options.patience = kForEver;
+    static_cast<void>(open_machine(options));
+  });
+}
+
+enum class End { kAllRestored, kSomeLeft, kLibraryAnswers };
+
+// One agent, from looking for devices until it is told to stop, or until a library that hung answers: then the GPUs get
+// their numbers anew, for which there must be no lease.
+End serve(const AgentConfig& config) {
+  End end = End::kAllRestored;
+  EventLoop loop;
+  bool stopping = false;
+  bool told_to_stop = false;
+  std::optional<Agent> agent;
+  const auto stop = [&] {
+    if (std::exchange(stopping, true)) return;
+    agent->stop(kMostToRestore, [&](bool all) {
+      end = !all ? End::kSomeLeft : told_to_stop ? End::kAllRestored : End::kLibraryAnswers;
+      loop.stop();
+    });
+  };
+  // Before the agent is there: a signal that comes while it restores must not go by.
+  const auto signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT}, [&](int) {
+    if (std::exchange(told_to_stop, true)) return;
+    notify_service_manager("STOPPING=1");
+    log_event(LogLevel::kInfo, "stopping");
+    stop();
+  });
+  const MachineDevices machine = look_for_devices();
+  agent.emplace(loop, config, AgentDevices{with_absent_gpus(machine.gpus, machine.refused), machine.cpus});
+  const auto library = ask_library_that_hangs(machine);
+  const auto look = loop.every(kLook, [&] {
+    if (!library || !library->arrived() || stopping || !agent->idle()) return;
+    log_event(LogLevel::kNotice, "driver_answers_again", {{"next", "look for devices anew"}});
+    stop();
+  });
+  notify_service_manager("READY=1");
+  loop.run();
+  return end;
 }
 
 void run_agent(const AgentOptions& options) {
   const AgentConfig config = config_of(options);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error like a full disk, not the end
-  bool all_restored = true;
-  {
-    EventLoop loop;
-    bool stopping = false;
-    std::optional<Agent> agent;
-    // Before the agent is there: a signal that comes while it restores must not go by.
-    const auto signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT}, [&](int) {
-      if (stopping) return;
-      stopping = true;
-      notify_service_manager("STOPPING=1");
-      log_event(LogLevel::kInfo, "stopping");
-      agent->stop(kMostToRestore, [&](bool all) {
-        all_restored = all;
-        loop.stop();
-      });
-    });
-    agent.emplace(loop, config, open_devices());
-    notify_service_manager("READY=1");
-    loop.run();
+  if (::geteuid() != 0) {
+    log_event(LogLevel::kWarning, "not_root", {{"effect", "drivers will refuse to set clocks; reading works"}});
   }
-  if (all_restored) return;
+  End end = End::kLibraryAnswers;
+  while (end == End::kLibraryAnswers) end = serve(config);
+  if (end == End::kAllRestored) return;
   print_error("some GPUs are not at their defaults; the next start of the agent restores them");
   // A driver that hangs keeps its thread: leaving by the front door would wait for it.
   ::_exit(1);

@@ -45,24 +45,28 @@ std::string unexpected(const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining();
   if (extras.empty()) return "unexpected argument";
   const auto option =
-      std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with("-"); });
+      std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with('-'); });
   const std::string& word = option != extras.end() ? *option : extras.front();
   std::vector<std::string> known;
-  if (word.starts_with("-")) {
+  if (word.starts_with('-')) {
     for (const CLI::Option* choice : command.get_options()) known.push_back(choice->get_name());
   } else {
     for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
   }
   const std::string meant = nearest_name(word.substr(0, word.find('=')), known);
-  const std::string what = word.starts_with("-") ? "there is no option"
+  const std::string what = word.starts_with('-') ? "there is no option"
                            : known.empty()       ? "unexpected"
                                                  : "there is no command";
-  return fmt::format("{} {}{}", what, word, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  const bool runs_program = command.get_option_no_throw(kProgramArgument) != nullptr;
+  const char* const apart = runs_program ? "; a program with its options stands after --" : "";
+  return fmt::format("{} {}{}", what, word, meant.empty() ? apart : fmt::format("; did you mean {}?", meant));
 }
 
 [[noreturn]] void refuse(const CLI::App& command, const std::string& problem) {
   const std::string name = full_command_name(command);
-  throw UsageError(fmt::format("{}: {}\n  see: {} --help", name, problem, name));
+  // Every message begins with the program's name already.
+  const std::string words = name.starts_with("flyball ") ? name.substr(8) + ": " : std::string();
+  throw UsageError(fmt::format("{}{}\n  see: {} --help", words, problem, name));
 }
 
 // What the user typed, quoted so that a shell would read it back.
@@ -88,7 +92,10 @@ std::string shell_line(int argc, const char* const* argv) {
 }  // namespace
 
 void run_command_line(int argc, const char* const* argv) {
-  CLI::App program("Plans a clock for every computation of a training pipeline: fewer joules, no\nslower.", "flyball");
+  CLI::App program(
+      "Energy control plane for deep-network training: measures joules, accounts for\nthem, forecasts them, and plans "
+      "and sets the clocks that save them.",
+      "flyball");
   program.formatter(std::make_shared<HelpFormatter>());
   program.set_help_flag("-h,--help", "print this help and exit");
   program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
@@ -97,6 +104,7 @@ void run_command_line(int argc, const char* const* argv) {
   add_partition_command(program);
   add_emulate_command(program);
   add_profile_command(program);
+  add_cluster_command(program, shell_line(argc, argv));
   add_devices_command(program);
   add_run_command(program);
   add_record_command(program);
@@ -104,6 +112,8 @@ void run_command_line(int argc, const char* const* argv) {
   add_agent_command(program);
   add_top_command(program);
   add_serve_command(program);
+  add_account_command(program, shell_line(argc, argv));
+  add_forecast_command(program, shell_line(argc, argv));
 
   std::vector<std::string> help_of;
   CLI::App* help = program.add_subcommand("help", "print the help of a command");
@@ -122,8 +132,9 @@ void run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     refuse(parsed_command(program), error.what());
   }
-  if (parsed_command(program).get_subcommands([](const CLI::App*) { return true; }).empty()) return;
-  throw UsageError("no command given\n\n" + help_text(parsed_command(program)));
+  const CLI::App& parsed = parsed_command(program);
+  if (parsed.get_subcommands([](const CLI::App*) { return true; }).empty() || stands_alone(parsed)) return;
+  throw UsageError("no command given\n\n" + help_text(parsed));
 }
 
 }  // namespace flyball

@@ -12,6 +12,7 @@ void add_plan_command(CLI::App& program, const std::string& command_line);
 void add_partition_command(CLI::App& program);
 void add_emulate_command(CLI::App& program);
 void add_profile_command(CLI::App& program);
+void add_cluster_command(CLI::App& program, const std::string& command_line);
 void add_devices_command(CLI::App& program);
 void add_run_command(CLI::App& program);
 void add_record_command(CLI::App& program);
@@ -19,5 +20,7 @@ void add_sim_command(CLI::App& program);
 void add_agent_command(CLI::App& program);
 void add_top_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
+void add_account_command(CLI::App& program, const std::string& command_line);
+void add_forecast_command(CLI::App& program, const std::string& command_line);
 
 }  // namespace flyball

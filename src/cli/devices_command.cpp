@@ -30,7 +30,7 @@ struct Inventory {
 Inventory take_inventory() {
   Inventory inventory;
   inventory.machine = open_machine();
-  for (const auto& gpu : inventory.machine.gpus) inventory.gpus.push_back(report_of(*gpu));
+  for (const auto& gpu : inventory.machine.gpus) inventory.gpus.push_back(report_of(gpu));
   for (const auto& cpu : inventory.machine.cpus) inventory.cpus.push_back(report_of(*cpu));
   return inventory;
 }

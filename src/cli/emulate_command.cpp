@@ -12,9 +12,9 @@
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
 #include "cli/planning_run.h"
+#include "draw/text_table.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
-#include "report/text_table.h"
 
 namespace flyball {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 namespace flyball {
 namespace {
@@ -39,13 +41,22 @@ std::string full_command_name(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : full_command_name(*parent) + " " + command.get_name();
 }
 
+bool stands_alone(const CLI::App& command) {
+  const std::vector<const CLI::Option*> options = command.get_options();
+  return std::any_of(options.begin(), options.end(), [&](const CLI::Option* option) {
+    return option != command.get_help_ptr() && option != command.get_version_ptr();
+  });
+}
+
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
   std::string usage = "Usage: " + full_command_name(*app);
-  if (!app->get_subcommands({}).empty()) return usage + " COMMAND ...\n";
+  if (!app->get_subcommands({}).empty() && !stands_alone(*app)) return usage + " COMMAND ...\n";
+  std::string program;  // whose own options must not be taken for ours
   for (const CLI::Option* option : app->get_options()) {
-    if (option->get_positional()) usage += " " + make_option_usage(option);
+    if (!option->get_positional()) continue;
+    (option->get_name() == kProgramArgument ? program : usage) += " " + make_option_usage(option);
   }
-  return usage + " [OPTIONS]\n";
+  return usage + " [OPTIONS]" + (program.empty() ? "" : " --" + program) + "\n";
 }
 
 std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {

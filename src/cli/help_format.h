@@ -6,8 +6,14 @@
 
 namespace flyball {
 
+// The argument of commands that run a program, with all that stands behind "--".
+inline constexpr const char* kProgramArgument = "CMD";
+
 // "flyball profile show".
 [[nodiscard]] std::string full_command_name(const CLI::App& command);
+
+// Whether the command can be given without one of its subcommands: it has options of its own.
+[[nodiscard]] bool stands_alone(const CLI::App& command);
 
 class HelpFormatter : public CLI::Formatter {
  public:

@@ -26,6 +26,9 @@ void add_measuring_options(CLI::App& app, MeasuringOptions& options);
 // The machine as the options want it. Warns of devices that are there and cannot be measured; throws SystemError where
 // nothing can.
 [[nodiscard]] MachineDevices open_measured_machine(const MeasuringOptions& options);
+// Devices that are there, were to be measured, and cannot be: their energy is missing from every total.
+[[nodiscard]] std::vector<DeviceError> unmeasured_devices(const MeasuringOptions& options,
+                                                          const MachineDevices& machine);
 [[nodiscard]] Sampler::Options sampler_options(const MeasuringOptions& options);
 
 // As a shell would read it back, shortened to a line.

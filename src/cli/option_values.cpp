@@ -22,6 +22,16 @@ constexpr double kLongestSeconds = 3e6;
 
 }  // namespace
 
+std::vector<std::string_view> comma_separated(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 int parse_count(std::string_view option, std::string_view text) {
   const auto value = parse_integer(text);
   if (!value || *value < 1 || *value > kMostOperations) {
@@ -32,13 +42,8 @@ int parse_count(std::string_view option, std::string_view text) {
 
 std::vector<int> parse_counts(std::string_view option, std::string_view text) {
   std::vector<int> counts;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    counts.push_back(parse_count(option, rest.substr(0, comma)));
-    if (comma == std::string_view::npos) return counts;
-    rest.remove_prefix(comma + 1);
-  }
+  for (const std::string_view count : comma_separated(text)) counts.push_back(parse_count(option, count));
+  return counts;
 }
 
 double parse_positive(std::string_view option, std::string_view text) {
@@ -77,17 +82,31 @@ Seconds parse_duration_or_zero(std::string_view option, std::string_view text) {
 
 std::vector<Watts> parse_powers(std::string_view option, std::string_view text) {
   std::vector<Watts> powers;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    const auto value = parse_number(rest.substr(0, comma));
+  for (const std::string_view part : comma_separated(text)) {
+    const auto value = parse_number(part);
     if (!value || *value < 0.0 || *value > kMostBlockingWatts) {
       refuse(
           option, text,
           fmt::format("watts from 0 to {:.0f}: one number, or one per stage with commas between", kMostBlockingWatts));
     }
     powers.emplace_back(*value);
-    if (comma == std::string_view::npos) return powers;
+  }
+  return powers;
+}
+
+std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text) {
+  std::vector<std::size_t> gpus;
+  if (text == "none") return gpus;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const auto number = parse_integer(rest.substr(0, comma));
+    if (!number || *number < 0 || *number > 4096) {
+      throw UsageError(
+          fmt::format("{} takes numbers of GPUs with commas between, such as 0,1, or none; not '{}'", option, text));
+    }
+    gpus.push_back(static_cast<std::size_t>(*number));
+    if (comma == std::string_view::npos) return gpus;
     rest.remove_prefix(comma + 1);
   }
 }

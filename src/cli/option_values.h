@@ -13,6 +13,7 @@
 
 namespace flyball {
 
+[[nodiscard]] std::vector<std::string_view> comma_separated(std::string_view text);           // at least one
 [[nodiscard]] int parse_count(std::string_view option, std::string_view text);                // 1, 2, ...
 [[nodiscard]] std::vector<int> parse_counts(std::string_view option, std::string_view text);  // "4" or "4,3,..."
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
@@ -23,6 +24,9 @@ namespace flyball {
 [[nodiscard]] std::vector<Watts> parse_powers(std::string_view option,
                                               std::string_view text);  // "75" or "75,72,..."; to 1e6
 
+// "0,1", or "none".
+[[nodiscard]] std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text);
+
 // Any text but the empty one.
 [[nodiscard]] std::string parse_path(std::string_view option, std::string_view text);
 
@@ -32,7 +36,7 @@ namespace flyball {
 
 // An option that fills `target` by parse(name, text). `target` must outlive the parsing.
 template <class Value, class Parse>
-CLI::Option* add_value(CLI::App& app, const std::string& name, std::optional<Value>& target, Parse parse,
+CLI::Option* add_value(CLI::App& app, const std::string& name, std::optional<Value>& target, const Parse& parse,
                        const std::string& what, const std::string& description) {
   return app
       .add_option_function<std::string>(

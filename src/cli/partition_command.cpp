@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
+#include "draw/text_table.h"
 #include "pipeline/partition.h"
-#include "report/text_table.h"
 
 namespace flyball {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/plan_files.h"
 #include "cli/plan_output.h"
 #include "cli/planning_run.h"
-#include "report/text_table.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {

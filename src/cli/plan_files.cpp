@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/plan_output.h"
+#include "draw/text_table.h"
 #include "plan/stage_clock.h"
 #include "report/plan_json.h"
 #include "report/report.h"
-#include "report/text_table.h"
 #include "report/zeus_export.h"
 
 namespace flyball {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "report/text_table.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {

@@ -15,11 +15,11 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
+#include "draw/text_table.h"
 #include "pipeline/pipeline_spec.h"
 #include "profile/cost_curve.h"
 #include "profile/profile.h"
 #include "profile/synth.h"
-#include "report/text_table.h"
 
 namespace flyball {
 namespace {

@@ -1,12 +1,14 @@
 // flyball run: the energy of a program, per device, as perf stat tells its counters.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +20,7 @@
 #include "cli/exit_status.h"
 #include "cli/measuring_options.h"
 #include "cli/option_values.h"
-#include "report/text_table.h"
+#include "draw/text_table.h"
 
 namespace flyball {
 namespace {
@@ -33,6 +35,29 @@ struct RunOptions {
 struct MeasuredRun {
   WindowEnergy energy;
   int status = 0;
+};
+
+struct MeasuredRuns {
+  std::vector<std::string> command;
+  int asked_for = 1;
+  std::vector<MeasuredRun> runs;  // at least one
+  // Devices that are there and could not be measured at all.
+  std::vector<DeviceError> unavailable;
+
+  [[nodiscard]] bool ended_early() const { return runs.size() < static_cast<std::size_t>(asked_for); }
+  // One whose figure cannot be relied on in any of the runs.
+  [[nodiscard]] bool complete(std::size_t device) const {
+    return std::all_of(runs.begin(), runs.end(),
+                       [device](const MeasuredRun& run) { return run.energy.devices[device].complete; });
+  }
+  [[nodiscard]] bool lacks_readings(std::size_t device) const {
+    return std::any_of(runs.begin(), runs.end(),
+                       [device](const MeasuredRun& run) { return run.energy.devices[device].lacks_readings(); });
+  }
+  [[nodiscard]] bool complete() const {
+    return unavailable.empty() &&
+           std::all_of(runs.begin(), runs.end(), [](const MeasuredRun& run) { return run.energy.complete(); });
+  }
 };
 
 struct Spread {
@@ -65,6 +90,10 @@ nlohmann::ordered_json json_of(const Spread& spread) {
   return {{"mean", spread.mean}, {"standard_deviation", spread.deviation}};
 }
 
+nlohmann::ordered_json known_or_null(Seconds period) {
+  return period > Seconds(0) ? nlohmann::ordered_json(period.value()) : nlohmann::ordered_json();
+}
+
 nlohmann::ordered_json json_of(const MeasuredRun& run) {
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
   for (const DeviceEnergy& device : run.energy.devices) {
@@ -73,27 +102,39 @@ nlohmann::ordered_json json_of(const MeasuredRun& run) {
                        {"mean_w", device.mean.value()},
                        {"peak_w", device.peak.value()},
                        {"source", name_of(device.source)},
-                       {"sensor_period_s", device.sensor_period.value()},
+                       {"sensor_period_s", known_or_null(device.sensor_period)},
                        {"complete", device.complete},
                        {"problem", device.problem}});
   }
   return {{"time_s", run.energy.time.value()},
           {"energy_j", run.energy.total().value()},
+          {"complete", run.energy.complete()},
           {"exit_status", run.status},
           {"devices", devices}};
 }
 
-std::string as_json(const std::vector<std::string>& command, const std::vector<MeasuredRun>& runs) {
+std::string as_json(const MeasuredRuns& measured) {
+  const std::vector<MeasuredRun>& runs = measured.runs;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const MeasuredRun& run : runs) all.push_back(json_of(run));
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < runs.front().energy.devices.size(); ++i) {
-    devices.push_back({{"device", runs.front().energy.devices[i].device}, {"energy_j", json_of(energy_of(runs, i))}});
+    devices.push_back({{"device", runs.front().energy.devices[i].device},
+                       {"energy_j", json_of(energy_of(runs, i))},
+                       {"complete", measured.complete(i)}});
   }
-  const nlohmann::ordered_json result = {{"command", command},
+  nlohmann::ordered_json unavailable = nlohmann::ordered_json::array();
+  for (const DeviceError& error : measured.unavailable) {
+    unavailable.push_back({{"device", error.device()}, {"fault", key_of(error.fault())}, {"problem", error.what()}});
+  }
+  const nlohmann::ordered_json result = {{"command", measured.command},
                                          {"time_s", json_of(time_of(runs))},
                                          {"energy_j", json_of(total_of(runs))},
+                                         {"complete", measured.complete()},
+                                         {"runs_asked_for", measured.asked_for},
+                                         {"ended_early", measured.ended_early()},
                                          {"devices", devices},
+                                         {"unavailable", unavailable},
                                          {"runs", all}};
   return result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -105,14 +146,21 @@ std::string with_deviation(const Spread& spread, int decimals, bool repeated) {
 }
 
 // What a reader must know of a device before trusting its figure, each said once.
-std::string notes_of(const std::vector<MeasuredRun>& runs) {
+std::string notes_of(const MeasuredRuns& measured) {
+  const std::vector<MeasuredRun>& runs = measured.runs;
   std::string notes;
+  if (measured.ended_early()) {
+    const int status = runs.back().status;
+    notes += fmt::format(" {} of {} runs: {}\n", runs.size(), measured.asked_for,
+                         status == 0 ? std::string("interrupted after the last one")
+                                     : fmt::format("the last one ended with status {}", status));
+  }
   for (std::size_t i = 0; i < runs.front().energy.devices.size(); ++i) {
     for (const MeasuredRun& run : runs) {
       const DeviceEnergy& device = run.energy.devices[i];
       std::string note;
-      if (!device.problem.empty()) {
-        note = fmt::format("readings failed: {}", device.problem);
+      if (device.lacks_readings()) {
+        note = fmt::format("took more than this: readings failed: {}", device.problem);
       } else if (device.source != EnergySource::kCounter) {
         note = fmt::format("{}, not the energy counter", name_of(device.source));
       } else if (!device.complete && device.sensor_period == Seconds(0)) {
@@ -126,31 +174,72 @@ std::string notes_of(const std::vector<MeasuredRun>& runs) {
       break;
     }
   }
+  for (const DeviceError& error : measured.unavailable) notes += fmt::format(" not measured: {}\n", error.what());
   return notes.empty() ? notes : "\n" + notes;
 }
 
-std::string as_text(const std::vector<std::string>& command, const std::vector<MeasuredRun>& runs) {
+// What stands beside a figure that is not the whole truth.
+const char* mark(bool lacks_readings, bool complete) {
+  if (lacks_readings) return "incomplete";
+  return complete ? "" : "estimated";
+}
+
+std::string as_text(const MeasuredRuns& measured) {
+  const std::vector<MeasuredRun>& runs = measured.runs;
   const bool repeated = runs.size() > 1;
-  TextTable table({{" device", "", TextTable::Align::kLeft}, {"energy", "J"}, {"mean", "W"}, {"peak", "W"}});
+  const std::size_t count = runs.front().energy.devices.size();
+  std::vector<TextTable::Column> columns = {
+      {" device", "", TextTable::Align::kLeft}, {"energy", "J"}, {"mean", "W"}, {"peak", "W"}};
+  if (!measured.complete()) columns.push_back({"figure", "", TextTable::Align::kLeft});
+  TextTable table(columns);
+  const auto add_row = [&](std::vector<std::string> cells, const char* figure) {
+    if (!measured.complete()) cells.emplace_back(figure);
+    table.add_row(std::move(cells));
+  };
   const double time = time_of(runs).mean;
-  for (std::size_t i = 0; i < runs.front().energy.devices.size(); ++i) {
+  bool lacks_readings = !measured.unavailable.empty();
+  for (std::size_t i = 0; i < count; ++i) {
     double peak = 0.0;
     for (const MeasuredRun& run : runs) peak = std::max(peak, run.energy.devices[i].peak.value());
     const Spread energy = energy_of(runs, i);
-    table.add_row({" " + runs.front().energy.devices[i].device, with_deviation(energy, 3, repeated),
-                   format_fixed(energy.mean / time, 1), format_fixed(peak, 1)});
+    lacks_readings = lacks_readings || measured.lacks_readings(i);
+    add_row({" " + runs.front().energy.devices[i].device, with_deviation(energy, 3, repeated),
+             format_fixed(energy.mean / time, 1), format_fixed(peak, 1)},
+            mark(measured.lacks_readings(i), measured.complete(i)));
   }
   const Spread total = total_of(runs);
-  table.add_row({" total", with_deviation(total, 3, repeated), format_fixed(total.mean / time, 1), ""});
-  return fmt::format("\n Energy of '{}'{}:\n\n{}\n {} s elapsed{}\n{}\n", shown_command(command),
+  add_row({" total", with_deviation(total, 3, repeated), format_fixed(total.mean / time, 1), ""},
+          mark(lacks_readings, measured.complete()));
+  return fmt::format("\n Energy of '{}'{}:\n\n{}\n {} s elapsed{}\n{}\n", shown_command(measured.command),
                      repeated ? fmt::format(" ({} runs, mean ± standard deviation)", runs.size()) : "", table.str(),
-                     with_deviation(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(runs));
+                     with_deviation(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
+}
+
+// What a run took must not be lost to a disk that has filled meanwhile: then it goes where it would go without --output.
+// False when that happened.
+bool write_report(const std::optional<std::string>& file, const std::string& report) {
+  if (!file) {
+    print_report(report);
+    return true;
+  }
+  try {
+    write_text_file(*file, report);
+    return true;
+  } catch (const SystemError& error) {
+    print_report(report);
+    print_error(fmt::format("{}\n  the report stands above instead", error.what()));
+    return false;
+  }
 }
 
 void run_run(const RunOptions& options) {
   const std::vector<std::string>& command = options.measuring.command;
   if (command.empty()) throw UsageError("run: no program given\n  add it after --, such as: flyball run -- sleep 1");
   MachineDevices machine = open_measured_machine(options.measuring);
+  MeasuredRuns measured;
+  measured.command = command;
+  measured.asked_for = options.repeat.value_or(1);
+  measured.unavailable = unmeasured_devices(options.measuring, machine);
   // Before the program runs: what it took must not be lost for a path that cannot be written.
   if (options.output && !std::ofstream(*options.output, std::ios::app)) {
     throw SystemError(fmt::format("cannot write {}: {}", *options.output, std::strerror(errno)));
@@ -159,22 +248,21 @@ void run_run(const RunOptions& options) {
   Measurement measurement(std::move(machine), sampler_options(options.measuring));
   measurement.warm_up(kLongestSensorWait);
 
-  std::vector<MeasuredRun> runs;
   bool go_on = true;
-  for (int i = 0; go_on && i < options.repeat.value_or(1); ++i) {
+  for (int i = 0; go_on && i < measured.asked_for; ++i) {
     const std::uint64_t window = measurement.begin();
     const ChildEnd end = run_child(command, signals, Seconds(3600), {});
-    runs.push_back({measurement.end(window, kLongestSensorWait), end.status});
+    measured.runs.push_back({measurement.end(window, kLongestSensorWait), end.status});
     go_on = end.status == 0 && !end.interrupted;
   }
 
-  const std::string report = options.format == "json" ? as_json(command, runs) : as_text(command, runs);
-  if (options.output) {
-    write_text_file(*options.output, report);
-  } else {
-    print_report(report);
+  const bool written = write_report(options.output, options.format == "json" ? as_json(measured) : as_text(measured));
+  if (written && options.output && measured.ended_early()) {
+    print_warning(fmt::format("{} of {} runs were made; {} says of which", measured.runs.size(), measured.asked_for,
+                              *options.output));
   }
-  throw ExitStatus{runs.back().status};
+  const int status = measured.runs.back().status;
+  throw ExitStatus{written || status != 0 ? status : 1};
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct ServeOptions {
   std::optional<std::string> socket;
   std::optional<std::string> database;
   std::optional<std::string> admin_token_file;
+  std::optional<std::string> tls_cert;
+  std::optional<std::string> tls_key;
   std::optional<std::string> zeus_plan;
   std::optional<int> jobs;
   std::optional<int> rate;
@@ -68,6 +70,22 @@ std::string read_token(const std::string& path) {
   return token;
 }
 
+TlsFiles tls_files(const ServeOptions& options) {
+  if (!options.tls_cert || !options.tls_key) throw UsageError("--tls-cert and --tls-key go together");
+  if (options.socket && !options.listen) throw UsageError("TLS is for TCP; give --listen beside --socket");
+  struct stat state {};
+  if (::stat(options.tls_key->c_str(), &state) == 0 && (state.st_mode & S_IRWXO) != 0) {
+    throw UsageError(fmt::format("{} can be read by everybody; chmod o= it", *options.tls_key));
+  }
+  return {*options.tls_cert, *options.tls_key};
+}
+
+std::string url_of(const PlanningServerOptions& options, std::uint16_t port) {
+  const bool is_ipv6 = options.listen_host.find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", options.tls ? "https" : "http", is_ipv6 ? "[" : "", options.listen_host,
+                     is_ipv6 ? "]" : "", port);
+}
+
 // A connection per waiting rank is a descriptor each.
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -85,6 +103,7 @@ PlanningServerOptions server_options(const ServeOptions& options) {
     server.socket_path = *options.socket;
     if (!options.listen) server.listen_host.clear();
   }
+  if (options.tls_cert || options.tls_key) server.tls = tls_files(options);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database.value_or(default_database());
   if (options.admin_token_file) server.administrator_token = read_token(*options.admin_token_file);
@@ -105,12 +124,13 @@ void run(const ServeOptions& options) {
   EventLoop loop;
   PlanningServer server(loop, chosen);
   std::string where;
-  if (server.port() != 0) where += fmt::format("listening on http://{}:{}\n", chosen.listen_host, server.port());
+  if (server.port() != 0) where += fmt::format("listening on {}\n", url_of(chosen, server.port()));
   if (!chosen.socket_path.empty()) where += fmt::format("listening on {}\n", chosen.socket_path);
   where += chosen.database.empty()
                ? "jobs are kept in memory only\n"
                : fmt::format("jobs are kept in {} ({} there)\n", chosen.database, server.job_count());
   print_result(where);
+  for (const std::string& trouble : server.troubles()) fmt::print(stderr, "flyball serve: left out: {}\n", trouble);
   bool stopping = false;
   const auto signals = loop.on_signals({SIGINT, SIGTERM}, [&](int) {
     if (stopping) return loop.stop();
@@ -126,7 +146,7 @@ void add_serve_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("serve", "run the planning server: profiles in, schedules out");
   const auto options = std::make_shared<ServeOptions>();
   add_value(*command, "--listen", options->listen, parse_path, "HOST:PORT",
-            "numeric address and TCP port, 0 for a free one (default 127.0.0.1:4940)");
+            "address or name, and TCP port, 0 for a free one (default 127.0.0.1:4940)");
   add_value(*command, "--socket", options->socket, parse_path, "PATH",
             "listen on this Unix socket (and on TCP only if --listen is given)");
   add_value(*command, "--database", options->database, parse_path, "FILE",
@@ -134,6 +154,9 @@ void add_serve_command(CLI::App& program) {
   command->add_flag("--in-memory", options->in_memory, "keep nothing; jobs end with the server");
   add_value(*command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
             "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");
+  add_value(*command, "--tls-cert", options->tls_cert, parse_path, "FILE",
+            "speak TLS on TCP with this certificate (PEM, with those that lead to its authority)");
+  add_value(*command, "--tls-key", options->tls_key, parse_path, "FILE", "the certificate's key (PEM)");
   add_value(*command, "--zeus-plan", options->zeus_plan, parse_path, "FILE",
             "plan (plan.json of flyball plan) for Zeus clients with as many stages");
   command->add_flag("--no-zeus", options->no_zeus, "leave out the interface of Zeus's pipeline frequency server");
@@ -149,6 +172,8 @@ void add_serve_command(CLI::App& program) {
       "Examples:\n"
       "  flyball serve\n"
       "  flyball serve --listen 10.0.0.1:4940 --admin-token-file /etc/flyball/token\n"
+      "  flyball serve --listen 10.0.0.1:4940 --admin-token-file /etc/flyball/token --tls-cert cert.pem --tls-key "
+      "key.pem\n"
       "  curl http://127.0.0.1:4940/openapi.yaml");
   command->callback([options] { run(*options); });
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -11,12 +12,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "cli/sim_machine.h"
-#include "report/text_table.h"
+#include "draw/text_table.h"
 #include "sim/powercap.h"
 #include "sim/workload.h"
 
@@ -54,6 +56,14 @@ double parse_scale(std::string_view option, std::string_view text) {
     throw UsageError(fmt::format("{} takes simulated seconds per second from 0 to 1000, not '{}'", option, text));
   }
   return *value;
+}
+
+int parse_board_count(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 1 || *value > static_cast<long>(kSimBoards)) {
+    throw UsageError(fmt::format("{} takes a number of boards from 1 to {}, not '{}'", option, kSimBoards, text));
+  }
+  return static_cast<int>(*value);
 }
 
 std::uint64_t parse_range(std::string_view option, std::string_view text) {
@@ -104,22 +114,25 @@ void run_up(UpOptions& options) {
   }
   const RaisedMachine raised = raise_machine(request);
   const std::string description = raised.machine->shared().description;
+  const std::string owner = foreign_owner(*raised.machine);
   if (options.common.json()) {
     const ordered_json json = {{"name", request.name},
                                {"description", description},
                                {"gpus", raised.machine->board_count()},
-                               {"was_up", raised.was_up}};
+                               {"was_up", raised.was_up},
+                               {"of_other_user", owner.empty() ? ordered_json() : ordered_json(owner)}};
     return print_result(json.dump(2) + "\n");
   }
-  print_result(fmt::format("{} {}\nuse it in this shell:  eval \"$(flyball sim env{})\"\n", description,
+  print_result(fmt::format("{} {}{}\nuse it in this shell:  eval \"$(flyball sim env{})\"\n", description,
                            raised.was_up ? "was up already" : "is up",
+                           owner.empty() ? "" : fmt::format(", made by {}: only they and root can take it down", owner),
                            options.common.name ? " --name " + *options.common.name : ""));
 }
 
 void add_up(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("up", "make a simulated machine that every process sees");
   const auto options = std::make_shared<UpOptions>();
-  add_value(*command, "--gpus", options->gpus, parse_count, "N", "boards, 1 to 16 (default 4)");
+  add_value(*command, "--gpus", options->gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
   command->add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
       ->type_name("NAME");
   command->add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
@@ -156,21 +169,6 @@ void add_down(CLI::App& parent) {
 
 // status
 
-std::string_view fault_name(SimFaultKind kind) {
-  switch (kind) {
-    case SimFaultKind::kNone: return "";
-    case SimFaultKind::kLost: return "lost";
-    case SimFaultKind::kError: return "error";
-    case SimFaultKind::kHang: return "hang";
-    case SimFaultKind::kCounterFrozen: return "counter-frozen";
-    case SimFaultKind::kCounterWraps: return "counter-wraps";
-    case SimFaultKind::kCounterMissing: return "counter-missing";
-    case SimFaultKind::kUnprivileged: return "unprivileged";
-    case SimFaultKind::kHot: return "hot";
-  }
-  return "";
-}
-
 struct BoardFigures {
   std::string product;
   std::string uuid;
@@ -202,7 +200,7 @@ BoardFigures figures_of(Machine& machine, std::size_t board) {
   for (const SimFault& fault : state.faults) {
     if (fault.kind == SimFaultKind::kNone) continue;
     const std::string_view call = fault.call;
-    figures.faults.push_back(fmt::format("{}{}{}", fault_name(fault.kind), call.empty() ? "" : ":", call));
+    figures.faults.push_back(fmt::format("{}{}{}", name_of(fault.kind), call.empty() ? "" : ":", call));
   }
   for (const SimProcess& process : state.processes) {
     if (process.pid != 0) figures.processes.push_back(process.pid);
@@ -231,6 +229,7 @@ std::string status_json(Machine& machine) {
   }
   const ordered_json json = {{"name", machine.name()},
                              {"description", machine.shared().description},
+                             {"owner_uid", machine.owner()},
                              {"time_s", to_seconds(machine.now()).value()},
                              {"time_scale", machine.shared().time_scale},
                              {"powercap", machine.shared().powercap},
@@ -257,8 +256,10 @@ std::string status_text(Machine& machine) {
                    format_fixed(figures.celsius, 0), fmt::to_string(figures.processes.size()),
                    fmt::format("{}", fmt::join(figures.faults, ", "))});
   }
-  return fmt::format("{}, up for {:.1f} simulated seconds\n\n{}", machine.shared().description,
-                     to_seconds(machine.now() - kSimStart).value(), table.str());
+  const std::string owner = foreign_owner(machine);
+  return fmt::format("{}, up for {:.1f} simulated seconds{}\n\n{}", machine.shared().description,
+                     to_seconds(machine.now() - kSimStart).value(), owner.empty() ? "" : ", made by " + owner,
+                     table.str());
 }
 
 void add_status(CLI::App& parent) {
@@ -380,6 +381,17 @@ struct FaultOptions {
   bool clear = false;
 };
 
+[[noreturn]] void refuse_fault(const std::string& text) {
+  const std::string call(call_in_fault(text));
+  const auto calls = fault_calls();
+  if (!call.empty() && call != "*" && std::find(calls.begin(), calls.end(), call) == calls.end()) {
+    const std::string nearest = nearest_name(call, std::vector<std::string>(calls.begin(), calls.end()));
+    throw UsageError(fmt::format("'{}': the simulated library has no call {} that could fail{}", text, call,
+                                 nearest.empty() ? "; * is every call" : fmt::format("; did you mean {}?", nearest)));
+  }
+  throw UsageError(fmt::format("'{}' is no fault; see: flyball sim fault --help", text));
+}
+
 void run_fault(const FaultOptions& options) {
   const std::shared_ptr<Machine> machine = required_machine(options.common.machine_name());
   const std::size_t gpu = options.gpu.value_or(0);
@@ -389,7 +401,7 @@ void run_fault(const FaultOptions& options) {
   std::vector<SimFault> parsed;
   for (const std::string& text : options.faults) {
     const std::optional<SimFault> fault = parse_fault(text);
-    if (!fault) throw UsageError(fmt::format("'{}' is no fault; see: flyball sim fault --help", text));
+    if (!fault) refuse_fault(text);
     parsed.push_back(*fault);
   }
   if (options.clear) take_faults_back(*machine, gpu);
@@ -408,7 +420,7 @@ void add_fault_command(CLI::App& parent) {
   command->footer(
       "Faults:\n"
       "  lost               every call answers that the GPU is lost; its work fails\n"
-      "  error:CALL=CODE    that NVML call answers that number; * is every call\n"
+      "  error:CALL=CODE    that NVML call answers that number; * is every call on a GPU\n"
       "  hang:CALL=SECONDS  that NVML call does not return for so long\n"
       "  counter-frozen     the energy counter stands still\n"
       "  counter-wraps=MJ   the energy counter restarts at so many millijoules\n"

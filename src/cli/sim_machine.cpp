@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,11 @@ constexpr std::chrono::milliseconds kPoll{2};
 
 std::string spoken_name(const std::string& name) {
   return name.empty() ? "a simulated machine" : fmt::format("the simulated machine '{}'", name);
+}
+
+std::string user_text(uid_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  return entry != nullptr ? fmt::format("{} (uid {})", entry->pw_name, uid) : fmt::format("uid {}", uid);
 }
 
 fs::path own_program() {
@@ -88,13 +94,16 @@ RaisedMachine raise_machine(const MachineRequest& request) {
   }
   if (machine == nullptr) {
     if (standing == nullptr) {
-      throw SystemError(
-          fmt::format("{} was left half made; take it down: flyball sim down", spoken_name(request.name)));
+      throw SystemError(fmt::format("{} was left half made; take it down: flyball sim down{}",
+                                    spoken_name(request.name), request.name.empty() ? "" : " --name " + request.name));
     }
     if (spec.description == standing->shared().description) return {standing, true};
-    throw UsageError(fmt::format(
-        "{} is up already with {}, not {}\n  take it down first (flyball sim down), or give this one a --name",
-        spoken_name(request.name), standing->shared().description, spec.description));
+    throw UsageError(
+        fmt::format("{} is up already with {}, not {}\n  {}", spoken_name(request.name), standing->shared().description,
+                    spec.description,
+                    foreign_owner(*standing).empty()
+                        ? std::string("take it down first (flyball sim down), or give this one a --name")
+                        : fmt::format("it belongs to {}: give this one a --name", foreign_owner(*standing))));
   }
   if (!spec.powercap.empty()) {
     try {
@@ -108,9 +117,20 @@ RaisedMachine raise_machine(const MachineRequest& request) {
   return {machine, false};
 }
 
+std::string foreign_owner(const Machine& machine) {
+  return machine.owner() == ::geteuid() ? std::string() : user_text(machine.owner());
+}
+
 bool lower_machine(const std::string& name) {
   const std::shared_ptr<Machine> machine = Machine::open(name);
-  if (!Machine::remove(name)) return false;
+  try {
+    if (!Machine::remove(name)) return false;
+  } catch (const MachineOfOther& other) {
+    throw SystemError(
+        fmt::format("{} belongs to {}: it was left as it is; let that user or root take it down, or make "
+                    "one of your own with: flyball sim up --name NAME",
+                    spoken_name(name), user_text(other.owner())));
+  }
   if (machine == nullptr) return true;
   const std::int32_t writer = machine->shared().powercap_pid.load();
   const auto deadline = Clock::now() + kPatience;

@@ -6,12 +6,17 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agent/device_monitor.h"
 #include "base/error.h"
@@ -22,6 +27,7 @@
 #include "cli/top_view.h"
 #include "client/agent_client.h"
 #include "client/measurement.h"
+#include "device/patience.h"
 
 namespace flyball {
 namespace {
@@ -49,32 +55,57 @@ Source agent_source(const Endpoint& endpoint) {
   return {"agent at " + endpoint.text(), [client] { return client->devices(); }};
 }
 
-// What a device will not say stays empty; a picture of the rest is better than none.
-GpuStatus status_of_gpu(const GpuDevice& gpu) {
-  try {
-    return read_gpu_status(gpu);
-  } catch (const DeviceError& error) {
-    GpuStatus status;
-    status.index = gpu.identity().index;
-    status.uuid = gpu.identity().uuid;
-    status.name = gpu.identity().name;
-    status.health = error.fault() == DeviceFault::kLost ? GpuHealth::kLost : GpuHealth::kUnwell;
-    status.trouble = error.what();
-    return status;
-  }
+GpuStatus trouble_with(const GpuIdentity& identity, const DeviceError& error) {
+  GpuStatus status;
+  status.index = identity.index;
+  status.uuid = identity.uuid;
+  status.name = identity.name;
+  status.health = error.fault() == DeviceFault::kLost ? GpuHealth::kLost : GpuHealth::kUnwell;
+  status.trouble = error.what();
+  return status;
 }
 
+// The machine's devices, asked without an agent. What a device will not say stays empty; a picture of the rest is better
+// than none.
+class DirectReader {
+ public:
+  DirectReader() : machine_(open_machine()) {
+    for (const auto& gpu : machine_.gpus) questions_.emplace_back(gpu->label());
+    // GPUs that the driver counts and would not open are part of the picture.
+    for (const RefusedGpu& gpu : machine_.refused) refused_.push_back(trouble_with({gpu.index, {}, {}, {}}, gpu.why));
+  }
+
+  NodeStatus read() {
+    NodeStatus status;
+    char name[256] = "";
+    if (::gethostname(name, sizeof name - 1) == 0) status.node = name;
+    status.version = FLYBALL_VERSION;
+    status.gpus = refused_;
+    for (std::size_t i = 0; i < machine_.gpus.size(); ++i) status.gpus.push_back(read_gpu(i));
+    std::sort(status.gpus.begin(), status.gpus.end(),
+              [](const GpuStatus& a, const GpuStatus& b) { return a.index < b.index; });
+    for (const auto& cpu : machine_.cpus) status.cpus.push_back(read_cpu_status(*cpu));
+    return status;
+  }
+
+ private:
+  GpuStatus read_gpu(std::size_t i) {
+    const std::shared_ptr<GpuDevice>& gpu = machine_.gpus[i];
+    try {
+      return questions_[i].ask([gpu] { return read_gpu_status(*gpu); });
+    } catch (const DeviceError& error) {
+      return trouble_with(gpu->identity(), error);
+    }
+  }
+
+  MachineDevices machine_;
+  std::deque<PatientQuestions> questions_;  // of each GPU
+  std::vector<GpuStatus> refused_;
+};
+
 Source direct_source() {
-  const auto machine = std::make_shared<MachineDevices>(open_machine());
-  return {"read from the devices; without an agent there are no leases", [machine] {
-            NodeStatus status;
-            char name[256] = "";
-            if (::gethostname(name, sizeof name - 1) == 0) status.node = name;
-            status.version = FLYBALL_VERSION;
-            for (const auto& gpu : machine->gpus) status.gpus.push_back(status_of_gpu(*gpu));
-            for (const auto& cpu : machine->cpus) status.cpus.push_back(read_cpu_status(*cpu));
-            return status;
-          }};
+  const auto reader = std::make_shared<DirectReader>();
+  return {"read from the devices; without an agent there are no leases", [reader] { return reader->read(); }};
 }
 
 Source choose_source(const TopOptions& options) {
@@ -147,6 +178,49 @@ bool may_colour() {
   return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
+// Processors count from their agent's start: after another start, what they had counted is kept.
+void carry_over_restart(TopFrame& frame, const NodeStatus& now) {
+  for (const CpuStatus& cpu : now.cpus) {
+    const auto same = [&](const CpuStatus& other) { return other.index == cpu.index; };
+    const auto before = std::find_if(frame.now.cpus.begin(), frame.now.cpus.end(), same);
+    const auto first = std::find_if(frame.first.cpus.begin(), frame.first.cpus.end(), same);
+    if (before == frame.now.cpus.end() || first == frame.first.cpus.end()) continue;
+    const auto carry = [](const std::optional<Joules>& after, const std::optional<Joules>& old,
+                          std::optional<Joules>& begin) {
+      if (after && old && begin && *after < *old) begin = *begin - *old;
+    };
+    carry(cpu.package_energy, before->package_energy, first->package_energy);
+    carry(cpu.dram_energy, before->dram_energy, first->dram_energy);
+  }
+}
+
+// A GPU that could not be read at first counts from the first look at which it could.
+void count_newcomers(TopFrame& frame, const NodeStatus& now) {
+  for (const GpuStatus& gpu : now.gpus) {
+    const auto counts = [&](const GpuStatus& first) { return first.uuid == gpu.uuid && first.energy; };
+    if (gpu.energy && std::none_of(frame.first.gpus.begin(), frame.first.gpus.end(), counts)) {
+      frame.first.gpus.push_back(gpu);
+    }
+  }
+}
+
+// An agent that is away keeps the last look on the screen, until it is back. What it refuses stays an error.
+void look_again(const Source& source, TopFrame& frame, bool tell) {
+  try {
+    NodeStatus now = source.read();
+    carry_over_restart(frame, now);
+    count_newcomers(frame, now);
+    frame.now = std::move(now);
+    if (tell && !frame.away.empty()) print_warning("the agent is back");
+    frame.away.clear();
+  } catch (const AgentRefusal&) {
+    throw;
+  } catch (const SystemError& error) {
+    if (tell && frame.away.empty()) print_warning(fmt::format("{}; trying again", error.what()));
+    frame.away = error.what();
+  }
+}
+
 void run_top(const TopOptions& options) {
   const Source source = choose_source(options);
   const Seconds interval = options.interval.value_or(kDefaultInterval);
@@ -182,7 +256,7 @@ void run_top(const TopOptions& options) {
       ::poll(nullptr, 0,
              static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count()));
     }
-    if (!interrupt.interrupted()) frame.now = source.read();
+    if (!interrupt.interrupted()) look_again(source, frame, !live);
   }
 }
 

@@ -13,6 +13,7 @@
 namespace flyball {
 namespace {
 
+constexpr const char* kLeaseHeading = "lease";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastText = 6;  // what a shortened column keeps
 
@@ -139,10 +140,12 @@ std::vector<Column> gpu_columns(const TopFrame& frame) {
   }));
   columns.push_back(column("held back by", 50, true, throttle_text));
   columns.back().shrinks = true;
-  columns.push_back(column("lease", 85, true, lease_text));
+  columns.push_back(column(kLeaseHeading, 85, true, lease_text));
   columns.back().shrinks = true;
   return columns;
 }
+
+bool is_lease(const Column& column) { return column.heading == kLeaseHeading; }
 
 std::size_t total_width(const std::vector<Column>& columns) {
   std::size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
@@ -205,9 +208,33 @@ const char* row_colour(const GpuStatus& gpu) {
   return nullptr;
 }
 
-std::string draw_table(const TopFrame& frame) {
+// The columns as far as they fit. Who holds a lease is not cut short: where its column would be, it is left out and
+// `leases` lists them below the table.
+std::vector<Column> fitting_columns(const TopFrame& frame, std::string& leases) {
   std::vector<Column> columns = gpu_columns(frame);
   fit(columns, frame.columns);
+  const auto& gpus = frame.now.gpus;
+  if (std::none_of(gpus.begin(), gpus.end(), [](const GpuStatus& gpu) { return gpu.lease.has_value(); }))
+    return columns;
+  const auto whole = [](const Column& column) {
+    return std::all_of(column.cells.begin(), column.cells.end(),
+                       [&](const std::string& cell) { return width_of(cell) <= column.width; });
+  };
+  const auto lease = std::find_if(columns.begin(), columns.end(), is_lease);
+  if (lease != columns.end() && whole(*lease)) return columns;
+  columns = gpu_columns(frame);
+  columns.erase(std::remove_if(columns.begin(), columns.end(), is_lease), columns.end());
+  fit(columns, frame.columns);
+  for (const GpuStatus& gpu : gpus) {
+    if (!gpu.lease) continue;
+    leases += shortened(fmt::format("lease of GPU {}  {}", gpu.index, lease_text(gpu)), frame.columns) + "\n";
+  }
+  return columns;
+}
+
+std::string draw_table(const TopFrame& frame) {
+  std::string leases;
+  const std::vector<Column> columns = fitting_columns(frame, leases);
   std::string heading;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     heading += (i == 0 ? "" : std::string(kGap, ' ')) + padded(columns[i].heading, columns[i].width, columns[i].left);
@@ -225,6 +252,7 @@ std::string draw_table(const TopFrame& frame) {
     end_line(line);
     text += line;
   }
+  if (!leases.empty()) text += "\n" + leases;
   return text;
 }
 
@@ -256,16 +284,24 @@ std::string draw_top(const TopFrame& frame) {
     if (gpu.power) power += gpu.power->value();
     energy += energy_since(gpu, frame.first).value_or(0);
     if (gpu.trouble.empty()) continue;
-    const std::string line = fmt::format("GPU {}: {}", gpu.index, gpu.trouble.substr(0, gpu.trouble.find('\n')));
+    const std::string own_name = fmt::format("GPU:{}: ", gpu.index);  // which drivers' words begin with
+    const std::size_t words = gpu.trouble.starts_with(own_name) ? own_name.size() : 0;
+    const std::string line =
+        fmt::format("GPU {}: {}", gpu.index, gpu.trouble.substr(words, gpu.trouble.find('\n') - words));
     troubles += coloured(frame, row_colour(gpu), shortened(line, frame.columns)) + "\n";
   }
-  std::string text =
-      coloured(frame, "1",
-               shortened(fmt::format("{}  {} GPUs  {:.0f} W  {} in {}", frame.now.node, frame.now.gpus.size(), power,
-                                     energy_text(energy), duration_text(frame.elapsed)),
-                         frame.columns));
+  std::string text = coloured(frame, "1",
+                              shortened(fmt::format("{}  {} GPU{}  {:.0f} W  {} in {}", frame.now.node,
+                                                    frame.now.gpus.size(), frame.now.gpus.size() == 1 ? "" : "s", power,
+                                                    energy_text(energy), duration_text(frame.elapsed)),
+                                        frame.columns));
   end_line(text);
-  text += coloured(frame, "2", shortened(frame.source, frame.columns)) + "\n\n";
+  text += coloured(frame, "2", shortened(frame.source, frame.columns)) + "\n";
+  if (!frame.away.empty()) {
+    const std::string line = "last look; trying again: " + frame.away.substr(0, frame.away.find('\n'));
+    text += coloured(frame, "31", shortened(line, frame.columns)) + "\n";
+  }
+  text += '\n';
   if (frame.now.gpus.empty()) {
     text += shortened("no GPUs here; flyball devices says why", frame.columns) + "\n";
   } else {
@@ -280,6 +316,7 @@ std::string top_json(const TopFrame& frame) {
   nlohmann::ordered_json json = to_json(frame.now);
   json["source"] = frame.source;
   json["elapsed_s"] = frame.elapsed.value();
+  json["away"] = frame.away.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(frame.away);
   for (std::size_t i = 0; i < frame.now.gpus.size(); ++i) {
     const auto energy = energy_since(frame.now.gpus[i], frame.first);
     json["gpus"][i]["energy_since_start_j"] =

@@ -9,10 +9,11 @@
 namespace flyball {
 
 struct TopFrame {
-  NodeStatus first;  // when the program started: energies count from here
+  NodeStatus first;  // when the program started, or a device was first read: energies count from here
   NodeStatus now;
   Seconds elapsed;     // between the two
   std::string source;  // "agent at /run/flyball/agent.sock", "read directly"
+  std::string away;    // why `now` is the last look and not the present; empty where it is the present
   std::size_t columns = 80;
   bool colour = false;  // ANSI, and block characters for bars either way
 };

@@ -16,8 +16,17 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::vector<std::vector<std::string>>& commands() {
-  static const std::vector<std::vector<std::string>> all = {
-      {}, {"plan"}, {"partition"}, {"emulate"}, {"profile"}, {"profile", "show"}, {"profile", "synth"}, {"help"}};
+  static const std::vector<std::vector<std::string>> all = {{},
+                                                            {"plan"},
+                                                            {"partition"},
+                                                            {"emulate"},
+                                                            {"profile"},
+                                                            {"profile", "show"},
+                                                            {"profile", "synth"},
+                                                            {"cluster", "compare"},
+                                                            {"forecast"},
+                                                            {"forecast", "init"},
+                                                            {"help"}};
   return all;
 }
 

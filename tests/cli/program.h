@@ -20,6 +20,8 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "support/temp_folder.h"
+
 namespace flyball::testing {
 
 struct Ran {
@@ -28,28 +30,6 @@ struct Ran {
   std::string err;
 
   [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(out); }
-};
-
-// An empty folder that goes away with its test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "flyball_test_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string file_text(const std::filesystem::path& path) {

@@ -62,7 +62,16 @@ TEST(Serve, RefusesWhatWouldNotBeSafe) {
   refused({"--in-memory", "--listen", "localhost"}, 2, "HOST:PORT");
   refused({"--listen", "127.0.0.1:0", "--database", "/proc/nowhere/a.db"}, 1, "cannot be opened");
   write_file(folder / "text.db", std::string(5000, 'x'));
-  refused({"--listen", "127.0.0.1:0", "--database", folder / "text.db"}, 1, "text.db");
+  refused({"--listen", "127.0.0.1:0", "--database", folder / "text.db"}, 3,
+          "text.db: the database cannot be read or written: file is not a database");
+  write_file(folder / "cert.pem", "no PEM\n");
+  write_file(folder / "key.pem", "no PEM\n");
+  ::chmod((folder / "key.pem").c_str(), 0600);
+  refused({"--in-memory", "--tls-cert", folder / "cert.pem"}, 2, "go together");
+  refused(
+      {"--in-memory", "--listen", "localhost:0", "--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"}, 3,
+      "is no certificate in PEM form");
+  refused({"--in-memory", "--listen", "no-such-host.invalid:0"}, 1, "there is no address of no-such-host.invalid");
 }
 
 }  // namespace

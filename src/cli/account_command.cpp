@@ -1,0 +1,238 @@
+// flyball account: joules per tensor, layer and module, from an event trace and a power trace.
+#include "cli/account_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "account/energy_tree.h"
+#include "account/self_similar.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/account_output.h"
+#include "cli/account_run.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/interrupt.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+#include "report/footprint_pprof.h"
+#include "report/footprint_report.h"
+
+namespace flyball {
+namespace {
+
+AccountSettings settings_of(const AccountOptions& options) {
+  AccountSettings settings;
+  settings.regress = options.method == "regress";
+  settings.sensor_window = options.sensor_window.value_or(Seconds(0));
+  if (options.sensor_window && !settings.regress) {
+    throw UsageError("--sensor-window is for --method regress; drop it, or add that");
+  }
+  if (options.share == "events") settings.multiplicity = Multiplicity::kEvents;
+  if (options.clock_offset == "auto") {
+    settings.estimate_offset = true;
+  } else if (options.clock_offset) {
+    std::string_view text = *options.clock_offset;
+    const bool negative = text.starts_with('-');
+    if (negative || text.starts_with('+')) text.remove_prefix(1);
+    const std::optional<double> seconds = parse_duration_seconds(text);
+    if (!seconds) {
+      throw UsageError(
+          fmt::format("--clock-offset: expected 'auto' or a time such as -1.5s, got '{}'", *options.clock_offset));
+    }
+    settings.clock_offset = Seconds(negative ? -*seconds : *seconds);
+  }
+  for (const std::string& text : options.devices) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw UsageError(fmt::format("--device: expected NAME=DEVICE, such as python=CPU:0, got '{}'", text));
+    }
+    settings.device_names[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  settings.kernel_names = options.kernels;
+  settings.frames = options.frames;
+  return settings;
+}
+
+}  // namespace
+
+void run_account(const AccountOptions& options, const std::string& command_line) {
+  if (options.events.empty() || options.power.empty()) {
+    throw UsageError("account: --events and --power are required\n  see: flyball account --help");
+  }
+  if (options.events.size() != options.power.size()) {
+    throw UsageError(fmt::format("account: {} but {}; give one power trace for every event trace",
+                                 counted(std::ssize(options.events), "event trace"),
+                                 counted(std::ssize(options.power), "power trace")));
+  }
+  if (!options.jiffies.empty() && options.jiffies.size() != options.events.size()) {
+    throw UsageError("account: give one --jiffies for every event trace, or none");
+  }
+  AccountSettings settings = settings_of(options);
+  const SelfSimilar similar = options.similar ? SelfSimilar(*options.similar) : SelfSimilar();
+  const InterruptGuard guard;
+
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  FootprintNotes notes;
+  std::unique_ptr<AccountRun> first;
+  for (std::size_t i = 0; i < options.events.size(); ++i) {
+    guard.throw_if_interrupted();
+    if (!options.jiffies.empty()) settings.jiffies = options.jiffies[i];
+    auto run = std::make_unique<AccountRun>(options.events[i], options.power[i], settings, operations, devices);
+    footprints.push_back(run->footprint());
+    notes.insert(notes.end(), run->notes().begin(), run->notes().end());
+    if (!first) first = std::move(run);
+  }
+  guard.throw_if_interrupted();
+  const Footprint footprint = mean_of_runs(footprints);
+  const Footprint summary = summarised(footprint, similar);
+  const Footprint& shown = options.summary ? summary : footprint;
+
+  if (options.json) write_text_file(*options.json, footprint_json(shown, notes));
+  if (options.csv) write_text_file(*options.csv, footprint_csv(shown));
+  const EnergyTree tree = make_energy_tree(footprint, operations);
+  if (options.svg) write_diagram_svg(tree, options.module.value_or(""), *options.svg);
+  if (options.pprof) write_text_file(*options.pprof, footprint_pprof(footprint));
+  if (options.html) {
+    std::unique_ptr<ActivityBins> bins;
+    FootprintPage page;
+    page.title = fmt::format("Energy account: {}", fmt::join(options.events, ", "));
+    page.footprint = &footprint;
+    page.summary = &summary;
+    page.tree = &tree;
+    page.power = first->picture(tree, bins);
+    page.notes = notes;
+    page.commands = {command_line};
+    write_text_file(*options.html, footprint_html(page));
+  }
+  const auto top = static_cast<std::size_t>(options.top.value_or(20));
+  print_result(options.format == "json" ? footprint_json(shown, notes) : footprint_text(shown, notes, top));
+}
+
+void add_footprint_options(CLI::App& command, AccountOptions& options) {
+  command.add_option("--events", options.events, "event trace of TensorFlow, PyTorch or Chrome; several: several runs")
+      ->type_name("FILE");
+  command
+      .add_option("--jiffies", options.jiffies, "of 'flyball record --jiffies': a processor's energy is divided first")
+      ->type_name("FILE");
+  command.add_option("--device", options.devices, "what a trace calls a device and which it is: python=CPU:0")
+      ->type_name("NAME=DEVICE")
+      ->allow_extra_args(false);
+  add_choice(command, "--method", options.method, {"sweep", "regress"}, "NAME",
+             "sweep (default); regress: for kernels far shorter than the sensor's window");
+  add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
+            "regress: what one power reading averages over, such as 100ms (default 0: the time since the last)");
+  add_choice(command, "--share", options.share, {"operations", "events"}, "NAME",
+             "who shares power: distinct operations (default) or events");
+  add_value(command, "--clock-offset", options.clock_offset, parse_path, "TIME",
+            "add to the events' times; auto: find it. Default: 0 where the traces overlap, else auto");
+  add_value(command, "--similar", options.similar, parse_path, "PATTERN",
+            "layers built alike: in what matches, numbers count as one (default: layer_3, layers.3, h.3, ...)");
+  command.add_flag("--summary", options.summary, "add up self-similar layers in the text, JSON and CSV");
+  command.add_flag("--kernels", options.kernels, "GPU kernels as tensors of their own");
+  command.add_flag("--frames", options.frames, "count modules' own time outside every operation, too");
+  add_value(command, "--top", options.top, parse_count, "N", "rows of the text (default 20)");
+  add_value(command, "--json", options.json, parse_path, "FILE", "write the footprint as JSON");
+  add_value(command, "--csv", options.csv, parse_path, "FILE", "write the footprint as CSV");
+  add_value(command, "--html", options.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");
+  add_value(command, "--svg", options.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
+  add_value(command, "--module", options.module, parse_path, "PATH", "which one: bert/encoder (default the model)");
+  add_value(command, "--pprof", options.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
+  add_choice(command, "--format", options.format, {"text", "json"}, "NAME", "text (default) or json");
+}
+
+namespace {
+
+void add_diff(CLI::App& parent) {
+  struct DiffOptions {
+    std::string a, b;
+    std::optional<std::string> similar;
+    std::optional<int> top;
+    std::optional<std::string> format;
+    bool summary = false;
+  };
+  CLI::App* command = parent.add_subcommand("diff", "compare two footprints");
+  const auto options = std::make_shared<DiffOptions>();
+  command->add_option("A", options->a, "a footprint: JSON of 'flyball account'")->required();
+  command->add_option("B", options->b, "the other")->required();
+  command->add_flag("--summary", options->summary, "add up self-similar layers first");
+  add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
+  add_value(*command, "--top", options->top, parse_count, "N", "how many of the largest changes (default 20)");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "Examples:\n"
+      "  flyball account diff before.json after.json\n"
+      "  flyball account diff bert.json albert.json --summary --top 10");
+  command->callback([options] {
+    Footprint a = read_footprint(options->a);
+    Footprint b = read_footprint(options->b);
+    if (options->summary || options->similar) {
+      const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
+      a = summarised(a, similar);
+      b = summarised(b, similar);
+    }
+    const FootprintComparison comparison = compare(a, b);
+    const auto top = static_cast<std::size_t>(options->top.value_or(20));
+    print_result(options->format == "json" ? comparison_json(comparison) : comparison_text(comparison, top));
+  });
+}
+
+void add_quality(CLI::App& parent) {
+  struct QualityOptions {
+    std::vector<std::string> runs;
+    std::optional<std::string> similar;
+    std::optional<std::string> format;
+  };
+  CLI::App* command = parent.add_subcommand("quality", "how far a footprint can be trusted: ASSS, ASSW, stability");
+  const auto options = std::make_shared<QualityOptions>();
+  command->add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
+      ->required();
+  add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "All are Pearson correlations of summarised footprints. ASSS, of folders only: with\n"
+      "the power readings thinned out, which changes little where they are dense enough.\n"
+      "ASSW: of the mean of the first runs with the mean of all. Stability: run by run.\n\n"
+      "Examples:\n"
+      "  flyball account quality run1/ run2/ run3/\n"
+      "  flyball account quality run1.json run2.json");
+  command->callback([options] {
+    const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
+    const QualityFigures figures = measure_quality(options->runs, similar);
+    print_result(options->format == "json" ? quality_json(figures) : quality_text(figures));
+  });
+}
+
+}  // namespace
+
+void add_account_command(CLI::App& program, const std::string& command_line) {
+  CLI::App* command = program.add_subcommand("account", "joules per tensor, layer and module of a model");
+  command->require_subcommand(0, 1);
+  const auto options = std::make_shared<AccountOptions>();
+  command->add_option("--power", options->power, "power trace, one for every event trace")->type_name("FILE");
+  add_footprint_options(*command, *options);
+  add_diff(*command);
+  add_quality(*command);
+  add_session_commands(*command, command_line);
+  command->footer(
+      "Examples:\n"
+      "  flyball record -o power.csv -- python train.py      # which writes trace.json\n"
+      "  flyball account --events trace.json.gz --power power.csv\n"
+      "  flyball account --events trace.json --power power.csv --html account.html\n"
+      "  flyball account --events t.json --power p.csv --method regress --sensor-window 100ms\n"
+      "  flyball account start epoch; python train.py; flyball account stop epoch\n"
+      "  flyball account read epoch --events trace.json      # recorded by the agent");
+  command->callback([command, options, command_line] {
+    if (!command->get_subcommands().empty()) return;
+    run_account(*options, command_line);
+  });
+}
+
+}  // namespace flyball

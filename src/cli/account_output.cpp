@@ -1,0 +1,268 @@
+#include "cli/account_output.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file_descriptor.h"
+#include "base/nearest_name.h"
+#include "base/text.h"
+#include "cli/account_run.h"
+#include "draw/scale.h"
+#include "draw/text_table.h"
+#include "report/energy_diagram.h"
+
+extern char** environ;
+
+namespace flyball {
+namespace {
+
+constexpr auto kLeft = TextTable::Align::kLeft;
+constexpr std::size_t kSparsings[] = {1, 2, 3, 4, 5, 6, 8, 10};
+
+double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
+
+nlohmann::ordered_json number_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+std::string devices_text(const Footprint& footprint) {
+  const bool divided = footprint.elsewhere() > Joules(0);
+  std::vector<TextTable::Column> columns = {
+      {"device", "", kLeft}, {"measured", "J"}, {"attributed", "J"}, {"idle", "J"}};
+  if (divided) columns.insert(columns.end(), {{"others", "J"}, {"system", "J"}, {"monitor", "J"}});
+  columns.insert(columns.end(), {{"busy", "s"}, {"measured", "s"}});
+  TextTable table(columns);
+  for (const FootprintDevice& device : footprint.devices) {
+    std::vector<std::string> cells = {device.device, format_fixed(device.measured.value(), 3),
+                                      format_fixed(device.attributed.value(), 3), format_fixed(device.idle.value(), 3)};
+    if (divided) {
+      for (const Joules joules : {device.other_processes, device.system, device.monitor}) {
+        cells.push_back(format_fixed(joules.value(), 3));
+      }
+    }
+    cells.push_back(format_fixed(device.busy.value(), 3));
+    cells.push_back(format_fixed(device.powered.value(), 3));
+    table.add_row(std::move(cells));
+  }
+  return table.str();
+}
+
+std::filesystem::path trace_in(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    std::filesystem::path path = folder / (name + ending);
+    if (std::filesystem::exists(path)) return path;
+  }
+  throw InputError({folder.string()}, fmt::format("there is no {} in this folder", name),
+                   "a run's folder holds events.json or events.json.gz, and power.csv or power.csv.gz");
+}
+
+}  // namespace
+
+std::string footprint_text(const Footprint& footprint, const FootprintNotes& notes, std::size_t top) {
+  const Joules measured = footprint.measured();
+  const Joules attributed = footprint.attributed();
+  std::string text =
+      fmt::format("measured {} J = attributed {} J ({:.1f} %) + idle {} J ({:.1f} %)",
+                  format_fixed(measured.value(), 3), format_fixed(attributed.value(), 3), percent(attributed, measured),
+                  format_fixed(footprint.idle().value(), 3), percent(footprint.idle(), measured));
+  if (footprint.elsewhere() > Joules(0)) {
+    text += fmt::format(" + elsewhere {} J ({:.1f} %)", format_fixed(footprint.elsewhere().value(), 3),
+                        percent(footprint.elsewhere(), measured));
+  }
+  if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
+  text += "\n\n" + devices_text(footprint) + "\n";
+
+  const bool several = footprint.runs > 1;
+  std::vector<TextTable::Column> columns = {{"energy", "J"}};
+  if (several) columns.push_back({"+-", "J"});
+  columns.insert(columns.end(), {{"share", "%"},
+                                 {"busy", "s"},
+                                 {"mean power", "W"},
+                                 {"pass", "", kLeft},
+                                 {"device", "", kLeft},
+                                 {"name", "", kLeft}});
+  TextTable table(columns);
+  const std::size_t shown = std::min(top, footprint.rows.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FootprintRow& row = footprint.rows[i];
+    std::vector<std::string> cells = {format_fixed(row.energy.value(), 3)};
+    if (several) cells.push_back(format_fixed(row.energy_deviation.value(), 3));
+    cells.push_back(format_fixed(percent(row.energy, attributed), 2));
+    cells.push_back(format_fixed(row.busy.value(), 4));
+    cells.push_back(format_fixed(row.mean_power().value(), 1));
+    cells.emplace_back(row.phase == Phase::kUnknown ? "-" : name_of(row.phase));
+    cells.push_back(row.device);
+    cells.push_back(row.name);
+    table.add_row(std::move(cells));
+  }
+  text += table.str();
+  if (shown < footprint.rows.size()) {
+    Joules rest;
+    for (std::size_t i = shown; i < footprint.rows.size(); ++i) rest += footprint.rows[i].energy;
+    text += fmt::format("and {} more with {} J\n", footprint.rows.size() - shown, format_fixed(rest.value(), 3));
+  }
+  if (!notes.empty()) text += '\n';
+  for (const std::string& note : notes) text += note + "\n";
+  return text;
+}
+
+std::string comparison_text(const FootprintComparison& comparison, std::size_t top) {
+  std::string text = fmt::format(
+      "correlation (Pearson) of energy {}, of mean power {}, over {} names\n"
+      "mean difference B - A per name: {} J, {} W\n\n",
+      format_fixed(comparison.energy_correlation, 4), format_fixed(comparison.power_correlation, 4), comparison.names,
+      format_signed(comparison.mean_energy_difference.value(), 4),
+      format_signed(comparison.mean_power_difference.value(), 2));
+  TextTable table({{"change", "J"}, {"A", "J"}, {"B", "J"}, {"name", "", kLeft}});
+  for (std::size_t i = 0; i < std::min(top, comparison.moves.size()); ++i) {
+    const FootprintMove& move = comparison.moves[i];
+    table.add_row({format_signed(move.change().value(), 3), format_fixed(move.before.value(), 3),
+                   format_fixed(move.after.value(), 3), move.name});
+  }
+  return text + table.str();
+}
+
+std::string comparison_json(const FootprintComparison& comparison) {
+  nlohmann::ordered_json moves = nlohmann::ordered_json::array();
+  for (const FootprintMove& move : comparison.moves) {
+    moves.push_back({{"name", move.name},
+                     {"change_j", move.change().value()},
+                     {"a_j", move.before.value()},
+                     {"b_j", move.after.value()}});
+  }
+  const nlohmann::ordered_json json = {{"names", comparison.names},
+                                       {"energy_correlation", number_or_null(comparison.energy_correlation)},
+                                       {"mean_power_correlation", number_or_null(comparison.power_correlation)},
+                                       {"mean_energy_difference_j", comparison.mean_energy_difference.value()},
+                                       {"mean_power_difference_w", comparison.mean_power_difference.value()},
+                                       {"moves", std::move(moves)}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void write_diagram_svg(const EnergyTree& tree, const std::string& module, const std::string& path) {
+  const std::size_t node = tree.find(module);
+  if (node == tree.nodes.size()) {
+    std::vector<std::string> paths;
+    for (const EnergyNode& candidate : tree.nodes) paths.push_back(candidate.path);
+    const std::string meant = nearest_name(module, paths);
+    throw UsageError(fmt::format("--module: there is no '{}' in the model{}", module,
+                                 meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
+  }
+  if (tree.nodes[node].children.empty()) {
+    throw UsageError(fmt::format("--module: '{}' is a tensor and has no parts to draw", module));
+  }
+  const std::string dot = energy_diagram_dot(tree, node);
+  if (path.ends_with(".dot")) return write_text_file(path, dot);
+
+  const FileDescriptor input(::memfd_create("flyball-dot", MFD_CLOEXEC));
+  if (input.get() < 0 || ::write(input.get(), dot.data(), dot.size()) != static_cast<ssize_t>(dot.size()) ||
+      ::lseek(input.get(), 0, SEEK_SET) != 0) {
+    throw SystemError(fmt::format("cannot hand the diagram to dot: {}", std::strerror(errno)));
+  }
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
+  std::string output = "-o" + path;
+  std::string program = "dot";
+  std::string format = "-Tsvg";
+  char* arguments[] = {program.data(), format.data(), output.data(), nullptr};
+  pid_t child = 0;
+  const int failure = ::posix_spawnp(&child, "dot", &actions, nullptr, arguments, environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
+    throw SystemError(
+        fmt::format("--svg wants Graphviz' program dot ({}); install the package graphviz, or use --html, or name a "
+                    ".dot file",
+                    std::strerror(failure)));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw SystemError(fmt::format("dot could not write {}", path));
+}
+
+QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar) {
+  QualityFigures figures;
+  figures.runs = runs;
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  std::size_t folders = 0;
+  std::vector<double> sums(std::size(kSparsings), 0.0);
+  for (const std::string& run : runs) {
+    if (!std::filesystem::is_directory(run)) {
+      footprints.push_back(summarised(read_footprint(run), similar));
+      continue;
+    }
+    AccountRun account(trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}, operations,
+                       devices);
+    footprints.push_back(summarised(account.footprint(), similar));
+    ++folders;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += similarity(footprints.back(), summarised(account.sparser(kSparsings[i]), similar));
+    }
+  }
+  figures.quality = quality_of_runs(footprints);
+  for (std::size_t i = 0; folders > 0 && i < sums.size(); ++i) {
+    figures.sparsing.push_back({kSparsings[i], sums[i] / static_cast<double>(folders)});
+  }
+  return figures;
+}
+
+std::string quality_text(const QualityFigures& figures) {
+  std::string text;
+  if (!figures.sparsing.empty()) {
+    TextTable table({{"every n-th reading", ""}, {"ASSS", ""}});
+    for (const QualityFigures::Sparsing& entry : figures.sparsing) {
+      table.add_row({fmt::to_string(entry.keep), format_fixed(entry.similarity, 4)});
+    }
+    text += "with the power readings thinned out\n\n" + table.str() + "\n";
+  }
+  TextTable widening({{"runs", ""}, {"ASSW", ""}});
+  for (std::size_t i = 0; i < figures.quality.widening.size(); ++i) {
+    widening.add_row({fmt::to_string(i + 1), format_fixed(figures.quality.widening[i], 4)});
+  }
+  text += "the mean of the first runs with that of all\n\n" + widening.str() + "\nstability, run by run\n\n";
+  std::vector<TextTable::Column> columns = {{"run", "", kLeft}};
+  for (std::size_t i = 0; i < figures.runs.size(); ++i) columns.push_back({fmt::to_string(i + 1), ""});
+  TextTable stability(columns);
+  for (std::size_t i = 0; i < figures.runs.size(); ++i) {
+    std::vector<std::string> cells = {fmt::format("{} {}", i + 1, figures.runs[i])};
+    for (const double value : figures.quality.stability[i]) cells.push_back(format_fixed(value, 4));
+    stability.add_row(std::move(cells));
+  }
+  return text + stability.str();
+}
+
+std::string quality_json(const QualityFigures& figures) {
+  nlohmann::ordered_json sparsing = nlohmann::ordered_json::array();
+  for (const QualityFigures::Sparsing& entry : figures.sparsing) {
+    sparsing.push_back({{"every", entry.keep}, {"similarity", number_or_null(entry.similarity)}});
+  }
+  nlohmann::ordered_json widening = nlohmann::ordered_json::array();
+  for (const double value : figures.quality.widening) widening.push_back(number_or_null(value));
+  nlohmann::ordered_json stability = nlohmann::ordered_json::array();
+  for (const std::vector<double>& row : figures.quality.stability) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::array();
+    for (const double value : row) values.push_back(number_or_null(value));
+    stability.push_back(std::move(values));
+  }
+  const nlohmann::ordered_json json = {{"runs", figures.runs},
+                                       {"asss", std::move(sparsing)},
+                                       {"assw", std::move(widening)},
+                                       {"stability", std::move(stability)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace flyball

@@ -1,0 +1,295 @@
+#include "cli/account_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "account/clock_offset.h"
+#include "account/processor_share.h"
+#include "account/regression.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/console.h"
+#include "draw/text_table.h"
+#include "wire/json_object.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kPictureBins = 700;
+constexpr std::size_t kPictureLanes = 20;
+
+// Shows how far a sweep has come, by the time of its events.
+class WatchedEvents final : public EventSource {
+ public:
+  WatchedEvents(EventTrace& source, ProgressBar& bar) : source_(source), bar_(bar) {
+    first_ = source.stats().first;
+    length_ = std::max<double>(1.0, static_cast<double>(source.stats().last - first_));
+  }
+  bool next(TraceEvent& event) override {
+    if (!source_.next(event)) return false;
+    if (++count_ % 8192 == 0) bar_.update(static_cast<double>(event.begin - first_) / length_);
+    return true;
+  }
+
+ private:
+  EventTrace& source_;
+  ProgressBar& bar_;
+  Nanoseconds first_;
+  double length_;
+  std::uint64_t count_ = 0;
+};
+
+// Every `keep`-th segment of each device, held until the next that is kept.
+class SparsePower final : public PowerSource {
+ public:
+  SparsePower(PowerSource& source, std::size_t keep) : source_(source), keep_(keep) {}
+  bool next(PowerSegment& segment) override {
+    while (source_.next(segment)) {
+      if (segment.device >= seen_.size()) seen_.resize(segment.device + 1);
+      if (seen_[segment.device]++ % keep_ != 0) continue;
+      // The sweep cuts it where the next begins; the last is held no longer than the others.
+      segment.end += static_cast<Nanoseconds>(keep_ - 1) * (segment.end - segment.begin);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  PowerSource& source_;
+  std::size_t keep_;
+  std::vector<std::size_t> seen_;
+};
+
+bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
+  return events.first + shift < power.last && power.first < events.last + shift;
+}
+
+std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
+
+}  // namespace
+
+AccountRun::AccountRun(const std::string& events, const std::string& power, const AccountSettings& settings,
+                       OperationTable& operations, DeviceTable& devices)
+    : operations_(operations),
+      devices_(devices),
+      events_path_(events),
+      power_path_(power),
+      multiplicity_(settings.multiplicity) {
+  {
+    ProgressBar bar("reading " + power);
+    PowerTraceOptions options;
+    options.device_names = settings.device_names;
+    options.progress = [&bar](double share) { bar.update(share); };
+    power_ = open_power_trace(power, options, devices_);
+  }
+  {
+    ProgressBar bar("reading " + events);
+    EventTraceOptions options;
+    options.device_names = settings.device_names;
+    options.kernel_names = settings.kernel_names;
+    options.frames = settings.frames;
+    options.progress = [&bar](double share) { bar.update(share); };
+    events_ = open_event_trace(events, options, operations_, devices_);
+  }
+  settle_clock(settings);
+  attribute_all(settings);
+  note_traces();
+}
+
+// As they are; by the offset that a recording of ours brings; by where power follows the events.
+void AccountRun::settle_clock(const AccountSettings& settings) {
+  const EventTraceStats& events = events_->stats();
+  const PowerTraceStats& power = power_->stats();
+  if (settings.clock_offset) {
+    shift_ = to_nanoseconds(*settings.clock_offset);
+    notes_.push_back(fmt::format("clock offset {} given, added to the events' times", seconds_text(shift_)));
+  } else if (settings.estimate_offset || !overlap(events, power, 0)) {
+    if (!settings.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
+      shift_ = *power.monotonic_offset;
+      notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
+    } else {
+      const ClockOffset estimate = estimate_clock_offset(*events_, *power_);
+      const std::string found = fmt::format(
+          "clock offset {} ({}: correlation {:.3f}, next best {:.3f} at {:+.3f} s)", seconds_text(estimate.offset),
+          name_of(estimate.verdict), estimate.correlation, estimate.runner_up, estimate.runner_up_offset.value());
+      if (estimate.verdict == OffsetVerdict::kWeak || estimate.verdict == OffsetVerdict::kNoData) {
+        if (!overlap(events, power, 0)) {
+          throw InputError({events_path_},
+                           fmt::format("the events and {} are of different times, and power does not tell how to lay "
+                                       "one over the other; {}",
+                                       power_path_, found),
+                           "give --clock-offset TIME, to be added to the events' times");
+        }
+        notes_.push_back(found + ", not applied");
+      } else {
+        shift_ = estimate.offset;
+        notes_.push_back(found + ", added to the events' times");
+      }
+    }
+  }
+  events_->rewind(shift_);
+  power_->rewind(0);
+}
+
+void AccountRun::attribute_all(const AccountSettings& settings) {
+  std::vector<ShareInterval> shares;
+  if (!settings.jiffies.empty()) {
+    const std::string text = read_text_file(settings.jiffies);
+    shares = processor_shares(read_jiffies(settings.jiffies, text));
+    if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
+      throw InputError({settings.jiffies}, "the jiffies do not cover the power trace",
+                       "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
+    }
+  }
+  ProgramPower power(*power_, shares, devices_);
+  attribute_power(settings, power);
+  for (std::size_t i = 0; i < power.rest().size(); ++i) {
+    const ProgramPower::Rest& rest = power.rest()[i];
+    const std::string& name = devices_.name(static_cast<DeviceId>(i));
+    for (FootprintDevice& device : footprint_.devices) {
+      if (device.device != name) continue;
+      device.other_processes = Joules(rest.other);
+      device.system = Joules(rest.system);
+      device.monitor = Joules(rest.monitor);
+      device.measured += Joules(rest.other + rest.system + rest.monitor);
+    }
+  }
+}
+
+void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
+  ProgressBar bar("attributing");
+  WatchedEvents events(*events_, bar);
+  if (!settings.regress) {
+    footprint_ = make_footprint(attribute(events, power, {.multiplicity = multiplicity_}), operations_, devices_);
+    return;
+  }
+  const RegressedAttribution result = attribute_by_regression(
+      events, power, {.attribution = {.multiplicity = multiplicity_}, .sensor_window = settings.sensor_window});
+  footprint_ = make_footprint(result.attribution, operations_, devices_);
+  for (const RegressionFit& fit : result.fits) {
+    if (fit.readings == 0) {
+      notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
+      continue;
+    }
+    notes_.push_back(fmt::format("{}: {} powers fitted to {} readings, which explains {:.1f} % of their variance",
+                                 devices_.name(fit.device), fit.unknowns, fit.readings, 100.0 * fit.explained));
+    if (fit.readings < 2 * fit.unknowns) {
+      notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
+                                   devices_.name(fit.device)));
+    }
+  }
+}
+
+void AccountRun::note_traces() {
+  const EventTraceStats& events = events_->stats();
+  if (events.truncated) {
+    notes_.push_back(
+        fmt::format("{} is cut off at byte {}; what is whole was read", events_path_, events.truncated_at));
+  }
+  for (const DroppedEvents& dropped : events.dropped) {
+    notes_.push_back(fmt::format("{}: {} events left out: {}", events_path_, dropped.count, dropped.reason));
+  }
+  if (events.untied_kernels > 0) {
+    notes_.push_back(fmt::format("{}: {} kernels without the operation that launched them, named after the kernel",
+                                 events_path_, events.untied_kernels));
+  }
+  const PowerTraceStats& power = power_->stats();
+  for (const DroppedReadings& dropped : power.dropped) {
+    notes_.push_back(fmt::format("{}: {} readings left out, the first in line {}: {}", power_path_, dropped.count,
+                                 dropped.first_line, dropped.reason));
+  }
+  if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", power_path_));
+  for (const PowerTraceDevice& device : power.devices) {
+    if (device.gaps > 0) {
+      notes_.push_back(fmt::format("{}: {} gaps, {:.3f} s, in which nothing is measured", devices_.name(device.device),
+                                   device.gaps, device.gap_time.value()));
+    }
+    if (device.resets > 0) {
+      notes_.push_back(fmt::format("{}: the counter began anew {} times", devices_.name(device.device), device.resets));
+    }
+  }
+  for (const FootprintDevice& device : footprint_.devices) {
+    if (device.uncovered <= Seconds(0)) continue;
+    if (device.powered <= Seconds(0)) {
+      notes_.push_back(fmt::format("{}: has events and no power", device.device));
+    } else if (device.uncovered > 0.001 * device.busy) {
+      notes_.push_back(
+          fmt::format("{}: {:.3f} s of events lie outside the power trace", device.device, device.uncovered.value()));
+    }
+  }
+}
+
+Footprint AccountRun::sparser(std::size_t keep) {
+  events_->rewind(shift_);
+  power_->rewind(0);
+  SparsePower sparse(*power_, keep);
+  return make_footprint(attribute(*events_, sparse, {.multiplicity = multiplicity_}), operations_, devices_);
+}
+
+PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<ActivityBins>& bins) {
+  PowerPicture picture;
+  const std::vector<std::size_t> parts = telling_parts(tree, kPictureLanes);
+  for (const std::size_t part : parts) picture.lanes.push_back(part == 0 ? "model" : tree.nodes[part].path);
+
+  std::vector<std::size_t> lane_of(operations_.size(), std::numeric_limits<std::size_t>::max());
+  for (std::size_t i = 0; i < lane_of.size(); ++i) {
+    const std::string& name = operations_.name(static_cast<OperationId>(i));
+    for (std::size_t lane = 0; lane < picture.lanes.size(); ++lane) {
+      const std::string& path = tree.nodes[parts[lane]].path;
+      if (path.empty()) lane_of[i] = lane;
+      if (name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '/')) lane_of[i] = lane;
+    }
+  }
+  const EventTraceStats& stats = events_->stats();
+  const Nanoseconds moved = shift_;
+  bins = std::make_unique<ActivityBins>(stats.first + moved, stats.last + moved, kPictureBins);
+  events_->rewind(shift_);
+  power_->rewind(0);
+  bins->add_power(*power_);
+  bins->add_events(*events_, lane_of, picture.lanes.size());
+  for (std::size_t i = 0; i < bins->devices(); ++i) picture.devices.push_back(devices_.name(static_cast<DeviceId>(i)));
+  picture.activity = bins.get();
+  return picture;
+}
+
+Footprint read_footprint(const std::string& path) {
+  constexpr NumberRange kJoules{-1e18, 1e18, "J"};
+  constexpr NumberRange kSeconds{0.0, 1e12, "s"};
+  const std::string text = read_text_file(path);
+  const nlohmann::json json = parse_json(path, text);
+  JsonObject object(json, path);
+  Footprint footprint;
+  footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
+  for (JsonObject& entry : object.objects("devices")) {
+    FootprintDevice& device = footprint.devices.emplace_back();
+    device.device = entry.text("device");
+    device.measured = Joules(entry.number("measured_j", kJoules));
+    device.attributed = Joules(entry.number("attributed_j", kJoules));
+    device.idle = Joules(entry.number("idle_j", kJoules));
+  }
+  if (!object.has("footprint")) {
+    throw InputError({path}, "there is no footprint in it",
+                     "write one with: flyball account --events T --power P --json FILE");
+  }
+  for (JsonObject& entry : object.objects("footprint")) {
+    FootprintRow& row = footprint.rows.emplace_back();
+    row.name = entry.text("name");
+    row.device = entry.text("device");
+    const std::string phase = entry.find_text("phase").value_or("");
+    for (const Phase candidate : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
+      if (phase == name_of(candidate)) row.phase = candidate;
+    }
+    row.energy = Joules(entry.number("energy_j", kJoules));
+    row.busy = Seconds(entry.number("busy_s", kSeconds));
+    row.powered = Seconds(entry.find_number("powered_s", kSeconds).value_or(row.busy.value()));
+    row.energy_deviation = Joules(entry.find_number("energy_std_j", kJoules).value_or(0.0));
+  }
+  merge_rows(footprint);
+  return footprint;
+}
+
+}  // namespace flyball

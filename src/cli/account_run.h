@@ -1,0 +1,70 @@
+// One run's traces, opened, put on one clock, attributed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "account/activity.h"
+#include "account/attribution.h"
+#include "account/energy_tree.h"
+#include "account/event_trace.h"
+#include "account/footprint.h"
+#include "account/operation_table.h"
+#include "account/power_trace.h"
+#include "base/units.h"
+#include "report/footprint_report.h"
+
+namespace flyball {
+
+struct AccountSettings {
+  bool regress = false;
+  Seconds sensor_window;
+  Multiplicity multiplicity = Multiplicity::kOperations;
+  std::optional<Seconds> clock_offset;  // given; otherwise found where the traces do not overlap as they are
+  bool estimate_offset = false;         // found even where they overlap
+  std::map<std::string, std::string, std::less<>> device_names;
+  std::string jiffies;  // a file; none: the whole processor's energy is the program's
+  bool kernel_names = false;
+  bool frames = false;
+};
+
+class AccountRun {
+ public:
+  // Names go into the tables, which must outlive the run. Throws what the readers throw.
+  AccountRun(const std::string& events, const std::string& power, const AccountSettings& settings,
+             OperationTable& operations, DeviceTable& devices);
+
+  [[nodiscard]] const Footprint& footprint() const { return footprint_; }
+  [[nodiscard]] const FootprintNotes& notes() const { return notes_; }
+
+  // The sweep again, with only every `keep`-th reading of each device (Smaragdine 5.4.1: sample sparsing).
+  [[nodiscard]] Footprint sparser(std::size_t keep);
+
+  // Power and the activity of the tree's most telling parts; reads the traces again. The picture refers to `bins`.
+  PowerPicture picture(const EnergyTree& tree, std::unique_ptr<ActivityBins>& bins);
+
+ private:
+  void settle_clock(const AccountSettings& settings);
+  void attribute_all(const AccountSettings& settings);
+  void attribute_power(const AccountSettings& settings, PowerSource& power);
+  void note_traces();
+
+  OperationTable& operations_;
+  DeviceTable& devices_;
+  std::string events_path_;
+  std::string power_path_;
+  std::unique_ptr<EventTrace> events_;
+  std::unique_ptr<PowerTrace> power_;
+  Multiplicity multiplicity_;
+  Nanoseconds shift_ = 0;  // of the events
+  Footprint footprint_;
+  FootprintNotes notes_;
+};
+
+// A footprint as `flyball account --format json` writes it. Throws SystemError, InputError.
+[[nodiscard]] Footprint read_footprint(const std::string& path);
+
+}  // namespace flyball

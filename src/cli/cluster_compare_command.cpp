@@ -1,0 +1,237 @@
+// flyball cluster compare: policies side by side on one trace.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/cluster_options.h"
+#include "cli/cluster_output.h"
+#include "cli/console.h"
+#include "cli/interrupt.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+#include "cluster/comparison.h"
+#include "draw/text_table.h"
+#include "report/cluster_picture.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kMainPolicy = "powerflow";
+constexpr int kPictureWidth = 760;
+
+struct CompareOptions {
+  ClusterOptions cluster;
+  std::optional<std::vector<std::string>> policies;
+  std::optional<std::vector<double>> clocks;
+  std::optional<std::vector<double>> etas;
+  std::optional<std::vector<double>> zeus_etas;
+  std::optional<std::string> sweep;
+  std::optional<std::string> svg;
+  std::optional<std::string> format;
+};
+
+// `all` stands for every policy, PowerFlow first.
+std::vector<std::string> parse_policies(std::string_view /*option*/, std::string_view text) {
+  std::vector<std::string> names;
+  if (text == "all") {
+    for (const auto& entry : policies().entries()) names.push_back(entry.name);
+    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kMainPolicy; });
+    return names;
+  }
+  for (const std::string_view name : comma_separated(text)) names.emplace_back(name);
+  return names;
+}
+
+using ParseNumber = double (*)(std::string_view option, std::string_view text);
+
+auto parse_list(ParseNumber parse) {
+  return [parse](std::string_view option, std::string_view text) {
+    std::vector<double> values;
+    for (const std::string_view value : comma_separated(text)) values.push_back(parse(option, value));
+    return values;
+  };
+}
+
+const char* json_name(PolicySetting setting) {
+  switch (setting) {
+    case PolicySetting::kClock: return "clock_mhz";
+    case PolicySetting::kBudget: return "eta";
+    case PolicySetting::kZeusEta: return "zeus_eta";
+  }
+  return "";
+}
+
+// What runs are measured by: PowerFlow's first, or the first of all.
+struct Comparison {
+  std::vector<ComparedRun> runs;
+  const ComparedRun* reference = nullptr;
+
+  // The JCT over that of the reference policy with the same energy, where its runs tell.
+  [[nodiscard]] std::optional<double> jct_at_equal_energy(const ComparedRun& run) const {
+    const auto jct = jct_at_energy(runs, reference->policy, run.result.energy_j);
+    return jct ? std::optional(run.result.avg_jct_s / *jct) : std::nullopt;
+  }
+};
+
+Json comparison_json(const Comparison& comparison, double wall_seconds) {
+  const SimulationResult& reference = comparison.reference->result;
+  Json runs = Json::array();
+  for (const ComparedRun& run : comparison.runs) {
+    Json json = result_json(run.result);
+    json[json_name(run.setting)] = run.value;
+    json["jct_ratio"] = run.result.avg_jct_s / reference.avg_jct_s;
+    json["energy_ratio"] = run.result.energy_j / reference.energy_j;
+    const auto at_equal_energy = comparison.jct_at_equal_energy(run);
+    json["jct_ratio_at_equal_energy"] = at_equal_energy ? Json(*at_equal_energy) : Json(nullptr);
+    runs.push_back(std::move(json));
+  }
+  return {{"reference", comparison.reference->policy}, {"runs", std::move(runs)}, {"wall_seconds", wall_seconds}};
+}
+
+std::string comparison_text(const Comparison& comparison, const ClusterSpec& spec, double wall_seconds) {
+  const SimulationResult& reference = comparison.reference->result;
+  const std::string unit = fmt::format("x {}", comparison.reference->policy);
+  const auto sweeps = std::count_if(comparison.runs.begin(), comparison.runs.end(), [&](const ComparedRun& run) {
+                        return run.policy == comparison.reference->policy;
+                      }) > 1;
+  std::vector<TextTable::Column> columns = {{"policy", "", TextTable::Align::kLeft},
+                                            {"setting", "", TextTable::Align::kLeft},
+                                            {"average JCT", "s"},
+                                            {"99 % JCT", "s"},
+                                            {"makespan", "s"},
+                                            {"energy", "MJ"},
+                                            {"JCT", unit},
+                                            {"energy", unit}};
+  if (sweeps) columns.push_back({"JCT at equal energy", unit});
+  TextTable table(columns);
+  for (const ComparedRun& run : comparison.runs) {
+    const SimulationResult& result = run.result;
+    std::vector<std::string> row = {run.policy,
+                                    setting_text(run),
+                                    format_fixed(result.avg_jct_s, 1),
+                                    format_fixed(result.p99_jct_s, 1),
+                                    format_fixed(result.makespan_s, 0),
+                                    format_fixed(result.energy_j / 1e6, 3),
+                                    format_fixed(result.avg_jct_s / reference.avg_jct_s, 2),
+                                    format_fixed(result.energy_j / reference.energy_j, 2)};
+    if (sweeps) {
+      const auto ratio = comparison.jct_at_equal_energy(run);
+      row.push_back(ratio ? format_fixed(*ratio, 2) : "-");
+    }
+    table.add_row(std::move(row));
+  }
+  return fmt::format("{} on {} of {} {} each, compared with {} at {}\n\n{}\nsimulated in {:.3f} s\n",
+                     counted(static_cast<long>(reference.jobs), "job"), counted(spec.nodes, "node"),
+                     counted(spec.gpus_per_node, "GPU"), spec.gpu, comparison.reference->policy,
+                     setting_text(*comparison.reference), table.str(), wall_seconds);
+}
+
+constexpr int kSweptClocks = 7;
+
+// Of the clocks that jobs may have, evenly apart, the lowest and the highest among them.
+std::vector<Megahertz> swept_clocks(const ClusterInput& input) {
+  ClusterSpec spec = input.setup.spec;
+  complete_spec(spec, input.truth);
+  const auto last = static_cast<int>(spec.clocks.size()) - 1;
+  std::vector<Megahertz> clocks;
+  for (int k = 0; k < kSweptClocks; ++k) {
+    const Megahertz clock = spec.clocks[static_cast<std::size_t>(k * last / (kSweptClocks - 1))];
+    if (clocks.empty() || clocks.back() < clock) clocks.push_back(clock);
+  }
+  return clocks;
+}
+
+ComparisonRequest request_of(const CompareOptions& options, const ClusterInput& input) {
+  ComparisonRequest request;
+  request.policies = options.policies.value_or(parse_policies("--policies", "all"));
+  const bool sweep = options.sweep.has_value();
+  if (options.clocks) {
+    for (const double clock : *options.clocks) request.clocks.emplace_back(clock);
+  } else if (sweep) {
+    request.clocks = swept_clocks(input);
+  }
+  if (sweep) {
+    request.etas = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0};
+    request.zeus_etas = {0.0, 0.25, 0.5, 0.75, 1.0};
+  }
+  if (options.etas) request.etas = *options.etas;
+  if (options.zeus_etas) request.zeus_etas = *options.zeus_etas;
+  return request;
+}
+
+void run_compare(const CompareOptions& options) {
+  const InterruptGuard guard;
+  const auto begin = std::chrono::steady_clock::now();
+  const ClusterInput input = load_cluster(options.cluster);
+  const ComparisonRequest request = request_of(options, input);
+  Comparison comparison;
+  {
+    ProgressBar bar("simulating");
+    comparison.runs = compare_policies(input.setup, input.truth, input.trace, input.policy, request, [&](double share) {
+      bar.update(share);
+      return !guard.interrupted();
+    });
+  }
+  guard.throw_if_interrupted();
+  const auto main = std::find_if(comparison.runs.begin(), comparison.runs.end(),
+                                 [](const ComparedRun& run) { return run.policy == kMainPolicy; });
+  comparison.reference = main == comparison.runs.end() ? &comparison.runs.front() : &*main;
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  if (options.svg) write_text_file(*options.svg, jct_energy_picture(comparison.runs, kPictureWidth).standalone());
+  print_result(options.format == "json" ? comparison_json(comparison, wall.count()).dump(2) + "\n"
+                                        : comparison_text(comparison, input.setup.spec, wall.count()));
+}
+
+}  // namespace
+
+void add_cluster_compare_command(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
+  const auto options = std::make_shared<CompareOptions>();
+  add_cluster_options(*command, options->cluster);
+  std::vector<std::string> names;
+  for (const auto& entry : policies().entries()) names.push_back(entry.name);
+  add_value(*command, "--policies", options->policies, parse_policies, "NAME,...",
+            fmt::format("all (default), or some of {}", fmt::join(names, ", ")));
+  add_value(*command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
+            "policies that choose no clocks run at each of these")
+      ->excludes("--clock");
+  add_value(*command, "--etas", options->etas, parse_list(parse_eta), "SHARE,...",
+            "policies that keep to a budget run at each of these")
+      ->excludes("--eta");
+  add_value(*command, "--zeus-etas", options->zeus_etas, parse_list(parse_zeus_eta), "SHARE,...",
+            "policies with Zeus's clocks run at each of these")
+      ->excludes("--zeus-eta");
+  add_choice(
+      *command, "--sweep", options->sweep, {"energy"}, "NAME",
+      "energy: runs from little energy to much, seven clocks, seven budgets and five of Zeus's shares where none "
+      "are listed")
+      ->excludes("--clock")
+      ->excludes("--eta")
+      ->excludes("--zeus-eta");
+  add_value(*command, "--svg", options->svg, parse_path, "FILE", "write average JCT against energy as a picture");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  command->footer(
+      "Each is measured by PowerFlow, or by the first where PowerFlow is not among\n"
+      "them: by its first run, and with several by what it reaches with equal energy.\n"
+      "Only PowerFlow keeps to --eta.\n\n"
+      "Examples:\n"
+      "  flyball cluster compare --trace examples/cluster/day.csv --eta 0.7\n"
+      "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
+      "    --policies powerflow,tiresias --sweep energy --svg out.svg\n"
+      "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
+      "    --policies powerflow,afs,tiresias --etas 0.5,0.7,0.9 --clocks 1020,1260,1530");
+  command->callback([options] { run_compare(*options); });
+}
+
+}  // namespace flyball

@@ -1,0 +1,75 @@
+#include "cli/cluster_options.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/option_values.h"
+#include "cluster/pipeline_jobs.h"
+
+namespace flyball {
+double parse_eta(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (value && *value > 0.0 && *value <= 10.0) return *value;
+  throw UsageError(fmt::format(
+      "{} takes the power budget over that of all GPUs at the highest clock, such as 0.7, not '{}'", option, text));
+}
+
+double parse_zeus_eta(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (value && *value >= 0.0 && *value <= 1.0) return *value;
+  throw UsageError(fmt::format(
+      "{} takes how much energy counts against time, from 0 (only time) to 1 (only energy), not '{}'", option, text));
+}
+
+void add_cluster_options(CLI::App& command, ClusterOptions& options) {
+  command.add_option("--trace", options.trace, "jobs: CSV submit_time,num_gpus,duration[,model,batch_size]")
+      ->type_name("JOBS")
+      ->required();
+  add_value(command, "--nodes", options.nodes, parse_count, "N", "nodes of the cluster (default 16)");
+  add_value(command, "--gpus-per-node", options.gpus_per_node, parse_count, "N",
+            "GPUs of a node, a power of two (default 4)");
+  add_value(command, "--gpu", options.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100");
+  add_value(command, "--table", options.table, parse_path, "FILE",
+            "what iterations cost, instead of the synthetic table of --gpu");
+  add_value(command, "--pipelines", options.pipelines, parse_path, "FILE",
+            "pipeline-parallel jobs beside those of the trace: CSV with columns submit_time, profile, microbatches, "
+            "pipelines, iterations");
+  add_value(command, "--eta", options.eta, parse_eta, "SHARE",
+            "power budget of the jobs, over all GPUs busy at the highest clock (default 1)");
+  add_value(command, "--seed", options.seed, parse_count, "N",
+            "seed of the models that the trace leaves open, and of measurement noise (default 1)");
+  add_choice(command, "--knowledge", options.knowledge, {"learned", "profiled"}, "NAME",
+             "learned (default): models are fitted while jobs run; profiled: all is known");
+  add_value(command, "--restart", options.restart, parse_duration_or_zero, "TIME",
+            "what a job loses when its GPUs change (default 30s)");
+  add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
+            "how long a job is profiled at a new size (default 240s)");
+  add_value(command, "--clock", options.clock, parse_positive, "MHZ",
+            "all jobs at this clock, for policies that choose none (default: the highest)");
+  add_value(command, "--zeus-eta", options.zeus_eta, parse_zeus_eta, "SHARE",
+            "what energy counts against time, for policies with Zeus's clocks (default 0.5)");
+}
+
+ClusterInput load_cluster(const ClusterOptions& options) {
+  SimulationSetup setup;
+  ClusterSpec& spec = setup.spec;
+  spec.nodes = options.nodes.value_or(spec.nodes);
+  spec.gpus_per_node = options.gpus_per_node.value_or(spec.gpus_per_node);
+  spec.gpu = options.gpu.value_or(spec.gpu);
+  spec.restart = options.restart.value_or(spec.restart);
+  spec.profiling = options.profiling.value_or(spec.profiling);
+  setup.eta = options.eta.value_or(1.0);
+  setup.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
+  if (options.knowledge == "profiled") setup.knowledge = Knowledge::kProfiled;
+  if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines);
+  const GpuModel gpu = load_gpu_model(spec.gpu);
+  GroundTruth truth = options.table ? GroundTruth(*options.table, read_measurements_file(*options.table, gpu.maximum))
+                                    : load_ground_truth(spec.gpu);
+  PolicyOptions policy;
+  if (options.clock) policy.clock = Megahertz(*options.clock);
+  policy.zeus_eta = options.zeus_eta.value_or(policy.zeus_eta);
+  return {setup, std::move(truth), read_job_trace_file(options.trace), policy};
+}
+
+}  // namespace flyball

@@ -1,0 +1,22 @@
+#include "cli/cluster_output.h"
+
+#include <nlohmann/json.hpp>
+
+namespace flyball {
+
+nlohmann::ordered_json result_json(const SimulationResult& result) {
+  return {{"policy", result.policy},
+          {"jobs", result.jobs},
+          {"avg_jct_s", result.avg_jct_s},
+          {"p50_jct_s", result.p50_jct_s},
+          {"p99_jct_s", result.p99_jct_s},
+          {"makespan_s", result.makespan_s},
+          {"energy_j", result.energy_j},
+          {"avg_power_w", result.avg_power_w},
+          {"peak_power_w", result.peak_power_w},
+          {"gpu_utilisation", result.gpu_utilisation},
+          {"migrations", result.migrations},
+          {"decisions", result.decisions}};
+}
+
+}  // namespace flyball

@@ -1,0 +1,111 @@
+// flyball cluster trace: job traces, made or converted.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/cluster_options.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "cli/pipeline_options.h"
+
+namespace flyball {
+namespace {
+
+void print_or_write(const std::optional<std::string>& out, const std::string& text) {
+  if (!out) return print_result(text);
+  write_text_file(*out, text);
+  print_result(fmt::format("wrote {}\n", *out));
+}
+
+struct SynthOptions {
+  std::optional<int> jobs;
+  std::optional<double> hours;
+  std::optional<Seconds> median;
+  std::optional<int> seed;
+  std::optional<std::string> gpu;
+  bool models = false;
+  std::optional<std::string> out;
+};
+
+void run_synth(const SynthOptions& options) {
+  TraceSynthesis request;
+  request.jobs = options.jobs.value_or(request.jobs);
+  if (options.hours) request.span = Seconds(*options.hours * 3600.0);
+  request.median_duration = options.median.value_or(request.median_duration);
+  request.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
+  if (options.models) {
+    const GroundTruth truth = load_ground_truth(options.gpu.value_or("v100"));
+    for (std::size_t model = 0; model < truth.models().size(); ++model) {
+      request.pool.push_back({truth.models()[model], truth.batch_sizes(static_cast<int>(model))});
+    }
+  }
+  const JobTrace trace = synthesize_job_trace(request);
+  print_or_write(options.out,
+                 write_job_trace(trace, {fmt::format("Synthetic: {} jobs in {:g} h, seed {}; made by flyball cluster "
+                                                     "trace synth. Not a recorded trace.",
+                                                     request.jobs, request.span.value() / 3600.0, request.seed)}));
+}
+
+void add_synth(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("synth", "make a synthetic trace");
+  const auto options = std::make_shared<SynthOptions>();
+  add_value(*command, "--jobs", options->jobs, parse_count, "N", "how many jobs (default 1901)");
+  add_value(*command, "--hours", options->hours, parse_positive, "H", "over how many hours (default 24)");
+  add_value(*command, "--median", options->median, parse_duration, "TIME", "median duration (default 500s)");
+  add_value(*command, "--seed", options->seed, parse_count, "N", "seed (default 1)");
+  command->add_flag("--models", options->models, "draw models and batch sizes, too");
+  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
+  command->footer(
+      "Examples:\n"
+      "  flyball cluster trace synth --out day.csv\n"
+      "  flyball cluster trace synth --jobs 100 --hours 2 --models --seed 7");
+  command->callback([options] { run_synth(*options); });
+}
+
+struct ConvertOptions {
+  std::string input;
+  std::optional<std::string> from;
+  std::optional<std::string> out;
+};
+
+void run_convert(const ConvertOptions& options) {
+  const TraceFormat format = options.from == "philly"    ? TraceFormat::kPhilly
+                             : options.from == "alibaba" ? TraceFormat::kAlibaba
+                                                         : TraceFormat::kPollux;
+  std::size_t dropped = 0;
+  const JobTrace trace = convert_job_trace(format, options.input, read_text_file(options.input), &dropped);
+  print_or_write(options.out,
+                 write_job_trace(trace, {fmt::format("Converted; the original format is {}.", *options.from)}));
+  if (dropped > 0)
+    print_warning(
+        fmt::format("{} left out: they never ran, or asked for no GPU", counted(static_cast<long>(dropped), "row")));
+}
+
+void add_convert(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("convert", "read another format's trace");
+  const auto options = std::make_shared<ConvertOptions>();
+  command->add_option("INPUT", options->input, "the trace")->required();
+  add_choice(*command, "--from", options->from, {"philly", "alibaba", "pollux"}, "NAME",
+             "philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
+      ->required();
+  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
+  command->footer(
+      "Examples:\n"
+      "  flyball cluster trace convert openb_pod_list_default.csv --from alibaba --out jobs.csv");
+  command->callback([options] { run_convert(*options); });
+}
+
+}  // namespace
+
+void add_cluster_trace_command(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("trace", "make or convert a trace of jobs");
+  command->require_subcommand(0, 1);
+  add_synth(*command);
+  add_convert(*command);
+}
+
+}  // namespace flyball

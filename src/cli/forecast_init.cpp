@@ -1,0 +1,197 @@
+#include "cli/forecast_init.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "forecast/pytorch_steps.h"
+#include "forecast/recording.h"
+#include "profile/profile.h"
+
+namespace flyball {
+namespace {
+
+struct InitOptions {
+  std::optional<std::string> trace;
+  std::optional<std::string> profile;
+  std::optional<std::string> power;
+  std::optional<std::string> out;
+  std::optional<int> microbatches;
+  std::optional<int> nodes;
+};
+
+constexpr TrainingStage kListed[] = {
+    TrainingStage::kSetDataset, TrainingStage::kLoadData,      TrainingStage::kPreprocess,
+    TrainingStage::kTransfer,   TrainingStage::kModelInOut,    TrainingStage::kForward,
+    TrainingStage::kBackward,   TrainingStage::kCommunication, TrainingStage::kUpdate};
+
+std::string_view explanation(TrainingStage stage) {
+  switch (stage) {
+    case TrainingStage::kSetDataset: return "indexing the node's share of the data set, once a run";
+    case TrainingStage::kLoadData: return "one batch from disk to memory";
+    case TrainingStage::kPreprocess: return "preparing one batch; 0 where the loader's processes hide it";
+    case TrainingStage::kTransfer: return "one batch to the accelerator";
+    case TrainingStage::kModelInOut: return "loading the model and saving it at the end, once a run";
+    case TrainingStage::kForward:
+    case TrainingStage::kBackward: return "one batch";
+    case TrainingStage::kCommunication: return "the gradients' all-reduce, without waiting for slower nodes";
+    case TrainingStage::kUpdate: return "the optimizer's step";
+    default: return "";
+  }
+}
+
+std::string time_list(const std::vector<Seconds>& times) {
+  std::string list;
+  for (const Seconds time : times) list += fmt::format("{}{:.6g}", list.empty() ? "" : ", ", time.value());
+  return times.size() == 1 ? list : "[" + list + "]";
+}
+
+constexpr std::string_view kHead =
+    "# What a training run will cost: flyball forecast THIS_FILE. Every key: docs/formats/run.md.\n"
+    "# Lines marked CHANGE hold a guess; the others were measured.\n"
+    "name = \"my run\"  # CHANGE\n"
+    "samples = 50000  # CHANGE: in the data set\n"
+    "epochs = 1  # CHANGE\n";
+
+// What init knows of one type of node.
+struct Known {
+  std::string name = "node";
+  int count = 1;
+  bool accelerator = false;
+  PerComponent<std::optional<ComponentPower>> powers;
+  PerStage<std::vector<Seconds>> times;
+  PerStage<std::optional<Watts>> accelerator_power;
+};
+
+std::string powers_text(const Known& known) {
+  std::string text = "[nodes.power_w]  # of one node, all its devices of a kind together\n";
+  const PerComponent<ComponentPower> guesses = {ComponentPower{Watts(120), Watts(40)},
+                                                {Watts(300), Watts(60)},
+                                                {Watts(40), Watts(15)},
+                                                {Watts(8), Watts(5)},
+                                                {Watts(15), Watts(10)}};
+  for (std::size_t c = 0; c < kComponents; ++c) {
+    const bool measured = known.powers[c].has_value();
+    if (static_cast<Component>(c) == Component::kAccelerator && !known.accelerator && !measured) continue;
+    const ComponentPower& power = measured ? *known.powers[c] : guesses[c];
+    text += fmt::format("{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(),
+                        power.idle.value(), measured ? "" : "  # CHANGE");
+  }
+  return text + "\n";
+}
+
+std::string node_text(const Known& known) {
+  std::string text = fmt::format(
+      "\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: samples of one node in one iteration\n\n",
+      known.name, known.count);
+  text += powers_text(known);
+  for (const TrainingStage stage : kListed) {
+    if (stage == TrainingStage::kTransfer && !known.accelerator) continue;
+    const std::vector<Seconds>& times = known.times[index_of(stage)];
+    text += fmt::format("[nodes.stage.{}]  # {}\n", name_of(stage), explanation(stage));
+    text += times.empty() ? "seconds = 0.0  # CHANGE\n" : fmt::format("seconds = {}\n", time_list(times));
+    if (const auto power = known.accelerator_power[index_of(stage)]) {
+      text += fmt::format("power_w = {{ accelerator = {:.5g} }}\n", power->value());
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// What the client's online profiler saw at the highest clock, per pipeline stage.
+std::vector<Known> from_profile(const Profile& profile, int microbatches) {
+  std::vector<Known> stages;
+  for (int s = 0; s < profile.stages; ++s) {
+    Known known;
+    known.name = fmt::format("stage {}", s);
+    known.accelerator = true;
+    ComponentPower power{Watts(0), Watts(60)};
+    for (const auto& [instruction, which] :
+         {std::pair{"forward", TrainingStage::kForward}, std::pair{"backward", TrainingStage::kBackward}}) {
+      const OperationProfile* operation = profile.find(s, instruction);
+      if (operation == nullptr) {
+        throw InputError({profile.source}, fmt::format("stage {} has no {}", s, instruction),
+                         "measure both; the profile of a pipeline trainer has them");
+      }
+      const ClockOption& fastest = operation->options.front();
+      known.times[index_of(which)] = {microbatches * fastest.time};
+      known.accelerator_power[index_of(which)] = fastest.energy / fastest.time;
+      power.active = std::max(power.active, fastest.energy / fastest.time);
+    }
+    power.idle = std::min(power.idle, power.active);
+    known.powers[index_of(Component::kAccelerator)] = power;
+    stages.push_back(std::move(known));
+  }
+  return stages;
+}
+
+void run_init(const InitOptions& options) {
+  if (options.trace && options.profile) throw UsageError("forecast init: --trace or --profile, not both");
+  if (options.microbatches && !options.profile) throw UsageError("forecast init: --microbatches needs --profile");
+  std::vector<Known> nodes(1);
+  std::string origin;
+  if (options.trace) {
+    const TracedSteps traced = read_pytorch_steps(*options.trace, read_text_file(*options.trace));
+    nodes.front().accelerator = traced.accelerator;
+    nodes.front().times = traced.times;
+    origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, *options.trace);
+  } else if (options.profile) {
+    nodes = from_profile(read_profile_file(*options.profile), options.microbatches.value_or(1));
+    origin = fmt::format(
+        "# Times and powers of forward and backward: {} at its highest clock, {} microbatches. The wait of a "
+        "pipeline's\n"
+        "# stages at its ends is not in them; flyball forecast --plan has it.\n",
+        *options.profile, options.microbatches.value_or(1));
+  }
+  if (options.power) {
+    const PerComponent<std::optional<ComponentPower>> powers =
+        calibrate(read_recording(*options.power, read_text_file(*options.power)));
+    for (Known& known : nodes) {
+      for (std::size_t c = 0; c < kComponents; ++c) {
+        if (powers[c]) known.powers[c] = powers[c];
+      }
+      known.accelerator = known.accelerator || powers[index_of(Component::kAccelerator)].has_value();
+    }
+    origin += fmt::format("# Component powers: {}.\n", *options.power);
+  }
+  std::string text = std::string(kHead) + origin;
+  for (Known& known : nodes) {
+    known.count = options.nodes.value_or(1);
+    text += node_text(known);
+  }
+  text.pop_back();
+  if (!options.out) return print_result(text);
+  write_text_file(*options.out, text);
+  print_result(fmt::format("wrote {}; change what is marked, then: flyball forecast {}\n", *options.out, *options.out));
+}
+
+}  // namespace
+
+void add_forecast_init(CLI::App& forecast) {
+  CLI::App* command = forecast.add_subcommand("init", "write a commented RUN.toml to begin with");
+  const auto options = std::make_shared<InitOptions>();
+  add_value(*command, "--trace", options->trace, parse_path, "FILE",
+            "stage times from a trace of PyTorch's profiler (Chrome trace JSON)");
+  add_value(*command, "--profile", options->profile, parse_path, "FILE",
+            "forward and backward from the profile that a flyball client measured");
+  add_value(*command, "--microbatches", options->microbatches, parse_count, "N",
+            "with --profile: forwards of a stage in one iteration (default 1)");
+  add_value(*command, "--power", options->power, parse_path, "FILE", "component powers from what flyball record wrote");
+  add_value(*command, "--nodes", options->nodes, parse_count, "N", "nodes (of each type) of the run (default 1)");
+  add_value(*command, "-o,--output", options->out, parse_path, "FILE", "write to this file");
+  command->footer(
+      "Examples:\n"
+      "  flyball forecast init -o run.toml\n"
+      "  flyball forecast init --nodes 8 --microbatches 32 \\\n"
+      "    --profile examples/profiles/bert-1.3b-a100-4stage.csv");
+  command->callback([options] { run_init(*options); });
+}
+
+}  // namespace flyball

@@ -1,0 +1,35 @@
+// What the kernel has booked on processors and tasks, as rows of a jiffies trace (docs/formats/jiffies-trace.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/units.h"
+
+namespace flyball {
+
+class JiffiesRecorder {
+ public:
+  // `proc` and `sys` are where these file systems are mounted; `self` is the monitor, whose descendants are the program.
+  JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self);
+
+  [[nodiscard]] static std::string header();
+
+  // The rows of now: every processor, every task of the monitor and of the processes below it. What ends meanwhile is
+  // left out. Cost: a file per task.
+  [[nodiscard]] std::string sample(Nanoseconds unix_time);
+
+ private:
+  void add_tasks(pid_t process, bool monitor, const std::string& stamp, std::string& rows);
+  int socket_of(int cpu);
+
+  std::filesystem::path proc_;
+  std::filesystem::path sys_;
+  pid_t self_;
+  std::map<int, int> sockets_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,182 @@
+// flyball forecast, run as users run it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace flyball::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kExample = "examples/forecast/vgg16-mt128.toml";
+
+json forecast(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "forecast");
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const Ran ran = run_flyball(arguments);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  return ran.json();
+}
+
+TEST(Forecast, JsonHasTotalsThatAddUp) {
+  const json result = forecast({kExample, "--epochs", "100", "--carbon", "400", "--price", "0.5"});
+  const double total = result.at("total_kwh");
+  EXPECT_NEAR(total, 25.39, 5e-3);
+  double stages = 0.0;
+  for (const auto& [name, group] : result.at("stages").items()) {
+    double parts = 0.0;
+    for (const auto& part : group.at("parts")) parts += part.get<double>();
+    EXPECT_NEAR(parts, group.at("kwh"), 1e-9) << name;
+    stages += group.at("kwh").get<double>();
+  }
+  EXPECT_NEAR(stages, total, 1e-9);
+  EXPECT_NEAR(
+      result.at("components").at("processor").get<double>() + result.at("components").at("memory").get<double>(), total,
+      1e-9);
+  EXPECT_NEAR(result.at("node_types").at(0).at("kwh"), total, 1e-9);
+  EXPECT_TRUE(result.at("interval").is_null());
+  EXPECT_NEAR(result.at("co2_kg"), total * 0.4, 1e-9);
+  EXPECT_NEAR(result.at("cost"), total * 0.5, 1e-9);
+}
+
+TEST(Forecast, TextNamesWhatItShows) {
+  const Ran ran = run_flyball({"forecast", kExample, "--price", "0.3"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("total 0.2742 kWh"));
+  EXPECT_THAT(ran.out, HasSubstr("measure several iterations"));
+  EXPECT_THAT(ran.out, HasSubstr("cost 0.0823"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("CO2")));
+}
+
+TEST(Forecast, WritesOneSelfContainedPage) {
+  const TempFolder folder;
+  const Ran ran = run_flyball({"forecast", "examples/forecast/two-generations.toml", "--out", folder / "out"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const std::string page = file_text(folder / "out/forecast.html");
+  EXPECT_THAT(page, HasSubstr("Power over time"));
+  EXPECT_THAT(page, HasSubstr("by node type"));
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("https://")));
+  EXPECT_EQ(json::parse(file_text(folder / "out/forecast.json")).at("node_types").size(), 2u);
+}
+
+TEST(Forecast, RecordingCalibratesAndIsDrawn) {
+  const TempFolder folder;
+  std::string power = "timestamp,device,power_w\n100,CPU:0,0\n";
+  for (int t = 1; t <= 40; ++t) power += fmt::format("{},CPU:0,{}\n", 100 + t, t % 4 == 0 ? 20 : 90);
+  write_file(folder / "power.csv", power);
+  const json result = forecast({kExample, "--calibrate", folder / "power.csv"});
+  // The processor's powers are now 90 and 20 W in place of 60 and 15: table 4's times of eq. 42 give
+  // 128 (90 x 53.1234 + 20 x 7.1598) / 3.6e6.
+  EXPECT_NEAR(result.at("components").at("processor"), 128 * (90 * 53.1234 + 20 * 7.1598) / 3.6e6, 1e-6);
+
+  write_file(folder / "spans.csv", "iteration,stage,begin,end\n0,forward,100,103\n1,forward,104,107\n");
+  std::string run = file_text(std::string(FLYBALL_SOURCE_DIR) + "/" + kExample);
+  const std::string type = "count = 128\n";
+  run.replace(run.find(type), type.size(), "count = 128\nrecording = \"power.csv\"\nspans = \"spans.csv\"\n");
+  write_file(folder / "run.toml", run);
+  const Ran ran = run_flyball({"forecast", folder / "run.toml", "--out", folder / "out", "--format", "json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr("class=\"critical\""));  // the recorded line
+}
+
+TEST(Forecast, PlanAgainstAllMaximumClocks) {
+  const TempFolder folder;
+  ASSERT_EQ(run_flyball({"plan", "examples/profiles/bert-1.3b-a100-4stage.csv", "--microbatches", "8", "--out",
+                         folder / "plan"})
+                .status,
+            0);
+  const json plan = json::parse(file_text(folder / "plan/plan.json"));
+  const json summary = json::parse(file_text(folder / "plan/summary.json"));
+  const std::string file = folder / "plan/plan.json";
+  const json result = forecast({"--plan", file, "--iterations", "1000", "--carbon", "500", "--price", "0.2",
+                                "--pipelines", "2", "--tensor-parallel", "4"});
+  const json& point = plan.at("points").at(plan.at("selected").get<std::size_t>());
+  // 1,000 iterations of 2 x 4 GPUs a stage
+  EXPECT_NEAR(result.at("total_kwh"), point.at("energy_j").get<double>() * 8000.0 / 3.6e6, 1e-6);
+  EXPECT_NEAR(result.at("duration_s"), point.at("time_s").get<double>() * 1000.0, 1e-6);
+  const double before = summary.at("baseline").at("energy").get<double>() * 8000.0 / 3.6e6;
+  EXPECT_NEAR(result.at("baseline").at("total_kwh"), before, 1e-6);
+  EXPECT_NEAR(result.at("saved").at("kwh"), before - result.at("total_kwh").get<double>(), 1e-9);
+  EXPECT_NEAR(result.at("saved").at("co2_kg"), result.at("saved").at("kwh").get<double>() * 0.5, 1e-9);
+  EXPECT_NEAR(result.at("saved").at("cost"), result.at("saved").at("kwh").get<double>() * 0.2, 1e-9);
+  EXPECT_EQ(result.at("node_types").size(), 4u);
+
+  const json slower = forecast({"--plan", file, "--iterations", "1000", "--slower", "5"});
+  EXPECT_LE(slower.at("saved").at("slower_pct"), 5.0);
+  EXPECT_GT(slower.at("saved").at("slower_pct"), 3.0);
+  EXPECT_GT(slower.at("saved").at("pct").get<double>(), result.at("saved").at("pct").get<double>());
+  const json first = forecast({"--plan", file, "--iterations", "1", "--point", "0"});
+  EXPECT_NEAR(first.at("duration_s"), plan.at("points").at(0).at("time_s"), 1e-9);
+}
+
+TEST(Forecast, ClusterResult) {
+  const TempFolder folder;
+  write_file(folder / "c.json",
+             R"({"policy": "powerflow", "jobs": 3, "energy_j": 7.2e6, "makespan_s": 3600, "avg_power_w": 2000})");
+  const json result = forecast({"--cluster", folder / "c.json", "--price", "0.1"});
+  EXPECT_DOUBLE_EQ(result.at("total_kwh"), 2.0);
+  EXPECT_DOUBLE_EQ(result.at("cost"), 0.2);
+  EXPECT_EQ(result.at("jobs"), 3);
+  EXPECT_FALSE(result.contains("iterations"));
+  EXPECT_THAT(run_flyball({"forecast", "--cluster", folder / "c.json"}).out, HasSubstr("3 jobs"));
+  write_file(folder / "c.json", R"({"energy_j": 7.2e6, "makespan_s": 60, "avg_power_w": 2000})");
+  const Ran wrong = run_flyball({"forecast", "--cluster", folder / "c.json"});
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_THAT(wrong.err, HasSubstr("avg_power_w"));
+}
+
+TEST(Forecast, InitWritesWhatForecastReads) {
+  const TempFolder folder;
+  // The template is complete but for the times of forward and backward.
+  ASSERT_EQ(run_flyball({"forecast", "init", "-o", folder / "run.toml"}).status, 0);
+  const Ran empty = run_flyball({"forecast", folder / "run.toml"});
+  EXPECT_EQ(empty.status, 3);
+  EXPECT_THAT(empty.err, HasSubstr("forward and backward take no time"));
+  const Ran profile = run_flyball({"forecast", "init", "--profile", "examples/profiles/bert-1.3b-a100-4stage.csv",
+                                   "--microbatches", "32", "--nodes", "2"});
+  ASSERT_EQ(profile.status, 0) << profile.err;
+  write_file(folder / "run.toml", profile.out);
+  const json result = forecast({folder / "run.toml"});
+  EXPECT_EQ(result.at("node_types").size(), 4u);
+  EXPECT_EQ(result.at("node_types").at(0).at("count"), 2);
+  EXPECT_GT(result.at("components").at("accelerator").get<double>(), 0.0);
+}
+
+TEST(Forecast, RefusesContradictions) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"forecast"},
+      {"forecast", kExample, "--iterations", "5"},
+      {"forecast", "--plan", "p.json"},
+      {"forecast", kExample, "--plan", "p.json", "--iterations", "5"},
+      {"forecast", kExample, "--price", "-1"},
+      {"forecast", kExample, "--start", "5s"},
+      {"forecast", kExample, "--epochs", "0"},
+  };
+  for (const auto& arguments : wrong)
+    EXPECT_EQ(run_flyball(arguments).status, 2) << ::testing::PrintToString(arguments);
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--carbon", "-5"}).status, 3);
+  EXPECT_EQ(run_flyball({"forecast", "no-such-file.toml"}).status, 1);
+}
+
+TEST(Forecast, BadInputIsNamedWithItsPlace) {
+  const TempFolder folder;
+  std::string run = file_text(std::string(FLYBALL_SOURCE_DIR) + "/" + kExample);
+  run.replace(run.find("active = 60"), 11, "active = -6");
+  write_file(folder / "run.toml", run);
+  const Ran ran = run_flyball({"forecast", folder / "run.toml"});
+  EXPECT_EQ(ran.status, 3);
+  EXPECT_THAT(ran.err, HasSubstr("run.toml:16:24: processor.active is -6"));
+  EXPECT_THAT(ran.err, HasSubstr("to mend: "));
+}
+
+}  // namespace
+}  // namespace flyball::testing
