@@ -2,8 +2,10 @@
 //
 // Starts PROGRAM serve on a database of its own, registers one job of RANKS ranks (default 8,192: pipelines of 8
 // stages), lets one pipeline's ranks report a profile, has every rank fetch its schedule over a connection of its own,
-// and then wait for the next one. Straggler notices are sent meanwhile; what counts is the time from sending a notice
-// until a rank has read all of its new schedule. One thread with epoll is all 8,192 clients, on the same machine.
+// and then wait for the next one. Straggler notices are sent meanwhile. Two times count from sending a notice: until a
+// rank's new schedule has arrived at its socket, as the kernel stamps it (SO_TIMESTAMPNS), and until the load generator
+// has read all of it. One thread with epoll is all 8,192 clients, on the same machine and the same processors as the
+// server: the difference is the generator's queue, which ranks on machines of their own do not stand in.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -19,6 +21,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +47,12 @@ constexpr int kMicrobatches = 32;
 constexpr int kRounds = 10;
 constexpr std::size_t kRegistering = 256;  // connections at a time while ranks register
 
+double wall_clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 // One connection with at most one request under way.
@@ -52,7 +61,8 @@ struct Connection {
   std::string received;
   std::size_t expected = 0;  // bytes of head and body; 0 while the head is incomplete
   unsigned status = 0;
-  Clock::time_point done;
+  double arrived = 0.0;  // the last byte's, by the kernel's wall clock
+  double done = 0.0;     // read, by the same clock
   bool answered = false;
 };
 
@@ -75,11 +85,12 @@ class Clients {
     }
     const int on = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = connections_.size();
     ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event);
-    connections_.push_back({socket, {}, 0, 0, {}, true});
+    connections_.push_back({socket, {}, 0, 0, 0.0, 0.0, true});
     return connections_.size() - 1;
   }
 
@@ -125,9 +136,22 @@ class Clients {
  private:
   bool read(Connection& connection) {
     char block[65536];
-    const ssize_t count = ::recv(connection.socket, block, sizeof block, MSG_DONTWAIT);
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
+    iovec part{block, sizeof block};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t count = ::recvmsg(connection.socket, &message, MSG_DONTWAIT);
     if (count <= 0) throw std::runtime_error("the server has closed a connection");
     connection.received.append(block, static_cast<std::size_t>(count));
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
+      connection.arrived = static_cast<double>(stamp.tv_sec) + static_cast<double>(stamp.tv_nsec) * 1e-9;
+    }
     if (connection.expected == 0) {
       const std::size_t end = connection.received.find("\r\n\r\n");
       if (end == std::string::npos) return false;
@@ -138,7 +162,7 @@ class Clients {
       connection.expected = end + 4 + body;
     }
     if (connection.received.size() < connection.expected) return false;
-    connection.done = Clock::now();
+    connection.done = wall_clock();
     connection.answered = true;
     return true;
   }
@@ -206,9 +230,33 @@ double processor_seconds(pid_t process) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+double own_processor_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
 double at_share(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
 }
+
+// From sending a notice, in seconds, sorted.
+struct NoticeTimes {
+  std::vector<double> arrived;
+  std::vector<double> read;
+
+  void sort() {
+    std::sort(arrived.begin(), arrived.end());
+    std::sort(read.begin(), read.end());
+  }
+  void print(const std::string& what) const {
+    const auto figures = [](const std::vector<double>& times) {
+      return fmt::format("median {:.1f}, p99 {:.1f}, last {:.1f}", at_share(times, 0.5) * 1e3,
+                         at_share(times, 0.99) * 1e3, times.back() * 1e3);
+    };
+    fmt::print("{}: at the socket {} ms; read {} ms\n", what, figures(arrived), figures(read));
+  }
+};
 
 void run(const char* program, int ranks) {
   const rlimit most{1u << 20u, 1u << 20u};
@@ -271,8 +319,9 @@ void run(const char* program, int ranks) {
     fmt::print("fetch {} schedules of {} bytes: {:.2f} s, {:.0f}/s\n", ranks, clients[own[0]].received.size(), fetch,
                ranks / fetch);
 
-    std::vector<double> all;
+    NoticeTimes all;
     double processor = 0.0;
+    double own_processor = 0.0;
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t rank = 0; rank < count; ++rank) clients.ask(own[rank], "GET", target(rank, 1 + round));
       const std::string waiting = fmt::format("flyball_server_waiting_polls {}\n", ranks);
@@ -281,25 +330,28 @@ void run(const char* program, int ranks) {
       const std::string body = to_json(notice).dump();
       std::size_t reached = 0;
       const double processor_before = processor_seconds(server.child);
-      const auto sent = Clock::now();
+      const double own_before = own_processor_seconds();
+      const double sent = wall_clock();
       clients.ask(control, "POST", "/v1/jobs/load/stragglers", body);
       clients.run([&](std::size_t connection) { reached += connection == control ? 0 : 1; },
                   [&] { return reached == count && clients[control].answered; });
       processor += processor_seconds(server.child) - processor_before;
-      std::vector<double> times;
+      own_processor += own_processor_seconds() - own_before;
+      NoticeTimes times;
       for (const std::size_t connection : own) {
-        times.push_back(std::chrono::duration<double>(clients[connection].done - sent).count());
+        times.arrived.push_back(clients[connection].arrived - sent);
+        times.read.push_back(clients[connection].done - sent);
       }
-      std::sort(times.begin(), times.end());
-      fmt::print("notice {}: first {:.1f} ms, median {:.1f} ms, p99 {:.1f} ms, last {:.1f} ms\n", round + 1,
-                 times.front() * 1e3, at_share(times, 0.5) * 1e3, at_share(times, 0.99) * 1e3, times.back() * 1e3);
-      all.insert(all.end(), times.begin(), times.end());
+      times.sort();
+      times.print(fmt::format("notice {}, first after {:.1f} ms", round + 1, times.arrived.front() * 1e3));
+      all.arrived.insert(all.arrived.end(), times.arrived.begin(), times.arrived.end());
+      all.read.insert(all.read.end(), times.read.begin(), times.read.end());
     }
-    std::sort(all.begin(), all.end());
-    fmt::print("notices to {} waiting ranks, all rounds: median {:.1f} ms, p99 {:.1f} ms, last {:.1f} ms\n", ranks,
-               at_share(all, 0.5) * 1e3, at_share(all, 0.99) * 1e3, all.back() * 1e3);
-    fmt::print("the server's processor time: {:.1f} us per rank and notice\n",
-               processor * 1e6 / kRounds / static_cast<double>(ranks));
+    all.sort();
+    all.print(fmt::format("notices to {} waiting ranks, all rounds", ranks));
+    const double answers = kRounds * static_cast<double>(ranks);
+    fmt::print("processor time per rank and notice: server {:.1f} us, load generator {:.1f} us\n",
+               processor * 1e6 / answers, own_processor * 1e6 / answers);
     const std::string metrics = clients.call(control, "GET", "/metrics");
     for (const char* name : {"flyball_server_schedule_lookup_seconds", "flyball_server_store_"}) {
       for (std::size_t at = metrics.find(name); at != std::string::npos; at = metrics.find(name, at + 1)) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
 #include "wire/json_object.h"
 
@@ -30,6 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     round_trip(json, flyball::read_settings_change);
     round_trip(json, flyball::read_node_status);
     round_trip(json, flyball::read_power_points);
+    round_trip(json, flyball::read_account_session_request);
+    round_trip(json, flyball::read_account_session);
   } catch (const flyball::Error&) {
   }
   return 0;

@@ -1,0 +1,111 @@
+// The cluster simulator and its policies: a day of 1,901 jobs, 100,000 jobs on 10,000 GPUs, and one decision.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "cluster/job_model.h"
+#include "cluster/simulator.h"
+#include "profile/embedded_data.h"
+
+namespace flyball {
+namespace {
+
+JobTrace day(int jobs, double hours) {
+  TraceSynthesis request;
+  request.jobs = jobs;
+  request.span = Seconds(hours * 3600.0);
+  return synthesize_job_trace(request);
+}
+
+SimulationSetup cluster_of(int nodes, int gpus_per_node, Knowledge knowledge) {
+  SimulationSetup setup;
+  setup.spec.nodes = nodes;
+  setup.spec.gpus_per_node = gpus_per_node;
+  setup.eta = 0.7;
+  setup.knowledge = knowledge;
+  return setup;
+}
+
+void run(benchmark::State& state, const std::string& policy, const SimulationSetup& setup, const JobTrace& trace) {
+  const GroundTruth truth = load_ground_truth("v100");
+  SimulationResult result;
+  for (auto unused : state) result = simulate(setup, truth, trace, policy);
+  state.SetLabel(policy);
+  state.counters["jobs"] = static_cast<double>(result.jobs);
+  state.counters["decisions"] = static_cast<double>(result.decisions);
+  state.counters["avg_jct_s"] = result.avg_jct_s;
+}
+
+// 1,901 jobs in 24 h on 64 GPUs. Arguments: policy; 0: models are learned while jobs run, 1: known.
+void a_day_of_jobs(benchmark::State& state) {
+  const char* const names[] = {"fifo", "srtf", "powerflow"};
+  run(state, names[state.range(0)], cluster_of(16, 4, state.range(1) == 0 ? Knowledge::kLearned : Knowledge::kProfiled),
+      day(1901, 24.0));
+}
+BENCHMARK(a_day_of_jobs)->Args({0, 0})->Args({1, 0})->Args({2, 0})->Args({2, 1})->Unit(benchmark::kMillisecond);
+
+// 100,000 jobs in 8 h on 10,000 GPUs.
+void a_hundred_thousand_jobs(benchmark::State& state) {
+  run(state, "powerflow", cluster_of(1250, 8, Knowledge::kLearned), day(100'000, 8.2));
+}
+BENCHMARK(a_hundred_thousand_jobs)->Iterations(1)->Unit(benchmark::kSecond);
+
+// One decision of PowerFlow with 1,000 running jobs: one has finished, another has come.
+void one_decision(benchmark::State& state) {
+  const GroundTruth truth = load_ground_truth("v100");
+  JobTrace trace{"bench", {}};
+  for (int index = 0; index < 3000; ++index) {
+    TraceJob job;
+    job.submit = Seconds(index < 1000 ? 0.0 : 1000.0 + index);
+    job.gpus = 1;
+    job.duration = Seconds(20'000.0 + index);
+    trace.jobs.push_back(job);
+  }
+  SimulationSetup setup = cluster_of(static_cast<int>(state.range(0)), 8, Knowledge::kProfiled);
+  Simulation simulation(setup, truth, trace, "powerflow");
+  simulation.run_until(Seconds(1500.0));
+  const auto policy = make_policy("powerflow");
+  ClusterState cluster = simulation.state();
+  policy->restore(cluster, nullptr);
+  Decision decision;
+  ClusterEvents events;
+  policy->decide(cluster, events, decision);
+  const std::vector<int> active = cluster.active;
+  std::size_t next = 0;
+  for (auto unused : state) {
+    // The job leaves, and comes back at once.
+    const int job = active[next++ % active.size()];
+    ClusterJob& one = cluster.jobs[static_cast<std::size_t>(job)];
+    events.clear();
+    events.finished = {job};
+    events.arrived = {job};
+    one.phase = JobPhase::kWaiting;
+    one.gpus = 0;
+    decision.clear();
+    policy->decide(cluster, events, decision);
+    for (const Assignment& given : decision.assignments) {
+      ClusterJob& changed = cluster.jobs[static_cast<std::size_t>(given.job)];
+      changed.gpus = given.gpus;
+      changed.speed = given.speed;
+      changed.phase = given.gpus > 0 ? JobPhase::kRunning : JobPhase::kWaiting;
+    }
+  }
+  state.counters["jobs"] = static_cast<double>(active.size());
+}
+BENCHMARK(one_decision)->Arg(64)->Arg(250)->Arg(1000)->Unit(benchmark::kMicrosecond);
+
+void fit_one_network(benchmark::State& state) {
+  const MeasurementSet measured = read_measurements("v100.csv", embedded_file("cluster/v100.csv"), Megahertz(1530.0));
+  for (auto unused : state) {
+    benchmark::DoNotOptimize(fit_job_model(measured.at("vgg16"), Megahertz(1020.0)));
+  }
+}
+BENCHMARK(fit_one_network)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace flyball
+
+BENCHMARK_MAIN();

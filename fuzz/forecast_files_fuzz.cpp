@@ -1,0 +1,42 @@
+// Any bytes as one of the files beside RUN.toml, chosen by the first byte: recording, spans, carbon series, trace of
+// PyTorch's profiler.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+#include "forecast/bill.h"
+#include "forecast/pytorch_steps.h"
+#include "forecast/recording.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  try {
+    switch (data[0] % 4) {
+      case 0: {
+        const flyball::Recording recording = flyball::read_recording("power.csv", text);
+        for (const auto& power : flyball::calibrate(recording)) {
+          if (power && power->idle > power->active) std::abort();
+        }
+        if (flyball::power_steps(recording, 10).size() > 10) std::abort();
+        break;
+      }
+      case 1: (void)flyball::read_spans("spans.csv", text); break;
+      case 2: {
+        const flyball::CarbonSeries series = flyball::read_carbon("carbon.csv", text);
+        const double mean = flyball::mean_intensity(series, flyball::Seconds(10), flyball::Seconds(1e5));
+        if (!std::isfinite(mean)) std::abort();
+        break;
+      }
+      default: {
+        const flyball::TracedSteps traced = flyball::read_pytorch_steps("trace.json", text);
+        if (traced.steps == 0) std::abort();
+      }
+    }
+  } catch (const flyball::Error&) {
+  }
+  return 0;
+}
