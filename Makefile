@@ -31,7 +31,7 @@ build: setup ## build the program: build/flyball
 test: setup python ## build everything and run all tests
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build the program and the tests" build/logs/build.log cmake --build build -j $(JOBS)
-	$(STEP) "Run the tests" build/logs/test.log ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error
+	$(STEP) "Run the tests" build/logs/test.log scripts/run_tests build -j $(JOBS)
 	@sed -n '/tests passed/,$$p' build/logs/test.log
 
 python: setup ## build the Python package and install it into build/python-venv
@@ -73,7 +73,7 @@ asan: ## run all tests under the address and undefined-behaviour sanitizers
 	$(STEP) "Configure build/asan-ubsan/" build/logs/asan-configure.log cmake --preset asan-ubsan
 	$(STEP) "Build with sanitizers" build/logs/asan-build.log cmake --build build/asan-ubsan -j $(JOBS)
 	$(STEP) "Run the tests with sanitizers" build/logs/asan-test.log \
-	  ctest --test-dir build/asan-ubsan -j $(JOBS) --output-on-failure --no-tests=error
+	  scripts/run_tests build/asan-ubsan -j $(JOBS)
 	@sed -n '/tests passed/,$$p' build/logs/asan-test.log
 
 tsan: ## run the tests of everything with threads under the thread sanitizer
@@ -82,7 +82,7 @@ tsan: ## run the tests of everything with threads under the thread sanitizer
 	$(STEP) "Build with the thread sanitizer" build/logs/tsan-build.log cmake --build build/tsan -j $(JOBS) \
 	  --target $(THREADED:%=flyball_%_test)
 	$(STEP) "Run the tests with the thread sanitizer" build/logs/tsan-test.log \
-	  ctest --test-dir build/tsan -j $(JOBS) --output-on-failure --no-tests=error -R '^($(shell echo $(THREADED) | tr ' ' '|'))[.]'
+	  scripts/run_tests build/tsan -j $(JOBS) -R '^($(shell echo $(THREADED) | tr ' ' '|'))[.]'
 	@sed -n '/tests passed/,$$p' build/logs/tsan-test.log
 
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each

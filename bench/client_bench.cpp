@@ -3,11 +3,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "client/clock_controller.h"
 #include "client/monotonic_time.h"
 #include "client/session.h"
+#include "net/client.h"
+#include "net/event_loop.h"
+#include "server/planning_server.h"
 
 namespace flyball {
 namespace {
@@ -40,15 +46,14 @@ void set_repeated_clock(benchmark::State& state) {
 BENCHMARK(set_repeated_clock);
 
 // Single calls, each a millisecond of other work after the one before, as between computations: cold caches included.
-void set_after_work(benchmark::State& state) {
-  ClockController controller(std::make_unique<SlowSink>());
+template <class Call>
+void measure_after_work(benchmark::State& state, Call call) {
   std::vector<double> costs;
   std::vector<char> memory(8u << 20u);
-  int mhz = 500;
   for (auto unused : state) {
     for (std::size_t i = 0; i < memory.size(); i += 64) ++memory[i];
     const Nanoseconds begin = monotonic_now();
-    controller.set(Megahertz(++mhz % 2 == 0 ? 1410 : 1200));
+    call();
     const Nanoseconds end = monotonic_now();
     costs.push_back(static_cast<double>(end - begin));
     state.SetIterationTime(static_cast<double>(end - begin) * 1e-9);
@@ -57,7 +62,19 @@ void set_after_work(benchmark::State& state) {
   state.counters["p50_ns"] = costs[costs.size() / 2];
   state.counters["p99_ns"] = costs[costs.size() * 99 / 100];
 }
+
+void set_after_work(benchmark::State& state) {
+  ClockController controller(std::make_unique<SlowSink>());
+  int mhz = 500;
+  measure_after_work(state, [&] { controller.set(Megahertz(++mhz % 2 == 0 ? 1410 : 1200)); });
+}
 BENCHMARK(set_after_work)->UseManualTime()->Iterations(2000);
+
+// What an empty call costs so: the reading of the clock.
+void nothing_after_work(benchmark::State& state) {
+  measure_after_work(state, [] {});
+}
+BENCHMARK(nothing_after_work)->UseManualTime()->Iterations(2000);
 
 // A whole instruction of a session that neither profiles nor has a schedule: what Flyball costs once it is idle.
 void session_instruction(benchmark::State& state) {
@@ -82,6 +99,86 @@ void session_instruction(benchmark::State& state) {
   }
 }
 BENCHMARK(session_instruction);
+
+// A planning server with one job of one stage, whose forwards run at 1410 MHz and whose backwards at 1200 MHz.
+class OneStageJob {
+ public:
+  static constexpr int kMicrobatches = 1000;
+
+  OneStageJob() : server_(loop_, options()), thread_([this] { loop_.run(); }) {}
+  ~OneStageJob() {
+    loop_.post([this] { server_.stop([this] { loop_.stop(); }); });
+    thread_.join();
+  }
+  OneStageJob(const OneStageJob&) = delete;
+  OneStageJob& operator=(const OneStageJob&) = delete;
+
+  [[nodiscard]] SessionOptions session() const {
+    SessionOptions options;
+    options.server = "http://127.0.0.1:" + std::to_string(server_.port());
+    options.job.id = "bench";
+    options.job.token = std::string(32, 't');
+    options.job.stages = 1;
+    options.job.microbatches = kMicrobatches;
+    options.profile = false;
+    return options;
+  }
+
+  void report_profile() const {
+    const SessionOptions rank = session();
+    HttpClient::Options bearer;
+    bearer.token = rank.job.token;
+    HttpClient client(parse_endpoint(rank.server), bearer);
+    const MeasurementReport report{0,
+                                   0,
+                                   {{"forward", Megahertz(1410), Seconds(0.010), Joules(2.0), 5},
+                                    {"backward", Megahertz(1200), Seconds(0.020), Joules(4.0), 5}}};
+    post(client, "/v1/jobs/bench/measurements", to_json(report).dump());
+    post(client, "/v1/jobs/bench/ranks/0/profiled", "{}");
+  }
+
+ private:
+  static PlanningServerOptions options() {
+    PlanningServerOptions options;
+    options.listen_port = 0;
+    return options;
+  }
+  // The session registers in the background: until it has, there is no such job.
+  static void post(HttpClient& client, const std::string& path, const std::string& body) {
+    for (int tries = 0; tries < 200; ++tries) {
+      if (client.request("POST", path, body).status < 300) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    throw std::runtime_error("POST " + path + " was refused");
+  }
+
+  EventLoop loop_;
+  PlanningServer server_;
+  std::thread thread_;
+};
+
+// The whole call of a training loop, the type's name looked up, while a schedule is in force that changes the clock
+// with every computation.
+void session_set_speed_after_work(benchmark::State& state) {
+  const OneStageJob job;
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
+  Session session(job.session(), std::move(gpu));
+  job.report_profile();
+  while (session.state().schedule_version == 0) {
+    session.step_begin();
+    session.step_end();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  session.step_begin();
+  const std::uint64_t repeated = session.state().clocks.repeated;
+  int computation = 0;
+  measure_after_work(state, [&] { session.set_speed(computation++ % 2 == 0 ? "forward" : "backward"); });
+  if (session.state().clocks.repeated != repeated) state.SkipWithError("the schedule does not change the clock");
+}
+BENCHMARK(session_set_speed_after_work)->UseManualTime()->Iterations(2 * OneStageJob::kMicrobatches);  // one step
 
 }  // namespace
 }  // namespace flyball

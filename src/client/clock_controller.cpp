@@ -1,6 +1,7 @@
 #include "client/clock_controller.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -23,6 +24,10 @@ constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
 // No request: a clock that set() does not take.
 constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
+std::uint64_t whole_mhz(Megahertz clock) noexcept {
+  return static_cast<std::uint64_t>(clock.value() + 0.5) & kClockMask;
+}
+
 timespec duration_of(Seconds time) {
   const Nanoseconds length = to_nanoseconds(time);
   return {static_cast<time_t>(length / 1'000'000'000), static_cast<long>(length % 1'000'000'000)};
@@ -31,8 +36,7 @@ timespec duration_of(Seconds time) {
 }  // namespace
 
 std::uint64_t ClockController::pack(Megahertz clock, Nanoseconds time) noexcept {
-  const auto mhz = static_cast<std::uint64_t>(std::llround(clock.value())) & kClockMask;
-  return mhz | static_cast<std::uint64_t>(time) << kClockBits;
+  return whole_mhz(clock) | static_cast<std::uint64_t>(time) << kClockBits;
 }
 
 Megahertz ClockController::clock_of(std::uint64_t word) noexcept {
@@ -44,7 +48,9 @@ Nanoseconds ClockController::age_of(std::uint64_t word, Nanoseconds now) noexcep
 }
 
 ClockController::ClockController(std::unique_ptr<ClockSink> sink, Options options)
-    : sink_(std::move(sink)), options_(std::move(options)) {
+    : sink_(std::move(sink)),
+      options_(std::move(options)),
+      barriers_by_system_(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {
   assert(sink_ && options_.poll_period > Seconds(0));
   thread_ = std::thread([this] { run(); });
 }
@@ -58,19 +64,33 @@ ClockController::~ClockController() {
 void ClockController::set(Megahertz clock) noexcept {
   // One thread at a time writes these counters: a load and a store are cheaper than a locked addition.
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  const std::uint64_t last = request_.load(std::memory_order_relaxed);
-  if ((last & kClockMask) == (pack(clock, 0) & kClockMask)) {
+  const std::uint64_t mhz = whole_mhz(clock);
+  if (mhz == last_mhz_) {
     repeated_.store(repeated_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }
-  // Sequentially consistent, like rest(): either the control thread sees the request or this sees that it rests.
-  request_.store(pack(clock, monotonic_now()));
-  if (resting_.load()) wake();
+  last_mhz_ = mhz;
+  request_.store(pack(clock, monotonic_now()), std::memory_order_release);
+  if (barriers_by_system_) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  if (resting_.load(std::memory_order_acquire)) wake();
+}
+
+// The control thread's half of a barrier between its "I rest" and its last look at the request: either it sees the
+// request, or the caller sees that it rests. The whole price is paid here, where it is paid rarely, so that the caller's
+// store may wait for its cache line on its own; where the system has no such call, each side pays for itself.
+void ClockController::order() const noexcept {
+  if (!barriers_by_system_ || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
 }
 
 Nanoseconds ClockController::held_since(Megahertz clock) const noexcept {
   const std::uint64_t held = held_.load(std::memory_order_acquire);
-  if (unsettled_.load(std::memory_order_acquire) || (held & kClockMask) != (pack(clock, 0) & kClockMask)) return 0;
+  if (unsettled_.load(std::memory_order_acquire) || (held & kClockMask) != whole_mhz(clock)) return 0;
   const Nanoseconds now = monotonic_now();
   return std::max<Nanoseconds>(now - age_of(held, now), 1);
 }
@@ -105,6 +125,7 @@ void ClockController::pause(Seconds time) const {
 void ClockController::rest() {
   const std::uint32_t wakes = wakes_.load();
   resting_.store(true);
+  order();
   if (request_.load() == brought_.load() && !stop_.load()) {
     const timespec limit = duration_of(options_.check_period);
     syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);

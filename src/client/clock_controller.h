@@ -96,6 +96,7 @@ class ClockController {
   void pause(Seconds time) const;
   void rest();
   void wake() noexcept;
+  void order() const noexcept;
 
   // A clock and when it was asked for, or held, in one word: MHz in the lowest 20 bits, nanoseconds modulo 2^44 above.
   [[nodiscard]] static std::uint64_t pack(Megahertz clock, Nanoseconds time) noexcept;
@@ -105,18 +106,23 @@ class ClockController {
   const std::unique_ptr<ClockSink> sink_;
   const Options options_;
 
-  std::atomic<std::uint64_t> request_{0};  // written by callers
-  std::atomic<std::uint64_t> calls_{0};
+  // By who writes, a cache line each, since a call comes when other work has emptied the caches. The caller's:
+  static constexpr std::size_t kCacheLine = 64;
+  alignas(kCacheLine) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> repeated_{0};
-  std::atomic<bool> resting_{false};
-  std::atomic<std::uint32_t> wakes_{0};
-  std::atomic<bool> stop_{false};
+  std::uint64_t last_mhz_ = 0;
+  const bool barriers_by_system_;  // what orders requests and rests: see order()
 
-  std::atomic<std::uint64_t> held_{0};     // written by the control thread
-  std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
+  // What both look at:
+  alignas(kCacheLine) std::atomic<std::uint64_t> request_{0};  // written by the caller
+  std::atomic<bool> resting_{false};                           // by the control thread
+
+  // The control thread's, but for stopping and waking it:
+  alignas(kCacheLine) std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
-
-  // The control thread's own.
+  std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> wakes_{0};
   Nanoseconds next_try_ = 0;
   Seconds retry_;
 

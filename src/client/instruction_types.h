@@ -33,9 +33,9 @@ class InstructionTypes {
   [[nodiscard]] const std::string& name(std::size_t type) const noexcept { return names_[type]; }
 
  private:
-  std::mutex adding_;
+  std::atomic<std::size_t> count_{0};                     // beside the first names: one cache line or two in all
   std::array<std::string, kMostInstructionTypes> names_;  // [0, count_) never change
-  std::atomic<std::size_t> count_{0};
+  std::mutex adding_;
 };
 
 }  // namespace flyball

@@ -139,7 +139,12 @@ void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
   adopt_schedule();
-  next_.fill(0);
+  if (schedule_) {
+    for (std::size_t type = 0; type < types_.count(); ++type) {
+      const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[type];
+      upcoming_[type] = {clocks.data(), clocks.data() + clocks.size()};
+    }
+  }
   position_ = 0;
   step_.spans.clear();
   const bool swept = sweep_clock_.has_value();
@@ -154,10 +159,9 @@ void Session::set_speed(std::string_view type) {
   if (sweep_clock_ || !schedule_ || !controller_) return;
   const auto number = types_.find(type);
   if (!number) return;  // the schedule has no such computation
-  const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[*number];
-  std::size_t& next = next_[*number];
-  if (next >= clocks.size()) return;
-  const std::uint32_t mhz = clocks[next++];
+  Upcoming& upcoming = upcoming_[*number];
+  if (upcoming.next == upcoming.end) return;
+  const std::uint32_t mhz = *upcoming.next++;
   ++position_;
   if (mhz > 0) controller_->set(Megahertz(mhz));
 }

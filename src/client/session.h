@@ -167,8 +167,12 @@ class Session {
 
   // The training thread's own.
   std::shared_ptr<const Schedule> schedule_;
-  std::array<std::size_t, kMostInstructionTypes> next_{};  // into the schedule, per type
-  std::size_t position_ = 0;                               // into the schedule
+  struct Upcoming {
+    const std::uint32_t* next = nullptr;
+    const std::uint32_t* end = nullptr;
+  };
+  std::array<Upcoming, kMostInstructionTypes> upcoming_{};  // per type, the clocks in MHz of what this step still runs
+  std::size_t position_ = 0;                                // into the schedule
   StepRecord step_;
   std::int64_t step_count_ = 0;
   std::optional<std::uint16_t> open_type_;

@@ -85,6 +85,16 @@ Nanoseconds last_update(const BoardSpec& spec, const BoardState& state, Nanoseco
   return (state.now - spec.sensor_phase) / period * period + spec.sensor_phase;
 }
 
+// Even from -1 to 1, by which update of which sensor it is: whoever reads a sensor twice reads the same. (The mixing
+// function of SplitMix64: Steele, Lea and Flood, OOPSLA 2014.)
+double jitter_of(Nanoseconds update, const SensorSpec& sensor) {
+  std::uint64_t mixed = static_cast<std::uint64_t>(update + sensor.window) + 0x9E3779B97F4A7C15u;
+  mixed = (mixed ^ mixed >> 30u) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ mixed >> 27u) * 0x94D049BB133111EBu;
+  mixed ^= mixed >> 31u;
+  return static_cast<double>(mixed >> 11u) * 0x1p-52 - 1.0;
+}
+
 }  // namespace
 
 BoardState switched_on(const BoardSpec& spec) {
@@ -206,7 +216,8 @@ Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpe
   const Nanoseconds end = last_update(spec, state, sensor.period);
   const Nanoseconds begin = std::max<Nanoseconds>(0, end - sensor.window);
   if (begin == end) return spec.idle;
-  return Joules(history_at(state, end).joules - history_at(state, begin).joules) / to_seconds(end - begin);
+  const Watts mean = Joules(history_at(state, end).joules - history_at(state, begin).joules) / to_seconds(end - begin);
+  return std::max(Watts(0), mean + spec.sensor_jitter * jitter_of(end, sensor));
 }
 
 std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state) {

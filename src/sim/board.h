@@ -69,9 +69,10 @@ struct BoardSpec {
   Activity backward;
   Nanoseconds switch_latency;
 
-  SensorSpec power;    // what the plain power call reads
-  SensorSpec instant;  // the "instant" field
-  SensorSpec average;  // the "average" field
+  SensorSpec power;     // what the plain power call reads
+  SensorSpec instant;   // the "instant" field
+  SensorSpec average;   // the "average" field
+  Watts sensor_jitter;  // by which a reading of power is off, up or down, at most
   Nanoseconds energy_period;
   Nanoseconds sensor_phase;  // when, within their periods, this board's sensors update
 

@@ -76,6 +76,8 @@ void read_sensors(const DataTable& sensor, BoardSpec& spec) {
   spec.power = read_sensor(sensor.table("power"));
   spec.instant = read_sensor(sensor.table("instant"));
   if (const auto average = sensor.find_table("average")) spec.average = read_sensor(*average);
+  spec.sensor_jitter = Watts(sensor.get<double>("jitter_w"));
+  if (!(spec.sensor_jitter >= Watts(0))) throw sensor.bad("jitter_w");
   spec.energy_period = sensor_time(sensor, "energy_period_ms", 1'000'000'000);
 }
 

@@ -21,12 +21,14 @@ BoardSpec board_of(const std::string& gpu) {
   return specify_machine(request).boards[0];
 }
 
-// A board and its state, moved by hand.
+// A board and its state, moved by hand; its sensors do not jitter.
 struct Bench {
   BoardSpec spec;
   BoardState state;
 
-  explicit Bench(const std::string& gpu = "a100") : spec(board_of(gpu)), state(switched_on(spec)) {}
+  explicit Bench(const std::string& gpu = "a100") : spec(board_of(gpu)), state(switched_on(spec)) {
+    spec.sensor_jitter = Watts(0);
+  }
 
   void to(Nanoseconds t) { advance(spec, state, t); }
   std::size_t start(const Activity& activity, double seconds) {
@@ -229,6 +231,26 @@ TEST(Sensor, AV100IsFiveTimesAsQuick) {
   bench.to(1020 * kMillisecond);
   EXPECT_NEAR(bench.watts(bench.spec.power), 200, 1e-6);
   EXPECT_EQ(bench.spec.average.window, 0);
+}
+
+TEST(Sensor, ReadingsJitterAroundTheTruthAndHoldUntilTheNext) {
+  Bench bench;
+  bench.spec.sensor_jitter = Watts(0.04);
+  double sum = 0.0;
+  double last = 0.0;
+  constexpr int kReadings = 1000;
+  for (int i = 0; i < kReadings; ++i) {
+    bench.to((10'000 + i * 100) * kMillisecond);
+    const double watts = bench.watts(bench.spec.power);
+    EXPECT_NE(watts, last);
+    EXPECT_NEAR(watts, 45.0, 0.04);
+    bench.to((10'099 + i * 100) * kMillisecond);
+    EXPECT_EQ(bench.watts(bench.spec.power), watts);
+    sum += watts;
+    last = watts;
+  }
+  EXPECT_NEAR(sum / kReadings, 45.0, 0.004);  // five standard deviations of the mean
+  EXPECT_EQ(counter_millijoules(bench.spec, bench.state), 109'900u * 45u);
 }
 
 TEST(Sensor, TheCounterMovesWithItsPeriod) {
