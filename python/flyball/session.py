@@ -86,6 +86,9 @@ class Session:
       blocking_w        draw of a GPU that waits, W
       noise             share of a computation's energy that the meter cannot tell apart
       memory_limit      per stage, microbatches whose activations fit; planners that reorder keep to it
+      switch_latency_s, min_dwell_s
+                        a change of clock takes hold that much later, and two of a stage are that far apart: the plan
+                        avoids changes that do not pay; 0: changes are free
 
     This rank:
       rank, dp_rank, pp_rank (the stage), tp_rank
@@ -129,6 +132,8 @@ class Session:
         blocking_w: float = 75.0,
         noise: float = 0.0,
         memory_limit: Sequence[int] = (),
+        switch_latency_s: float = 0.0,
+        min_dwell_s: float = 0.0,
         rank: int = 0,
         dp_rank: int = 0,
         pp_rank: int = 0,

@@ -61,6 +61,8 @@ class OwnSession {
     options.job.blocking_power = {Watts(blocking_w)};
     take(given, "noise", options.job.noise);
     take(given, "memory_limit", options.job.memory_limit);
+    take_seconds(given, "switch_latency_s", options.job.switch_latency);
+    take_seconds(given, "min_dwell_s", options.job.min_dwell);
     bool executed_steps = true;
     take(given, "executed_steps", executed_steps);
     options.job.executed_steps = executed_steps && options.job.planner.starts_with("envpipe");

@@ -59,10 +59,10 @@ class JobBook {
   [[nodiscard]] const Job* find_job(const std::string& id) const;  // null where there is none
   [[nodiscard]] std::vector<const Job*> jobs() const;
 
-  // `holds_token`: the client has shown the token of the job that is there, or the administrator's.
   // What is wrong with the jobs that could not be taken up, in words for the administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
 
+  // `shown_token` is what the client has shown, for a job that is there already.
   void create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
                   const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);

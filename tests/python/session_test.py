@@ -147,6 +147,13 @@ def test_a_server_with_a_certificate_of_its_own(one_gpu, tmp_path):
                 while not session.state.server_reachable and time.monotonic() < deadline:
                     time.sleep(0.01)
                 reachable = session.state.server_reachable
+            notices = []  # of a rank that says something else of the job
+            for changes in dict(switch_latency_s=0.01), dict(min_dwell_s=0.05):
+                with flyball.Session(**job, **changes, ca_file="{certificate}", notice=notices.append):
+                    deadline = time.monotonic() + 60
+                    while not notices and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                assert "another job" in notices.pop(), changes
             try:
                 flyball.Session(**job, ca_file="{key}")
             except flyball.DeviceError as error:
