@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/forecast_sources.h"
 #include "cli/option_values.h"
 #include "forecast/pytorch_steps.h"
 #include "forecast/recording.h"
@@ -59,6 +61,8 @@ constexpr std::string_view kHead =
     "name = \"my run\"  # CHANGE\n"
     "samples = 50000  # CHANGE: in the data set\n"
     "epochs = 1  # CHANGE\n";
+constexpr std::string_view kNoIteration =
+    "# iteration_seconds = 0.5  # CHANGE: an iteration by a clock on the wall, which the stages are checked against\n";
 
 // What init knows of one type of node.
 struct Known {
@@ -68,6 +72,7 @@ struct Known {
   PerComponent<std::optional<ComponentPower>> powers;
   PerStage<std::vector<Seconds>> times;
   PerStage<std::optional<Watts>> accelerator_power;
+  bool accelerator_idle_guessed = false;
 };
 
 std::string powers_text(const Known& known) {
@@ -81,8 +86,11 @@ std::string powers_text(const Known& known) {
     const bool measured = known.powers[c].has_value();
     if (static_cast<Component>(c) == Component::kAccelerator && !known.accelerator && !measured) continue;
     const ComponentPower& power = measured ? *known.powers[c] : guesses[c];
-    text += fmt::format("{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(),
-                        power.idle.value(), measured ? "" : "  # CHANGE");
+    text += fmt::format(
+        "{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(), power.idle.value(),
+        !measured                                                                                ? "  # CHANGE"
+        : known.accelerator_idle_guessed && static_cast<Component>(c) == Component::kAccelerator ? "  # CHANGE: idle"
+                                                                                                 : "");
   }
   return text + "\n";
 }
@@ -127,6 +135,7 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
     }
     power.idle = std::min(power.idle, power.active);
     known.powers[index_of(Component::kAccelerator)] = power;
+    known.accelerator_idle_guessed = true;
     stages.push_back(std::move(known));
   }
   return stages;
@@ -137,10 +146,14 @@ void run_init(const InitOptions& options) {
   if (options.microbatches && !options.profile) throw UsageError("forecast init: --microbatches needs --profile");
   std::vector<Known> nodes(1);
   std::string origin;
+  std::string iteration(kNoIteration);
   if (options.trace) {
     const TracedSteps traced = read_pytorch_steps(*options.trace, read_text_file(*options.trace));
     nodes.front().accelerator = traced.accelerator;
     nodes.front().times = traced.times;
+    const Seconds whole = std::accumulate(traced.iterations.begin(), traced.iterations.end(), Seconds(0));
+    iteration = fmt::format("iteration_seconds = {:.6g}  # the stages are checked against it\n",
+                            whole.value() / static_cast<double>(traced.steps));
     origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, *options.trace);
   } else if (options.profile) {
     nodes = from_profile(read_profile_file(*options.profile), options.microbatches.value_or(1));
@@ -151,17 +164,17 @@ void run_init(const InitOptions& options) {
         *options.profile, options.microbatches.value_or(1));
   }
   if (options.power) {
-    const PerComponent<std::optional<ComponentPower>> powers =
-        calibrate(read_recording(*options.power, read_text_file(*options.power)));
+    const PerComponent<std::optional<ComponentPower>> powers = calibrate(read_recording(*options.power));
     for (Known& known : nodes) {
       for (std::size_t c = 0; c < kComponents; ++c) {
         if (powers[c]) known.powers[c] = powers[c];
       }
+      if (powers[index_of(Component::kAccelerator)]) known.accelerator_idle_guessed = false;
       known.accelerator = known.accelerator || powers[index_of(Component::kAccelerator)].has_value();
     }
     origin += fmt::format("# Component powers: {}.\n", *options.power);
   }
-  std::string text = std::string(kHead) + origin;
+  std::string text = std::string(kHead) + iteration + origin;
   for (Known& known : nodes) {
     known.count = options.nodes.value_or(1);
     text += node_text(known);

@@ -204,6 +204,7 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
     add(TrainingStage::kBackward, backward.end - backward.begin);
     add(TrainingStage::kCommunication, covered(std::move(hidden), backward.end, step.end));
     add(TrainingStage::kUpdate, update);
+    traced.iterations.emplace_back((step.end - step.begin) * 1e-6);
     ++traced.steps;
   }
   if (traced.steps == 0) {

@@ -156,7 +156,7 @@ std::string forecast_text(const ForecastReport& report) {
   if (sheet.baseline) {
     TextTable bill({{"whole run", "", Align::kLeft},
                     {"unit", "", Align::kLeft},
-                    {"plan", ""},
+                    {"this run", ""},
                     {sheet.baseline->name, ""},
                     {"saved", ""},
                     {"saved %", ""}});
@@ -259,6 +259,11 @@ std::string forecast_html(const ForecastReport& report) {
     }
   }
   body += stages.str();
+  HtmlTable components({"Component", "Energy<small>kWh</small>", "Share<small>%</small>"});
+  for (const EnergySheet::Row& row : sheet.components) {
+    components.row({row.name, kwh(sheet, row.energy), share(row.energy, sheet.energy)});
+  }
+  body += components.str();
   HtmlTable nodes({"Nodes", "Count", "Energy<small>kWh</small>", "Wait<small>s per iteration</small>"});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy),
