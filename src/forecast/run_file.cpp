@@ -308,8 +308,9 @@ void check_iteration(const RunDescription& run) {
     Seconds sum(0);
     const StageMeasurement* own = nullptr;
     for (const StageMeasurement& stage : type.stages) {
-      if (!stage.stated || stage.times.empty() || stage.occurrence != Occurrence::kIteration) continue;
-      sum += mean_of(stage.times);
+      if (!stage.stated || stage.times.empty() || stage.occurrence == Occurrence::kRun) continue;
+      const double a_iteration = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
+      sum += a_iteration * mean_of(stage.times);
       if (own == nullptr || mean_of(stage.times) > mean_of(own->times)) own = &stage;
     }
     if (own != nullptr) shortest = std::min(shortest, sum);

@@ -52,6 +52,7 @@ TEST(Forecast, TextNamesWhatItShows) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("total 0.2742 kWh"));
   EXPECT_THAT(ran.out, HasSubstr("measure several iterations"));
+  EXPECT_THAT(ran.out, HasSubstr("add iteration_seconds to RUN.toml"));
   EXPECT_THAT(ran.out, HasSubstr("cost 0.0823"));
   EXPECT_THAT(ran.out, Not(HasSubstr("CO2")));
 }

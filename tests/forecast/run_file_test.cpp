@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
 #include "forecast/pytorch_steps.h"
@@ -118,6 +119,20 @@ TEST(RunFile, RefusesOtherUnits) {
   refused(std::string(kRun) + "[nodes.stage.communication]\nseconds = 0\n" + second_type_in_minutes(), 16, 14,
           "other nodes, which would wait for most of their time");
   refused(iteration("0.1"), 17, 14, "the stages of an iteration take 0.425 s, the iteration 0.1 s");
+}
+
+TEST(RunFile, ChecksTimesOfAnEpochToo) {
+  // The paper's ResNet50: an epoch of 1281167 / 8192 = 156.4 iterations takes 309 min, an iteration 118.5 s.
+  std::string text = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/forecast/resnet50-mt128.toml");
+  text.insert(text.find("epochs = 1"), "iteration_seconds = 118.5\n");
+  const RunDescription run = read(text);
+  EXPECT_EQ(energy_sheet(run, forecast_run(run)).note, "");
+  for (std::size_t at = text.find("minutes ="); at != std::string::npos; at = text.find("minutes =")) {
+    text.replace(at, 7, "seconds");
+  }
+  refused(text, 40, 14, "are the stages in minutes? write minutes = ...");  // at the longest, backward
+  const RunDescription unchecked = read(kRun);
+  EXPECT_THAT(energy_sheet(unchecked, forecast_run(unchecked)).note, ::testing::HasSubstr("add iteration_seconds"));
 }
 
 TEST(RunFile, RefusesRecordingsThatDoNotFit) {
