@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "account/byte_source.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
@@ -73,6 +74,7 @@ struct Known {
   PerStage<std::vector<Seconds>> times;
   PerStage<std::optional<Watts>> accelerator_power;
   bool accelerator_idle_guessed = false;
+  std::string batch = "samples of one node in one iteration";
 };
 
 std::string powers_text(const Known& known) {
@@ -96,9 +98,8 @@ std::string powers_text(const Known& known) {
 }
 
 std::string node_text(const Known& known) {
-  std::string text = fmt::format(
-      "\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: samples of one node in one iteration\n\n",
-      known.name, known.count);
+  std::string text = fmt::format("\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: {}\n\n", known.name,
+                                 known.count, known.batch);
   text += powers_text(known);
   for (const TrainingStage stage : kListed) {
     if (stage == TrainingStage::kTransfer && !known.accelerator) continue;
@@ -111,6 +112,20 @@ std::string node_text(const Known& known) {
     text += '\n';
   }
   return text;
+}
+
+// Of a file that may be gzip, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes it.
+std::string inflated_text(const std::string& path) {
+  const std::unique_ptr<ByteSource> bytes = open_bytes(path, false);
+  constexpr std::size_t kBlock = 1u << 20;
+  std::string text;
+  for (std::size_t size = 0;;) {
+    text.resize(size + kBlock);
+    const std::size_t got = bytes->read(text.data() + size, kBlock);
+    size += got;
+    text.resize(size);
+    if (got == 0) return text;
+  }
 }
 
 // What the client's online profiler saw at the highest clock, per pipeline stage.
@@ -136,6 +151,7 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
     power.idle = std::min(power.idle, power.active);
     known.powers[index_of(Component::kAccelerator)] = power;
     known.accelerator_idle_guessed = true;
+    known.batch = fmt::format("samples of a pipeline in one iteration, divided by its {} stages", profile.stages);
     stages.push_back(std::move(known));
   }
   return stages;
@@ -148,7 +164,7 @@ void run_init(const InitOptions& options) {
   std::string origin;
   std::string iteration(kNoIteration);
   if (options.trace) {
-    const TracedSteps traced = read_pytorch_steps(*options.trace, read_text_file(*options.trace));
+    const TracedSteps traced = read_pytorch_steps(*options.trace, inflated_text(*options.trace));
     nodes.front().accelerator = traced.accelerator;
     nodes.front().times = traced.times;
     const Seconds whole = std::accumulate(traced.iterations.begin(), traced.iterations.end(), Seconds(0));

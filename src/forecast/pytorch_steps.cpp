@@ -91,7 +91,7 @@ class TraceReader : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
     throw InputError({source_}, fmt::format("no JSON at byte {}", byte),
-                     "export the trace again; one that is packed (.gz) unpack first");
+                     "export the trace again, with torch.profiler's export_chrome_trace");
   }
 
   std::vector<std::pair<Kind, Range>> events;

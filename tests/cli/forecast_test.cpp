@@ -218,6 +218,7 @@ TEST(Forecast, InitWritesWhatForecastReads) {
   const Ran profile = run_flyball({"forecast", "init", "--profile", "examples/profiles/bert-1.3b-a100-4stage.csv",
                                    "--microbatches", "32", "--nodes", "2"});
   ASSERT_EQ(profile.status, 0) << profile.err;
+  EXPECT_THAT(profile.out, HasSubstr("divided by its 4 stages"));
   EXPECT_THAT(profile.out, HasSubstr("idle = 60 }  # CHANGE: idle"));  // a profile says nothing of it
   write_file(folder / "run.toml", profile.out);
   const json result = forecast({folder / "run.toml"});
@@ -248,6 +249,12 @@ TEST(Forecast, InitFromAPyTorchTrace) {
   EXPECT_THAT(run, HasSubstr("seconds = [0.1, 0.1]\n"));
   // 50000 samples in batches of 64, once: 781.25 iterations of 0.01 + 0.05 + 0.1 + 0.03 s.
   EXPECT_NEAR(forecast({folder / "run.toml"}).at("duration_s"), 781.25 * 0.19, 1e-6);
+
+  // One that PyTorch wrote, packed.
+  const Ran real = run_flyball({"forecast", "init", "--trace", "tests/account/traces/pytorch-plain.json.gz"});
+  EXPECT_EQ(real.status, 0) << real.err;
+  EXPECT_THAT(real.out, HasSubstr("# Stage times: 2 steps of"));
+  EXPECT_THAT(real.out, HasSubstr("seconds = [0.00137461, 0.00124024]\n"));
 
   // Somebody who writes the backward's milliseconds as seconds is told.
   std::string wrong = run;
