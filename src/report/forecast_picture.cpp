@@ -100,9 +100,10 @@ SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
 }
 
 SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width) {
-  constexpr double kHeight = 260.0;
-  const double bottom = kHeight - 74.0;
-  SvgCanvas svg(width, kHeight, "Power over time of " + node.name);
+  constexpr double kLegendRow = 17.0;
+  constexpr double bottom = 186.0;
+  const double legend_rows = width < 600 ? 4.0 : 2.0;
+  SvgCanvas svg(width, bottom + 40.0 + legend_rows * kLegendRow, "Power over time of " + node.name);
   const double end = node.pieces.back().end.value();
   double most = 1.0;
   for (const PowerPiece& piece : node.pieces) most = std::max(most, piece.power.value());
