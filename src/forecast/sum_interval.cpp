@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 #include <boost/math/distributions/students_t.hpp>
+#include <boost/math/tools/toms748_solve.hpp>
 
 namespace flyball {
 namespace {
@@ -83,17 +85,13 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
           belief.weight * (boost::math::cdf(student, (-half - belief.centre) / belief.scale) +
                            boost::math::cdf(boost::math::complement(student, (half - belief.centre) / belief.scale)));
     }
-    return sum / weights;
+    return sum / weights - (1.0 - confidence);
   };
-  // Between nothing and the widest of all, which holds the probability under every correlation.
-  double low = 0.0;
-  double high = widest;
-  constexpr int kHalvings = 24;
-  for (int k = 0; k < kHalvings; ++k) {
-    const double half = 0.5 * (low + high);
-    (outside(half) > 1.0 - confidence ? low : high) = half;
-  }
-  return repeats * high;
+  // Between nothing and a little more than the widest of all, which holds the probability under every correlation.
+  std::uintmax_t rounds = 100;
+  const auto [low, high] = boost::math::tools::toms748_solve(outside, 0.0, 1.001 * widest,
+                                                             boost::math::tools::eps_tolerance<double>(30), rounds);
+  return repeats * 0.5 * (low + high);
 }
 
 }  // namespace flyball
