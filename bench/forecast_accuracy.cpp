@@ -106,13 +106,15 @@ void print_table(const std::string& title, const RunDescription& truth, const Cl
 // How often the interval holds the truth, out of `runs`.
 void print_coverage() {
   constexpr int kRuns = 1000;
-  TextTable table({{"measured iterations", ""}, {"correlation of neighbours", ""}, {"held %", ""}});
+  TextTable table(
+      {{"measured iterations", ""}, {"correlation of neighbours", ""}, {"held %", ""}, {"half width %", ""}});
   for (const double drift : {0.0, 0.7}) {
     for (const int measured : {3, 5, 10, 20, 60}) {
       RunDescription truth = read_example("two-generations");
       truth.samples = 400 * 2 * 2 * truth.node_types.front().batch;
       for (NodeType& type : truth.node_types) type.count = 2;
       int held = 0;
+      double half_widths = 0.0;
       for (int seed = 1; seed <= kRuns; ++seed) {
         ClusterBehaviour behaviour;
         behaviour.node_spread = 0.0;
@@ -123,8 +125,10 @@ void print_coverage() {
         const SimulatedRun run = simulate_run(truth, behaviour, measured, Seconds(1), 0);
         const RunForecast forecast = forecast_run(run.measured, 0.9);
         if (forecast.interval->low <= run.energy && run.energy <= forecast.interval->high) ++held;
+        half_widths += 50.0 * ((forecast.interval->high - forecast.interval->low) / forecast.energy);
       }
-      table.add_row({fmt::to_string(measured), format_fixed(drift, 1), format_fixed(100.0 * held / kRuns, 1)});
+      table.add_row({fmt::to_string(measured), format_fixed(drift, 1), format_fixed(100.0 * held / kRuns, 1),
+                     format_fixed(half_widths / kRuns, 2)});
     }
   }
   std::cout << "90 % intervals of 1,000 runs of 400 iterations each\n" << table.str();

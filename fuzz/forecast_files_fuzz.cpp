@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "account/power_trace.h"
 #include "base/error.h"
 #include "forecast/bill.h"
 #include "forecast/pytorch_steps.h"
@@ -17,7 +18,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     switch (data[0] % 4) {
       case 0: {
-        const flyball::Recording recording = flyball::read_recording("power.csv", text);
+        flyball::DeviceTable devices;
+        const auto trace = flyball::open_power_text("power.csv", text, {}, devices);
+        flyball::Recording recording;
+        flyball::PowerSegment segment;
+        while (trace->next(segment)) {
+          recording.add(devices.name(segment.device), flyball::to_seconds(segment.begin - trace->stats().first),
+                        flyball::to_seconds(segment.end - trace->stats().first), segment.power);
+        }
         for (const auto& power : flyball::calibrate(recording)) {
           if (power && power->idle > power->active) std::abort();
         }

@@ -12,6 +12,8 @@ nlohmann::ordered_json result_json(const SimulationResult& result) {
           {"p99_jct_s", result.p99_jct_s},
           {"makespan_s", result.makespan_s},
           {"energy_j", result.energy_j},
+          {"busy_energy_j", result.busy_energy_j},
+          {"profiling_energy_j", result.profiling_energy_j},
           {"avg_power_w", result.avg_power_w},
           {"peak_power_w", result.peak_power_w},
           {"gpu_utilisation", result.gpu_utilisation},

@@ -1,6 +1,7 @@
 // flyball forecast: what a run will cost, from measured stages, from a plan, or from a simulated cluster.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -31,6 +32,7 @@ struct ForecastOptions {
   std::optional<std::string> calibration;
   PlanBillOptions plan;
   std::optional<std::string> cluster;
+  std::optional<std::string> against;
   std::optional<std::string> carbon;
   std::optional<Seconds> start;
   std::optional<double> price;
@@ -68,7 +70,7 @@ struct Recorded {
 };
 
 // "TYPE=FILE", or the file for the only type.
-void calibrate_type(RunDescription& run, const std::string& option) {
+void calibrate_type(RunDescription& run, const std::string& option, std::vector<Recorded>& recordings) {
   const std::size_t equals = option.find('=');
   std::size_t type = 0;
   std::string file = option;
@@ -80,10 +82,16 @@ void calibrate_type(RunDescription& run, const std::string& option) {
   } else if (run.node_types.size() != 1) {
     throw UsageError(fmt::format("--calibrate: there are {} node types; write TYPE=FILE", run.node_types.size()));
   }
-  const PerComponent<std::optional<ComponentPower>> powers = calibrate(read_recording(file, read_text_file(file)));
+  Recording recording = read_recording(file);
+  const PerComponent<std::optional<ComponentPower>> powers = calibrate(recording);
+  NodeType& own = run.node_types[type];
   for (std::size_t c = 0; c < kComponents; ++c) {
-    if (powers[c]) run.node_types[type].components[c] = powers[c];
+    if (powers[c]) own.components[c] = powers[c];
   }
+  set_usual_activity(own, own.has(Component::kAccelerator));
+  const bool drawn = std::any_of(recordings.begin(), recordings.end(),
+                                 [type](const Recorded& recorded) { return recorded.type == type; });
+  if (!drawn) recordings.push_back({type, std::move(recording), {}});
 }
 
 std::vector<Recorded> attach_recordings(RunDescription& run, const std::filesystem::path& folder) {
@@ -92,7 +100,7 @@ std::vector<Recorded> attach_recordings(RunDescription& run, const std::filesyst
     NodeType& type = run.node_types[t];
     if (type.recording_file.empty()) continue;
     const std::string file = (folder / type.recording_file).lexically_normal().string();
-    Recorded recorded{t, read_recording(file, read_text_file(file)), {}};
+    Recorded recorded{t, read_recording(file), {}};
     if (!type.spans_file.empty()) {
       const std::string spans = (folder / type.spans_file).lexically_normal().string();
       recorded.spans = read_spans(spans, read_text_file(spans));
@@ -134,8 +142,8 @@ std::vector<std::pair<Seconds, Watts>> shifted_steps(const Recorded& recorded, c
 EnergySheet sheet_of_run(const ForecastOptions& options, std::vector<ForecastReport::NodePower>& pictures) {
   RunDescription run = read_run(*options.run, read_text_file(*options.run));
   if (options.epochs) run.epochs = *options.epochs;
-  const std::vector<Recorded> recordings = attach_recordings(run, std::filesystem::path(*options.run).parent_path());
-  if (options.calibration) calibrate_type(run, *options.calibration);
+  std::vector<Recorded> recordings = attach_recordings(run, std::filesystem::path(*options.run).parent_path());
+  if (options.calibration) calibrate_type(run, *options.calibration, recordings);
   check_complete(run);
   const RunForecast forecast = forecast_run(run, options.confidence_pct.value_or(90.0) / 100.0);
   for (std::size_t t = 0; t < run.node_types.size(); ++t) {
@@ -155,12 +163,13 @@ void run_forecast(const ForecastOptions& options, const std::string& command) {
   if (!options.run && (options.epochs || options.calibration || options.confidence_pct)) {
     throw UsageError("--epochs, --calibrate and --confidence are for a RUN.toml");
   }
+  if (options.against && !options.cluster) throw UsageError("--against is for --cluster");
   check_plan_options(options.plan);
   const Tariff tariff = tariff_of(options);
   std::vector<ForecastReport::NodePower> pictures;
   const EnergySheet sheet = options.run         ? sheet_of_run(options, pictures)
                             : options.plan.file ? sheet_of_plan(options.plan)
-                                                : sheet_of_cluster(*options.cluster);
+                                                : sheet_of_cluster(*options.cluster, options.against);
   const ForecastReport report{&sheet, &tariff, std::move(pictures), command};
   std::string text = options.format == "json" ? forecast_json(report) : forecast_text(report);
   if (options.out) {
@@ -191,6 +200,8 @@ void add_forecast_command(CLI::App& program, const std::string& command_line) {
   add_plan_options(*command, options->plan);
   add_value(*command, "--cluster", options->cluster, parse_path, "FILE",
             "the JSON of a simulated cluster, in place of RUN.toml");
+  add_value(*command, "--against", options->against, parse_path, "FILE",
+            "with --cluster: the same jobs under another policy, to see what is saved");
   add_value(*command, "--carbon", options->carbon, parse_path, "FILE|GRAMS",
             "g of CO2 per kWh: a number, or a CSV over time");
   add_value(*command, "--start", options->start, parse_duration_or_zero, "TIME",

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "account/byte_source.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/forecast_sources.h"
 #include "cli/option_values.h"
 #include "forecast/pytorch_steps.h"
 #include "forecast/recording.h"
@@ -59,6 +62,8 @@ constexpr std::string_view kHead =
     "name = \"my run\"  # CHANGE\n"
     "samples = 50000  # CHANGE: in the data set\n"
     "epochs = 1  # CHANGE\n";
+constexpr std::string_view kNoIteration =
+    "# iteration_seconds = 0.5  # CHANGE: an iteration by a clock on the wall, which the stages are checked against\n";
 
 // What init knows of one type of node.
 struct Known {
@@ -68,6 +73,8 @@ struct Known {
   PerComponent<std::optional<ComponentPower>> powers;
   PerStage<std::vector<Seconds>> times;
   PerStage<std::optional<Watts>> accelerator_power;
+  bool accelerator_idle_guessed = false;
+  std::string batch = "samples of one node in one iteration";
 };
 
 std::string powers_text(const Known& known) {
@@ -81,16 +88,18 @@ std::string powers_text(const Known& known) {
     const bool measured = known.powers[c].has_value();
     if (static_cast<Component>(c) == Component::kAccelerator && !known.accelerator && !measured) continue;
     const ComponentPower& power = measured ? *known.powers[c] : guesses[c];
-    text += fmt::format("{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(),
-                        power.idle.value(), measured ? "" : "  # CHANGE");
+    text += fmt::format(
+        "{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(), power.idle.value(),
+        !measured                                                                                ? "  # CHANGE"
+        : known.accelerator_idle_guessed && static_cast<Component>(c) == Component::kAccelerator ? "  # CHANGE: idle"
+                                                                                                 : "");
   }
   return text + "\n";
 }
 
 std::string node_text(const Known& known) {
-  std::string text = fmt::format(
-      "\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: samples of one node in one iteration\n\n",
-      known.name, known.count);
+  std::string text = fmt::format("\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: {}\n\n", known.name,
+                                 known.count, known.batch);
   text += powers_text(known);
   for (const TrainingStage stage : kListed) {
     if (stage == TrainingStage::kTransfer && !known.accelerator) continue;
@@ -103,6 +112,20 @@ std::string node_text(const Known& known) {
     text += '\n';
   }
   return text;
+}
+
+// Of a file that may be gzip, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes it.
+std::string inflated_text(const std::string& path) {
+  const std::unique_ptr<ByteSource> bytes = open_bytes(path, false);
+  constexpr std::size_t kBlock = 1u << 20;
+  std::string text;
+  for (std::size_t size = 0;;) {
+    text.resize(size + kBlock);
+    const std::size_t got = bytes->read(text.data() + size, kBlock);
+    size += got;
+    text.resize(size);
+    if (got == 0) return text;
+  }
 }
 
 // What the client's online profiler saw at the highest clock, per pipeline stage.
@@ -127,6 +150,8 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
     }
     power.idle = std::min(power.idle, power.active);
     known.powers[index_of(Component::kAccelerator)] = power;
+    known.accelerator_idle_guessed = true;
+    known.batch = fmt::format("samples of a pipeline in one iteration, divided by its {} stages", profile.stages);
     stages.push_back(std::move(known));
   }
   return stages;
@@ -137,10 +162,14 @@ void run_init(const InitOptions& options) {
   if (options.microbatches && !options.profile) throw UsageError("forecast init: --microbatches needs --profile");
   std::vector<Known> nodes(1);
   std::string origin;
+  std::string iteration(kNoIteration);
   if (options.trace) {
-    const TracedSteps traced = read_pytorch_steps(*options.trace, read_text_file(*options.trace));
+    const TracedSteps traced = read_pytorch_steps(*options.trace, inflated_text(*options.trace));
     nodes.front().accelerator = traced.accelerator;
     nodes.front().times = traced.times;
+    const Seconds whole = std::accumulate(traced.iterations.begin(), traced.iterations.end(), Seconds(0));
+    iteration = fmt::format("iteration_seconds = {:.6g}  # the stages are checked against it\n",
+                            whole.value() / static_cast<double>(traced.steps));
     origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, *options.trace);
   } else if (options.profile) {
     nodes = from_profile(read_profile_file(*options.profile), options.microbatches.value_or(1));
@@ -151,17 +180,17 @@ void run_init(const InitOptions& options) {
         *options.profile, options.microbatches.value_or(1));
   }
   if (options.power) {
-    const PerComponent<std::optional<ComponentPower>> powers =
-        calibrate(read_recording(*options.power, read_text_file(*options.power)));
+    const PerComponent<std::optional<ComponentPower>> powers = calibrate(read_recording(*options.power));
     for (Known& known : nodes) {
       for (std::size_t c = 0; c < kComponents; ++c) {
         if (powers[c]) known.powers[c] = powers[c];
       }
+      if (powers[index_of(Component::kAccelerator)]) known.accelerator_idle_guessed = false;
       known.accelerator = known.accelerator || powers[index_of(Component::kAccelerator)].has_value();
     }
     origin += fmt::format("# Component powers: {}.\n", *options.power);
   }
-  std::string text = std::string(kHead) + origin;
+  std::string text = std::string(kHead) + iteration + origin;
   for (Known& known : nodes) {
     known.count = options.nodes.value_or(1);
     text += node_text(known);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "account/power_trace.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/option_values.h"
@@ -67,6 +68,39 @@ std::size_t chosen_point(const PlanBillOptions& options, const PlanFile& plan, S
   }
   if (options.slower_pct) return frontier.lookup(to_nanoseconds((1.0 + *options.slower_pct / 100.0) * fastest));
   return plan.header.selected.value_or(0);
+}
+
+EnergySheet sheet_of_result(const std::string& file) {
+  const nlohmann::json json = parse_json(file, read_text_file(file));
+  JsonObject result(json, file);
+  constexpr NumberRange kEnergy{0.0, 1e18, "J"};
+  constexpr NumberRange kTime{0.0, 1e12, "s"};
+  EnergySheet sheet;
+  sheet.energy = Joules(result.number("energy_j", kEnergy));
+  sheet.duration = Seconds(result.number("makespan_s", kTime));
+  const std::string policy = result.find_text("policy").value_or("");
+  sheet.name = policy.empty() ? "simulated cluster" : fmt::format("simulated cluster, {}", policy);
+  if (const auto power = result.find_number("avg_power_w", {0.0, 1e12, "W"})) {
+    const double product = *power * sheet.duration.value();
+    if (sheet.energy > Joules(0) && std::abs(product / sheet.energy.value() - 1.0) > 0.05) {
+      result.refuse(
+          "avg_power_w",
+          fmt::format("mean power times makespan is {:.6g} J, energy_j {:.6g} J", product, sheet.energy.value()),
+          "write energy_j in joules, makespan_s in seconds, avg_power_w in watts");
+    }
+  }
+  sheet.counted = "jobs";
+  sheet.count = static_cast<double>(result.find_integer("jobs", 0, 1'000'000'000).value_or(0));
+  sheet.stages = {{"jobs", sheet.energy, {}}};
+  if (const auto busy = result.find_number("busy_energy_j", {0.0, sheet.energy.value() * (1.0 + 1e-9), "J"})) {
+    const double profiling = result.find_number("profiling_energy_j", {0.0, *busy * (1.0 + 1e-9), "J"}).value_or(0.0);
+    sheet.stages = {
+        {"jobs", Joules(*busy), {{"training", Joules(*busy - profiling)}, {"profiling", Joules(profiling)}}},
+        {"idle", sheet.energy - Joules(*busy), {}}};
+  }
+  sheet.components = {{"accelerator", sheet.energy}};
+  sheet.node_types = {{"cluster", 1, sheet.energy, std::nullopt}};
+  return sheet;
 }
 
 }  // namespace
@@ -145,31 +179,43 @@ EnergySheet sheet_of_plan(const PlanBillOptions& options) {
   return sheet;
 }
 
-EnergySheet sheet_of_cluster(const std::string& file) {
-  const nlohmann::json json = parse_json(file, read_text_file(file));
-  JsonObject result(json, file);
-  constexpr NumberRange kEnergy{0.0, 1e18, "J"};
-  constexpr NumberRange kTime{0.0, 1e12, "s"};
-  EnergySheet sheet;
-  sheet.energy = Joules(result.number("energy_j", kEnergy));
-  sheet.duration = Seconds(result.number("makespan_s", kTime));
-  const std::string policy = result.find_text("policy").value_or("");
-  sheet.name = policy.empty() ? "simulated cluster" : fmt::format("simulated cluster, {}", policy);
-  if (const auto power = result.find_number("avg_power_w", {0.0, 1e12, "W"})) {
-    const double product = *power * sheet.duration.value();
-    if (sheet.energy > Joules(0) && std::abs(product / sheet.energy.value() - 1.0) > 0.05) {
-      result.refuse(
-          "avg_power_w",
-          fmt::format("mean power times makespan is {:.6g} J, energy_j {:.6g} J", product, sheet.energy.value()),
-          "write energy_j in joules, makespan_s in seconds, avg_power_w in watts");
-    }
+EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against) {
+  EnergySheet sheet = sheet_of_result(file);
+  if (!against) return sheet;
+  const EnergySheet before = sheet_of_result(*against);
+  if (before.count != sheet.count) {
+    throw InputError({*against}, fmt::format("{:.0f} jobs, {:.0f} in {}", before.count, sheet.count, file),
+                     "simulate the same trace under both policies");
   }
-  sheet.counted = "jobs";
-  sheet.count = static_cast<double>(result.find_integer("jobs", 0, 1'000'000'000).value_or(0));
-  sheet.stages = {{"jobs", sheet.energy, {}}};
-  sheet.components = {{"accelerator", sheet.energy}};
-  sheet.node_types = {{"cluster", 1, sheet.energy, std::nullopt}};
+  sheet.baseline = EnergySheet::Baseline{before.name, before.energy, before.duration};
   return sheet;
+}
+
+Recording read_recording(const std::string& file) {
+  DeviceTable devices;
+  const std::unique_ptr<PowerTrace> trace = open_power_trace(file, {}, devices);
+  const PowerTraceStats& stats = trace->stats();
+  for (const DroppedReadings& dropped : stats.dropped) {
+    if (!dropped.reason.starts_with("negative")) continue;
+    throw InputError({file, dropped.first_line}, dropped.reason, "remove the row, or record again");
+  }
+  const Seconds whole = to_seconds(stats.last - stats.first);
+  constexpr double kMostGaps = 0.01;
+  for (const PowerTraceDevice& device : stats.devices) {
+    if (device.gap_time <= kMostGaps * whole) continue;
+    throw InputError({file},
+                     fmt::format("nothing is known of {} for {:.4g} s of {:.4g} s", devices.name(device.device),
+                                 device.gap_time.value(), whole.value()),
+                     "cut the trace where its readings or its counter stop, or record again");
+  }
+  Recording recording{file, to_seconds(stats.first).value(), {}};
+  const Nanoseconds first = stats.first;
+  PowerSegment segment;
+  while (trace->next(segment)) {
+    recording.add(devices.name(segment.device), to_seconds(segment.begin - first), to_seconds(segment.end - first),
+                  segment.power);
+  }
+  return recording;
 }
 
 }  // namespace flyball

@@ -61,6 +61,11 @@ double integral_until(const CarbonSeries& series, Seconds time) {
 EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast) {
   EnergySheet sheet;
   sheet.name = run.name;
+  const bool all_timed = std::all_of(run.node_types.begin(), run.node_types.end(),
+                                     [](const NodeType& type) { return !type.spans_file.empty(); });
+  if (!run.iteration && !all_timed) {
+    sheet.note = "stage times are unchecked (minutes for seconds would go unseen): add iteration_seconds to RUN.toml";
+  }
   sheet.energy = forecast.energy;
   sheet.duration = forecast.duration;
   sheet.count = forecast.iterations;

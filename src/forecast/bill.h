@@ -38,6 +38,7 @@ struct EnergySheet {
   };
 
   std::string name;
+  std::string note;  // what the reader should know of how sure this is; empty: nothing
   Joules energy;
   Seconds duration;
   double count = 0.0;

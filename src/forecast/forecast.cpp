@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <numeric>
 #include <utility>
-#include <boost/math/distributions/students_t.hpp>
+
+#include "forecast/sum_interval.h"
 
 namespace flyball {
 namespace {
@@ -105,33 +106,6 @@ Seconds mean_of(const std::vector<Seconds>& values) {
   return std::accumulate(values.begin(), values.end(), Seconds(0)) / static_cast<double>(values.size());
 }
 
-// What a sequence of measurements says about the sum of `repeats` further ones.
-struct Spread {
-  double variance = 0.0;  // of the forecast sum
-  double freedom = 0.0;
-};
-
-std::optional<Spread> spread_of(const std::vector<double>& values, double repeats) {
-  const auto count = static_cast<double>(values.size());
-  if (values.size() < 2) return std::nullopt;
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0.0;
-  double products = 0.0;
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    squares += (values[k] - mean) * (values[k] - mean);
-    if (k > 0) products += (values[k] - mean) * (values[k - 1] - mean);
-  }
-  if (squares <= 0.0) return Spread{0.0, count - 1.0};
-  // Neighbours that are alike tell less than independent ones: as many fewer as a first-order autoregression has.
-  // Correlations within the noise of independent measurements are taken for none.
-  constexpr double kSignificant = 1.645;
-  const double correlation = std::min(products / squares, 0.95);
-  const double shrink = correlation > kSignificant / std::sqrt(count) ? (1.0 - correlation) / (1.0 + correlation) : 1.0;
-  const double freedom = std::max(count * shrink - 1.0, 1.0);
-  const double variance = squares / (count - 1.0);
-  return Spread{repeats * repeats * variance * (1.0 / (count * shrink) + 1.0 / (repeats * shrink)), freedom};
-}
-
 // Sequences of energies whose errors are independent of each other: one for all types together where they were measured
 // in the same iterations, else one a type.
 std::vector<std::vector<double>> energy_sequences(const RunDescription& run, const std::vector<Samples>& samples,
@@ -201,8 +175,7 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
 
   const bool wait_measured = std::any_of(run.node_types.begin(), run.node_types.end(),
                                          [](const NodeType& type) { return type.stage(TrainingStage::kWait).stated; });
-  double variance = 0.0;
-  double over_freedom = 0.0;  // Welch and Satterthwaite: variances add, and freedom by their squares
+  double squared_halves = 0.0;  // of independent sequences, whose intervals' halves add by their squares
   bool spread_known = false;
   for (const Occurrence occurrence : kOccurrences) {
     const double repeats = times_a_run(run, occurrence);
@@ -234,11 +207,10 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     }
     forecast.duration += repeats * longest;
     for (const std::vector<double>& sequence : energy_sequences(run, samples, wait_measured)) {
-      const std::optional<Spread> spread = spread_of(sequence, repeats);
-      if (!spread) continue;
+      const std::optional<double> half = sum_half_width(sequence, repeats, confidence);
+      if (!half) continue;
       spread_known = true;
-      variance += spread->variance;
-      over_freedom += spread->variance * spread->variance / spread->freedom;
+      squared_halves += *half * *half;
     }
   }
 
@@ -252,11 +224,8 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     forecast.energy += own.energy;
   }
   if (spread_known) {
-    const double freedom = over_freedom > 0.0 ? variance * variance / over_freedom : 1.0;
-    const boost::math::students_t student(freedom);
-    const Joules half(boost::math::quantile(student, 0.5 + 0.5 * confidence) * std::sqrt(variance));
-    forecast.interval =
-        EnergyInterval{confidence, std::max(Joules(0), forecast.energy - half), forecast.energy + half, freedom + 1.0};
+    const Joules half(std::sqrt(squared_halves));
+    forecast.interval = EnergyInterval{confidence, std::max(Joules(0), forecast.energy - half), forecast.energy + half};
   }
   return forecast;
 }

@@ -30,7 +30,6 @@ struct EnergyInterval {
   double confidence = 0.9;
   Joules low;
   Joules high;
-  double measurements = 0.0;  // effective degrees of freedom and one
 };
 
 struct NodeTypeForecast {

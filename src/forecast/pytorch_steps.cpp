@@ -91,7 +91,7 @@ class TraceReader : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
     throw InputError({source_}, fmt::format("no JSON at byte {}", byte),
-                     "export the trace again; one that is packed (.gz) unpack first");
+                     "export the trace again, with torch.profiler's export_chrome_trace");
   }
 
   std::vector<std::pair<Kind, Range>> events;
@@ -204,6 +204,7 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
     add(TrainingStage::kBackward, backward.end - backward.begin);
     add(TrainingStage::kCommunication, covered(std::move(hidden), backward.end, step.end));
     add(TrainingStage::kUpdate, update);
+    traced.iterations.emplace_back((step.end - step.begin) * 1e-6);
     ++traced.steps;
   }
   if (traced.steps == 0) {

@@ -21,6 +21,7 @@ struct TracedSteps {
   // Per iteration, in order. Only stages of one iteration that the trace shows: load_data, transfer, forward, backward,
   // communication, update.
   PerStage<std::vector<Seconds>> times;
+  std::vector<Seconds> iterations;  // how long each step was as a whole
   std::size_t steps = 0;
   bool accelerator = false;  // kernels or copies of a device were seen
 };

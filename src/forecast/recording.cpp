@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -91,6 +90,17 @@ void need_something(const Recording& recording) {
 
 Joules EnergyCurve::between(Seconds begin, Seconds end) const { return at(*this, end) - at(*this, begin); }
 
+void Recording::add(const std::string& device, Seconds begin, Seconds end, Watts power) {
+  EnergyCurve& curve = devices[device];
+  if (curve.times.empty()) {
+    curve.times.push_back(begin);
+    curve.joules.emplace_back(0);
+  }
+  if (end <= curve.times.back()) return;
+  curve.joules.push_back(curve.joules.back() + power * (end - curve.times.back()));
+  curve.times.push_back(end);
+}
+
 const Component* Recording::component_of(std::string_view device) {
   if (device.starts_with("GPU:")) return &kAccelerator;
   if (device.starts_with("CPU:")) return &kProcessor;
@@ -125,48 +135,6 @@ Joules Recording::between(Component component, Seconds begin, Seconds end) const
     if (own != nullptr && *own == component) sum += curve.between(begin, end);
   }
   return sum;
-}
-
-Recording read_recording(const std::string& source, std::string_view text) {
-  CsvReader csv(source, text, {"timestamp", "device"});
-  const bool counter = csv.has_column("energy_j");
-  if (!counter && !csv.has_column("power_w")) {
-    throw InputError({source, 1, 1}, "neither energy_j nor power_w is among the columns",
-                     "record with flyball record; docs/formats/power-trace.md has the format");
-  }
-  Recording recording;
-  recording.source = source;
-  bool first = true;
-  while (csv.next()) {
-    const double timestamp = csv.number("timestamp");
-    if (std::abs(timestamp) > 1e12) {
-      throw InputError(csv.where("timestamp"), fmt::format("a timestamp of {} s", timestamp), "write seconds");
-    }
-    if (first) recording.first_timestamp = timestamp;
-    first = false;
-    const Seconds time(timestamp - recording.first_timestamp);
-    EnergyCurve& curve = recording.devices[std::string(csv.text("device"))];
-    if (!curve.times.empty() && time <= curve.times.back()) {
-      throw InputError(csv.where("timestamp"), "not after the device's row before", "sort the rows by time");
-    }
-    if (counter) {
-      const Joules energy(csv.number("energy_j"));
-      if (!curve.joules.empty() && energy < curve.joules.back()) {
-        throw InputError(csv.where("energy_j"), "less energy than in the device's row before",
-                         "remove the rows before the counter was reset");
-      }
-      curve.joules.push_back(energy);
-    } else {
-      const double power = csv.number("power_w");
-      if (power < 0.0) throw InputError(csv.where("power_w"), "a negative power", "remove the row");
-      const Joules before = curve.joules.empty() ? Joules(0) : curve.joules.back();
-      // The first row's mean is of a time that nobody knows.
-      curve.joules.push_back(curve.times.empty() ? before : before + Watts(power) * (time - curve.times.back()));
-    }
-    curve.times.push_back(time);
-  }
-  if (first) throw InputError({source, csv.line(), 1}, "no rows", "record for longer");
-  return recording;
 }
 
 std::vector<StageSpan> read_spans(const std::string& source, std::string_view text) {
@@ -228,7 +196,6 @@ void attach_recording(NodeType& type, const Recording& recording, const std::vec
     if (!stage.stated) {
       stage.stated = true;
       stage.occurrence = usual_occurrence(which);
-      stage.active = usual_activity(which, type.has(Component::kAccelerator) || recording.has(Component::kAccelerator));
       stage.where = type.where;
     }
     stage.times.clear();
@@ -240,6 +207,7 @@ void attach_recording(NodeType& type, const Recording& recording, const std::vec
       }
     }
   }
+  set_usual_activity(type, type.has(Component::kAccelerator) || recording.has(Component::kAccelerator));
 }
 
 PerComponent<std::optional<ComponentPower>> calibrate(const Recording& recording) {

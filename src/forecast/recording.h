@@ -24,12 +24,16 @@ struct EnergyCurve {
   [[nodiscard]] Joules between(Seconds begin, Seconds end) const;
 };
 
-// What `flyball record` wrote (docs/formats/power-trace.md), either quantity. Times count from the first row of any
-// device, since a double of Unix seconds holds no more than a quarter of a microsecond.
+// A power trace as its reader gives it (account/power_trace.h; the caller joins the two). Times count from its first
+// reading, since a double of Unix seconds holds no more than a quarter of a microsecond.
 struct Recording {
-  std::string source;
-  double first_timestamp = 0.0;  // of the file; what times count from
+  std::string source;            // the file, for messages
+  double first_timestamp = 0.0;  // Unix time that times count from
   std::map<std::string, EnergyCurve> devices;
+
+  // A device's stretch of constant power, after all of its others. What lies between is bridged at the same power: the
+  // caller sees to it that this is little. Precondition: begin <= end, begin not before the stretch before.
+  void add(const std::string& device, Seconds begin, Seconds end, Watts power);
 
   // Which component a device is: GPU:n accelerator, CPU:n processor, DRAM:n memory; nothing else is counted.
   [[nodiscard]] static const Component* component_of(std::string_view device);
@@ -39,9 +43,6 @@ struct Recording {
   // Sum over the component's devices.
   [[nodiscard]] Joules between(Component component, Seconds begin, Seconds end) const;
 };
-
-// Throws InputError where the text is no power trace: counters that fall, times that go back, negative powers.
-[[nodiscard]] Recording read_recording(const std::string& source, std::string_view text);
 
 // When a stage ran: CSV `iteration,stage,begin,end` on the recording's clock (docs/formats/run.md).
 struct StageSpan {

@@ -28,6 +28,7 @@ struct StageMeasurement {
   Occurrence occurrence = Occurrence::kIteration;
   std::vector<Seconds> times;                // of one occurrence; several: measured so often
   PerComponent<bool> active{};               // who works; the others idle
+  bool active_stated = false;                // else it follows from the node's components, see set_usual_activity()
   PerComponent<std::optional<Watts>> power;  // overrides active and idle
   // Integrals over a recording, one per time; empty where power times time is to be used.
   PerComponent<std::vector<Joules>> recorded;
@@ -66,9 +67,13 @@ struct RunDescription {
 // measurements of different units. The files that the text names are not opened.
 [[nodiscard]] RunDescription read_run(const std::string& source, std::string_view text);
 
+// Who works in the stages that do not say so; read_run() has done it for the powers that RUN.toml lists. For whoever adds
+// components from a recording: with an accelerator it computes, not the processor.
+void set_usual_activity(NodeType& type, bool accelerator);
+
 // To be called once recordings and calibrated powers are in. Throws InputError where a stage or all powers are missing,
-// where stages were measured in different iterations, and where the stages of an iteration do not add up to
-// `iteration`: minutes given for seconds.
+// where stages were measured in different iterations, where the stages of an iteration do not add up to `iteration`:
+// minutes given for seconds, and where one type takes 50 times as long as another.
 void check_complete(const RunDescription& run);
 
 }  // namespace flyball

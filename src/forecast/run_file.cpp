@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -23,6 +24,8 @@ constexpr double kMostNodeWatts = 2e5;     // a rack; above it somebody wrote mi
 constexpr double kMostStageSeconds = 1e6;  // 12 days
 constexpr Seconds kShortStage{0.01};
 constexpr double kMostOverMedian = 50.0;  // a stage's measurement above so many medians is of another unit
+
+constexpr double kMostOverFastest = 50.0;  // likewise of two node types' iterations
 
 const std::vector<std::string> kKeys = {"name", "samples", "batch", "epochs", "iteration_seconds", "nodes"};
 const std::vector<std::string> kNodeKeys = {"name", "count", "batch", "power_w", "stage", "recording", "spans"};
@@ -135,8 +138,9 @@ class RunFile final : TomlFile {
     if (const toml::node* power = own.get("power_w")) read_powers(*power, type);
     if (const toml::node* stages = own.get("stage")) {
       const toml::table& list = table(*stages, "stage", "[nodes.stage.forward]");
-      for (const auto& [key, value] : list) read_stage(std::string(key.str()), at(key.source()), value, list, type);
+      for (const auto& [key, value] : list) read_stage(std::string(key.str()), at(key.source()), value, type);
     }
+    set_usual_activity(type, type.has(Component::kAccelerator));
     return type;
   }
 
@@ -170,8 +174,7 @@ class RunFile final : TomlFile {
     return number(node, what, 0.0, kMostNodeWatts, "watts (not milliwatts)");
   }
 
-  void read_stage(const std::string& name, InputLocation where, const toml::node& node, const toml::table& siblings,
-                  NodeType& type) const {
+  void read_stage(const std::string& name, InputLocation where, const toml::node& node, NodeType& type) const {
     const std::vector<std::string>& names = training_stage_names();
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
@@ -188,13 +191,10 @@ class RunFile final : TomlFile {
     stage.where = std::move(where);
     stage.occurrence = usual_occurrence(which);
     if (const toml::node* per = own.get("per")) stage.occurrence = occurrence(*per);
-    stage.active = usual_activity(which, type.has(Component::kAccelerator));
-    // Eqs. 29-32: where reading and writing memory is measured apart, computing leaves the memory idle.
-    if ((which == TrainingStage::kForward && siblings.contains("forward_memory")) ||
-        (which == TrainingStage::kBackward && siblings.contains("backward_memory"))) {
-      stage.active[index_of(Component::kMemory)] = false;
+    if (const toml::node* active = own.get("active")) {
+      stage.active = components_of(*active);
+      stage.active_stated = true;
     }
-    if (const toml::node* active = own.get("active")) stage.active = components_of(*active);
     if (const toml::node* powers = own.get("power_w")) {
       const toml::table& values = table(*powers, "power_w", "power_w = { processor = 40 }");
       check_keys(values, component_names(), fmt::format(" in power_w of {}", name));
@@ -301,23 +301,33 @@ std::string likely_mend(double ratio) {
 }
 
 void check_iteration(const RunDescription& run) {
-  if (!run.iteration) return;
   Seconds longest(0);
+  Seconds shortest(std::numeric_limits<double>::infinity());
   const StageMeasurement* where = nullptr;
   for (const NodeType& type : run.node_types) {
     Seconds sum(0);
     const StageMeasurement* own = nullptr;
     for (const StageMeasurement& stage : type.stages) {
-      if (!stage.stated || stage.times.empty() || stage.occurrence != Occurrence::kIteration) continue;
-      sum += mean_of(stage.times);
+      if (!stage.stated || stage.times.empty() || stage.occurrence == Occurrence::kRun) continue;
+      const double a_iteration = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
+      sum += a_iteration * mean_of(stage.times);
       if (own == nullptr || mean_of(stage.times) > mean_of(own->times)) own = &stage;
     }
+    if (own != nullptr) shortest = std::min(shortest, sum);
     if (sum > longest) {
       longest = sum;
       where = own;
     }
   }
   if (where == nullptr) return;
+  if (longest > kMostOverFastest * shortest) {
+    throw InputError(where->where,
+                     fmt::format("an iteration takes {:.4g} s here and {:.4g} s on other nodes, which would wait for "
+                                 "most of their time",
+                                 longest.value(), shortest.value()),
+                     "write the times of all types in one unit");
+  }
+  if (!run.iteration) return;
   const double ratio = longest / *run.iteration;
   constexpr double kMostOver = 1.25;
   constexpr double kLeastShare = 0.5;
@@ -341,6 +351,20 @@ double RunDescription::iterations_per_epoch() const {
   return samples / batch;
 }
 
+void set_usual_activity(NodeType& type, bool accelerator) {
+  for (std::size_t s = 0; s < kTrainingStages; ++s) {
+    const auto which = static_cast<TrainingStage>(s);
+    StageMeasurement& stage = type.stages[s];
+    if (!stage.stated || stage.active_stated) continue;
+    stage.active = usual_activity(which, accelerator);
+    // Eqs. 29-32: where reading and writing memory is measured apart, computing leaves the memory idle.
+    if ((which == TrainingStage::kForward && type.stage(TrainingStage::kForwardMemory).stated) ||
+        (which == TrainingStage::kBackward && type.stage(TrainingStage::kBackwardMemory).stated)) {
+      stage.active[index_of(Component::kMemory)] = false;
+    }
+  }
+}
+
 void check_complete(const RunDescription& run) {
   const bool alone = run.nodes() == 1;
   std::size_t waits = 0;
@@ -361,7 +385,9 @@ void check_complete(const RunDescription& run) {
     }
     if (!missing.empty()) {
       throw InputError(
-          type.where, fmt::format("no {} in '{}'", fmt::join(missing, ", "), type.name),
+          type.where,
+          fmt::format("no {} in '{}'{}", fmt::join(missing, ", "), type.name,
+                      missing.front() == "transfer" ? ", which has an accelerator" : ""),
           fmt::format("add [nodes.stage.{}] with its measured seconds; 0 where there is none", missing.front()));
     }
     bool powered = false;

@@ -27,16 +27,26 @@ constexpr const char* kOther = "other";
 
 std::string fill_class(std::size_t k) { return fmt::format("f{}", k % kColours); }
 
-// The greatest eight have a colour of their own; parts too small to see are in the table.
+// The greatest have a colour of their own; what is too small to see, or one too many, is in the last.
 std::vector<BarPart> visible_parts(std::vector<BarPart> parts, Joules whole) {
-  std::erase_if(parts, [&](const BarPart& part) { return part.energy < 0.0005 * whole; });
-  if (parts.size() <= kColours) return parts;
-  std::stable_sort(parts.begin(), parts.end(), [](const BarPart& a, const BarPart& b) { return a.energy > b.energy; });
+  const auto small = [&](const BarPart& part) { return part.energy < 0.0005 * whole; };
+  std::erase_if(parts, [](const BarPart& part) { return part.energy <= Joules(0); });
+  if (parts.size() <= kColours && std::none_of(parts.begin(), parts.end(), small)) return parts;
+  std::vector<BarPart> ranked = parts;
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const BarPart& a, const BarPart& b) { return a.energy > b.energy; });
+  const Joules least = ranked[std::min(parts.size(), kColours - 1) - 1].energy;
   BarPart rest{kOther, Joules(0)};
-  for (std::size_t k = kColours - 1; k < parts.size(); ++k) rest.energy += parts[k].energy;
-  parts.resize(kColours - 1);
-  parts.push_back(rest);
-  return parts;
+  std::vector<BarPart> shown;
+  for (const BarPart& part : parts) {
+    if (small(part) || part.energy < least || shown.size() == kColours - 1) {
+      rest.energy += part.energy;
+    } else {
+      shown.push_back(part);
+    }
+  }
+  shown.push_back(rest);
+  return shown;
 }
 
 std::vector<BarPart> stage_parts(const EnergySheet& sheet) {
@@ -90,9 +100,10 @@ SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
 }
 
 SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width) {
-  constexpr double kHeight = 260.0;
-  const double bottom = kHeight - 74.0;
-  SvgCanvas svg(width, kHeight, "Power over time of " + node.name);
+  constexpr double kLegendRow = 17.0;
+  constexpr double bottom = 186.0;
+  const double legend_rows = width < 600 ? 4.0 : 2.0;
+  SvgCanvas svg(width, bottom + 40.0 + legend_rows * kLegendRow, "Power over time of " + node.name);
   const double end = node.pieces.back().end.value();
   double most = 1.0;
   for (const PowerPiece& piece : node.pieces) most = std::max(most, piece.power.value());
@@ -107,13 +118,13 @@ SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePowe
     svg.text(x.low - 6.0, y(p) + 4.0, watts.label(p), "small soft", Anchor::kEnd);
   }
   std::vector<std::pair<std::string, std::string>> entries;
-  // A stage has the colour that it has in energy_bars().
+  // A stage has the colour that it has in energy_bars(), the last one where it is among the small.
   const std::vector<BarPart> stages = stage_parts(sheet);
   for (const PowerPiece& piece : node.pieces) {
     const auto stage = std::find_if(stages.begin(), stages.end(),
                                     [&](const BarPart& part) { return part.name == name_of(piece.stage); });
     const bool has_own = stage != stages.end();
-    const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : kColours - 1;
+    const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : stages.size() - 1;
     svg.rect(x(piece.begin.value()), y(piece.power.value()), x(piece.end.value()) - x(piece.begin.value()),
              bottom - y(piece.power.value()), fill_class(colour), {},
              fmt::format("{}\n{} s\n{} W", spaced(name_of(piece.stage)),

@@ -132,6 +132,7 @@ std::string forecast_text(const ForecastReport& report) {
   std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
   out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
   if (sheet.epochs > 0) out += fmt::format("; {}", interval_line(sheet));
+  if (!sheet.note.empty()) out += "\n" + sheet.note;
   out += "\n\n";
   TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
   for (const EnergySheet::Group& group : sheet.stages) {
@@ -156,7 +157,7 @@ std::string forecast_text(const ForecastReport& report) {
   if (sheet.baseline) {
     TextTable bill({{"whole run", "", Align::kLeft},
                     {"unit", "", Align::kLeft},
-                    {"plan", ""},
+                    {"this run", ""},
                     {sheet.baseline->name, ""},
                     {"saved", ""},
                     {"saved %", ""}});
@@ -188,7 +189,8 @@ std::string forecast_json(const ForecastReport& report) {
                {sheet.counted, sheet.count},
                {"duration_s", sheet.duration.value()},
                {"total_kwh", kilowatt_hours(sheet.energy)},
-               {"interval", nullptr}};
+               {"interval", nullptr},
+               {"note", sheet.note.empty() ? Json(nullptr) : Json(sheet.note)}};
   if (sheet.interval) {
     json["interval"] = {{"confidence_pct", sheet.interval->confidence * 100.0},
                         {"low_kwh", kilowatt_hours(sheet.interval->low)},
@@ -249,6 +251,7 @@ std::string forecast_html(const ForecastReport& report) {
     }
     body += bill.str();
   }
+  if (!sheet.note.empty()) body += fmt::format("<p class=\"note\">{}</p>\n", escape_markup(sheet.note));
   body += "<h2>Where the energy goes</h2>\n";
   body += energy_bars(sheet, 1000).inlined("wide") + energy_bars(sheet, 380).inlined("narrow");
   HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});
@@ -259,6 +262,11 @@ std::string forecast_html(const ForecastReport& report) {
     }
   }
   body += stages.str();
+  HtmlTable components({"Component", "Energy<small>kWh</small>", "Share<small>%</small>"});
+  for (const EnergySheet::Row& row : sheet.components) {
+    components.row({row.name, kwh(sheet, row.energy), share(row.energy, sheet.energy)});
+  }
+  body += components.str();
   HtmlTable nodes({"Nodes", "Count", "Energy<small>kWh</small>", "Wait<small>s per iteration</small>"});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy),

@@ -52,6 +52,7 @@ TEST(Forecast, TextNamesWhatItShows) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("total 0.2742 kWh"));
   EXPECT_THAT(ran.out, HasSubstr("measure several iterations"));
+  EXPECT_THAT(ran.out, HasSubstr("add iteration_seconds to RUN.toml"));
   EXPECT_THAT(ran.out, HasSubstr("cost 0.0823"));
   EXPECT_THAT(ran.out, Not(HasSubstr("CO2")));
 }
@@ -63,6 +64,11 @@ TEST(Forecast, WritesOneSelfContainedPage) {
   const std::string page = file_text(folder / "out/forecast.html");
   EXPECT_THAT(page, HasSubstr("Power over time"));
   EXPECT_THAT(page, HasSubstr("by node type"));
+  for (const char* name :
+       {"set dataset", "load data", "preprocess", "transfer", "model in out", "forward", "backward", "communication",
+        "update", "wait", "processor", "accelerator", "memory", "disk", "network", "new", "old"}) {
+    EXPECT_THAT(page, HasSubstr(fmt::format(">{}<", name))) << name;  // in the tables
+  }
   EXPECT_THAT(page, Not(HasSubstr("http://")));
   EXPECT_THAT(page, Not(HasSubstr("https://")));
   EXPECT_EQ(json::parse(file_text(folder / "out/forecast.json")).at("node_types").size(), 2u);
@@ -70,10 +76,13 @@ TEST(Forecast, WritesOneSelfContainedPage) {
 
 TEST(Forecast, RecordingCalibratesAndIsDrawn) {
   const TempFolder folder;
-  std::string power = "timestamp,device,power_w\n100,CPU:0,0\n";
+  std::string power = "# flyball power trace, version 1\ntimestamp,device,power_w\n100,CPU:0,0\n";
   for (int t = 1; t <= 40; ++t) power += fmt::format("{},CPU:0,{}\n", 100 + t, t % 4 == 0 ? 20 : 90);
   write_file(folder / "power.csv", power);
   const json result = forecast({kExample, "--calibrate", folder / "power.csv"});
+  ASSERT_EQ(run_flyball({"forecast", kExample, "--calibrate", folder / "power.csv", "--out", folder / "one"}).status,
+            0);
+  EXPECT_THAT(file_text(folder / "one/forecast.html"), HasSubstr("class=\"critical\""));  // the recorded line
   // The processor's powers are now 90 and 20 W in place of 60 and 15: table 4's times of eq. 42 give
   // 128 (90 x 53.1234 + 20 x 7.1598) / 3.6e6.
   EXPECT_NEAR(result.at("components").at("processor"), 128 * (90 * 53.1234 + 20 * 7.1598) / 3.6e6, 1e-6);
@@ -85,7 +94,52 @@ TEST(Forecast, RecordingCalibratesAndIsDrawn) {
   write_file(folder / "run.toml", run);
   const Ran ran = run_flyball({"forecast", folder / "run.toml", "--out", folder / "out", "--format", "json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr("class=\"critical\""));  // the recorded line
+  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr("class=\"critical\""));
+}
+
+TEST(Forecast, CalibrationAloneGivesThePowers) {
+  // One node without any powers in RUN.toml; the recording has 60 and 300 W of its accelerator.
+  const TempFolder folder;
+  std::string power = "# flyball power trace, version 1\ntimestamp,device,power_w\n0,GPU:0,0\n";
+  for (int t = 1; t <= 40; ++t) power += fmt::format("{},GPU:0,{}\n", t, t % 4 == 0 ? 60 : 300);
+  write_file(folder / "power.csv", power);
+  std::string run = "samples = 10\nbatch = 10\n[[nodes]]\n";
+  for (const char* stage : {"set_dataset", "load_data", "preprocess", "transfer", "model_in_out", "update"}) {
+    run += fmt::format("[nodes.stage.{}]\nseconds = 0\n", stage);
+  }
+  run += "[nodes.stage.forward]\nseconds = 1\n[nodes.stage.backward]\nseconds = 2\n";
+  write_file(folder / "run.toml", run);
+  const Ran without = run_flyball({"forecast", folder / "run.toml"});
+  EXPECT_EQ(without.status, 3);
+  EXPECT_THAT(without.err, HasSubstr("--calibrate"));
+  // Forward and backward run on the accelerator: 3 s of 300 W.
+  EXPECT_NEAR(forecast({folder / "run.toml", "--calibrate", folder / "power.csv"}).at("total_kwh"), 900 / 3.6e6, 1e-12);
+
+  const Ran example = run_flyball({"forecast", kExample, "--calibrate", folder / "power.csv"});
+  EXPECT_EQ(example.status, 3);
+  EXPECT_THAT(example.err, HasSubstr("no transfer in 'MT-2000+', which has an accelerator"));
+}
+
+TEST(Forecast, ReadsThePowerTracesThatAccountReads) {
+  const TempFolder folder;
+  std::string power = "timestamp, index, power.draw [W]\n";
+  for (int t = 0; t < 40; ++t) power += fmt::format("2026/11/22 10:00:{:02}.000, 0, {} W\n", t, t % 4 == 0 ? 60 : 300);
+  write_file(folder / "smi.csv", power);
+  const Ran ran = run_flyball({"forecast", "init", "--power", folder / "smi.csv"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("accelerator = { active = 300, idle = 60 }\n"));
+
+  const auto refused = [&](const std::string& rows, const std::string& words) {
+    write_file(folder / "bad.csv", "timestamp,device," + rows);
+    const Ran bad = run_flyball({"forecast", kExample, "--calibrate", folder / "bad.csv"});
+    EXPECT_EQ(bad.status, 3);
+    EXPECT_THAT(bad.err, HasSubstr(words));
+    EXPECT_THAT(bad.err, HasSubstr("to mend: "));
+  };
+  refused("power_w\n1,CPU:0,5\n2,CPU:0,-5\n3,CPU:0,5\n", "bad.csv:3: negative power");
+  refused("energy_j\n1,CPU:0,5\n2,CPU:0,9\n3,CPU:0,1\n4,CPU:0,6\n", "nothing is known of CPU:0 for 1 s of 3 s");
+  refused("power_w\n", "no device has two readings");
+  refused("watts\n1,CPU:0,5\n", "power_w");
 }
 
 TEST(Forecast, PlanAgainstAllMaximumClocks) {
@@ -128,6 +182,26 @@ TEST(Forecast, ClusterResult) {
   EXPECT_EQ(result.at("jobs"), 3);
   EXPECT_FALSE(result.contains("iterations"));
   EXPECT_THAT(run_flyball({"forecast", "--cluster", folder / "c.json"}).out, HasSubstr("3 jobs"));
+
+  // Against another policy: 3 kWh in 2,700 s, of which 2.5 kWh busy and 0.5 kWh profiling.
+  write_file(folder / "fifo.json",
+             R"({"policy": "fifo", "jobs": 3, "energy_j": 10.8e6, "busy_energy_j": 9e6, "profiling_energy_j": 1.8e6,
+                 "makespan_s": 2700})");
+  const json saved = forecast(
+      {"--cluster", folder / "c.json", "--against", folder / "fifo.json", "--price", "0.1", "--carbon", "500"});
+  EXPECT_NEAR(saved.at("saved").at("kwh"), 1.0, 1e-12);
+  EXPECT_NEAR(saved.at("saved").at("cost"), 0.1, 1e-12);
+  EXPECT_NEAR(saved.at("saved").at("co2_kg"), 0.5, 1e-12);
+  EXPECT_NEAR(saved.at("saved").at("slower_pct"), 100.0 / 3.0, 1e-9);
+  const json fifo = forecast({"--cluster", folder / "fifo.json"});
+  EXPECT_NEAR(fifo.at("stages").at("jobs").at("parts").at("profiling"), 0.5, 1e-12);
+  EXPECT_NEAR(fifo.at("stages").at("idle").at("kwh"), 0.5, 1e-12);
+  write_file(folder / "fifo.json", R"({"jobs": 4, "energy_j": 10.8e6, "makespan_s": 2700})");
+  const Ran other = run_flyball({"forecast", "--cluster", folder / "c.json", "--against", folder / "fifo.json"});
+  EXPECT_EQ(other.status, 3);
+  EXPECT_THAT(other.err, HasSubstr("4 jobs, 3 in"));
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--against", folder / "fifo.json"}).status, 2);
+
   write_file(folder / "c.json", R"({"energy_j": 7.2e6, "makespan_s": 60, "avg_power_w": 2000})");
   const Ran wrong = run_flyball({"forecast", "--cluster", folder / "c.json"});
   EXPECT_EQ(wrong.status, 3);
@@ -144,11 +218,51 @@ TEST(Forecast, InitWritesWhatForecastReads) {
   const Ran profile = run_flyball({"forecast", "init", "--profile", "examples/profiles/bert-1.3b-a100-4stage.csv",
                                    "--microbatches", "32", "--nodes", "2"});
   ASSERT_EQ(profile.status, 0) << profile.err;
+  EXPECT_THAT(profile.out, HasSubstr("divided by its 4 stages"));
+  EXPECT_THAT(profile.out, HasSubstr("idle = 60 }  # CHANGE: idle"));  // a profile says nothing of it
   write_file(folder / "run.toml", profile.out);
   const json result = forecast({folder / "run.toml"});
   EXPECT_EQ(result.at("node_types").size(), 4u);
   EXPECT_EQ(result.at("node_types").at(0).at("count"), 2);
   EXPECT_GT(result.at("components").at("accelerator").get<double>(), 0.0);
+}
+
+TEST(Forecast, InitFromAPyTorchTrace) {
+  // Three steps of 0.2 s: load 10 ms, forward 50 ms, backward 100 ms, update 30 ms. The first is left out.
+  const TempFolder folder;
+  std::string trace = "{\"traceEvents\": [\n";
+  const auto add = [&trace](const std::string& name, int begin_ms, int ms) {
+    trace += fmt::format("{}{{\"ph\": \"X\", \"name\": \"{}\", \"ts\": {}, \"dur\": {}}}",
+                         trace.ends_with('[') || trace.ends_with("[\n") ? "" : ",\n", name, 1000 * begin_ms, 1000 * ms);
+  };
+  for (int step = 0; step < 3; ++step) {
+    add(fmt::format("ProfilerStep#{}", step), 200 * step, 200);
+    add("enumerate(DataLoader)#_Iter.__next__", 200 * step, 10);
+    add("autograd::engine::evaluate_function: AddmmBackward0", 200 * step + 60, 100);
+    add("Optimizer.step#AdamW.step", 200 * step + 165, 30);
+  }
+  write_file(folder / "trace.json", trace + "]}");
+  const Ran ran = run_flyball({"forecast", "init", "--trace", folder / "trace.json", "-o", folder / "run.toml"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const std::string run = file_text(folder / "run.toml");
+  EXPECT_THAT(run, HasSubstr("iteration_seconds = 0.2 "));
+  EXPECT_THAT(run, HasSubstr("seconds = [0.1, 0.1]\n"));
+  // 50000 samples in batches of 64, once: 781.25 iterations of 0.01 + 0.05 + 0.1 + 0.03 s.
+  EXPECT_NEAR(forecast({folder / "run.toml"}).at("duration_s"), 781.25 * 0.19, 1e-6);
+
+  // One that PyTorch wrote, packed.
+  const Ran real = run_flyball({"forecast", "init", "--trace", "tests/account/traces/pytorch-plain.json.gz"});
+  EXPECT_EQ(real.status, 0) << real.err;
+  EXPECT_THAT(real.out, HasSubstr("# Stage times: 2 steps of"));
+  EXPECT_THAT(real.out, HasSubstr("seconds = [0.00137461, 0.00124024]\n"));
+
+  // Somebody who writes the backward's milliseconds as seconds is told.
+  std::string wrong = run;
+  wrong.replace(wrong.find("[0.1, 0.1]"), 10, "[100, 100]");
+  write_file(folder / "run.toml", wrong);
+  const Ran refused = run_flyball({"forecast", folder / "run.toml"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, HasSubstr("the stages of an iteration take 100.1 s, the iteration 0.2 s"));
 }
 
 TEST(Forecast, RefusesContradictions) {

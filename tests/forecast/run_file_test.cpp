@@ -5,7 +5,9 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
+#include "base/text.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
 #include "forecast/pytorch_steps.h"
@@ -87,6 +89,18 @@ TEST(RunFile, RefusesWhatCannotBe) {
   refused("samples = ", 1, 11, "to mend");
 }
 
+// kRun's nodes again, the times of their iterations a sixtieth.
+std::string second_type_in_minutes() {
+  std::string text = kRun;
+  text.erase(0, text.find("[[nodes]]"));
+  for (const auto& [from, to] :
+       {std::pair{"[0.1, 0.11, 0.12]", "0.00183"}, std::pair{"0.005", "0.0000833"}, std::pair{"0.01", "0.000167"}}) {
+    text.replace(text.find(from), std::string(from).size(), to);
+  }
+  text.replace(text.find("= 5\n"), 4, "= 0.0833\n");
+  return text + "[nodes.stage.communication]\nseconds = 0\n";
+}
+
 TEST(RunFile, RefusesOtherUnits) {
   // Keys that carry another unit.
   refused(with("seconds = 0.01", "hours = 0.01"), 19, 1, "write seconds = ..., milliseconds = ... or minutes = ...");
@@ -101,28 +115,37 @@ TEST(RunFile, RefusesOtherUnits) {
   refused(iteration("25.5"), 17, 14, "are the stages in minutes? write minutes = ...");
   refused(iteration("0.000425"), 17, 14, "are the stages in milliseconds?");
   refused(iteration("0.00708"), 17, 14, "is iteration_seconds in minutes?");
+  // Two types of nodes in two units, without iteration_seconds.
+  refused(std::string(kRun) + "[nodes.stage.communication]\nseconds = 0\n" + second_type_in_minutes(), 16, 14,
+          "other nodes, which would wait for most of their time");
   refused(iteration("0.1"), 17, 14, "the stages of an iteration take 0.425 s, the iteration 0.1 s");
 }
 
+TEST(RunFile, ChecksTimesOfAnEpochToo) {
+  // The paper's ResNet50: an epoch of 1281167 / 8192 = 156.4 iterations takes 309 min, an iteration 118.5 s.
+  std::string text = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/forecast/resnet50-mt128.toml");
+  text.insert(text.find("epochs = 1"), "iteration_seconds = 118.5\n");
+  const RunDescription run = read(text);
+  EXPECT_EQ(energy_sheet(run, forecast_run(run)).note, "");
+  for (std::size_t at = text.find("minutes ="); at != std::string::npos; at = text.find("minutes =")) {
+    text.replace(at, 7, "seconds");
+  }
+  refused(text, 40, 14, "are the stages in minutes? write minutes = ...");  // at the longest, backward
+  const RunDescription unchecked = read(kRun);
+  EXPECT_THAT(energy_sheet(unchecked, forecast_run(unchecked)).note, ::testing::HasSubstr("add iteration_seconds"));
+}
+
 TEST(RunFile, RefusesRecordingsThatDoNotFit) {
-  const auto trace = [](const std::string& rows) {
-    return [rows] { (void)read_recording("p.csv", "timestamp,device,energy_j\n" + rows); };
-  };
-  expect_input_error(trace("1,CPU:0,5\n2,CPU:0,4\n"), 3, 9, "less energy");
-  expect_input_error(trace("2,CPU:0,5\n1,CPU:0,6\n"), 3, 1, "not after");
-  expect_input_error(trace(""), 1, 1, "no rows");
-  expect_input_error([] { (void)read_recording("p.csv", "timestamp,device,power_w\n1,CPU:0,-5\n"); }, 2, 9, "negative");
-  expect_input_error([] { (void)read_recording("p.csv", "timestamp,device\n1,CPU:0\n"); }, 1, 1,
-                     "energy_j nor power_w");
   expect_input_error([] { (void)read_spans("s.csv", "iteration,stage,begin,end\n0,forward,2,1\n"); }, 2, 13,
                      "ends before");
   expect_input_error([] { (void)read_spans("s.csv", "iteration,stage,begin,end\n0,fwd,1,2\n"); }, 2, 3,
                      "unknown stage");
   RunDescription run = read(kRun);
+  Recording recording{"p.csv", 1.0, {}};
+  recording.add("CPU:0", Seconds(0), Seconds(8), Watts(1));
   expect_input_error(
       [&] {
-        attach_recording(run.node_types[0],
-                         read_recording("p.csv", "timestamp,device,energy_j\n1,CPU:0,0\n9,CPU:0,9\n"),
+        attach_recording(run.node_types[0], recording,
                          read_spans("s.csv", "iteration,stage,begin,end\n0,forward,100,101\n"));
       },
       0, 0, "lies outside the recording");
@@ -177,6 +200,8 @@ TEST(PyTorchSteps, ReadsStagesFromNames) {
   const TracedSteps traced = read_pytorch_steps("t.json", kTrace);
   EXPECT_EQ(traced.steps, 2u);
   EXPECT_FALSE(traced.accelerator);
+  ASSERT_EQ(traced.iterations.size(), 2u);
+  EXPECT_NEAR(traced.iterations[0].value(), 0.1, 1e-9);
   const auto time = [&](TrainingStage stage, std::size_t k) { return traced.times[index_of(stage)].at(k).value(); };
   EXPECT_NEAR(time(TrainingStage::kLoadData, 0), 0.010, 1e-9);
   EXPECT_NEAR(time(TrainingStage::kForward, 0), 0.030, 1e-9);
