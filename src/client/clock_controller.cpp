@@ -70,22 +70,21 @@ void ClockController::set(Megahertz clock) noexcept {
     return;
   }
   last_mhz_ = mhz;
-  request_.store(pack(clock, monotonic_now()), std::memory_order_release);
+  const std::uint64_t word = pack(clock, monotonic_now());
   if (barriers_by_system_) {
+    request_.store(word, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    request_.store(word);
   }
-  if (resting_.load(std::memory_order_acquire)) wake();
+  if (resting_.load()) wake();
 }
 
-// The control thread's half of a barrier between its "I rest" and its last look at the request: either it sees the
-// request, or the caller sees that it rests. The whole price is paid here, where it is paid rarely, so that the caller's
-// store may wait for its cache line on its own; where the system has no such call, each side pays for itself.
+// Between the control thread's "I rest" and its last look at the request: either it sees the request, or the caller
+// sees that it rests. The system's barrier makes this thread pay for both, rarely, so that the caller's store may wait
+// for its cache line on its own; without one, both sides' accesses are sequentially consistent.
 void ClockController::order() const noexcept {
-  if (!barriers_by_system_ || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  if (barriers_by_system_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
 Nanoseconds ClockController::held_since(Megahertz clock) const noexcept {
