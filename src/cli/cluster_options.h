@@ -46,7 +46,7 @@ struct ClusterInput {
 [[nodiscard]] double parse_zeus_eta(std::string_view option, std::string_view text);  // from 0 to 1
 
 // `flyball cluster compare`.
-void add_cluster_compare_command(CLI::App& parent);
+void add_cluster_compare_command(CLI::App& parent, const std::string& command_line);
 
 // `flyball cluster trace synth|convert`.
 void add_cluster_trace_command(CLI::App& parent);

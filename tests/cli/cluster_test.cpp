@@ -119,6 +119,22 @@ TEST(ClusterCompare, PrintsARowPerPolicy) {
   }
 }
 
+TEST(ClusterCompare, WritesOneReportOverAllPolicies) {
+  const TempFolder folder;
+  testing::write_file(folder / "jobs.csv", kTrace);
+  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "powerflow,fifo,afs",
+                               "--clocks", "1020,1530", "--out", "out"},
+                              "", folder.path());
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto files = testing::folder_contents(folder / "out");
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(nlohmann::json::parse(files.at("comparison.json"))["runs"].size(), 5u);
+  const std::string& page = files.at("report.html");
+  for (const char* text : {"GPUs in use and power over time", ">powerflow, eta 1</text>", ">afs, ", ">fifo, "}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+}
+
 // Rising energy for every policy that has a setting to choose.
 TEST(ClusterCompare, SweepsEnergy) {
   const TempFolder folder;
