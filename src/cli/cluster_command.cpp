@@ -175,7 +175,11 @@ Json power_json(const PowerModel& power) {
 }
 
 Json sync_json(const SyncModel& sync) {
-  return {{"alpha_s", sync.alpha}, {"kappa_s", sync.kappa}, {"beta_s", sync.beta}, {"theta_s", sync.theta}};
+  return {{"alpha_s", sync.alpha},
+          {"kappa_s", sync.kappa},
+          {"beta_s", sync.beta},
+          {"theta_s", sync.theta},
+          {"rho_s", sync.rho}};
 }
 
 Json fit_json(const FittedModel& one) {

@@ -39,8 +39,8 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
             "power budget of the jobs, over all GPUs busy at the highest clock (default 1)");
   add_value(command, "--seed", options.seed, parse_count, "N",
             "seed of the models that the trace leaves open, and of measurement noise (default 1)");
-  add_choice(command, "--knowledge", options.knowledge, {"learned", "profiled"}, "NAME",
-             "learned (default): models are fitted while jobs run; profiled: all is known");
+  add_choice(command, "--knowledge", options.knowledge, {"learned", "fitted", "profiled"}, "NAME",
+             "learned (default): models are fitted while jobs run; fitted: beforehand; profiled: all is known");
   add_value(command, "--restart", options.restart, parse_duration_or_zero, "TIME",
             "what a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
@@ -61,6 +61,7 @@ ClusterInput load_cluster(const ClusterOptions& options) {
   spec.profiling = options.profiling.value_or(spec.profiling);
   setup.eta = options.eta.value_or(1.0);
   setup.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
+  if (options.knowledge == "fitted") setup.knowledge = Knowledge::kFitted;
   if (options.knowledge == "profiled") setup.knowledge = Knowledge::kProfiled;
   if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines);
   const GpuModel gpu = load_gpu_model(spec.gpu);

@@ -197,6 +197,17 @@ void Simulation::Engine::learn(int job) {
   }
 }
 
+void Simulation::Engine::learn_everything() {
+  for (int kind = 0; kind < static_cast<int>(state.kinds.size()); ++kind) {
+    const ClusterJobKind& one = state.kinds[at(kind)];
+    if (!one.elastic) continue;
+    for (int size = 0; size < static_cast<int>(one.sizes.size()); ++size) {
+      const ProfiledSize what{kind, size, packed_nodes(state.spec, one.sizes[at(size)])};
+      (void)belief->learn(what, measured_costs(kind, size, what.nodes), state.believed);
+    }
+  }
+}
+
 void Simulation::Engine::complete(int job) {
   ClusterJob& one = state.jobs[at(job)];
   if (one.phase == JobPhase::kProfiling) {

@@ -91,6 +91,7 @@ struct Simulation::Engine {
   void complete(int job);
   void end_profiling(int job);
   void learn(int job);
+  void learn_everything();
   void shut_down_nodes();
 
   // -- decisions (decisions.cpp)
