@@ -21,6 +21,7 @@ struct ClusterOptions {
   std::optional<std::string> gpu;
   std::optional<std::string> table;
   std::optional<std::string> pipelines;
+  std::optional<std::string> pipeline_speeds;
   std::optional<double> eta;
   std::optional<int> seed;
   std::optional<std::string> knowledge;
