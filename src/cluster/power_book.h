@@ -11,6 +11,10 @@
 
 namespace flyball {
 
+// What a job draws at a size that its kind has not had was up to 1.3 times the belief (on the shipped tables, while little
+// is known of its network).
+inline constexpr double kUnseenReserve = 0.3;
+
 class PowerBook {
  public:
   // Counts with beliefs, and so much more (a share) at sizes where nothing was metered yet. `state` must outlive it.

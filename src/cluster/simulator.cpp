@@ -18,9 +18,6 @@ namespace flyball {
 namespace {
 
 constexpr int kMostElasticGpus = 64;
-// What a job draws at a size that its kind has not had was up to 1.3 times the belief (on the shipped tables, while little
-// is known of its network).
-constexpr double kUnseenReserve = 0.3;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kStepsPerReport = 512;
 

@@ -182,6 +182,30 @@ TEST(PowerFlow, LearnsWhatItNeeds) {
   EXPECT_LT(learned.energy_j, 1.25 * known.energy_j);
 }
 
+// One job at a time, none ever waits for ever: not for the reserve on one GPU, and not where its power turns out to be too
+// much for its size and no smaller size can be profiled within the limit.
+TEST(PowerFlow, TheOnlyJobRuns) {
+  const GroundTruth truth = load_ground_truth("v100");
+  SimulationSetup setup;
+  setup.spec.nodes = 1;
+  setup.spec.gpus_per_node = 1;
+  setup.eta = 0.9;
+  EXPECT_EQ(simulate(setup, truth, trace_of({job(0, 1, 1000)}), "powerflow").jobs, 1u);
+  setup.spec = {};
+  TraceSynthesis request;
+  request.jobs = 100;
+  request.span = Seconds(48'000.0);
+  request.median_duration = Seconds(1800.0);
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    request.seed = setup.seed = seed;
+    for (const double eta : {0.3, 0.4, 0.5}) {
+      setup.eta = eta;
+      EXPECT_GT(simulate(setup, truth, synthesize_job_trace(request), "powerflow").avg_jct_s, 0.0)
+          << seed << " " << eta;
+    }
+  }
+}
+
 // A first fit may be so wrong that sizes seem useless, which are then never profiled: the day of jobs has such a turn.
 TEST(PowerFlow, WrongBeliefsDoNotLast) {
   const GroundTruth truth = load_ground_truth("v100");

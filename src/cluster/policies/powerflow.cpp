@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "cluster/policy.h"
+#include "cluster/power_book.h"
 
 namespace flyball {
 namespace {
@@ -85,7 +86,9 @@ class PowerFlow : public Policy {
     for (const int job : events.finished) leave(cluster, job);
     for (const int job : events.profiled) unpin(cluster, job);
     for (const int job : events.arrived) enter(cluster, job);
-    plan_sizes(cluster);
+    plan_sizes(cluster, 0.0);
+    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
     plan_speeds();
     emit(cluster, decision);
   }
@@ -253,9 +256,10 @@ class PowerFlow : public Policy {
 
   // ---- GPUs (algorithm 1, lines 2-20)
 
-  void plan_sizes(const ClusterState& cluster) {
+  // `more`: watts beyond the limit, which only sizes may use.
+  void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
-    double watts = cluster.power_limit.value();
+    double watts = cluster.power_limit.value() + more;
     for (const int job : pinned_) {
       const KindPlan& kind = kind_of(cluster, job);
       const ClusterJob& one = cluster.jobs[at(job)];
@@ -277,6 +281,13 @@ class PowerFlow : public Policy {
     }
     walk_doublings(gpus, watts);
     change_sizes(cluster);
+    power_left_ -= more;
+  }
+
+  [[nodiscard]] bool nothing_runs() const {
+    return pinned_.empty() && std::all_of(kinds_.begin(), kinds_.end(), [](const KindPlan& kind) {
+             return std::all_of(kind.holding.begin(), kind.holding.end(), [](int jobs) { return jobs == 0; });
+           });
   }
 
   [[nodiscard]] bool everyone_fits(int gpus, double watts) const {
