@@ -175,7 +175,11 @@ Json power_json(const PowerModel& power) {
 }
 
 Json sync_json(const SyncModel& sync) {
-  return {{"alpha_s", sync.alpha}, {"kappa_s", sync.kappa}, {"beta_s", sync.beta}, {"theta_s", sync.theta}};
+  return {{"alpha_s", sync.alpha},
+          {"kappa_s", sync.kappa},
+          {"beta_s", sync.beta},
+          {"theta_s", sync.theta},
+          {"rho_s", sync.rho}};
 }
 
 Json fit_json(const FittedModel& one) {
@@ -267,7 +271,7 @@ void add_cluster_command(CLI::App& program, const std::string& command_line) {
   CLI::App* command = program.add_subcommand("cluster", "schedule a cluster's jobs under a power budget (simulated)");
   command->require_subcommand(0, 1);
   add_simulate(*command, command_line);
-  add_cluster_compare_command(*command);
+  add_cluster_compare_command(*command, command_line);
   add_fit(*command);
   add_cluster_trace_command(*command);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,13 +22,14 @@
 #include "cluster/comparison.h"
 #include "draw/text_table.h"
 #include "report/cluster_picture.h"
+#include "report/comparison_report.h"
 
 namespace flyball {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kMainPolicy = "powerflow";
+constexpr const char* kFirstPolicy = "powerflow";
 constexpr int kPictureWidth = 760;
 
 struct CompareOptions {
@@ -38,6 +40,7 @@ struct CompareOptions {
   std::optional<std::vector<double>> zeus_etas;
   std::optional<std::string> sweep;
   std::optional<std::string> svg;
+  std::optional<std::string> out;
   std::optional<std::string> format;
 };
 
@@ -46,7 +49,7 @@ std::vector<std::string> parse_policies(std::string_view /*option*/, std::string
   std::vector<std::string> names;
   if (text == "all") {
     for (const auto& entry : policies().entries()) names.push_back(entry.name);
-    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kMainPolicy; });
+    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kFirstPolicy; });
     return names;
   }
   for (const std::string_view name : comma_separated(text)) names.emplace_back(name);
@@ -72,39 +75,28 @@ const char* json_name(PolicySetting setting) {
   return "";
 }
 
-// What runs are measured by: PowerFlow's first, or the first of all.
-struct Comparison {
-  std::vector<ComparedRun> runs;
-  const ComparedRun* reference = nullptr;
-
-  // The JCT over that of the reference policy with the same energy, where its runs tell.
-  [[nodiscard]] std::optional<double> jct_at_equal_energy(const ComparedRun& run) const {
-    const auto jct = jct_at_energy(runs, reference->policy, run.result.energy_j);
-    return jct ? std::optional(run.result.avg_jct_s / *jct) : std::nullopt;
-  }
-};
-
-Json comparison_json(const Comparison& comparison, double wall_seconds) {
-  const SimulationResult& reference = comparison.reference->result;
-  Json runs = Json::array();
-  for (const ComparedRun& run : comparison.runs) {
+Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) {
+  const ComparedRun& main = reference_run(runs);
+  const SimulationResult& reference = main.result;
+  Json list = Json::array();
+  for (const ComparedRun& run : runs) {
     Json json = result_json(run.result);
     json[json_name(run.setting)] = run.value;
     json["jct_ratio"] = run.result.avg_jct_s / reference.avg_jct_s;
     json["energy_ratio"] = run.result.energy_j / reference.energy_j;
-    const auto at_equal_energy = comparison.jct_at_equal_energy(run);
+    const auto at_equal_energy = jct_ratio_at_equal_energy(runs, run);
     json["jct_ratio_at_equal_energy"] = at_equal_energy ? Json(*at_equal_energy) : Json(nullptr);
-    runs.push_back(std::move(json));
+    list.push_back(std::move(json));
   }
-  return {{"reference", comparison.reference->policy}, {"runs", std::move(runs)}, {"wall_seconds", wall_seconds}};
+  return {{"reference", main.policy}, {"runs", std::move(list)}, {"wall_seconds", wall_seconds}};
 }
 
-std::string comparison_text(const Comparison& comparison, const ClusterSpec& spec, double wall_seconds) {
-  const SimulationResult& reference = comparison.reference->result;
-  const std::string unit = fmt::format("x {}", comparison.reference->policy);
-  const auto sweeps = std::count_if(comparison.runs.begin(), comparison.runs.end(), [&](const ComparedRun& run) {
-                        return run.policy == comparison.reference->policy;
-                      }) > 1;
+std::string comparison_text(const std::vector<ComparedRun>& runs, const ClusterSpec& spec, double wall_seconds) {
+  const ComparedRun& main = reference_run(runs);
+  const SimulationResult& reference = main.result;
+  const std::string unit = fmt::format("x {}", main.policy);
+  const bool sweeps =
+      std::count_if(runs.begin(), runs.end(), [&](const ComparedRun& run) { return run.policy == main.policy; }) > 1;
   std::vector<TextTable::Column> columns = {{"policy", "", TextTable::Align::kLeft},
                                             {"setting", "", TextTable::Align::kLeft},
                                             {"average JCT", "s"},
@@ -115,7 +107,7 @@ std::string comparison_text(const Comparison& comparison, const ClusterSpec& spe
                                             {"energy", unit}};
   if (sweeps) columns.push_back({"JCT at equal energy", unit});
   TextTable table(columns);
-  for (const ComparedRun& run : comparison.runs) {
+  for (const ComparedRun& run : runs) {
     const SimulationResult& result = run.result;
     std::vector<std::string> row = {run.policy,
                                     setting_text(run),
@@ -126,15 +118,15 @@ std::string comparison_text(const Comparison& comparison, const ClusterSpec& spe
                                     format_fixed(result.avg_jct_s / reference.avg_jct_s, 2),
                                     format_fixed(result.energy_j / reference.energy_j, 2)};
     if (sweeps) {
-      const auto ratio = comparison.jct_at_equal_energy(run);
+      const auto ratio = jct_ratio_at_equal_energy(runs, run);
       row.push_back(ratio ? format_fixed(*ratio, 2) : "-");
     }
     table.add_row(std::move(row));
   }
   return fmt::format("{} on {} of {} {} each, compared with {} at {}\n\n{}\nsimulated in {:.3f} s\n",
                      counted(static_cast<long>(reference.jobs), "job"), counted(spec.nodes, "node"),
-                     counted(spec.gpus_per_node, "GPU"), spec.gpu, comparison.reference->policy,
-                     setting_text(*comparison.reference), table.str(), wall_seconds);
+                     counted(spec.gpus_per_node, "GPU"), spec.gpu, main.policy, setting_text(main), table.str(),
+                     wall_seconds);
 }
 
 constexpr int kSweptClocks = 7;
@@ -167,35 +159,40 @@ ComparisonRequest request_of(const CompareOptions& options, const ClusterInput& 
   }
   if (options.etas) request.etas = *options.etas;
   if (options.zeus_etas) request.zeus_etas = *options.zeus_etas;
+  request.record = options.out.has_value();
   return request;
 }
 
-void run_compare(const CompareOptions& options) {
+void run_compare(const CompareOptions& options, const std::string& command_line) {
   const InterruptGuard guard;
   const auto begin = std::chrono::steady_clock::now();
   const ClusterInput input = load_cluster(options.cluster);
   const ComparisonRequest request = request_of(options, input);
-  Comparison comparison;
+  std::vector<ComparedRun> runs;
   {
     ProgressBar bar("simulating");
-    comparison.runs = compare_policies(input.setup, input.truth, input.trace, input.policy, request, [&](double share) {
+    runs = compare_policies(input.setup, input.truth, input.trace, input.policy, request, [&](double share) {
       bar.update(share);
       return !guard.interrupted();
     });
   }
   guard.throw_if_interrupted();
-  const auto main = std::find_if(comparison.runs.begin(), comparison.runs.end(),
-                                 [](const ComparedRun& run) { return run.policy == kMainPolicy; });
-  comparison.reference = main == comparison.runs.end() ? &comparison.runs.front() : &*main;
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
-  if (options.svg) write_text_file(*options.svg, jct_energy_picture(comparison.runs, kPictureWidth).standalone());
-  print_result(options.format == "json" ? comparison_json(comparison, wall.count()).dump(2) + "\n"
-                                        : comparison_text(comparison, input.setup.spec, wall.count()));
+  const std::string json = comparison_json(runs, wall.count()).dump(2) + "\n";
+  if (options.svg) write_text_file(*options.svg, jct_energy_picture(runs, kPictureWidth).standalone());
+  ClusterSpec spec = input.setup.spec;
+  if (options.out) {
+    complete_spec(spec, input.truth);
+    const std::filesystem::path folder(*options.out);
+    write_text_file(folder / "comparison.json", json);
+    write_text_file(folder / "report.html", comparison_html({runs, spec, command_line}));
+  }
+  print_result(options.format == "json" ? json : comparison_text(runs, spec, wall.count()));
 }
 
 }  // namespace
 
-void add_cluster_compare_command(CLI::App& parent) {
+void add_cluster_compare_command(CLI::App& parent, const std::string& command_line) {
   CLI::App* command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
   const auto options = std::make_shared<CompareOptions>();
   add_cluster_options(*command, options->cluster);
@@ -220,6 +217,8 @@ void add_cluster_compare_command(CLI::App& parent) {
       ->excludes("--eta")
       ->excludes("--zeus-eta");
   add_value(*command, "--svg", options->svg, parse_path, "FILE", "write average JCT against energy as a picture");
+  add_value(*command, "--out", options->out, parse_path, "DIR",
+            "write report.html (every policy over time, among others) and comparison.json there");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
       "Each is measured by PowerFlow, or by the first where PowerFlow is not among\n"
@@ -228,10 +227,10 @@ void add_cluster_compare_command(CLI::App& parent) {
       "Examples:\n"
       "  flyball cluster compare --trace examples/cluster/day.csv --eta 0.7\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
-      "    --policies powerflow,tiresias --sweep energy --svg out.svg\n"
+      "    --policies powerflow,tiresias --sweep energy --out out/compare\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
       "    --policies powerflow,afs,tiresias --etas 0.5,0.7,0.9 --clocks 1020,1260,1530");
-  command->callback([options] { run_compare(*options); });
+  command->callback([options, command_line] { run_compare(*options, command_line); });
 }
 
 }  // namespace flyball

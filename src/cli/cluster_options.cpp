@@ -35,12 +35,14 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   add_value(command, "--pipelines", options.pipelines, parse_path, "FILE",
             "pipeline-parallel jobs beside those of the trace: CSV with columns submit_time, profile, microbatches, "
             "pipelines, iterations");
+  add_choice(command, "--pipeline-speeds", options.pipeline_speeds, {"frontier", "fastest", "max"}, "NAME",
+             "what the scheduler may choose from for them: frontier (default), only its fastest plan, or max clocks");
   add_value(command, "--eta", options.eta, parse_eta, "SHARE",
             "power budget of the jobs, over all GPUs busy at the highest clock (default 1)");
   add_value(command, "--seed", options.seed, parse_count, "N",
             "seed of the models that the trace leaves open, and of measurement noise (default 1)");
-  add_choice(command, "--knowledge", options.knowledge, {"learned", "profiled"}, "NAME",
-             "learned (default): models are fitted while jobs run; profiled: all is known");
+  add_choice(command, "--knowledge", options.knowledge, {"learned", "fitted", "profiled"}, "NAME",
+             "learned (default): models are fitted while jobs run; fitted: beforehand; profiled: all is known");
   add_value(command, "--restart", options.restart, parse_duration_or_zero, "TIME",
             "what a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
@@ -61,8 +63,12 @@ ClusterInput load_cluster(const ClusterOptions& options) {
   spec.profiling = options.profiling.value_or(spec.profiling);
   setup.eta = options.eta.value_or(1.0);
   setup.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
+  if (options.knowledge == "fitted") setup.knowledge = Knowledge::kFitted;
   if (options.knowledge == "profiled") setup.knowledge = Knowledge::kProfiled;
-  if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines);
+  const PipelineSpeeds speeds = options.pipeline_speeds == "fastest" ? PipelineSpeeds::kFastest
+                                : options.pipeline_speeds == "max"   ? PipelineSpeeds::kMaxClocks
+                                                                     : PipelineSpeeds::kFrontier;
+  if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines, speeds);
   const GpuModel gpu = load_gpu_model(spec.gpu);
   GroundTruth truth = options.table ? GroundTruth(*options.table, read_measurements_file(*options.table, gpu.maximum))
                                     : load_ground_truth(spec.gpu);

@@ -21,6 +21,7 @@ struct ClusterOptions {
   std::optional<std::string> gpu;
   std::optional<std::string> table;
   std::optional<std::string> pipelines;
+  std::optional<std::string> pipeline_speeds;
   std::optional<double> eta;
   std::optional<int> seed;
   std::optional<std::string> knowledge;
@@ -46,7 +47,7 @@ struct ClusterInput {
 [[nodiscard]] double parse_zeus_eta(std::string_view option, std::string_view text);  // from 0 to 1
 
 // `flyball cluster compare`.
-void add_cluster_compare_command(CLI::App& parent);
+void add_cluster_compare_command(CLI::App& parent, const std::string& command_line);
 
 // `flyball cluster trace synth|convert`.
 void add_cluster_trace_command(CLI::App& parent);

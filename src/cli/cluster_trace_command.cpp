@@ -25,6 +25,7 @@ struct SynthOptions {
   std::optional<int> jobs;
   std::optional<double> hours;
   std::optional<Seconds> median;
+  std::optional<double> large_jobs;
   std::optional<int> seed;
   std::optional<std::string> gpu;
   bool models = false;
@@ -36,6 +37,7 @@ void run_synth(const SynthOptions& options) {
   request.jobs = options.jobs.value_or(request.jobs);
   if (options.hours) request.span = Seconds(*options.hours * 3600.0);
   request.median_duration = options.median.value_or(request.median_duration);
+  request.large_jobs = options.large_jobs.value_or(request.large_jobs);
   request.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
   if (options.models) {
     const GroundTruth truth = load_ground_truth(options.gpu.value_or("v100"));
@@ -56,6 +58,8 @@ void add_synth(CLI::App& parent) {
   add_value(*command, "--jobs", options->jobs, parse_count, "N", "how many jobs (default 1901)");
   add_value(*command, "--hours", options->hours, parse_positive, "H", "over how many hours (default 24)");
   add_value(*command, "--median", options->median, parse_duration, "TIME", "median duration (default 500s)");
+  add_value(*command, "--large-jobs", options->large_jobs, parse_positive, "FACTOR",
+            "scales the share of jobs of more than one GPU, which is 0.3 (default 1)");
   add_value(*command, "--seed", options->seed, parse_count, "N", "seed (default 1)");
   command->add_flag("--models", options->models, "draw models and batch sizes, too");
   add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");

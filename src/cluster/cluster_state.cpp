@@ -30,6 +30,11 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
   return believed[at(kind)].at(at(kinds[at(kind)].size_index(gpus)), at(speed));
 }
 
+Watts ClusterState::counted(int kind, std::size_t size, std::size_t speed) const {
+  const auto index = static_cast<std::size_t>(kind);
+  return counted_power[index][size * kinds[index].speeds + speed];
+}
+
 double ClusterState::remaining_iterations(int job) const {
   const ClusterJob& one = jobs[at(job)];
   return std::max(0.0, one.iterations - one.done - one.iterations_per_second * (now - one.since).value());

@@ -66,9 +66,10 @@ struct ClusterJob {
 struct ClusterState {
   ClusterSpec spec;
   std::vector<ClusterJobKind> kinds;
-  std::vector<CostSheet> believed;  // by kind; with learned models these change, see ClusterEvents
-  std::vector<ClusterJob> jobs;     // in order of submission
-  std::vector<int> active;          // submitted and not done, rising
+  std::vector<CostSheet> believed;                // by kind; with learned models these change, see ClusterEvents
+  std::vector<std::vector<Watts>> counted_power;  // by kind, size, speed: what the limit counts (power_book.h)
+  std::vector<ClusterJob> jobs;                   // in order of submission
+  std::vector<int> active;                        // submitted and not done, rising
   Seconds now;
   Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
@@ -78,6 +79,8 @@ struct ClusterState {
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
   // What a job's iteration is believed to take with these GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
+  // What jobs of a kind count with against the limit; of what runs, what is metered.
+  [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
   [[nodiscard]] double remaining_iterations(int job) const;   // now
   [[nodiscard]] Seconds attained_gpu_seconds(int job) const;  // now
   [[nodiscard]] Seconds remaining_time(int job, int gpus, int speed) const;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 namespace flyball {
 namespace {
 
+constexpr std::string_view kMainPolicy = "powerflow";
 constexpr std::chrono::milliseconds kBetweenReports(20);
 
 std::vector<double> settings_of(PolicySetting setting, const SimulationSetup& setup, const PolicyOptions& options,
@@ -41,11 +44,18 @@ std::vector<ComparedRun> runs_of(const SimulationSetup& setup, const PolicyOptio
     }
     const PolicySetting setting = find_policy(name).setting;
     for (const double value : settings_of(setting, setup, options, request)) {
-      runs.push_back({name, setting, value, {}});
+      runs.push_back({name, setting, value, {}, {}, {}});
     }
   }
   if (runs.empty()) throw UsageError("no policy to compare; name one at least");
   return runs;
+}
+
+std::vector<double> sorted_jcts(const ClusterState& state) {
+  std::vector<double> seconds;
+  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
 }
 
 // False when `progress`, which is told the share of the jobs that are done, says no.
@@ -59,6 +69,10 @@ bool run_one(SimulationSetup setup, const GroundTruth& truth, const JobTrace& tr
   Simulation simulation(setup, truth, trace, run.policy, options);
   if (!simulation.run(progress)) return false;
   run.result = simulation.result();
+  if (setup.record) {
+    run.usage = simulation.history().power;
+    run.jcts_s = sorted_jcts(simulation.state());
+  }
   return true;
 }
 
@@ -78,6 +92,7 @@ std::vector<ComparedRun> compare_policies(const SimulationSetup& given, const Gr
                                           const std::function<bool(double)>& keep_going) {
   SimulationSetup setup = given;
   complete_spec(setup.spec, truth);
+  setup.record = request.record;
   std::vector<ComparedRun> runs = runs_of(setup, options, request);
 
   std::atomic<std::size_t> next = 0;
@@ -135,6 +150,42 @@ std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::s
   if (above->energy_j <= below->energy_j) return below->avg_jct_s;
   const double share = (energy_j - below->energy_j) / (above->energy_j - below->energy_j);
   return below->avg_jct_s + share * (above->avg_jct_s - below->avg_jct_s);
+}
+
+const ComparedRun& reference_run(const std::vector<ComparedRun>& runs) {
+  const auto main = std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.policy == kMainPolicy; });
+  return main == runs.end() ? runs.front() : *main;
+}
+
+std::optional<double> jct_ratio_at_equal_energy(const std::vector<ComparedRun>& runs, const ComparedRun& run) {
+  const auto jct = jct_at_energy(runs, reference_run(runs).policy, run.result.energy_j);
+  return jct ? std::optional(run.result.avg_jct_s / *jct) : std::nullopt;
+}
+
+std::vector<const ComparedRun*> runs_of_like_energy(const std::vector<ComparedRun>& runs) {
+  std::vector<const ComparedRun*> best;
+  double best_apart = std::numeric_limits<double>::infinity();
+  for (const ComparedRun& middle : runs) {
+    const auto apart = [&](const ComparedRun& run) {
+      return std::abs(std::log(run.result.energy_j / middle.result.energy_j));
+    };
+    std::vector<const ComparedRun*> nearest;
+    for (const ComparedRun& run : runs) {
+      const auto same = std::find_if(nearest.begin(), nearest.end(),
+                                     [&](const ComparedRun* one) { return one->policy == run.policy; });
+      if (same == nearest.end()) {
+        nearest.push_back(&run);
+      } else if (apart(run) < apart(**same)) {
+        *same = &run;
+      }
+    }
+    double furthest = 0.0;
+    for (const ComparedRun* run : nearest) furthest = std::max(furthest, apart(*run));
+    if (furthest >= best_apart) continue;
+    best_apart = furthest;
+    best = std::move(nearest);
+  }
+  return best;
 }
 
 }  // namespace flyball

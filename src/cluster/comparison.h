@@ -18,6 +18,7 @@ struct ComparisonRequest {
   std::vector<Megahertz> clocks;
   std::vector<double> etas;
   std::vector<double> zeus_etas;
+  bool record = false;  // keep what reports need of every run
 };
 
 struct ComparedRun {
@@ -25,6 +26,9 @@ struct ComparedRun {
   PolicySetting setting = PolicySetting::kClock;
   double value = 0.0;  // of the setting; clocks in MHz
   SimulationResult result;
+  // Where it was recorded:
+  std::vector<ClusterPower> usage;
+  std::vector<double> jcts_s;  // of all jobs, rising
 };
 
 // "1530 MHz", "eta 0.7", "Zeus eta 0.5".
@@ -43,5 +47,16 @@ struct ComparedRun {
 // nullopt outside of its runs.
 [[nodiscard]] std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::string_view policy,
                                                   double energy_j);
+
+// What runs are measured by: PowerFlow's first one, or the first of all. At least one run.
+[[nodiscard]] const ComparedRun& reference_run(const std::vector<ComparedRun>& runs);
+
+// The run's JCT over what the reference's policy reaches with the run's energy, where its runs tell.
+[[nodiscard]] std::optional<double> jct_ratio_at_equal_energy(const std::vector<ComparedRun>& runs,
+                                                              const ComparedRun& run);
+
+// One run of each policy, in the order of the policies: those whose energies are nearest to one another, which is where
+// schedules can be compared over time (PowerFlow, figure 8). O(runs^2).
+[[nodiscard]] std::vector<const ComparedRun*> runs_of_like_energy(const std::vector<ComparedRun>& runs);
 
 }  // namespace flyball

@@ -14,6 +14,8 @@ constexpr double kGuessWeight = 0.05;
 // A network is fitted anew when its profiled sizes have grown by this factor.
 constexpr double kGrowth = 1.3;
 constexpr std::size_t kFittedClocks = 4;
+// A refit that leaves a mean error of more than this began at a bad place, and is done again from the beginning.
+constexpr double kPoorFit = 0.05;
 
 // A GPU's clock against its time and power, roughly, for networks of which nothing is known: half of the computation
 // waits for the SM clock, and power falls as V^2 f to two thirds.
@@ -48,11 +50,16 @@ CostBelief::CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind
   }
 }
 
+bool CostBelief::knows(const ProfiledSize& what) const {
+  const std::vector<ProfiledSize>& known = networks_[network_of_[at(what.kind)]].known;
+  return std::find(known.begin(), known.end(), what) != known.end();
+}
+
 std::vector<int> CostBelief::learn(const ProfiledSize& what, const std::vector<IterationCost>& measured,
                                    std::vector<CostSheet>& believed) {
   const ClusterJobKind& kind = (*kinds_)[at(what.kind)];
   Network& network = networks_[network_of_[at(what.kind)]];
-  if (std::find(network.known.begin(), network.known.end(), what) != network.known.end()) return {};
+  if (knows(what)) return {};
   network.known.push_back(what);
   // The models are smooth in the clock: a few of them say as much as all, and are fitted in a fraction of the time.
   const std::size_t stride = std::max<std::size_t>(1, (measured.size() - 1) / kFittedClocks);
@@ -100,7 +107,14 @@ void CostBelief::refit(Network& network) {
     guess(2 * spec_->gpus_per_node);
     guess(4 * spec_->gpus_per_node);
   }
-  network.fitted = fit_job_model(points, spec_->voltage_break, network.fitted_to == 0 ? nullptr : &network.fitted);
+  const auto error = [&](const JobModel& model) { return model_error(model, network.measurements).time; };
+  JobModel fitted = fit_job_model(points, spec_->voltage_break, network.fitted_to == 0 ? nullptr : &network.fitted);
+  if (network.fitted_to > 0 && error(fitted) > kPoorFit) {
+    const JobModel fresh = fit_job_model(points, spec_->voltage_break);
+    if (error(fresh) < error(fitted)) fitted = fresh;
+    ++fits_;
+  }
+  network.fitted = fitted;
   network.fitted_to = network.known.size();
   ++fits_;
 }

@@ -36,6 +36,9 @@ class CostBelief {
   [[nodiscard]] std::vector<int> learn(const ProfiledSize& what, const std::vector<IterationCost>& measured,
                                        std::vector<CostSheet>& believed);
 
+  // Whether it was profiled: learning it again would change nothing.
+  [[nodiscard]] bool knows(const ProfiledSize& what) const;
+
   [[nodiscard]] int fits() const { return fits_; }
 
  private:

@@ -14,6 +14,14 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Microwatts microwatts(Watts power) { return std::llround(power.value() * 1e6); }
 
+void insert_sorted(std::vector<int>& list, int value) {
+  const auto place = std::lower_bound(list.begin(), list.end(), value);
+  if (place == list.end() || *place != value) list.insert(place, value);
+}
+
+// What a decision lets jobs draw may turn out to be more than was believed, and the next one, too.
+constexpr int kMostCorrections = 16;
+
 }  // namespace
 
 void EnergySum::add(double value) {
@@ -102,7 +110,9 @@ bool Simulation::Engine::step() {
     happened.timer = to_decide = true;
   }
   shut_down_nodes();
+  if (over_limit()) to_decide = true;
   if (to_decide) decide();
+  for (int i = 0; i < kMostCorrections && over_limit() && !decision.assignments.empty(); ++i) decide();
   if (setup.record) record_power();
   return true;
 }
@@ -163,6 +173,7 @@ void Simulation::Engine::begin_run(int job) {
       true_cost(one.kind, state.kinds[at(one.kind)].size_index(one.gpus), placement->nodes_of(job), one.speed);
   set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
   schedule(job, state.now + cost.time * (one.iterations - one.done));
+  read_meter(job);
   record_span(job);
 }
 
@@ -188,12 +199,41 @@ void Simulation::Engine::learn(int job) {
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
   if (size < 64) one.profiled |= std::uint64_t{1} << size;
   const ProfiledSize what{one.kind, size, placement->nodes_of(job)};
+  if (belief->knows(what)) return;
   const auto changed = belief->learn(what, measured_costs(what.kind, what.size, what.nodes), state.believed);
-  if (changed.empty()) return;
   learned.push_back(what);
   for (const int kind : changed) {
-    const auto place = std::lower_bound(happened.kinds_changed.begin(), happened.kinds_changed.end(), kind);
-    if (place == happened.kinds_changed.end() || *place != kind) happened.kinds_changed.insert(place, kind);
+    power_book->recount(kind);
+    insert_sorted(happened.kinds_changed, kind);
+  }
+}
+
+// Under a policy that learns, what jobs draw is known where they have run. A job that lies on more nodes than it need is
+// no guide for others.
+void Simulation::Engine::read_meter(int job) {
+  if (!belief) return;
+  const ClusterJob& one = state.jobs[at(job)];
+  if (placement->nodes_of(job) != packed_nodes(state.spec, one.gpus)) return;
+  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
+  if (!power_book->meter(one.kind, size, one.speed, one.power)) return;
+  power_book->recount(one.kind);
+  insert_sorted(happened.power_changed, one.kind);
+}
+
+// By the meters, which a policy that learns watches: it decides anew at once where it was wrong.
+bool Simulation::Engine::over_limit() const {
+  const auto rounding = static_cast<Microwatts>(state.active.size());
+  return belief && job_power > microwatts(state.power_limit) + rounding;
+}
+
+void Simulation::Engine::learn_everything() {
+  for (int kind = 0; kind < static_cast<int>(state.kinds.size()); ++kind) {
+    const ClusterJobKind& one = state.kinds[at(kind)];
+    if (!one.elastic) continue;
+    for (int size = 0; size < static_cast<int>(one.sizes.size()); ++size) {
+      const ProfiledSize what{kind, size, packed_nodes(state.spec, one.sizes[at(size)])};
+      (void)belief->learn(what, measured_costs(kind, size, what.nodes), state.believed);
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cluster/cost_belief.h"
+#include "cluster/power_book.h"
 #include "cluster/simulator.h"
 
 namespace flyball {
@@ -91,6 +92,9 @@ struct Simulation::Engine {
   void complete(int job);
   void end_profiling(int job);
   void learn(int job);
+  void learn_everything();
+  void read_meter(int job);
+  [[nodiscard]] bool over_limit() const;
   void shut_down_nodes();
 
   // -- decisions (decisions.cpp)
@@ -115,6 +119,7 @@ struct Simulation::Engine {
   ClusterState state;
   std::optional<Placement> placement;
   std::optional<CostBelief> belief;
+  std::optional<PowerBook> power_book;
   std::vector<CostSheet> packed_truth;                                                   // by kind, jobs packed
   std::vector<int> truth_model;                                                          // by kind; -1: a pipeline
   mutable std::map<std::tuple<int, int, int>, std::vector<IterationCost>> spread_truth;  // by kind, size, nodes

@@ -11,7 +11,7 @@ double polynomial(const double (&coefficients)[4], double f) {
 }
 
 double sync_time(const SyncModel& sync, int gpus, double f) {  // eq. 4, one branch
-  return sync.alpha / f + (sync.kappa / f + sync.beta) * (gpus - 2) + sync.theta;
+  return sync.alpha / f + (sync.kappa / f + sync.beta + sync.rho / gpus) * (gpus - 2) + sync.theta;
 }
 
 struct Parts {

@@ -5,6 +5,8 @@
 // Clocks enter relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that all
 // parameters are of the size of a time or a power. Equations that cannot be meant as printed, and what stands here:
 //   eq. 4   the node branch prints beta_sync^local; it has a beta of its own, as the text lists.
+//           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU saturates with their number, which
+//           no line does. With rho = 0 it is the paper's equation.
 //   eq. 5   the outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
 //   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many: it is log(bs + theta) + beta, alpha being part of
 //           kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
@@ -23,6 +25,7 @@ struct SyncModel {
   double kappa = 0.0;  // of f^-1 (n - 2)
   double beta = 0.0;   // of (n - 2)
   double theta = 0.0;  // constant
+  double rho = 0.0;    // of (n - 2) / n
 };
 
 struct ThroughputModel {

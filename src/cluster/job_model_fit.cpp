@@ -21,9 +21,11 @@ constexpr double kMostGamma = 10.0;
 constexpr int kFitIterations = 120;
 constexpr int kRefitIterations = 12;
 
-// ---- time: alpha_io beta_io alpha_grad beta_grad kappa_grad, 4 local, 4 node, gamma1 gamma2; times over `scale`,
+// ---- time: alpha_io beta_io alpha_grad beta_grad kappa_grad, 5 local, 5 node, gamma1 gamma2; times over `scale`,
 // what is per sample over `scale / batch`.
-constexpr int kTimeParameters = 15;
+constexpr int kTimeParameters = 17;
+constexpr int kGamma1 = 15;
+constexpr int kGamma2 = 16;
 using TimeParameters = std::array<double, kTimeParameters>;
 
 struct TimePoint {
@@ -46,11 +48,11 @@ TimeParts<T> time_parts(const T* const p, const TimePoint& at) {
   using std::pow;
   const T io = p[0] + p[1] * (at.bs * at.r) + kTiny;
   const T grad = p[2] + (p[3] + p[4] / at.f) * at.bs + kTiny;
-  const T local = pow(pow(io, p[13]) + pow(grad, p[13]), 1.0 / p[13]);
+  const T local = pow(pow(io, p[kGamma1]) + pow(grad, p[kGamma1]), 1.0 / p[kGamma1]);
   if (at.n < 2.0) return {grad, T(0.0), local};
-  const T* const s = p + (at.one_node ? 5 : 9);
-  const T sync = s[0] / at.f + (s[1] / at.f + s[2]) * (at.n - 2.0) + s[3] + kTiny;
-  return {grad, sync, pow(pow(local, p[14]) + pow(sync, p[14]), 1.0 / p[14])};
+  const T* const s = p + (at.one_node ? 5 : 10);
+  const T sync = s[0] / at.f + (s[1] / at.f + s[2] + s[4] / at.n) * (at.n - 2.0) + s[3] + kTiny;
+  return {grad, sync, pow(pow(local, p[kGamma2]) + pow(sync, p[kGamma2]), 1.0 / p[kGamma2])};
 }
 
 struct TimeResidual {
@@ -136,10 +138,10 @@ TimeParameters to_parameters(const ThroughputModel& m, const Scales& s) {
                    m.kappa_grad * per_sample};
   std::size_t i = 5;
   for (const SyncModel* sync : {&m.local, &m.node}) {
-    for (const double value : {sync->alpha, sync->kappa, sync->beta, sync->theta}) p[i++] = value / s.time;
+    for (const double value : {sync->alpha, sync->kappa, sync->beta, sync->theta, sync->rho}) p[i++] = value / s.time;
   }
-  p[13] = m.gamma1;
-  p[14] = m.gamma2;
+  p[kGamma1] = m.gamma1;
+  p[kGamma2] = m.gamma2;
   return p;
 }
 
@@ -151,10 +153,10 @@ ThroughputModel to_model(const TimeParameters& p, const Scales& s) {
   m.alpha_grad = p[2] * s.time;
   m.beta_grad = p[3] * per_sample;
   m.kappa_grad = p[4] * per_sample;
-  m.local = {p[5] * s.time, p[6] * s.time, p[7] * s.time, p[8] * s.time};
-  m.node = {p[9] * s.time, p[10] * s.time, p[11] * s.time, p[12] * s.time};
-  m.gamma1 = p[13];
-  m.gamma2 = p[14];
+  m.local = {p[5] * s.time, p[6] * s.time, p[7] * s.time, p[8] * s.time, p[9] * s.time};
+  m.node = {p[10] * s.time, p[11] * s.time, p[12] * s.time, p[13] * s.time, p[14] * s.time};
+  m.gamma1 = p[kGamma1];
+  m.gamma2 = p[kGamma2];
   return m;
 }
 
@@ -165,16 +167,17 @@ TimeParameters fit_time(std::span<const JobMeasurement> measured, Megahertz f0, 
     starts.push_back(to_parameters(*start, scales));
   } else {
     for (const auto& [gamma1, gamma2] : {std::pair(1.3, 1.3), std::pair(4.0, 4.0), std::pair(4.0, 1.2)}) {
-      starts.push_back({0.02, 0.02, 0.1, 0.3, 0.5, 0.02, 0.01, 0.01, 0.1, 0.02, 0.01, 0.01, 0.2, gamma1, gamma2});
+      starts.push_back(
+          {0.02, 0.02, 0.1, 0.3, 0.5, 0.02, 0.01, 0.01, 0.1, 0.02, 0.02, 0.01, 0.01, 0.2, 0.02, gamma1, gamma2});
     }
   }
   TimeParameters best{};
   double best_cost = std::numeric_limits<double>::infinity();
   for (const TimeParameters& from : starts) {
     TimeParameters p = from;
-    for (std::size_t i = 0; i < p.size(); ++i) p[i] = std::max(p[i], i >= 13 ? 1.0 : 0.0);
-    p[13] = std::min(p[13], kMostGamma);
-    p[14] = std::min(p[14], kMostGamma);
+    for (std::size_t i = 0; i < p.size(); ++i) p[i] = std::max(p[i], i >= kGamma1 ? 1.0 : 0.0);
+    p[kGamma1] = std::min(p[kGamma1], kMostGamma);
+    p[kGamma2] = std::min(p[kGamma2], kMostGamma);
     ceres::Problem problem;
     for (const JobMeasurement& point : measured) {
       auto* residual = new TimeResidual{time_point(point.configuration, f0, scales),
@@ -186,8 +189,8 @@ TimeParameters fit_time(std::span<const JobMeasurement> measured, Megahertz f0, 
                                  new Pull<kTimeParameters>{p}),
                              nullptr, p.data());
     for (int i = 0; i < kTimeParameters; ++i) {
-      problem.SetParameterLowerBound(p.data(), i, i >= 13 ? 1.0 : 0.0);
-      if (i >= 13) problem.SetParameterUpperBound(p.data(), i, kMostGamma);
+      problem.SetParameterLowerBound(p.data(), i, i >= kGamma1 ? 1.0 : 0.0);
+      if (i >= kGamma1) problem.SetParameterUpperBound(p.data(), i, kMostGamma);
     }
     const double cost = solve(problem, start != nullptr ? kRefitIterations : kFitIterations);
     if (cost >= best_cost) continue;

@@ -22,14 +22,15 @@ struct Planned {
   Frontier frontier;
 };
 
-Planned plan_pipeline(const std::filesystem::path& path, int microbatches) {
+Planned plan_pipeline(const std::filesystem::path& path, int microbatches, PipelineSpeeds speeds) {
   const Profile profile = read_profile_file(path);
   PipelineSpec spec;
   spec.microbatches = microbatches;
   const ComputationDag dag = build_dag(spec, profile);
   constexpr Nanoseconds kUnitTime = 1'000'000;
   const PlanProblem problem = make_problem(dag, spec.blocking_power, kUnitTime, CostModel::kHull);
-  return {dag.stages(), make_planner("perseus")->plan(problem, {}).frontier};
+  return {dag.stages(),
+          make_planner(speeds == PipelineSpeeds::kMaxClocks ? "max" : "perseus")->plan(problem, {}).frontier};
 }
 
 int count_of(const CsvReader& csv, std::string_view column, long most) {
@@ -52,7 +53,7 @@ std::vector<IterationCost> frontier_speeds(const Frontier& frontier, int pipelin
   return speeds;
 }
 
-std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path) {
+std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path, PipelineSpeeds speeds) {
   const std::string text = read_text_file(path);
   CsvReader csv(path.string(), text, {"submit_time", "profile", "microbatches", "pipelines", "iterations"});
   std::map<std::pair<std::string, int>, Planned> planned;
@@ -66,7 +67,7 @@ std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path) {
     const std::pair<std::string, int> key(job.name, count_of(csv, "microbatches", 100'000));
     auto found = planned.find(key);
     if (found == planned.end()) {
-      found = planned.emplace(key, plan_pipeline(path.parent_path() / job.name, key.second)).first;
+      found = planned.emplace(key, plan_pipeline(path.parent_path() / job.name, key.second, speeds)).first;
     }
     job.gpus = found->second.stages * pipelines;
     if (!std::has_single_bit(static_cast<unsigned>(job.gpus))) {
@@ -75,6 +76,7 @@ std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path) {
                        "choose pipelines so that the job has a power of two of GPUs");
     }
     job.frontier = frontier_speeds(found->second.frontier, pipelines);
+    if (speeds == PipelineSpeeds::kFastest) job.frontier.erase(job.frontier.begin(), job.frontier.end() - 1);
     jobs.push_back(std::move(job));
   }
   return jobs;

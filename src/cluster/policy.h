@@ -21,6 +21,7 @@ struct ClusterEvents {
   std::vector<int> finished;
   std::vector<int> profiled;       // profiling ended, or was cut short: free to be changed again
   std::vector<int> kinds_changed;  // what is believed about them changed
+  std::vector<int> power_changed;  // only what they count with against the limit did
   bool timer = false;              // the time that the policy had asked for
   bool budget = false;             // the power limit changed
 

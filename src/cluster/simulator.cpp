@@ -127,7 +127,11 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   fill_truth();
   // Policies that do not profile are told the truth: they stand for schedulers that know what they need.
   state.profiling = traits.profiles && setup.knowledge == Knowledge::kLearned;
-  if (state.profiling) belief.emplace(state.spec, state.kinds, state.believed);
+  if (traits.profiles && setup.knowledge != Knowledge::kProfiled) {
+    belief.emplace(state.spec, state.kinds, state.believed);
+    if (setup.knowledge == Knowledge::kFitted) learn_everything();
+  }
+  power_book.emplace(state, belief ? kUnseenReserve : 0.0);
   runs.resize(state.jobs.size());
   nodes.resize(at(spec.nodes));
   nodes_on = spec.nodes;

@@ -27,6 +27,7 @@ namespace flyball {
 // What a policy knows about costs (PowerFlow figure 9).
 enum class Knowledge {
   kLearned,  // models fitted to what was profiled so far, by jobs of the same model
+  kFitted,   // models fitted beforehand to measurements at every size; no profiling
   kProfiled  // the truth, and no profiling: the ideal case
 };
 

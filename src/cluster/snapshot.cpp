@@ -59,6 +59,9 @@ std::string Simulation::snapshot() const {
   }
   Json learned = Json::array();
   for (const ProfiledSize& what : engine.learned) learned.push_back({what.kind, what.size, what.nodes});
+  Json metered = Json::array();
+  for (const PowerBook::Place& what : engine.power_book->metered())
+    metered.push_back({what.kind, what.size, what.speed, what.power.value()});
   const Json json = {{"format", kFormat},
                      {"policy", engine.policy_name},
                      {"jobs_of_trace", engine.state.jobs.size()},
@@ -76,6 +79,7 @@ std::string Simulation::snapshot() const {
                      {"decisions", engine.decisions},
                      {"last_finish", engine.last_finish.value()},
                      {"learned", std::move(learned)},
+                     {"metered", std::move(metered)},
                      {"nodes", std::move(nodes)},
                      {"jobs", std::move(jobs)},
                      {"policy_state", engine.policy->save()}};
@@ -125,6 +129,16 @@ void Simulation::Engine::restore(const std::string& text) {
     learned.push_back(size);
     (void)belief->learn(size, measured_costs(size.kind, size.size, size.nodes), state.believed);
   }
+  for (const Json& what : json.at("metered")) {
+    const PowerBook::Place place{what.at(0).get<int>(), what.at(1).get<int>(), what.at(2).get<int>(),
+                                 Watts(what.at(3).get<double>())};
+    require(place.kind >= 0 && at(place.kind) < state.kinds.size() && place.size >= 0 &&
+                at(place.size) < state.kinds[at(place.kind)].sizes.size() && place.speed >= 0 &&
+                at(place.speed) < state.kinds[at(place.kind)].speeds,
+            "it metered a size or speed that no job has");
+    power_book->meter(place.kind, place.size, place.speed, place.power);
+  }
+  for (int kind = 0; kind < static_cast<int>(state.kinds.size()); ++kind) power_book->recount(kind);
   for (const Json& given : json.at("jobs")) restore_job(static_cast<int>(next_arrival++), given);
   state.free_gpus = placement->free_gpus();
   policy->restore(state, json.at("policy_state"));

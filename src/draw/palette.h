@@ -27,7 +27,7 @@ class PowerScale {
   Watts most_;
 };
 
-// Planners take the classes p0 ... p7 of chart_css() in turn.
-inline constexpr std::size_t kPlannerClasses = 8;
+// Planners and policies take the colours p0 ... p8 of chart_css() in turn.
+inline constexpr std::size_t kPlannerClasses = 9;
 
 }  // namespace flyball

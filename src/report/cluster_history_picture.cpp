@@ -11,6 +11,7 @@
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/cluster_report.h"
+#include "report/history_axis.h"
 
 namespace flyball {
 namespace {
@@ -21,16 +22,7 @@ constexpr double kShortestPx = 0.4;  // of what is drawn of a job
 constexpr std::size_t kMostRows = 240;
 constexpr std::size_t kSizes = 8;  // colours: 1, 2, 4 ... 64 GPUs, and more
 
-double hours(Seconds time) { return time.value() / 3600.0; }
-
-// The time of what happened, and what is a pixel of it.
-struct TimeAxis {
-  Seconds begin;
-  Seconds end;
-  LinearScale x;  // of hours since the beginning
-
-  [[nodiscard]] double operator()(Seconds at) const { return x(hours(at - begin)); }
-};
+int hour_ticks(int width) { return width < 600 ? 5 : 12; }
 
 TimeAxis time_axis(const Simulation& simulation, int width) {
   const ClusterState& state = simulation.state();
@@ -40,49 +32,7 @@ TimeAxis time_axis(const Simulation& simulation, int width) {
     begin = std::min(begin, job.submit);
     end = std::max(end, job.finish);
   }
-  end = std::max(end, begin + Seconds(1));
-  return {begin, end, {0.0, hours(end - begin), kLeft, width - kRight}};
-}
-
-void draw_time_axis(SvgCanvas& svg, const TimeAxis& axis, double top, double bottom) {
-  const Ticks ticks = round_ticks(0.0, axis.x.to, svg.width() < 600 ? 5 : 12);
-  for (const double hour : ticks.values) {
-    svg.line(axis.x(hour), top, axis.x(hour), bottom, "grid");
-    svg.text(axis.x(hour), bottom + 15.0, ticks.label(hour), "small soft", Anchor::kMiddle);
-  }
-  svg.line(axis.x.low, bottom, axis.x.high, bottom, "axis");
-  svg.text(0.5 * (axis.x.low + axis.x.high), bottom + 31.0, "time since the first submission (h)", "small soft",
-           Anchor::kMiddle);
-}
-
-void draw_values(SvgCanvas& svg, const LinearScale& x, const LinearScale& y, const std::string& name) {
-  const Ticks ticks = round_ticks(y.from, y.to, 5);
-  for (const double value : ticks.values) {
-    svg.line(x.low, y(value), x.high, y(value), "grid");
-    svg.text(x.low - 6.0, y(value) + 4.0, ticks.label(value), "small soft", Anchor::kEnd);
-  }
-  svg.vertical_text(13.0, 0.5 * (y.low + y.high), name, "small soft");
-}
-
-// Means over the time of each pixel, as a line.
-Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
-                 const std::function<double(const ClusterPower&)>& value) {
-  const auto columns = static_cast<std::size_t>(axis.x.high - axis.x.low);
-  const Seconds width = (axis.end - axis.begin) / static_cast<double>(columns);
-  Points line;
-  std::size_t k = 0;  // the sample that holds
-  for (std::size_t column = 0; column < columns; ++column) {
-    const Seconds from = axis.begin + static_cast<double>(column) * width;
-    const Seconds to = from + width;
-    while (k + 1 < samples.size() && samples[k + 1].at <= from) ++k;
-    double sum = 0.0;
-    for (std::size_t s = k; s < samples.size() && samples[s].at < to; ++s) {
-      const Seconds until = s + 1 < samples.size() ? std::min(to, samples[s + 1].at) : to;
-      sum += value(samples[s]) * ((until - std::max(from, samples[s].at)) / width);
-    }
-    line.emplace_back(axis(from + 0.5 * width), y(sum));
-  }
-  return line;
+  return time_axis(begin, end, kLeft, width - kRight);
 }
 
 // eta G P_max over time.
@@ -155,7 +105,7 @@ SvgCanvas usage_picture(const ClusterReport& report, int width) {
     const LinearScale y{0.0, panel.most, top + kPanel, top};
     draw_values(svg, axis.x, y, panel.name);
     if (&panel == &panels.back()) {
-      draw_time_axis(svg, axis, 12.0, y.low);
+      draw_time_axis(svg, axis, 12.0, y.low, hour_ticks(width));
     } else {
       svg.line(axis.x.low, y.low, axis.x.high, y.low, "axis");
     }
@@ -169,33 +119,17 @@ SvgCanvas usage_picture(const ClusterReport& report, int width) {
 SvgCanvas jct_picture(const ClusterReport& report, int width) {
   constexpr double kHeight = 260.0;
   const std::vector<double> seconds = sorted_jcts(report.simulation.state());
-  const auto logarithm = [](double value) { return std::log10(std::max(value, 1e-3)); };
-  const LinearScale x{std::floor(logarithm(seconds.front())), std::ceil(logarithm(seconds.back()) + 1e-9), kLeft,
-                      width - kRight};
+  const LinearScale x = jct_scale(seconds.front(), seconds.back(), kLeft, width - kRight);
   const LinearScale y{0.0, 100.0, kHeight - 48.0, 12.0};
   SvgCanvas svg(width, kHeight, "Distribution of job completion times");
-  draw_values(svg, x, y, "share of the jobs (%)");
-  for (double decade = x.from; decade <= x.to; decade += 1.0) {
-    svg.line(x(decade), y.high, x(decade), y.low, "grid");
-    svg.text(x(decade), y.low + 15.0, short_number(std::pow(10.0, decade)), "small soft", Anchor::kMiddle);
-  }
-  svg.line(x.low, y.low, x.high, y.low, "axis");
-  svg.text(0.5 * (x.low + x.high), y.low + 31.0, "job completion time, waiting included (s)", "small soft",
-           Anchor::kMiddle);
-  Points line;
-  const std::size_t step = std::max<std::size_t>(1, seconds.size() / 400);
-  const auto share = [&](std::size_t k) {
-    return 100.0 * static_cast<double>(k + 1) / static_cast<double>(seconds.size());
-  };
-  for (std::size_t k = 0; k < seconds.size(); k += step) line.emplace_back(x(logarithm(seconds[k])), y(share(k)));
-  line.emplace_back(x(logarithm(seconds.back())), y(100.0));
-  svg.polyline(line, "curve s0");
+  draw_jct_axes(svg, x, y);
+  svg.polyline(jct_line(seconds, x, y), "curve s0");
   const SimulationResult result = report.simulation.result();
   const std::array<std::pair<const char*, double>, 3> marks{
       {{"median", result.p50_jct_s}, {"average", result.avg_jct_s}, {"99 %", result.p99_jct_s}}};
   double text_y = y.low - 8.0;
   for (const auto& [name, value] : marks) {
-    const double at = x(logarithm(value));
+    const double at = x(jct_logarithm(value));
     svg.line(at, y.high, at, y.low, "mark");
     const bool left = at > 0.5 * (x.low + x.high);
     svg.text(at + (left ? -5.0 : 5.0), text_y, fmt::format("{} {} s", name, short_number(value)), "small halo",
@@ -216,7 +150,7 @@ SvgCanvas job_picture(const ClusterReport& report, int width) {
   constexpr double kTop = 58.0;
   const double bottom = kTop + static_cast<double>(rows) * pitch;
   SvgCanvas svg(width, bottom + 40.0, "What each job had, from its submission to its end");
-  draw_time_axis(svg, axis, kTop, bottom);
+  draw_time_axis(svg, axis, kTop, bottom, hour_ticks(width));
   const std::string rows_are = "jobs, in the order of submission";
   if (text_width(rows_are, 11.0) < bottom - kTop)
     svg.vertical_text(13.0, 0.5 * (kTop + bottom), rows_are, "small soft");

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cli/program.h"
@@ -119,6 +120,22 @@ TEST(ClusterCompare, PrintsARowPerPolicy) {
   }
 }
 
+TEST(ClusterCompare, WritesOneReportOverAllPolicies) {
+  const TempFolder folder;
+  testing::write_file(folder / "jobs.csv", kTrace);
+  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "powerflow,fifo,afs",
+                               "--clocks", "1020,1530", "--out", "out"},
+                              "", folder.path());
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto files = testing::folder_contents(folder / "out");
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(nlohmann::json::parse(files.at("comparison.json"))["runs"].size(), 5u);
+  const std::string& page = files.at("report.html");
+  for (const char* text : {"GPUs in use and power over time", ">powerflow, eta 1</text>", ">afs, ", ">fifo, "}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+}
+
 // Rising energy for every policy that has a setting to choose.
 TEST(ClusterCompare, SweepsEnergy) {
   const TempFolder folder;
@@ -151,15 +168,18 @@ TEST(ClusterCompare, SaysWhatIsWrong) {
 }
 
 TEST(ClusterFit, PredictsHeldOutRows) {
-  const Ran ran = run_flyball({"cluster", "fit", "data/cluster/v100.csv", "--holdout", "0.1", "--format", "json"});
-  ASSERT_EQ(ran.status, 0) << ran.err;
-  const auto json = ran.json();
-  ASSERT_EQ(json["models"].size(), 5u);
-  for (const auto& model : json["models"]) {
-    EXPECT_LT(model["mape_time"].get<double>(), 0.10) << model["model"];
-    EXPECT_LT(model["mape_energy"].get<double>(), 0.10) << model["model"];
-    EXPECT_GE(model["throughput"]["gamma_1"].get<double>(), 1.0);
-    EXPECT_EQ(model["voltage_break_mhz"], 1020.0);
+  for (const auto& [file, gpu, f0] : {std::tuple("v100", "v100", 1020.0), std::tuple("a100-pcie", "a100", 1005.0)}) {
+    const Ran ran = run_flyball({"cluster", "fit", std::string("data/cluster/") + file + ".csv", "--gpu", gpu,
+                                 "--holdout", "0.1", "--format", "json"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const auto json = ran.json();
+    ASSERT_EQ(json["models"].size(), 5u);
+    for (const auto& model : json["models"]) {
+      EXPECT_LT(model["mape_time"].get<double>(), 0.07) << file << " " << model["model"];
+      EXPECT_LT(model["mape_energy"].get<double>(), 0.07) << file << " " << model["model"];
+      EXPECT_GE(model["throughput"]["gamma_1"].get<double>(), 1.0);
+      EXPECT_EQ(model["voltage_break_mhz"], f0);
+    }
   }
 }
 
@@ -169,14 +189,79 @@ TEST(ClusterTrace, SynthMakesTheShippedDay) {
   EXPECT_EQ(ran.out, testing::file_text(std::string(FLYBALL_SOURCE_DIR) + "/examples/cluster/day.csv"));
 }
 
-TEST(ClusterTrace, Converts) {
+TEST(ClusterTrace, SynthScalesTheShareOfLargeJobs) {
+  const auto large = [](const std::string& factor) {
+    const Ran ran = run_flyball({"cluster", "trace", "synth", "--jobs", "1000", "--large-jobs", factor});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    int jobs = -1;  // one line more than rows: the comment, and the header has no ",1,"
+    for (std::size_t at = 0; at != std::string::npos; at = ran.out.find('\n', at + 1)) ++jobs;
+    int single = 0;
+    for (std::size_t at = ran.out.find(",1,"); at != std::string::npos; at = ran.out.find(",1,", at + 1)) ++single;
+    return jobs - 2 - single;
+  };
+  EXPECT_NEAR(large("1"), 300, 45);
+  EXPECT_NEAR(large("2"), 600, 45);
+}
+
+// Every format by the program: what it reads, writes and leaves out. The result is a trace that simulate takes.
+TEST(ClusterTrace, ConvertsEveryFormat) {
   const TempFolder folder;
   testing::write_file(folder / "pods.csv",
                       "name,num_gpu,creation_time,deletion_time,scheduled_time\na,1,10,50,10\nb,0,10,50,10\n");
-  const Ran ran = run_flyball({"cluster", "trace", "convert", "pods.csv", "--from", "alibaba"}, "", folder.path());
-  EXPECT_EQ(ran.status, 0);
-  EXPECT_EQ(ran.out, "# Converted; the original format is alibaba.\nsubmit_time,num_gpus,duration\n0,1,40\n");
-  EXPECT_THAT(ran.err, HasSubstr("1 row left out"));
+  testing::write_file(folder / "log.json", R"([
+    {"submitted_time": "2017-10-09 07:00:00", "attempts": [
+      {"start_time": "2017-10-09 07:01:00", "end_time": "2017-10-09 07:02:00", "detail": [{"gpus": ["gpu0"]}]},
+      {"start_time": "2017-10-09 08:00:00", "end_time": "2017-10-09 08:00:30",
+       "detail": [{"gpus": ["gpu0", "gpu1"]}, {"gpus": ["gpu0", "gpu1"]}]}]},
+    {"submitted_time": "2017-10-09 07:10:00", "attempts": []},
+    {"submitted_time": "2017-10-09 07:20:00", "attempts": [
+      {"start_time": "2017-10-09 23:59:50", "end_time": "2017-10-10 00:00:10", "detail": [{"gpus": ["gpu3"]}]}]}])");
+  testing::write_file(folder / "workload.csv",
+                      "name,time,application,num_replicas,batch_size\nbert-1,60,bert,4,12\nncf-2,90,ncf,1,256\n");
+  const struct {
+    const char* file;
+    const char* format;
+    const char* rows;
+    const char* warning;
+  } cases[] = {{"pods.csv", "alibaba", "0,1,40\n", "1 row left out"},
+               {"log.json", "philly", "0,4,90\n1200,1,20\n", "1 row left out"},
+               {"workload.csv", "pollux", "0,4,2700\n30,1,1080\n", ""}};
+  for (const auto& one : cases) {
+    const Ran ran = run_flyball({"cluster", "trace", "convert", one.file, "--from", one.format}, "", folder.path());
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(ran.out, std::string("# Converted; the original format is ") + one.format +
+                           ".\nsubmit_time,num_gpus,duration\n" + one.rows);
+    EXPECT_THAT(ran.err, HasSubstr(one.warning));
+    if (*one.warning == '\0') EXPECT_EQ(ran.err, "");
+    const std::vector<std::string> to_file = {"cluster", "trace",    "convert", one.file,
+                                              "--from",  one.format, "--out",   "jobs.csv"};
+    EXPECT_EQ(run_flyball(to_file, "", folder.path()).out, "wrote jobs.csv\n");
+    const Ran simulated =
+        run_flyball({"cluster", "simulate", "--trace", "jobs.csv", "--format", "json"}, "", folder.path());
+    ASSERT_EQ(simulated.status, 0) << simulated.err;
+    EXPECT_GT(simulated.json()["avg_jct_s"].get<double>(), 0.0);
+  }
+}
+
+// A file of another format is refused with the place and a mend, not converted to nonsense.
+TEST(ClusterTrace, RefusesAnotherFormat) {
+  const TempFolder folder;
+  testing::write_file(folder / "pods.csv", "name,num_gpu,creation_time,deletion_time,scheduled_time\na,1,10,50,10\n");
+  testing::write_file(folder / "late.csv", "name,num_gpu,creation_time,deletion_time,scheduled_time\na,1,ten,50,10\n");
+  testing::write_file(folder / "doom.csv", "time,application,num_gpus\n1,doom,1\n");
+  testing::write_file(folder / "log.json", "[\n{]");
+  const auto refused = [&](const char* file, const char* format, const char* where) {
+    const Ran ran = run_flyball({"cluster", "trace", "convert", file, "--from", format}, "", folder.path());
+    EXPECT_EQ(ran.status, 3) << file << " as " << format;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr(where));
+  };
+  refused("pods.csv", "philly", "pods.csv:1:");
+  refused("pods.csv", "pollux", "pods.csv:1:");
+  refused("doom.csv", "alibaba", "doom.csv:1:");
+  refused("late.csv", "alibaba", "late.csv:2:5");
+  refused("doom.csv", "pollux", "doom.csv:2:3");
+  refused("log.json", "philly", "log.json:2:2");
 }
 
 }  // namespace

@@ -55,6 +55,39 @@ TEST(Comparison, RunsOnceWithoutSettings) {
   EXPECT_EQ(slow[1].result.avg_jct_s, fast[1].result.avg_jct_s);
 }
 
+// What reports need is kept when asked for: FIFO's job holds 2 of 4 GPUs for 10 s.
+TEST(Comparison, RecordsRunsWhenAsked) {
+  const GroundTruth truth = linear_truth();
+  ComparisonRequest request;
+  request.policies = {"fifo"};
+  const JobTrace trace = trace_of({job(0, 2, 10)});
+  EXPECT_TRUE(compare_policies(small_setup(), truth, trace, {}, request).front().usage.empty());
+  request.record = true;
+  const auto runs = compare_policies(small_setup(), truth, trace, {}, request);
+  ASSERT_GE(runs.front().usage.size(), 2u);
+  EXPECT_EQ(runs.front().usage.front().gpus, 2);
+  EXPECT_EQ(runs.front().usage.back().at.value(), 10.0);
+  EXPECT_EQ(runs.front().usage.back().gpus, 0);
+  EXPECT_EQ(runs.front().jcts_s, std::vector<double>{10.0});
+}
+
+TEST(Comparison, TheReferenceIsPowerFlowsFirstRunOrTheFirst) {
+  const auto run = [](const char* policy, double energy_j) {
+    ComparedRun one;
+    one.policy = policy;
+    one.result.energy_j = energy_j;
+    return one;
+  };
+  const std::vector<ComparedRun> with = {run("afs", 9), run("powerflow", 3), run("powerflow", 5)};
+  EXPECT_EQ(&reference_run(with), &with[1]);
+  EXPECT_EQ(runs_of_like_energy(with), (std::vector<const ComparedRun*>{&with[0], &with[2]}));
+  const std::vector<ComparedRun> without = {run("afs", 9), run("fifo", 3), run("fifo", 5), run("fifo", 8),
+                                            run("afs", 4)};
+  EXPECT_EQ(&reference_run(without), &without[0]);
+  // 8 and 9 are nearer than 4 and 5, or 3 and 4, by their ratio.
+  EXPECT_EQ(runs_of_like_energy(without), (std::vector<const ComparedRun*>{&without[0], &without[3]}));
+}
+
 TEST(Comparison, RefusesWhatCannotBeCompared) {
   const GroundTruth truth = linear_truth();
   const auto compare = [&](std::vector<std::string> policies, const JobTrace& trace) {

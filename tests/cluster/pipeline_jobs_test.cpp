@@ -43,6 +43,21 @@ TEST(PipelineJobs, HaveTheirPlannersFrontier) {
   }
 }
 
+// The fastest plan alone, or none: as fast as each other, and the plan saves what waits.
+TEST(PipelineJobs, MayBePinned) {
+  const testing::TempFolder folder;
+  const auto path = file_with(folder, "5,two.csv,4,2,100\n");
+  const auto all = read_pipeline_jobs(path)[0].frontier;
+  const auto fastest = read_pipeline_jobs(path, PipelineSpeeds::kFastest)[0].frontier;
+  const auto max = read_pipeline_jobs(path, PipelineSpeeds::kMaxClocks)[0].frontier;
+  ASSERT_EQ(fastest.size(), 1u);
+  ASSERT_EQ(max.size(), 1u);
+  EXPECT_EQ(fastest[0].time, all.back().time);
+  EXPECT_EQ(fastest[0].energy, all.back().energy);
+  EXPECT_NEAR(max[0].time.value(), 0.150, 1e-6);
+  EXPECT_LT(fastest[0].energy, max[0].energy);
+}
+
 // Under half the budget the pipeline runs slower than alone, and is done all the same.
 TEST(PipelineJobs, ShareTheBudgetWithOtherJobs) {
   const testing::TempFolder folder;
@@ -63,6 +78,29 @@ TEST(PipelineJobs, ShareTheBudgetWithOtherJobs) {
   const double rich = pipeline_time(1.5);
   EXPECT_NEAR(rich, 150.0, 1e-3);
   EXPECT_GT(pipeline_time(0.5), 1.05 * rich);
+}
+
+// One budget: a scheduler that may move pipelines along their frontiers serves all jobs sooner, and with less energy, than
+// one that has them at their fastest plan, or at maximum clocks.
+TEST(PipelineJobs, FrontiersPayUnderOneBudget) {
+  const auto source = std::filesystem::path(FLYBALL_SOURCE_DIR);
+  const GroundTruth truth = load_ground_truth("v100");
+  const JobTrace trace = read_job_trace_file(source / "examples/cluster/day.csv");
+  const auto run = [&](PipelineSpeeds speeds) {
+    SimulationSetup setup;
+    setup.spec.nodes = 24;
+    setup.eta = 0.6;
+    setup.knowledge = Knowledge::kProfiled;
+    setup.pipelines = read_pipeline_jobs(source / "examples/cluster/pipelines-day.csv", speeds);
+    return simulate(setup, truth, trace, "powerflow");
+  };
+  const SimulationResult frontier = run(PipelineSpeeds::kFrontier);
+  const SimulationResult fastest = run(PipelineSpeeds::kFastest);
+  const SimulationResult max = run(PipelineSpeeds::kMaxClocks);
+  EXPECT_LT(frontier.avg_jct_s, 0.97 * fastest.avg_jct_s);
+  EXPECT_LT(fastest.avg_jct_s, 0.99 * max.avg_jct_s);
+  EXPECT_LT(frontier.energy_j, fastest.energy_j);
+  EXPECT_LT(fastest.energy_j, max.energy_j);
 }
 
 TEST(PipelineJobs, ComplainWithLineAndColumn) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -63,6 +65,31 @@ TEST(PowerFlow, NeverExceedsTheLimit) {
     EXPECT_LE(simulation.result().peak_job_power_w, simulation.state().power_limit.value() + 1e-3) << eta;
     // It is used, too, while there is work for it.
     if (eta < 0.6) EXPECT_GE(simulation.result().peak_job_power_w, 0.95 * simulation.state().power_limit.value());
+  }
+}
+
+// Nor when costs are learned: what is metered counts, and what was never metered has a reserve.
+TEST(PowerFlow, KeepsTheLimitWhileItLearns) {
+  for (const char* gpu : {"v100", "a100"}) {
+    const GroundTruth truth = load_ground_truth(gpu);
+    for (const std::uint64_t seed : {1, 2}) {
+      TraceSynthesis request;
+      request.jobs = 200;
+      request.span = Seconds(3.0 * 3600.0);
+      request.seed = seed;
+      const JobTrace trace = synthesize_job_trace(request);
+      for (const double eta : {0.4, 0.7}) {
+        SimulationSetup setup;
+        setup.spec.gpu = gpu;
+        setup.eta = eta;
+        setup.seed = seed;
+        Simulation simulation(setup, truth, trace, "powerflow");
+        simulation.run();
+        const double limit = simulation.state().power_limit.value();
+        EXPECT_LE(simulation.result().peak_job_power_w, limit + 1e-3) << gpu << " " << seed << " " << eta;
+        EXPECT_GE(simulation.result().peak_job_power_w, 0.95 * limit) << "it is used, too";
+      }
+    }
   }
 }
 
@@ -153,6 +180,65 @@ TEST(PowerFlow, LearnsWhatItNeeds) {
   EXPECT_EQ(known.profiling_energy_j, 0.0);
   EXPECT_LT(learned.avg_jct_s, 1.25 * known.avg_jct_s);
   EXPECT_LT(learned.energy_j, 1.25 * known.energy_j);
+}
+
+// One job at a time, none ever waits for ever: not for the reserve on one GPU, and not where its power turns out to be too
+// much for its size and no smaller size can be profiled within the limit.
+TEST(PowerFlow, TheOnlyJobRuns) {
+  const GroundTruth truth = load_ground_truth("v100");
+  SimulationSetup setup;
+  setup.spec.nodes = 1;
+  setup.spec.gpus_per_node = 1;
+  setup.eta = 0.9;
+  EXPECT_EQ(simulate(setup, truth, trace_of({job(0, 1, 1000)}), "powerflow").jobs, 1u);
+  setup.spec = {};
+  TraceSynthesis request;
+  request.jobs = 100;
+  request.span = Seconds(48'000.0);
+  request.median_duration = Seconds(1800.0);
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    request.seed = setup.seed = seed;
+    for (const double eta : {0.3, 0.4, 0.5}) {
+      setup.eta = eta;
+      EXPECT_GT(simulate(setup, truth, synthesize_job_trace(request), "powerflow").avg_jct_s, 0.0)
+          << seed << " " << eta;
+    }
+  }
+}
+
+// A first fit may be so wrong that sizes seem useless, which are then never profiled: the day of jobs has such a turn.
+TEST(PowerFlow, WrongBeliefsDoNotLast) {
+  const GroundTruth truth = load_ground_truth("v100");
+  const JobTrace trace = synthesize_job_trace({});
+  for (const double eta : {0.6, 0.7, 0.8}) {
+    SimulationSetup setup;
+    setup.eta = eta;
+    const SimulationResult learned = simulate(setup, truth, trace, "powerflow");
+    setup.knowledge = Knowledge::kProfiled;
+    EXPECT_LT(learned.avg_jct_s, 1.10 * simulate(setup, truth, trace, "powerflow").avg_jct_s) << eta;
+  }
+}
+
+// With models fitted beforehand and no profiling, schedules are as good as with the truth (PowerFlow, figure 9: 2 %).
+TEST(PowerFlow, FittedModelsScheduleAsWellAsTheTruth) {
+  const GroundTruth truth = load_ground_truth("v100");
+  TraceSynthesis request;
+  request.jobs = 400;
+  request.span = Seconds(6.0 * 3600.0);
+  const JobTrace trace = synthesize_job_trace(request);
+  double ratio = 1.0;
+  for (const double eta : {0.5, 0.7, 0.9}) {
+    SimulationSetup setup;
+    setup.eta = eta;
+    setup.knowledge = Knowledge::kFitted;
+    const SimulationResult fitted = simulate(setup, truth, trace, "powerflow");
+    setup.knowledge = Knowledge::kProfiled;
+    const SimulationResult known = simulate(setup, truth, trace, "powerflow");
+    EXPECT_EQ(fitted.profiling_energy_j, 0.0);
+    EXPECT_NEAR(fitted.energy_j / known.energy_j, 1.0, 0.02) << eta;
+    ratio *= fitted.avg_jct_s / known.avg_jct_s;
+  }
+  EXPECT_LT(std::cbrt(ratio), 1.02);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "cluster/policy.h"
+#include "cluster/power_book.h"
 
 namespace flyball {
 namespace {
@@ -46,9 +47,8 @@ double marginal_return(const IterationCost& now, const IterationCost& next) {
 struct Step {
   double priority;
   int kind;
-  int level;     // of the size before a doubling, or at which the speed is raised
-  int speed;     // before it is raised; 0 for a doubling
-  double watts;  // more
+  int level;  // of the size before a doubling, or at which the speed is raised
+  int speed;  // before it is raised; 0 for a doubling
 
   bool operator<(const Step& other) const {
     if (priority != other.priority) return priority > other.priority;
@@ -59,6 +59,8 @@ struct Step {
 struct KindPlan {
   std::vector<int> sizes;  // GPUs by level
   std::vector<int> size_index;
+  std::size_t speeds = 0;
+  std::vector<double> watts;          // by level and speed
   std::vector<double> base_watts;     // by level, at speed 0
   std::vector<double> profile_watts;  // by level
   std::vector<int> jobs;              // all active, rising
@@ -80,10 +82,13 @@ class PowerFlow : public Policy {
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     if (kinds_.empty()) begin(cluster);
     if (!events.kinds_changed.empty()) read_costs(cluster, events.kinds_changed);
+    for (const int k : events.power_changed) read_power(cluster, k);
     for (const int job : events.finished) leave(cluster, job);
     for (const int job : events.profiled) unpin(cluster, job);
     for (const int job : events.arrived) enter(cluster, job);
-    plan_sizes(cluster);
+    plan_sizes(cluster, 0.0);
+    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
     plan_speeds();
     emit(cluster, decision);
   }
@@ -152,26 +157,40 @@ class PowerFlow : public Policy {
     const CostSheet& costs = cluster.believed[at(k)];
     const int speeds = static_cast<int>(cluster.kinds[at(k)].speeds);
     const auto levels = static_cast<int>(kind.sizes.size());
-    kind.base_watts.assign(at(levels), 0.0);
-    kind.profile_watts.assign(at(levels), 0.0);
+    read_power(cluster, k);
     double worth = kInfinite;
     for (int level = 0; level < levels; ++level) {
       const auto size = at(kind.size_index[at(level)]);
-      kind.base_watts[at(level)] = costs.at(size, 0).power().value();
-      double watts = 0.0;
-      for (int speed = 0; speed < speeds; ++speed) watts += costs.at(size, at(speed)).power().value();
-      kind.profile_watts[at(level)] = watts / speeds;
       double raise_worth = kInfinite;
       for (int speed = 0; speed + 1 < speeds; ++speed) {
         const IterationCost& now = costs.at(size, at(speed));
         const IterationCost& next = costs.at(size, at(speed) + 1);
         raise_worth = std::min(raise_worth, marginal_return(now, next));
-        raises_.push_back({raise_worth, k, level, speed, (next.power() - now.power()).value()});
+        raises_.push_back({raise_worth, k, level, speed});
       }
       if (level == 0) continue;
       const IterationCost& before = costs.at(at(kind.size_index[at(level) - 1]), 0);
       worth = std::min(worth, marginal_return(before, costs.at(size, 0)));
-      doublings_.push_back({worth, k, level - 1, 0, kind.base_watts[at(level)] - kind.base_watts[at(level) - 1]});
+      doublings_.push_back({worth, k, level - 1, 0});
+    }
+  }
+
+  // What jobs of the kind count with against the limit.
+  void read_power(const ClusterState& cluster, int k) {
+    KindPlan& kind = kinds_[at(k)];
+    const std::size_t speeds = cluster.kinds[at(k)].speeds;
+    kind.speeds = speeds;
+    kind.watts.clear();
+    kind.base_watts.clear();
+    kind.profile_watts.clear();
+    for (const int size : kind.size_index) {
+      double sum = 0.0;
+      for (std::size_t speed = 0; speed < speeds; ++speed) {
+        kind.watts.push_back(cluster.counted(k, at(size), speed).value());
+        sum += kind.watts.back();
+      }
+      kind.base_watts.push_back(kind.watts[kind.watts.size() - speeds]);
+      kind.profile_watts.push_back(sum / static_cast<double>(speeds));
     }
   }
 
@@ -237,13 +256,16 @@ class PowerFlow : public Policy {
 
   // ---- GPUs (algorithm 1, lines 2-20)
 
-  void plan_sizes(const ClusterState& cluster) {
+  // `more`: watts beyond the limit, which only sizes may use.
+  void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
-    double watts = cluster.power_limit.value();
+    double watts = cluster.power_limit.value() + more;
     for (const int job : pinned_) {
       const KindPlan& kind = kind_of(cluster, job);
+      const ClusterJob& one = cluster.jobs[at(job)];
       gpus -= kind.sizes[at(level_[at(job)])];
-      watts -= kind.profile_watts[at(level_[at(job)])];
+      // Once it runs, the meter tells.
+      watts -= one.phase == JobPhase::kProfiling ? one.power.value() : kind.profile_watts[at(level_[at(job)])];
     }
     power_left_ = watts;  // of what is pinned so far; free jobs follow
     chosen_.clear();
@@ -259,6 +281,13 @@ class PowerFlow : public Policy {
     }
     walk_doublings(gpus, watts);
     change_sizes(cluster);
+    power_left_ -= more;
+  }
+
+  [[nodiscard]] bool nothing_runs() const {
+    return pinned_.empty() && std::all_of(kinds_.begin(), kinds_.end(), [](const KindPlan& kind) {
+             return std::all_of(kind.holding.begin(), kind.holding.end(), [](int jobs) { return jobs == 0; });
+           });
   }
 
   [[nodiscard]] bool everyone_fits(int gpus, double watts) const {
@@ -312,10 +341,11 @@ class PowerFlow : public Policy {
       if (jobs == 0) continue;
       const int more = kind.sizes[at(step.level) + 1] - kind.sizes[at(step.level)];
       int count = std::min(jobs, gpus / more);
-      if (step.watts > 0.0) count = std::min(count, static_cast<int>(std::min(1e9, std::max(0.0, watts / step.watts))));
+      const double each = kind.base_watts[at(step.level) + 1] - kind.base_watts[at(step.level)];
+      if (each > 0.0) count = std::min(count, static_cast<int>(std::min(1e9, std::max(0.0, watts / each))));
       kind.reaching[at(step.level) + 1] = count;
       gpus -= count * more;
-      watts -= count * step.watts;
+      watts -= count * each;
     }
   }
 
@@ -411,12 +441,14 @@ class PowerFlow : public Policy {
       KindPlan& kind = kinds_[at(step.kind)];
       const int jobs = kind.holding[at(step.level)];
       if (jobs == 0) continue;
-      if (jobs * step.watts > watts) {
+      const std::size_t now = at(step.level) * kind.speeds + at(step.speed);
+      const double each = kind.watts[now + 1] - kind.watts[now];
+      if (each > 0.0 && jobs * each > watts) {
         // As many as the power is enough for; with them it is used up.
-        kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / step.watts));
+        kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / each));
         break;
       }
-      watts -= jobs * step.watts;
+      watts -= jobs * each;
       kind.speed[at(step.level)] = step.speed + 1;
     }
     for (KindPlan& kind : kinds_) {

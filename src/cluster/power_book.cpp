@@ -1,0 +1,61 @@
+#include "cluster/power_book.h"
+
+#include <cstdlib>
+
+namespace flyball {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+PowerBook::PowerBook(ClusterState& state, double reserve)
+    : state_(&state), reserve_(reserve), metered_(state.kinds.size()) {
+  state.counted_power.resize(state.kinds.size());
+  for (std::size_t kind = 0; kind < state.kinds.size(); ++kind) {
+    metered_[kind].resize(state.kinds[kind].sizes.size() * state.kinds[kind].speeds);
+    state.counted_power[kind].resize(metered_[kind].size());
+    recount(static_cast<int>(kind));
+  }
+}
+
+bool PowerBook::meter(int kind, int size, int speed, Watts power) {
+  Watts& known = metered_[at(kind)][at(size) * state_->kinds[at(kind)].speeds + at(speed)];
+  if (known.value() > 0.0) return false;
+  known = power;
+  return true;
+}
+
+void PowerBook::recount(int kind) {
+  const CostSheet& believed = state_->believed[at(kind)];
+  const std::size_t sizes = state_->kinds[at(kind)].sizes.size();
+  const auto speeds = static_cast<int>(state_->kinds[at(kind)].speeds);
+  const double unseen = state_->kinds[at(kind)].elastic ? 1.0 + reserve_ : 1.0;  // a pipeline's frontier is known
+  for (std::size_t size = 0; size < sizes; ++size) {
+    const Watts* const metered = &metered_[at(kind)][size * at(speeds)];
+    for (int speed = 0; speed < speeds; ++speed) {
+      int nearest = -1;
+      for (int other = 0; other < speeds; ++other) {
+        if (metered[other].value() <= 0.0) continue;
+        if (nearest < 0 || std::abs(other - speed) < std::abs(nearest - speed)) nearest = other;
+      }
+      const double off = nearest < 0 ? unseen : metered[nearest] / believed.at(size, at(nearest)).power();
+      state_->counted_power[at(kind)][size * at(speeds) + at(speed)] = believed.at(size, at(speed)).power() * off;
+    }
+  }
+}
+
+std::vector<PowerBook::Place> PowerBook::metered() const {
+  std::vector<Place> places;
+  for (std::size_t kind = 0; kind < metered_.size(); ++kind) {
+    const std::size_t speeds = state_->kinds[kind].speeds;
+    for (std::size_t i = 0; i < metered_[kind].size(); ++i) {
+      if (metered_[kind][i].value() <= 0.0) continue;
+      places.push_back(
+          {static_cast<int>(kind), static_cast<int>(i / speeds), static_cast<int>(i % speeds), metered_[kind][i]});
+    }
+  }
+  return places;
+}
+
+}  // namespace flyball

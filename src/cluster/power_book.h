@@ -1,0 +1,45 @@
+// What jobs are counted with against the power limit: what the meters showed, where a job has run at that size and speed,
+// and what is believed elsewhere. While models are learned, beliefs are some per cent off, and a limit that is kept by
+// belief alone is exceeded by as much.
+//
+// Costs that are compared with one another stay the smooth beliefs (cost_belief.h); only sums of power come from here.
+#pragma once
+
+#include <vector>
+
+#include "cluster/cluster_state.h"
+
+namespace flyball {
+
+// What a job draws at a size that its kind has not had was up to 1.3 times the belief (on the shipped tables, while little
+// is known of its network).
+inline constexpr double kUnseenReserve = 0.3;
+
+class PowerBook {
+ public:
+  // Counts with beliefs, and so much more (a share) at sizes where nothing was metered yet. `state` must outlive it.
+  PowerBook(ClusterState& state, double reserve);
+
+  // Jobs of the kind draw so much at that size and speed. False: that was known.
+  bool meter(int kind, int size, int speed, Watts power);
+
+  // Writes the kind's state.counted_power again, after its beliefs have changed: what was metered, and between that the
+  // belief, scaled as at the nearest metered speed of the size. O(sizes * speeds^2).
+  void recount(int kind);
+
+  // All that was metered, in order. For snapshots.
+  struct Place {
+    int kind = 0;
+    int size = 0;
+    int speed = 0;
+    Watts power;
+  };
+  [[nodiscard]] std::vector<Place> metered() const;
+
+ private:
+  ClusterState* state_;
+  double reserve_;
+  std::vector<std::vector<Watts>> metered_;  // by kind, then as CostSheet; 0: not metered
+};
+
+}  // namespace flyball

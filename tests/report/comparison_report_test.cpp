@@ -1,0 +1,87 @@
+#include "report/comparison_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cluster/small_cluster.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// Four GPUs, one job of 2 GPUs and 10 s. FIFO: 10 s at 2000 MHz with 4200 J, 20 s at 1000 MHz with 2400 J. PowerFlow: all
+// four GPUs, 5 s with 4000 J at eta 1, 10 s with 2000 J at eta 0.5.
+class ComparisonReportTest : public ::testing::Test {
+ protected:
+  ComparisonReportTest() {
+    ComparisonRequest request;
+    request.policies = {"fifo", "powerflow"};
+    request.clocks = {Megahertz(1000.0), Megahertz(2000.0)};
+    request.etas = {0.5, 1.0};
+    request.record = true;
+    runs_ = compare_policies(setup_, linear_truth(), trace_of({job(0, 2, 10)}), {}, request);
+  }
+
+  const SimulationSetup setup_ = small_setup();
+  std::vector<ComparedRun> runs_;
+};
+
+TEST_F(ComparisonReportTest, IsOnePageOverAllPolicies) {
+  const std::string page = comparison_html({runs_, setup_.spec, "flyball cluster compare --trace a&b.csv"});
+  // With FIFO's 2400 J PowerFlow takes 9 s, on its line from (2000 J, 10 s) to (4000 J, 5 s); 4200 J are beyond it.
+  EXPECT_THAT(page, HasSubstr("jobs take <strong>2.22 to 2.22</strong> times as long"));
+  EXPECT_THAT(page, HasSubstr("Policies compared: 2 x 2 v100, jobs: 1"));
+  EXPECT_THAT(page, HasSubstr("flyball cluster compare --trace a&amp;b.csv"));
+  for (const char* section :
+       {"Completion time against energy", "GPUs in use and power over time", "Job completion times", "All runs"}) {
+    EXPECT_THAT(page, HasSubstr(section));
+  }
+  EXPECT_EQ(count(page, "<tr><th scope=\"row\""), 5u) << "a row per run, and FIFO's ratios";
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+}
+
+// 4000 and 4200 J are nearer to one another than 2000 and 2400 J, so the strips are those of eta 1 and 2000 MHz.
+TEST_F(ComparisonReportTest, AStripPerPolicyWithTheFirstBehindTheOthers) {
+  const auto alike = runs_of_like_energy(runs_);
+  ASSERT_EQ(alike.size(), 2u);
+  EXPECT_EQ(alike[0]->value, 2000.0);
+  EXPECT_EQ(alike[1]->value, 1.0);
+  for (const int width : {1000, 380}) {
+    const std::string svg = policy_usage_picture(alike, setup_.spec, width).standalone();
+    EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
+    EXPECT_THAT(svg, HasSubstr(">powerflow, eta 1</text>"));
+    // GPUs and power: a line for each policy, and FIFO's behind PowerFlow's.
+    EXPECT_EQ(count(svg, "class=\"curve s0\""), 4u);
+    EXPECT_EQ(count(svg, "class=\"curve s6\""), 2u);
+    EXPECT_EQ(count(svg, "class=\"bound\""), 1u);  // PowerFlow's limit
+  }
+  EXPECT_GT(policy_usage_picture(alike, setup_.spec, 380).height(),
+            1.8 * policy_usage_picture(alike, setup_.spec, 1000).height());
+}
+
+TEST_F(ComparisonReportTest, WithoutASweepItSaysHowTheReferenceEnded) {
+  const std::vector<ComparedRun> once = {runs_[1], runs_[3]};  // 4200 J, which PowerFlow's one run does not tell about
+  EXPECT_THAT(comparison_html({once, setup_.spec, ""}),
+              HasSubstr("<strong>powerflow, eta 1</strong>: average completion time <strong>5&nbsp;s</strong>"));
+}
+
+TEST_F(ComparisonReportTest, TimesAreALinePerPolicy) {
+  const std::string svg = policy_jct_picture(runs_of_like_energy(runs_), 1000).standalone();
+  EXPECT_EQ(count(svg, "<polyline"), 2u);
+  EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
+  EXPECT_THAT(svg, HasSubstr(">powerflow, eta 1</text>"));
+}
+
+}  // namespace
+}  // namespace flyball
