@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/energy_tree.h"
+#include "account/footprint_file.h"
 #include "account/self_similar.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -171,8 +172,8 @@ void add_diff(CLI::App& parent) {
       "  flyball account diff before.json after.json\n"
       "  flyball account diff bert.json albert.json --summary --top 10");
   command->callback([options] {
-    Footprint a = read_footprint(options->a);
-    Footprint b = read_footprint(options->b);
+    Footprint a = read_footprint_file(options->a);
+    Footprint b = read_footprint_file(options->b);
     if (options->summary || options->similar) {
       const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
       a = summarised(a, similar);

@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "cli/console.h"
 #include "draw/text_table.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {
@@ -254,42 +253,6 @@ PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<Activit
   for (std::size_t i = 0; i < bins->devices(); ++i) picture.devices.push_back(devices_.name(static_cast<DeviceId>(i)));
   picture.activity = bins.get();
   return picture;
-}
-
-Footprint read_footprint(const std::string& path) {
-  constexpr NumberRange kJoules{-1e18, 1e18, "J"};
-  constexpr NumberRange kSeconds{0.0, 1e12, "s"};
-  const std::string text = read_text_file(path);
-  const nlohmann::json json = parse_json(path, text);
-  JsonObject object(json, path);
-  Footprint footprint;
-  footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
-  for (JsonObject& entry : object.objects("devices")) {
-    FootprintDevice& device = footprint.devices.emplace_back();
-    device.device = entry.text("device");
-    device.measured = Joules(entry.number("measured_j", kJoules));
-    device.attributed = Joules(entry.number("attributed_j", kJoules));
-    device.idle = Joules(entry.number("idle_j", kJoules));
-  }
-  if (!object.has("footprint")) {
-    throw InputError({path}, "there is no footprint in it",
-                     "write one with: flyball account --events T --power P --json FILE");
-  }
-  for (JsonObject& entry : object.objects("footprint")) {
-    FootprintRow& row = footprint.rows.emplace_back();
-    row.name = entry.text("name");
-    row.device = entry.text("device");
-    const std::string phase = entry.find_text("phase").value_or("");
-    for (const Phase candidate : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
-      if (phase == name_of(candidate)) row.phase = candidate;
-    }
-    row.energy = Joules(entry.number("energy_j", kJoules));
-    row.busy = Seconds(entry.number("busy_s", kSeconds));
-    row.powered = Seconds(entry.find_number("powered_s", kSeconds).value_or(row.busy.value()));
-    row.energy_deviation = Joules(entry.find_number("energy_std_j", kJoules).value_or(0.0));
-  }
-  merge_rows(footprint);
-  return footprint;
 }
 
 }  // namespace flyball

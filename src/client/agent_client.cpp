@@ -10,7 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {

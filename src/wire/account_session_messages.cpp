@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {
