@@ -93,12 +93,13 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   }
   guard.throw_if_interrupted();
   const Footprint footprint = mean_of_runs(footprints);
-  const Footprint summary = summarised(footprint, similar);
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself.
+  const Footprint summary = options.summary || options.html ? summarised(footprint, similar) : Footprint();
+  const EnergyTree tree = options.svg || options.html ? make_energy_tree(footprint, operations) : EnergyTree();
   const Footprint& shown = options.summary ? summary : footprint;
 
   if (options.json) write_text_file(*options.json, footprint_json(shown, notes));
   if (options.csv) write_text_file(*options.csv, footprint_csv(shown));
-  const EnergyTree tree = make_energy_tree(footprint, operations);
   if (options.svg) write_diagram_svg(tree, options.module.value_or(""), *options.svg);
   if (options.pprof) write_text_file(*options.pprof, footprint_pprof(footprint));
   if (options.html) {

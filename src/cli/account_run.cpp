@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/pipeline_options.h"
 #include "draw/text_table.h"
 
 namespace flyball {
@@ -66,6 +67,8 @@ class SparsePower final : public PowerSource {
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
   return events.first + shift < power.last && power.first < events.last + shift;
 }
+
+std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
 
 std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
 
@@ -190,25 +193,27 @@ void AccountRun::note_traces() {
         fmt::format("{} is cut off at byte {}; what is whole was read", events_path_, events.truncated_at));
   }
   for (const DroppedEvents& dropped : events.dropped) {
-    notes_.push_back(fmt::format("{}: {} events left out: {}", events_path_, dropped.count, dropped.reason));
+    notes_.push_back(
+        fmt::format("{}: {} left out: {}", events_path_, number_of(dropped.count, "event"), dropped.reason));
   }
   if (events.untied_kernels > 0) {
-    notes_.push_back(fmt::format("{}: {} kernels without the operation that launched them, named after the kernel",
-                                 events_path_, events.untied_kernels));
+    notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
+                                 events_path_, number_of(events.untied_kernels, "kernel")));
   }
   const PowerTraceStats& power = power_->stats();
   for (const DroppedReadings& dropped : power.dropped) {
-    notes_.push_back(fmt::format("{}: {} readings left out, the first in line {}: {}", power_path_, dropped.count,
-                                 dropped.first_line, dropped.reason));
+    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", power_path_,
+                                 number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
   }
   if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", power_path_));
   for (const PowerTraceDevice& device : power.devices) {
     if (device.gaps > 0) {
-      notes_.push_back(fmt::format("{}: {} gaps, {:.3f} s, in which nothing is measured", devices_.name(device.device),
-                                   device.gaps, device.gap_time.value()));
+      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", devices_.name(device.device),
+                                   number_of(device.gaps, "gap"), device.gap_time.value()));
     }
     if (device.resets > 0) {
-      notes_.push_back(fmt::format("{}: the counter began anew {} times", devices_.name(device.device), device.resets));
+      notes_.push_back(
+          fmt::format("{}: the counter began anew {}", devices_.name(device.device), number_of(device.resets, "time")));
     }
   }
   for (const FootprintDevice& device : footprint_.devices) {
