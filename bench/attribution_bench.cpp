@@ -4,9 +4,13 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 
 #include "account/attribution.h"
+#include "account/event_trace.h"
+#include "account/operation_table.h"
+#include "account/power_trace.h"
 #include "support/flattened_attribution.h"
 #include "support/memory_traces.h"
 
@@ -89,6 +93,23 @@ void sweep_alone(benchmark::State& state) {
   state.counters["peak_rss_grown_mb"] = peak_megabytes() - before;
 }
 
+// What FLYBALL_EVENTS and FLYBALL_POWER name, once opened: for bench/peers/smaragdine_script.py.
+void sweep_of_files(benchmark::State& state) {
+  OperationTable operations;
+  DeviceTable devices;
+  const auto power = open_power_trace(std::getenv("FLYBALL_POWER"), {}, devices);
+  const auto events = open_event_trace(std::getenv("FLYBALL_EVENTS"), {}, operations, devices);
+  for (auto unused : state) {
+    events->rewind(0);
+    power->rewind(0);
+    benchmark::DoNotOptimize(attribute(*events, *power));
+  }
+}
+
+[[maybe_unused]] const auto* const of_files =
+    std::getenv("FLYBALL_EVENTS") != nullptr && std::getenv("FLYBALL_POWER") != nullptr
+        ? benchmark::RegisterBenchmark("sweep_of_files", sweep_of_files) -> Unit(benchmark::kMillisecond)
+        : nullptr;
 BENCHMARK(sweep_alone)->Arg(100'000)->Arg(10'000'000)->Unit(benchmark::kMillisecond);
 BENCHMARK(sweep_against_the_paper)
     ->Args({2'000, 300})

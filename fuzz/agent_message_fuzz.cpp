@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
-#include "wire/json_object.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "wire/job_messages.h"
-#include "wire/json_object.h"
 
 namespace {
 

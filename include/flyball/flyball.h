@@ -1,4 +1,4 @@
-/* The training client: a C interface, in libflyball.so. Four lines in a training engine (Perseus, SOSP'24, table 2):
+/* The training client and accounting sessions (further below): a C interface, in libflyball.so. Four lines in a training engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
  *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out
@@ -176,6 +176,74 @@ FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
  * periods. */
 FLYBALL_API int flyball_window_begin(flyball_session* session);
 FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, double* energy_j);
+
+/* Accounting sessions: the node's agent (`flyball agent`) records the power of its devices while a piece of a program
+ * runs, and `flyball account` lays the trace over what the framework's profiler wrote meanwhile.
+ *
+ *   flyball_account_start(NULL);
+ *   ... train, under the profiler ...
+ *   flyball_account_stop(NULL, NULL, NULL);
+ *   flyball_account_write(NULL, NULL, "power.csv");     flyball account --events trace.json --power power.csv
+ *
+ * A session is its user's, under a name; it belongs to no process, and goes on where the one that began it ends. Any may
+ * stop and read it, `flyball account` too. There is nothing to close: each call is a connection of its own, safe from
+ * any thread and after fork().
+ * `agent` is "/path/to/socket" or "host:port"; null or "": what FLYBALL_AGENT names, else the usual socket. `name` is
+ * 1 to 64 letters, digits, '.', '_', '-'; null or "": "default".
+ * Errors: FLYBALL_USAGE for a value that is none, FLYBALL_SYSTEM where there is no agent or it refuses (no such session,
+ * it records already, too many). Unlike a step's, these calls wait for the agent. */
+typedef struct flyball_account_options {
+  size_t size; /* of this structure, as the caller was compiled */
+  const char* agent;
+  const char* name;
+  const unsigned* gpus; /* gpu_count of them, as the driver counts; null: all of the node */
+  size_t gpu_count;     /* 0 with gpus that are not null: none */
+  int cpus;             /* processors and their memory, too; 1 */
+  double period_s;      /* at most one row of a device in this time; 0: every change of its sensor that is seen */
+} flyball_account_options;
+
+/* Fills in the defaults above. */
+FLYBALL_API void flyball_account_options_init(flyball_account_options* options);
+
+enum {
+  FLYBALL_ACCOUNT_RECORDING = 0,
+  FLYBALL_ACCOUNT_STOPPED = 1,
+  FLYBALL_ACCOUNT_TOO_LONG = 2, /* the agent ended it: nothing later was recorded */
+  FLYBALL_ACCOUNT_TOO_LARGE = 3 /* likewise */
+};
+
+/* Its strings hold until this thread's next flyball_account_ call. */
+typedef struct flyball_account_state {
+  size_t size; /* set by the caller before the call */
+  int state;   /* FLYBALL_ACCOUNT_RECORDING, ... */
+  double begin_unix_s;
+  double length_s; /* until its end, or until now */
+  uint64_t rows;
+  uint64_t bytes;
+  const char* devices;  /* "GPU:0,CPU:0" */
+  const char* ended;    /* why, in words; "" while it records */
+  const char* failures; /* a line for each device whose rows are missing; "" */
+} flyball_account_state;
+
+/* Returns once the sensors have been seen to change, half a second at most: what follows is covered. Null: defaults. */
+FLYBALL_API int flyball_account_start(const flyball_account_options* options);
+
+/* Returns once the sensors have shown what flowed until now, half a second at most. Again does nothing. `state`, here and
+ * below, tells how it went; null: not asked. */
+FLYBALL_API int flyball_account_stop(const char* agent, const char* name, flyball_account_state* state);
+FLYBALL_API int flyball_account_get_state(const char* agent, const char* name, flyball_account_state* state);
+
+/* The power trace so far, as `flyball account --power` reads it (docs/formats/power-trace.md), in pieces of whole lines
+ * of about a MiB, 64 MiB at most in all. A sink that returns other than 0 ends the reading, which is no error. `data` is
+ * the library's, for the length of the call. */
+typedef int (*flyball_account_sink)(void* user, const char* data, size_t size);
+FLYBALL_API int flyball_account_read(const char* agent, const char* name, flyball_account_sink sink, void* user);
+
+/* The same into a file. What the file held before stays where the trace cannot be had. */
+FLYBALL_API int flyball_account_write(const char* agent, const char* name, const char* path);
+
+/* Ends the session and forgets its trace, which would otherwise be kept for an hour after its end. */
+FLYBALL_API int flyball_account_drop(const char* agent, const char* name);
 
 /* Of this thread's last call that failed; "" where none did. */
 FLYBALL_API const char* flyball_last_error(void);

@@ -58,6 +58,10 @@ class AccountSession:
         with open(path, "w", encoding="utf-8") as file:
             file.write(trace)
 
+    def drop(self) -> None:
+        """Ends the recording and forgets its trace."""
+        _native.drop_session(self._agent, self.name)
+
     def __enter__(self) -> AccountSession:
         return self.start()
 

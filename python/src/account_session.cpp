@@ -47,6 +47,10 @@ void add_account_session(nb::module_& module) {
       },
       nb::arg("agent").none(), nb::arg("name"), released);
   module.def(
+      "drop_session",
+      [](const std::optional<std::string>& agent, const std::string& name) { client_at(agent).drop_session(name); },
+      nb::arg("agent").none(), nb::arg("name"), released);
+  module.def(
       "session_trace",
       [](const std::optional<std::string>& agent, const std::string& name) {
         return client_at(agent).session_trace(name);

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kMostBins = std::size_t{1} << 18;
 constexpr double kWeak = 0.3;
-constexpr double kEqual = 0.95;  // of the best, and another offset is as good
+constexpr double kEqual = 0.95;        // of the best, and another offset is as good
+constexpr double kBeyondChance = 4.0;  // times what other offsets come to, root mean square
 
 // Amounts over time in equal bins; when the bins are used up, two become one. Memory and cost do not follow the span.
 class Bins {
@@ -309,16 +310,23 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   auto right = chosen;
   while (right != sums.end() && !falls(value(right->second))) ++right;
   double runner_up = -1.0;
+  double squares = 0.0;
+  double others = 0.0;
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
     const bool outside = entry->first < left->first || (right != sums.end() && entry->first > right->first);
-    if (!outside || value(entry->second) <= runner_up) continue;
+    if (!outside) continue;
+    squares += value(entry->second) * value(entry->second);
+    others += 1.0;
+    if (value(entry->second) <= runner_up) continue;
     runner_up = value(entry->second);
     result.runner_up_offset = Seconds(static_cast<double>(entry->first) * static_cast<double>(width) * 1e-9);
   }
   result.runner_up = std::max(runner_up, 0.0);
+  // How far traces that have nothing to do with each other come by chance, which is far where they change seldom.
+  const double chance = others > 0.0 ? std::sqrt(squares / others) : 0.0;
   if (result.correlation < kWeak) {
     result.verdict = OffsetVerdict::kWeak;
-  } else if (result.runner_up > kEqual * result.correlation) {
+  } else if (result.runner_up > kEqual * result.correlation || result.correlation < kBeyondChance * chance) {
     result.verdict = OffsetVerdict::kAmbiguous;
   } else {
     result.verdict = OffsetVerdict::kCertain;

@@ -28,10 +28,12 @@ struct ClockOffsetOptions {
 };
 
 enum class OffsetVerdict : std::uint8_t {
-  kCertain,    // use it
-  kAmbiguous,  // another offset fits as well within 5 %: check with the times of a known event, or give the offset
-  kWeak,       // power hardly follows the events (correlation below 0.3): do not use it
-  kNoData,     // no device stands in both traces, or one does the same all the time: there is nothing to go by
+  kCertain,  // use it
+  // Another offset fits as well within 5 %, or traces that have nothing to do with each other might fit so well by chance:
+  // check with the times of a known event, or give the offset.
+  kAmbiguous,
+  kWeak,    // power hardly follows the events (correlation below 0.3): do not use it
+  kNoData,  // no device stands in both traces, or one does the same all the time: there is nothing to go by
 };
 
 struct ClockOffset {

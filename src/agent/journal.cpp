@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file_descriptor.h"
+#include "base/json_object.h"
 #include "base/text.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/routes.h"
+#include "base/json_object.h"
 #include "base/text.h"
 #include "net/json_response.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

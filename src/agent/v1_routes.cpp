@@ -9,8 +9,8 @@
 #include "agent/log.h"
 #include "agent/metrics.h"
 #include "agent/routes.h"
+#include "base/json_object.h"
 #include "base/text.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

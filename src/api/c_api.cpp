@@ -1,5 +1,9 @@
-// include/flyball/flyball.h on client/session.h. Exceptions end here.
+// include/flyball/flyball.h on client/session.h and client/agent_client.h. Exceptions end here.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -8,6 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "client/agent_client.h"
 #include "client/clock_sinks.h"
 #include "client/session.h"
 #include "flyball/flyball.h"
@@ -43,6 +49,8 @@ int guarded(Action action) noexcept {
     return failed(FLYBALL_USAGE, error.what());
   } catch (const InputError& error) {
     return failed(FLYBALL_USAGE, error.what());
+  } catch (const AgentRefusal& error) {
+    return failed(error.status() == 400 || error.status() == 422 ? FLYBALL_USAGE : FLYBALL_SYSTEM, error.what());
   } catch (const SystemError& error) {
     return failed(FLYBALL_SYSTEM, error.what());
   } catch (const std::exception& error) {
@@ -158,6 +166,79 @@ void check_size(std::size_t size, std::size_t least) {
   }
 }
 
+// --- Accounting sessions -------------------------------------------------------------------------------------------
+
+flyball_account_options account_defaults() {
+  flyball_account_options options{};
+  options.size = sizeof options;
+  options.cpus = 1;
+  return options;
+}
+
+AgentClient agent_at(const char* agent) {
+  const std::string where = text(agent);
+  return AgentClient(where.empty() ? default_agent_endpoint() : parse_endpoint(where));
+}
+
+std::string account_name(const char* name) {
+  std::string chosen = text(name);
+  if (chosen.empty()) return "default";
+  if (!is_session_name(chosen)) {
+    throw UsageError(fmt::format("a session's name is 1 to {} letters, digits, '.', '_' or '-'", kLongestSessionName));
+  }
+  return chosen;
+}
+
+AccountSessionRequest account_request(const flyball_account_options& from) {
+  if (!std::isfinite(from.period_s) || from.period_s < 0.0) {
+    throw UsageError(fmt::format("period_s is {}; give a time from 0 on", from.period_s));
+  }
+  AccountSessionRequest request;
+  request.name = account_name(from.name);
+  if (from.gpus != nullptr) request.gpus.emplace(from.gpus, from.gpus + from.gpu_count);
+  request.cpus = from.cpus != 0;
+  request.row_period = Seconds(from.period_s);
+  return request;
+}
+
+int state_code(AccountSessionState state) {
+  switch (state) {
+    case AccountSessionState::kRecording: return FLYBALL_ACCOUNT_RECORDING;
+    case AccountSessionState::kStopped: return FLYBALL_ACCOUNT_STOPPED;
+    case AccountSessionState::kTooLong: return FLYBALL_ACCOUNT_TOO_LONG;
+    case AccountSessionState::kTooLarge: return FLYBALL_ACCOUNT_TOO_LARGE;
+  }
+  return FLYBALL_ACCOUNT_STOPPED;
+}
+
+// Asks with `ask` and tells `state`, where there is one.
+template <class Ask>
+int tell_account_state(const char* agent, const char* name, flyball_account_state* state, const Ask& ask) {
+  thread_local std::string devices;
+  thread_local std::string ended;
+  thread_local std::string failures;
+  return guarded([&] {
+    if (state != nullptr) check_size(state->size, offsetof(flyball_account_state, state));
+    AgentClient client = agent_at(agent);
+    const AccountSessionInfo session = ask(client, account_name(name));
+    if (state == nullptr) return;
+    devices = fmt::format("{}", fmt::join(session.devices, ","));
+    ended = session.ended;
+    failures = fmt::format("{}", fmt::join(session.failures, "\n"));
+    flyball_account_state whole{};
+    whole.size = state->size;
+    whole.state = state_code(session.state);
+    whole.begin_unix_s = session.begin.value();
+    whole.length_s = session.length.value();
+    whole.rows = session.rows;
+    whole.bytes = session.bytes;
+    whole.devices = devices.c_str();
+    whole.ended = ended.c_str();
+    whole.failures = failures.c_str();
+    std::memcpy(state, &whole, std::min(state->size, sizeof whole));
+  });
+}
+
 }  // namespace
 }  // namespace flyball
 
@@ -264,6 +345,54 @@ int flyball_window_end(flyball_session* session, double* time_s, double* energy_
     if (time_s != nullptr) *time_s = window.time.value();
     if (energy_j != nullptr) *energy_j = window.energy.value();
   });
+}
+
+void flyball_account_options_init(flyball_account_options* options) {
+  if (options != nullptr) *options = flyball::account_defaults();
+}
+
+int flyball_account_start(const flyball_account_options* options) {
+  return guarded([&] {
+    flyball_account_options whole = flyball::account_defaults();
+    if (options != nullptr) {
+      flyball::check_size(options->size, offsetof(flyball_account_options, agent));
+      std::memcpy(&whole, options, std::min(options->size, sizeof whole));
+    }
+    const flyball::AccountSessionRequest request = flyball::account_request(whole);
+    flyball::agent_at(whole.agent).start_session(request);
+  });
+}
+
+int flyball_account_stop(const char* agent, const char* name, flyball_account_state* state) {
+  return flyball::tell_account_state(agent, name, state, [](flyball::AgentClient& client, const std::string& session) {
+    return client.stop_session(session);
+  });
+}
+
+int flyball_account_get_state(const char* agent, const char* name, flyball_account_state* state) {
+  return flyball::tell_account_state(agent, name, state, [](flyball::AgentClient& client, const std::string& session) {
+    return client.session(session);
+  });
+}
+
+int flyball_account_read(const char* agent, const char* name, flyball_account_sink sink, void* user) {
+  return guarded([&] {
+    if (sink == nullptr) throw flyball::UsageError("the sink is null");
+    flyball::agent_at(agent).session_trace(flyball::account_name(name), [&](const std::string& piece) {
+      return sink(user, piece.data(), piece.size()) == 0;
+    });
+  });
+}
+
+int flyball_account_write(const char* agent, const char* name, const char* path) {
+  return guarded([&] {
+    if (path == nullptr || *path == '\0') throw flyball::UsageError("no file is named");
+    flyball::write_text_file(path, flyball::agent_at(agent).session_trace(flyball::account_name(name)));
+  });
+}
+
+int flyball_account_drop(const char* agent, const char* name) {
+  return guarded([&] { flyball::agent_at(agent).drop_session(flyball::account_name(name)); });
 }
 
 const char* flyball_last_error(void) { return flyball::last_error.c_str(); }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/energy_tree.h"
+#include "account/footprint_file.h"
 #include "account/self_similar.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -92,12 +93,13 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   }
   guard.throw_if_interrupted();
   const Footprint footprint = mean_of_runs(footprints);
-  const Footprint summary = summarised(footprint, similar);
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself.
+  const Footprint summary = options.summary || options.html ? summarised(footprint, similar) : Footprint();
+  const EnergyTree tree = options.svg || options.html ? make_energy_tree(footprint, operations) : EnergyTree();
   const Footprint& shown = options.summary ? summary : footprint;
 
   if (options.json) write_text_file(*options.json, footprint_json(shown, notes));
   if (options.csv) write_text_file(*options.csv, footprint_csv(shown));
-  const EnergyTree tree = make_energy_tree(footprint, operations);
   if (options.svg) write_diagram_svg(tree, options.module.value_or(""), *options.svg);
   if (options.pprof) write_text_file(*options.pprof, footprint_pprof(footprint));
   if (options.html) {
@@ -171,8 +173,8 @@ void add_diff(CLI::App& parent) {
       "  flyball account diff before.json after.json\n"
       "  flyball account diff bert.json albert.json --summary --top 10");
   command->callback([options] {
-    Footprint a = read_footprint(options->a);
-    Footprint b = read_footprint(options->b);
+    Footprint a = read_footprint_file(options->a);
+    Footprint b = read_footprint_file(options->b);
     if (options->summary || options->similar) {
       const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
       a = summarised(a, similar);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "account/footprint_file.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/nearest_name.h"
@@ -202,7 +203,7 @@ QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfS
   std::vector<double> sums(std::size(kSparsings), 0.0);
   for (const std::string& run : runs) {
     if (!std::filesystem::is_directory(run)) {
-      footprints.push_back(summarised(read_footprint(run), similar));
+      footprints.push_back(summarised(read_footprint_file(run), similar));
       continue;
     }
     AccountRun account(trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}, operations,

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/pipeline_options.h"
 #include "draw/text_table.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {
@@ -67,6 +67,8 @@ class SparsePower final : public PowerSource {
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
   return events.first + shift < power.last && power.first < events.last + shift;
 }
+
+std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
 
 std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
 
@@ -191,25 +193,27 @@ void AccountRun::note_traces() {
         fmt::format("{} is cut off at byte {}; what is whole was read", events_path_, events.truncated_at));
   }
   for (const DroppedEvents& dropped : events.dropped) {
-    notes_.push_back(fmt::format("{}: {} events left out: {}", events_path_, dropped.count, dropped.reason));
+    notes_.push_back(
+        fmt::format("{}: {} left out: {}", events_path_, number_of(dropped.count, "event"), dropped.reason));
   }
   if (events.untied_kernels > 0) {
-    notes_.push_back(fmt::format("{}: {} kernels without the operation that launched them, named after the kernel",
-                                 events_path_, events.untied_kernels));
+    notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
+                                 events_path_, number_of(events.untied_kernels, "kernel")));
   }
   const PowerTraceStats& power = power_->stats();
   for (const DroppedReadings& dropped : power.dropped) {
-    notes_.push_back(fmt::format("{}: {} readings left out, the first in line {}: {}", power_path_, dropped.count,
-                                 dropped.first_line, dropped.reason));
+    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", power_path_,
+                                 number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
   }
   if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", power_path_));
   for (const PowerTraceDevice& device : power.devices) {
     if (device.gaps > 0) {
-      notes_.push_back(fmt::format("{}: {} gaps, {:.3f} s, in which nothing is measured", devices_.name(device.device),
-                                   device.gaps, device.gap_time.value()));
+      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", devices_.name(device.device),
+                                   number_of(device.gaps, "gap"), device.gap_time.value()));
     }
     if (device.resets > 0) {
-      notes_.push_back(fmt::format("{}: the counter began anew {} times", devices_.name(device.device), device.resets));
+      notes_.push_back(
+          fmt::format("{}: the counter began anew {}", devices_.name(device.device), number_of(device.resets, "time")));
     }
   }
   for (const FootprintDevice& device : footprint_.devices) {
@@ -254,42 +258,6 @@ PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<Activit
   for (std::size_t i = 0; i < bins->devices(); ++i) picture.devices.push_back(devices_.name(static_cast<DeviceId>(i)));
   picture.activity = bins.get();
   return picture;
-}
-
-Footprint read_footprint(const std::string& path) {
-  constexpr NumberRange kJoules{-1e18, 1e18, "J"};
-  constexpr NumberRange kSeconds{0.0, 1e12, "s"};
-  const std::string text = read_text_file(path);
-  const nlohmann::json json = parse_json(path, text);
-  JsonObject object(json, path);
-  Footprint footprint;
-  footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
-  for (JsonObject& entry : object.objects("devices")) {
-    FootprintDevice& device = footprint.devices.emplace_back();
-    device.device = entry.text("device");
-    device.measured = Joules(entry.number("measured_j", kJoules));
-    device.attributed = Joules(entry.number("attributed_j", kJoules));
-    device.idle = Joules(entry.number("idle_j", kJoules));
-  }
-  if (!object.has("footprint")) {
-    throw InputError({path}, "there is no footprint in it",
-                     "write one with: flyball account --events T --power P --json FILE");
-  }
-  for (JsonObject& entry : object.objects("footprint")) {
-    FootprintRow& row = footprint.rows.emplace_back();
-    row.name = entry.text("name");
-    row.device = entry.text("device");
-    const std::string phase = entry.find_text("phase").value_or("");
-    for (const Phase candidate : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
-      if (phase == name_of(candidate)) row.phase = candidate;
-    }
-    row.energy = Joules(entry.number("energy_j", kJoules));
-    row.busy = Seconds(entry.number("busy_s", kSeconds));
-    row.powered = Seconds(entry.find_number("powered_s", kSeconds).value_or(row.busy.value()));
-    row.energy_deviation = Joules(entry.find_number("energy_std_j", kJoules).value_or(0.0));
-  }
-  merge_rows(footprint);
-  return footprint;
 }
 
 }  // namespace flyball

@@ -64,7 +64,4 @@ class AccountRun {
   FootprintNotes notes_;
 };
 
-// A footprint as `flyball account --format json` writes it. Throws SystemError, InputError.
-[[nodiscard]] Footprint read_footprint(const std::string& path);
-
 }  // namespace flyball

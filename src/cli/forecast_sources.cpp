@@ -8,13 +8,13 @@
 
 #include "account/power_trace.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/text.h"
 #include "cli/option_values.h"
 #include "pipeline/computation_dag.h"
 #include "plan/planner.h"
 #include "plan/stage_clock.h"
 #include "report/plan_json.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

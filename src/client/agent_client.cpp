@@ -10,7 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {
@@ -216,15 +216,24 @@ std::vector<AccountSessionInfo> AgentClient::sessions() {
   return read_account_sessions(call(impl_->http, "GET", "/v1/sessions"));
 }
 
-std::string AgentClient::session_trace(const std::string& name) {
-  std::string trace;
+void AgentClient::session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece) {
+  std::size_t offset = 0;
   while (true) {
     const Response piece =
-        impl_->http.request("GET", fmt::format("{}/power.csv?offset={}", session_path(name), trace.size()));
+        impl_->http.request("GET", fmt::format("{}/power.csv?offset={}", session_path(name), offset));
     if (piece.status != 200) refuse(piece.status, piece.body);
-    if (piece.body.empty()) return trace;
-    trace += piece.body;
+    if (piece.body.empty() || !on_piece(piece.body)) return;
+    offset += piece.body.size();
   }
+}
+
+std::string AgentClient::session_trace(const std::string& name) {
+  std::string trace;
+  session_trace(name, [&trace](const std::string& piece) {
+    trace += piece;
+    return true;
+  });
+  return trace;
 }
 
 void AgentClient::interrupt() { impl_->streaming.interrupt(); }

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "base/json_object.h"
 #include "net/query_string.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

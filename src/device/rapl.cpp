@@ -77,14 +77,22 @@ class EnergyCounter {
   };
 
   Reading read() {
-    // A simulated tree may replace the file; the kernel never does.
+    if (descriptor_ < 0) return open_and_read();
+    const Reading reading = read_open();
+    if (reading.error == 0 && reading.uj != last_uj_) return reading;
+    // A simulated tree may replace the file, after which the old one stands still; the kernel never does.
     struct stat now {};
-    if (descriptor_ >= 0 && (::fstat(descriptor_, &now) != 0 || now.st_nlink == 0)) {
-      ::close(descriptor_);
-      descriptor_ = -1;
-    }
-    if (descriptor_ < 0) descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) return {0, errno};
+    if (::fstat(descriptor_, &now) == 0 && now.st_nlink != 0) return reading;
+    ::close(descriptor_);
+    return open_and_read();
+  }
+
+  Reading open_and_read() {
+    descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+    return descriptor_ < 0 ? Reading{0, errno} : read_open();
+  }
+
+  Reading read_open() const {
     std::array<char, 32> text{};
     const ssize_t length = ::pread(descriptor_, text.data(), text.size(), 0);
     if (length < 0) return {0, errno};

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -23,9 +26,29 @@ namespace {
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kSupervision = 50'000'000;
+constexpr Nanoseconds kSupervision = 100'000'000;
 
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
+
+// Until a time or a call. Not a condition variable: glibc takes its mutex back as one that others wait for, and letting
+// go of that is a system call more in every period.
+class Alarm {
+ public:
+  Alarm() { ::sem_init(&calls_, 0, 0); }
+  ~Alarm() { ::sem_destroy(&calls_); }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+  void call() { ::sem_post(&calls_); }
+  void wait_until(Nanoseconds time) {
+    const timespec until{time / kSecond, time % kSecond};
+    while (::sem_clockwait(&calls_, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sem_t calls_;
+};
 
 // One meter and what it has said.
 struct Slot {
@@ -65,9 +88,9 @@ struct Core {
   std::vector<std::unique_ptr<Slot>> slots;
   Nanoseconds period = 0;
   Nanoseconds history = 0;
+  Alarm alarm;  // for the thread that reads
 
   std::mutex mutex;  // guards all below
-  std::condition_variable wake;
   std::condition_variable round_done;
   bool stopping = false;
   std::uint64_t requested = 0;
@@ -114,13 +137,14 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
 
 void keep_reading(Core& core, Shift& shift) {
   Nanoseconds due = Sampler::now();
-  std::unique_lock lock(core.mutex);
   while (true) {
-    core.wake.wait_until(lock, time_point(due), [&] { return core.stopping || core.requested != core.served; });
+    core.alarm.wait_until(due);
+    const bool regular = Sampler::now() >= due;
+    std::unique_lock lock(core.mutex);
     if (core.stopping) return;
     const std::uint64_t request = core.requested;
+    if (!regular && request == core.served) continue;  // another call's round has answered this one, too
     lock.unlock();
-    const bool regular = Sampler::now() >= due;
     for (std::size_t i = 0; i < core.slots.size(); ++i) {
       if (!read_meter(*core.slots[i], i, shift, regular ? due : 0, core.period)) return;
     }
@@ -181,7 +205,7 @@ class Sampler::Impl {
     {
       const std::lock_guard lock(core_->mutex);
       core_->stopping = true;
-      core_->wake.notify_all();
+      core_->alarm.call();
       core_->round_done.notify_all();
       stop_supervisor_.notify_all();
     }
@@ -203,7 +227,7 @@ class Sampler::Impl {
   Nanoseconds sample_now() {
     std::unique_lock lock(core_->mutex);
     const std::uint64_t request = ++core_->requested;
-    core_->wake.notify_all();
+    core_->alarm.call();
     ++core_->waiting;
     const auto longest = std::chrono::duration<double>(2.0 * kHangLimit.value()) * (core_->slots.size() + 1);
     const bool done = core_->round_done.wait_for(lock, longest, [&] { return core_->served >= request; });

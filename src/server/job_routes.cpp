@@ -5,10 +5,10 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "base/text.h"
 #include "net/json_response.h"
 #include "server/wall_clock.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "base/text.h"
 #include "net/http.h"
 #include "server/database.h"
 #include "server/wall_clock.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

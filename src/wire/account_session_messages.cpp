@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {
@@ -19,15 +19,6 @@ constexpr const char* kRequest = "the request";
 constexpr const char* kAnswer = "the agent's answer";
 constexpr AccountSessionState kAllStates[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
                                               AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
-
-bool is_session_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  return !name.empty() && name.size() <= kLongestSessionName && std::all_of(name.begin(), name.end(), allowed) &&
-         name.find_first_not_of('.') != std::string_view::npos;  // "..": no segment of a path
-}
 
 AccountSessionInfo read_session(JsonObject object) {
   AccountSessionInfo session;
@@ -48,6 +39,15 @@ AccountSessionInfo read_session(JsonObject object) {
 }
 
 }  // namespace
+
+bool is_session_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kLongestSessionName && std::all_of(name.begin(), name.end(), allowed) &&
+         name.find_first_not_of('.') != std::string_view::npos;  // "..": no segment of a path
+}
 
 std::string_view name_of(AccountSessionState state) {
   switch (state) {

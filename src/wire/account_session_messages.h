@@ -15,6 +15,7 @@
 namespace flyball {
 
 inline constexpr std::size_t kLongestSessionName = 64;
+[[nodiscard]] bool is_session_name(std::string_view name);
 
 struct AccountSessionRequest {
   std::string name;                              // 1 to 64 letters, digits, '.', '_', '-'

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {

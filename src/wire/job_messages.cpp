@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 namespace flyball {
 namespace {

@@ -83,6 +83,26 @@ TEST(ClockOffset, OfARegularProgramIsAmbiguous) {
   EXPECT_NEAR(phase, 0.0, 2.0);
 }
 
+// Power that wanders by itself follows some stretch of any program's events.
+TEST(ClockOffset, PowerOfAnotherProgramIsSeldomCertain) {
+  int certain = 0;
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    Case other = bursts(0);
+    std::erase_if(other.events, [](const TraceEvent& event) { return event.begin > 2'000 * kMs; });
+    std::erase_if(other.power, [](const PowerSegment& segment) { return segment.begin > 2'000 * kMs; });
+    std::mt19937 random(seed);
+    double watts = 200.0;
+    for (PowerSegment& segment : other.power) {
+      watts = std::max(20.0, watts + static_cast<double>(random() % 2001) / 100.0 - 10.0);
+      segment.power = Watts(watts);
+      segment.begin += 1'000 * kDay;
+      segment.end += 1'000 * kDay;
+    }
+    certain += estimate(std::move(other)).verdict == OffsetVerdict::kCertain ? 1 : 0;
+  }
+  EXPECT_LE(certain, 4);
+}
+
 TEST(ClockOffset, SaysWhenThereIsNothingToGoBy) {
   EXPECT_EQ(estimate({}).verdict, OffsetVerdict::kNoData);
   Case other = bursts(0);

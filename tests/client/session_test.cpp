@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_object.h"
 #include "client/monotonic_time.h"
 #include "net/event_loop.h"
 #include "net/server.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

@@ -42,6 +42,9 @@ def test_records_what_runs_in_the_block(agent, tmp_path):
     assert text == session.trace() and text.startswith("# flyball power trace, version 1\n")
     times = [float(line.split(",")[0]) for line in text.splitlines() if ",GPU:1," in line]
     assert times[0] <= begin and times[-1] >= end
+    session.drop()
+    with pytest.raises(flyball.DeviceError, match="you have no session 'epoch'"):
+        session.trace()
 
 
 def test_says_what_is_wrong(agent, tmp_path):

@@ -6,6 +6,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "account/footprint_file.h"
 #include "report/energy_diagram.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
@@ -55,6 +56,16 @@ TEST(FootprintReport, Json) {
   EXPECT_EQ(json.at("footprint").at(0).at("phase"), "forward");
   EXPECT_EQ(json.at("footprint").at(0).at("mean_power_w"), 12.0);
   EXPECT_EQ(json.at("notes").at(0), "a note");
+}
+
+TEST(FootprintReport, JsonIsReadBackAsItWas) {
+  Footprint footprint = Account().footprint;
+  footprint.devices[0].monitor = Joules(0.1);
+  EXPECT_EQ(footprint_json(read_footprint("a.json", footprint_json(footprint, {})), {}), footprint_json(footprint, {}));
+  footprint.rows[1].energy = Joules(5);
+  const Footprint mean = mean_of_runs(std::vector{footprint, Account().footprint});
+  ASSERT_GT(mean.rows[1].energy_deviation, Joules(0));
+  EXPECT_EQ(footprint_json(read_footprint("b.json", footprint_json(mean, {})), {}), footprint_json(mean, {}));
 }
 
 TEST(FootprintReport, CsvQuotes) {

@@ -19,13 +19,13 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "net/client.h"
 #include "net/event_loop.h"
 #include "profile/synth.h"
 #include "server/planning_server.h"
 #include "support/temp_folder.h"
 #include "wire/job_messages.h"
-#include "wire/json_object.h"
 
 namespace flyball::testing {
 

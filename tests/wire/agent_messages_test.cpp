@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json_object.h"
 #include "support/expect_error.h"
-#include "wire/json_object.h"
 
 namespace flyball {
 namespace {

@@ -1,4 +1,4 @@
-// Strict reading of JSON messages: every complaint names the field ("gpus[1]") and how to mend it.
+// Strict reading of JSON messages and files: every complaint names the field ("gpus[1]") and how to mend it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "wire/json_object.h"
+#include "base/json_object.h"
 
 #include <fmt/format.h>
 

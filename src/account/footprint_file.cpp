@@ -1,0 +1,68 @@
+#include "account/footprint_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_object.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr NumberRange kJoules{-1e18, 1e18, "J"};
+constexpr NumberRange kWatts{0.0, 1e18, "W"};
+constexpr NumberRange kSeconds{0.0, 1e12, "s"};
+constexpr const char* kMend = "write one with: flyball account --events T --power P --json FILE";
+
+Joules joules(JsonObject& object, const char* name) { return Joules(object.find_number(name, kJoules).value_or(0.0)); }
+Seconds seconds(JsonObject& object, const char* name) {
+  return Seconds(object.find_number(name, kSeconds).value_or(0.0));
+}
+
+FootprintDevice device_of(JsonObject& object) {
+  FootprintDevice device;
+  device.device = object.text("device");
+  device.measured = joules(object, "measured_j");
+  device.attributed = joules(object, "attributed_j");
+  device.idle = joules(object, "idle_j");
+  device.other_processes = joules(object, "other_processes_j");
+  device.system = joules(object, "system_j");
+  device.monitor = joules(object, "monitor_j");
+  device.powered = seconds(object, "measured_s");
+  device.busy = seconds(object, "busy_s");
+  device.uncovered = seconds(object, "uncovered_s");
+  return device;
+}
+
+FootprintRow row_of(JsonObject& object) {
+  FootprintRow row;
+  row.name = object.text("name");
+  row.device = object.text("device");
+  const std::string phase = object.find_text("phase").value_or("");
+  for (const Phase candidate : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
+    if (phase == name_of(candidate)) row.phase = candidate;
+  }
+  row.energy = Joules(object.number("energy_j", kJoules));
+  row.busy = Seconds(object.number("busy_s", kSeconds));
+  row.powered = Seconds(object.find_number("powered_s", kSeconds).value_or(row.busy.value()));
+  row.energy_deviation = joules(object, "energy_std_j");
+  row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(0.0));
+  return row;
+}
+
+}  // namespace
+
+Footprint read_footprint(const std::string& source, std::string_view text) {
+  const nlohmann::json json = parse_json(source, text, kMend);
+  JsonObject object(json, source);
+  if (!object.has("footprint")) throw InputError({source}, "there is no footprint in it", kMend);
+  Footprint footprint;
+  footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
+  for (JsonObject& device : object.objects("devices")) footprint.devices.push_back(device_of(device));
+  for (JsonObject& row : object.objects("footprint")) footprint.rows.push_back(row_of(row));
+  merge_rows(footprint);
+  return footprint;
+}
+
+Footprint read_footprint_file(const std::string& path) { return read_footprint(path, read_text_file(path)); }
+
+}  // namespace flyball
