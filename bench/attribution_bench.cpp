@@ -106,7 +106,7 @@ void sweep_of_files(benchmark::State& state) {
   }
 }
 
-[[maybe_unused]] const auto* const of_files =
+[[maybe_unused]] const auto* const kOfFiles =
     std::getenv("FLYBALL_EVENTS") != nullptr && std::getenv("FLYBALL_POWER") != nullptr
         ? benchmark::RegisterBenchmark("sweep_of_files", sweep_of_files) -> Unit(benchmark::kMillisecond)
         : nullptr;

@@ -103,7 +103,7 @@ BENCHMARK(session_instruction);
 // A planning server with one job of one stage, whose forwards run at 1410 MHz and whose backwards at 1200 MHz.
 class OneStageJob {
  public:
-  static constexpr int kMicrobatches = 1000;
+  static constexpr std::int64_t kMicrobatches = 1000;
 
   OneStageJob() : server_(loop_, options()), thread_([this] { loop_.run(); }) {}
   ~OneStageJob() {
@@ -119,7 +119,7 @@ class OneStageJob {
     options.job.id = "bench";
     options.job.token = std::string(32, 't');
     options.job.stages = 1;
-    options.job.microbatches = kMicrobatches;
+    options.job.microbatches = static_cast<int>(kMicrobatches);
     options.profile = false;
     return options;
   }

@@ -1,4 +1,5 @@
-/* The training client and accounting sessions (further below): a C interface, in libflyball.so. Four lines in a training engine (Perseus, SOSP'24, table 2):
+/* The training client and, further below, accounting sessions: a C interface, in libflyball.so. Four lines in a training
+ * engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
  *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out

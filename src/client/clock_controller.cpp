@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <exception>
 
 #include "client/monotonic_time.h"
@@ -24,9 +23,7 @@ constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
 // No request: a clock that set() does not take.
 constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
-std::uint64_t whole_mhz(Megahertz clock) noexcept {
-  return static_cast<std::uint64_t>(clock.value() + 0.5) & kClockMask;
-}
+std::uint64_t whole_mhz(Megahertz clock) noexcept { return static_cast<std::uint64_t>(clock.value()) & kClockMask; }
 
 timespec duration_of(Seconds time) {
   const Nanoseconds length = to_nanoseconds(time);

@@ -26,9 +26,9 @@ enum class PipelineSpeeds {
                                                          std::size_t most = kMostPipelineSpeeds);
 
 // CSV `submit_time,profile,microbatches,pipelines,iterations`: a 1F1B pipeline of one GPU per stage of that profile (a
-// path relative to the CSV's folder), planned by Perseus unless `speeds` says otherwise, `pipelines` of them in data parallel. Throws InputError with
-// line and column, for GPUs that are no power of two among others, and what planning throws. Each profile and number of
-// microbatches is planned once.
+// path relative to the CSV's folder), planned by Perseus unless `speeds` says otherwise, `pipelines` of them in data
+// parallel. Throws InputError with line and column, for GPUs that are no power of two among others, and what planning
+// throws. Each profile and number of microbatches is planned once.
 [[nodiscard]] std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path,
                                                           PipelineSpeeds speeds = PipelineSpeeds::kFrontier);
 

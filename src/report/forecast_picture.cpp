@@ -101,9 +101,9 @@ SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
 
 SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width) {
   constexpr double kLegendRow = 17.0;
-  constexpr double bottom = 186.0;
+  constexpr double kBottom = 186.0;
   const double legend_rows = width < 600 ? 4.0 : 2.0;
-  SvgCanvas svg(width, bottom + 40.0 + legend_rows * kLegendRow, "Power over time of " + node.name);
+  SvgCanvas svg(width, kBottom + 40.0 + legend_rows * kLegendRow, "Power over time of " + node.name);
   const double end = node.pieces.back().end.value();
   double most = 1.0;
   for (const PowerPiece& piece : node.pieces) most = std::max(most, piece.power.value());
@@ -111,7 +111,7 @@ SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePowe
     if (time.value() <= end) most = std::max(most, power.value());
   }
   const LinearScale x{0.0, end, 52.0, width - 10.0};
-  const LinearScale y{0.0, 1.06 * most, bottom, 12.0};
+  const LinearScale y{0.0, 1.06 * most, kBottom, 12.0};
   const Ticks watts = round_ticks(y.from, y.to, 5);
   for (const double p : watts.values) {
     svg.line(x.low, y(p), x.high, y(p), "grid");
@@ -126,7 +126,7 @@ SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePowe
     const bool has_own = stage != stages.end();
     const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : stages.size() - 1;
     svg.rect(x(piece.begin.value()), y(piece.power.value()), x(piece.end.value()) - x(piece.begin.value()),
-             bottom - y(piece.power.value()), fill_class(colour), {},
+             kBottom - y(piece.power.value()), fill_class(colour), {},
              fmt::format("{}\n{} s\n{} W", spaced(name_of(piece.stage)),
                          short_number((piece.end - piece.begin).value()), short_number(piece.power.value())));
     const std::pair<std::string, std::string> entry{fill_class(colour), has_own ? spaced(stage->name) : kOther};
@@ -142,12 +142,12 @@ SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePowe
     }
     svg.polyline(line, "critical");
   }
-  svg.line(x.low, bottom, x.high, bottom, "axis");
+  svg.line(x.low, kBottom, x.high, kBottom, "axis");
   const Ticks seconds = round_ticks(0.0, end, width < 600 ? 4 : 9);
-  for (const double t : seconds.values) svg.text(x(t), bottom + 15.0, seconds.label(t), "small soft", Anchor::kMiddle);
-  svg.text(0.5 * (x.low + x.high), bottom + 31.0, "time (s)", "small soft", Anchor::kMiddle);
+  for (const double t : seconds.values) svg.text(x(t), kBottom + 15.0, seconds.label(t), "small soft", Anchor::kMiddle);
+  svg.text(0.5 * (x.low + x.high), kBottom + 31.0, "time (s)", "small soft", Anchor::kMiddle);
   svg.vertical_text(13.0, 0.5 * (y.low + y.high), "power of a node (W)", "small soft");
-  draw_legend(svg, entries, x.low, bottom + 40.0, x.high);
+  draw_legend(svg, entries, x.low, kBottom + 40.0, x.high);
   return svg;
 }
 

@@ -72,7 +72,7 @@ TEST(PowerFlow, NeverExceedsTheLimit) {
 TEST(PowerFlow, KeepsTheLimitWhileItLearns) {
   for (const char* gpu : {"v100", "a100"}) {
     const GroundTruth truth = load_ground_truth(gpu);
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1u, 2u}) {
       TraceSynthesis request;
       request.jobs = 200;
       request.span = Seconds(3.0 * 3600.0);
@@ -196,7 +196,7 @@ TEST(PowerFlow, TheOnlyJobRuns) {
   request.jobs = 100;
   request.span = Seconds(48'000.0);
   request.median_duration = Seconds(1800.0);
-  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+  for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     request.seed = setup.seed = seed;
     for (const double eta : {0.3, 0.4, 0.5}) {
       setup.eta = eta;
