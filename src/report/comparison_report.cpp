@@ -81,11 +81,13 @@ std::string headline_of(const std::vector<ComparedRun>& runs) {
   }
   const auto by_least = [](const Behind& a, const Behind& b) { return a.least < b.least; };
   const auto by_most = [](const Behind& a, const Behind& b) { return a.most < b.most; };
+  const std::string least = format_fixed(std::min_element(behind.begin(), behind.end(), by_least)->least, 2);
+  const std::string most = format_fixed(std::max_element(behind.begin(), behind.end(), by_most)->most, 2);
   return fmt::format(
-      "At equal energy, jobs take <strong>{} to {}</strong> times as long on average as under "
-      "<strong>{}</strong>.",
-      format_fixed(std::min_element(behind.begin(), behind.end(), by_least)->least, 2),
-      format_fixed(std::max_element(behind.begin(), behind.end(), by_most)->most, 2), escape_markup(reference.policy));
+      "At equal energy, jobs take <strong>{}</strong> times as long on average under {} as under <strong>{}</strong>.",
+      least == most ? least : fmt::format("{} to {}", least, most),
+      behind.size() == 1 ? escape_markup(behind.front().policy) : fmt::format("{} other policies", behind.size()),
+      escape_markup(reference.policy));
 }
 
 std::string behind_table(const std::vector<ComparedRun>& runs) {
