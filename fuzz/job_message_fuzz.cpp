@@ -1,38 +1,12 @@
 // Any bytes as a message to the planning server: a value that survives being written and read again, or an Error.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <string_view>
 
-#include "base/error.h"
-#include "base/json_object.h"
+#include "round_trip.h"
 #include "wire/job_messages.h"
 
-namespace {
-
-template <class Read>
-void round_trip(const nlohmann::json& json, Read read) {
-  try {
-    const auto value = read(json);
-    const std::string text = flyball::to_json(value).dump();
-    if (flyball::to_json(read(nlohmann::json::parse(text))).dump() != text) std::abort();
-  } catch (const flyball::Error&) {
-  }
-}
-
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    const nlohmann::json json =
-        flyball::parse_json("fuzz", std::string_view(reinterpret_cast<const char*>(data), size));
-    round_trip(json, flyball::read_job_request);
-    round_trip(json, flyball::read_rank_request);
-    round_trip(json, flyball::read_measurement_report);
-    round_trip(json, flyball::read_straggler_notice);
-    round_trip(json, flyball::read_step_report);
-    round_trip(json, flyball::read_rank_schedule);
-  } catch (const flyball::Error&) {
-  }
-  return 0;
+  return flyball::round_trip_all(data, size, flyball::read_job_request, flyball::read_rank_request,
+                                 flyball::read_measurement_report, flyball::read_straggler_notice,
+                                 flyball::read_step_report, flyball::read_rank_schedule);
 }
