@@ -41,6 +41,11 @@ std::vector<PowerSample> PowerFeed::since(std::size_t device, Nanoseconds after)
   return sampler_->samples_since(device, after);
 }
 
+std::optional<PowerSample> PowerFeed::latest(std::size_t device) const {
+  if (!sampler_) return std::nullopt;
+  return sampler_->state(device).latest;
+}
+
 std::size_t PowerFeed::late_samples() const {
   std::size_t late = late_before_;
   for (std::size_t i = 0; sampler_ && i < sampler_->meter_count(); ++i) late += sampler_->state(i).late;

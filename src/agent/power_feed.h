@@ -1,8 +1,9 @@
-// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens. On real boards a reading
-// costs tens of microseconds, so that eight GPUs at 4 ms are several per cent of a core: only a listener pays for that.
+// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens.
+// On real boards a reading costs tens of microseconds: only a listener pays for that.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class PowerFeed {
   [[nodiscard]] const std::vector<std::string>& devices() const { return labels_; }
   // Samples later than `after` (CLOCK_MONOTONIC), oldest first; empty where nobody listens.
   [[nodiscard]] std::vector<PowerSample> since(std::size_t device, Nanoseconds after) const;
+  [[nodiscard]] std::optional<PowerSample> latest(std::size_t device) const;
 
   [[nodiscard]] std::size_t listeners() const { return listeners_; }
   [[nodiscard]] std::size_t late_samples() const;  // since the agent started

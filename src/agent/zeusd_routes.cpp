@@ -18,6 +18,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kPollPeriod{0.05};  // zeusd's default, 20 Hz
+constexpr Nanoseconds kMostPowerAge = 1'000'000'000;
 const std::vector<std::string> kGroups = {"gpu-control", "gpu-read", "cpu-read"};
 
 std::int64_t unix_milliseconds() {
@@ -253,10 +254,10 @@ void poll_into(const AgentParts& parts, const std::shared_ptr<EventStream>& stre
 std::optional<std::int64_t> latest_milliwatts(const PowerFeed& feed, const std::string& device) {
   const auto found = std::find(feed.devices().begin(), feed.devices().end(), device);
   if (found == feed.devices().end()) return std::nullopt;
-  const auto samples =
-      feed.since(static_cast<std::size_t>(found - feed.devices().begin()), Sampler::now() - 1'000'000'000);
-  if (samples.empty()) return std::nullopt;
-  return thousandths(samples.back().power.value());
+  const auto sample = feed.latest(static_cast<std::size_t>(found - feed.devices().begin()));
+  // Of a device that no longer answers nothing is said.
+  if (!sample || sample->time < Sampler::now() - kMostPowerAge) return std::nullopt;
+  return thousandths(sample->power.value());
 }
 
 StreamHandler gpu_stream(const AgentParts& parts) {

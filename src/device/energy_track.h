@@ -94,11 +94,16 @@ class SensorRhythm {
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
   // The change is now held to have happened then.
   void date(Nanoseconds change);
+  // Until when a reading would only repeat the latest one: shortly before the next change, and a time that is past where
+  // no steady rhythm tells that.
+  [[nodiscard]] Nanoseconds quiet_until() const { return quiet_until_; }
 
  private:
   void find_period();
   void begin_run(Nanoseconds time);
+  void rest(Nanoseconds error);
 
+  static constexpr std::int64_t kSteady = 8;  // changes that kept the period
   static constexpr std::size_t kGaps = 16;
   std::array<Nanoseconds, kGaps> gaps_{};
   std::size_t gap_count_ = 0;
@@ -114,6 +119,8 @@ class SensorRhythm {
   Nanoseconds dated_ = 0;
   int misses_ = 0;  // changes in a row that came at another time than foretold
   std::optional<Nanoseconds> foretold_;
+  Nanoseconds unsteadiness_ = 0;  // by how much changes missed the foretold time of late, about the largest
+  Nanoseconds quiet_until_ = 0;
 };
 
 class EnergyTrack {
@@ -127,6 +134,10 @@ class EnergyTrack {
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
   // Later readings will not change what energy_between says up to `time`.
   [[nodiscard]] bool settled(Nanoseconds time) const;
+  // Readings before then would bring nothing new: the counter's next step is not due. They may come all the same.
+  [[nodiscard]] Nanoseconds quiet_until() const {
+    return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
+  }
 
   [[nodiscard]] EnergySource source() const { return source_; }
   [[nodiscard]] Seconds sensor_period() const { return to_seconds(rhythm_.period()); }

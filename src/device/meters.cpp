@@ -8,12 +8,17 @@ namespace flyball {
 
 Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
   std::string label = gpu->label();
-  return {std::move(label), [gpu = std::move(gpu), due = Nanoseconds{0}]() mutable {
+  const Nanoseconds period = to_nanoseconds(kPowerReadingPeriod);
+  return {std::move(label), [gpu = std::move(gpu), period, due = Nanoseconds{0}, due_at_change = Nanoseconds{0},
+                             total = std::optional<Joules>()]() mutable {
             MeterReading reading;
             reading.total = gpu->total_energy();
+            const bool changed = reading.total != total;
+            total = reading.total;
             const Nanoseconds now = Sampler::now();
-            if (!reading.total || now >= due) {
-              due = now + to_nanoseconds(kPowerReadingPeriod);
+            if (!reading.total || now >= due || (changed && now >= due_at_change)) {
+              due = now + period;
+              if (changed) due_at_change = due;
               reading.power = gpu->power();
             }
             return reading;

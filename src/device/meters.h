@@ -10,8 +10,8 @@
 
 namespace flyball {
 
-// Reads the energy counter every time and the power, which drivers renew seldom and which costs a second call, at most
-// every kPowerReadingPeriod; without a counter, power every time. Keeps the device open.
+// Reads the energy counter every time and the power, which drivers renew seldom and which costs a second call, when the
+// counter has changed or after kPowerReadingPeriod; without a counter, power every time. Keeps the device open.
 inline constexpr Seconds kPowerReadingPeriod{0.020};
 [[nodiscard]] Meter meter_of(std::shared_ptr<const GpuDevice> gpu);
 

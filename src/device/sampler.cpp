@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kSupervision = 100'000'000;
+constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
 
@@ -56,7 +57,8 @@ struct Slot {
 
   Meter meter;
   // Of the thread that reads.
-  Nanoseconds asked_again_at = 0;
+  Nanoseconds asked_again_at = 0;  // after a failure
+  Nanoseconds quiet_until = 0;     // the sensor's next change is not due
   std::atomic<bool> answering = true;
 
   mutable std::mutex mutex;  // guards all below
@@ -99,10 +101,12 @@ struct Core {
   int waiting = 0;
 };
 
-// False when this thread was given up meanwhile: it must end at once.
+// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up meanwhile:
+// it must end at once.
 bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period) {
   const Nanoseconds begin = Sampler::now();
   if (!slot.answering.load(std::memory_order_relaxed) || begin < slot.asked_again_at) return true;
+  if (due != 0 && begin < slot.quiet_until) return true;
   shift.meter.store(index, std::memory_order_relaxed);
   shift.since.store(begin, std::memory_order_relaxed);
   shift.state.store(Shift::kReading, std::memory_order_release);
@@ -132,7 +136,16 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   slot.failures_in_row = 0;
   if (due != 0 && begin > due + period) ++slot.late;
   slot.track.add(begin + (end - begin) / 2, reading);
+  slot.quiet_until = slot.track.quiet_until();
   return true;
+}
+
+// The first time of the grid of periods after `now` at which a meter has something to say.
+Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
+  Nanoseconds wanted = now + kLongestRest;
+  for (const auto& slot : core.slots) wanted = std::min(wanted, std::max(slot->asked_again_at, slot->quiet_until));
+  const Nanoseconds rounds = (std::max(wanted, now + 1) - due + core.period - 1) / core.period;
+  return due + rounds * core.period;
 }
 
 void keep_reading(Core& core, Shift& shift) {
@@ -150,7 +163,7 @@ void keep_reading(Core& core, Shift& shift) {
     }
     const Nanoseconds now = Sampler::now();
     // Rounds that were missed are not made up for; those to come keep their times.
-    if (regular) due += std::max<Nanoseconds>(1, (now - due) / core.period + 1) * core.period;
+    if (regular) due = next_due(core, due, now);
     lock.lock();
     core.served = request;
     core.served_at = now;

@@ -9,18 +9,21 @@ namespace flyball {
 void SensorRhythm::add(Nanoseconds time, bool changed) {
   changed_ = changed_ << 1 | static_cast<std::uint32_t>(changed);
   readings_ = std::min<std::uint32_t>(readings_ + 1, 32);
-  const Nanoseconds sampling = time - last_reading_;
-  if (last_reading_ != 0)
+  const bool rested = last_reading_ < quiet_until_;
+  const Nanoseconds sampling = std::max<Nanoseconds>(0, time - std::max(last_reading_, quiet_until_));
+  if (last_reading_ != 0 && !rested)
     usual_sampling_ += (std::min(sampling, 2 * usual_sampling_ + 1'000'000) - usual_sampling_) / 8;
   last_reading_ = time;
   foretold_.reset();
   if (!changed) return;
+  // It came while nobody looked: read all the time until there is a rhythm again, and rest less from then on.
+  const bool missed = rested && time < dated_ + period_;
+  if (missed) unsteadiness_ = std::max(unsteadiness_, dated_ + period_ - time);
   if (last_change_ != 0) {
     const Nanoseconds gap = time - last_change_;
     gaps_[gap_count_++ % kGaps] = gap;
-    constexpr std::int64_t kSteady = 8;
     constexpr std::int64_t kLongest = 1024;  // so that a clock that drifts against ours is followed
-    if (run_length_ >= kSteady) {
+    if (run_length_ >= kSteady && !missed) {
       // A reading that came late may find several steps at once; how many, the rhythm itself tells.
       const bool late = sampling > 4 * usual_sampling_ && period_ > 2 * usual_sampling_;
       const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + period_ / 32) / period_) : 1;
@@ -30,7 +33,7 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
     } else {
       find_period();
       // A change is seen up to one reading late, so a steady sensor's gaps differ by as much.
-      if (period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
+      if (!missed && period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
         ++run_length_;
       } else {
         begin_run(time);
@@ -48,14 +51,24 @@ void SensorRhythm::date(Nanoseconds change) {
   dated_ = change;
   if (!foretold_) return;
   constexpr int kMostMisses = 4;
-  misses_ = std::abs(change - *foretold_) > period_ / 4 ? misses_ + 1 : 0;
-  if (misses_ >= kMostMisses) begin_run(last_change_);  // the sensor has another rhythm now
+  const Nanoseconds error = std::abs(change - *foretold_);
+  misses_ = error > period_ / 4 ? misses_ + 1 : 0;
+  if (misses_ >= kMostMisses) return begin_run(last_change_);  // the sensor has another rhythm now
+  rest(error);
+}
+
+void SensorRhythm::rest(Nanoseconds error) {
+  unsteadiness_ = std::max(error, unsteadiness_ - unsteadiness_ / 16);
+  // The last reading before the change has to see the old value, or when it came would be known less well.
+  const Nanoseconds guard = usual_sampling_ + usual_sampling_ / 4 + 2 * unsteadiness_;
+  quiet_until_ = misses_ == 0 && !faster_than_sampling() ? dated_ + period_ - guard : 0;
 }
 
 void SensorRhythm::begin_run(Nanoseconds time) {
   run_begin_ = time;
   run_length_ = 0;
   misses_ = 0;
+  quiet_until_ = 0;
 }
 
 void SensorRhythm::find_period() {

@@ -107,6 +107,30 @@ TEST(Sampler, KeepsItsPeriodWithoutDrift) {
   for (std::size_t i = 1; i < samples.size(); ++i) ASSERT_GT(samples[i].time, samples[i - 1].time);
 }
 
+// A counter that is renewed every 100 ms, beside one that is not: the first is read a few times per change, the second
+// every 4 ms.
+TEST(Sampler, ReadsASlowSensorWhenItsNextChangeIsDue) {
+  const auto readings = std::make_shared<std::atomic<int>>(0);
+  const Meter slow{"GPU:0", [readings] {
+                     ++*readings;
+                     const Nanoseconds renewed = Sampler::now() / 100'000'000 * 100'000'000;
+                     return MeterReading{std::nullopt, Watts(100) * to_seconds(renewed)};
+                   }};
+  for (const bool alone : {true, false}) {
+    Sampler sampler(alone ? std::vector<Meter>{slow} : std::vector<Meter>{slow, steady("CPU:0")});
+    ASSERT_TRUE(comes_true([&] { return sampler.changes_since(0, 0).size() >= 20; }));
+    const int before = *readings;
+    const Nanoseconds begin = Sampler::now();
+    ASSERT_TRUE(comes_true([&] { return sampler.changes_since(0, begin).size() >= 20; }));
+    const double changes = to_seconds(Sampler::now() - begin).value() / 0.1;
+    EXPECT_LE(*readings - before, 0.7 * 25.0 * changes);  // on a quiet machine 2 of 25
+    if (!alone) EXPECT_GT(sampler.samples_since(1, begin).size(), static_cast<std::size_t>(*readings - before));
+    const Nanoseconds asked = sampler.sample_now();
+    EXPECT_EQ(sampler.state(0).failed, 0u);
+    EXPECT_LE(asked - sampler.samples_since(0, 0).back().time, 50'000'000) << "and whenever somebody asks";
+  }
+}
+
 TEST(Sampler, CountsAMeterThatThrowsAndGoesOnWithTheOthers) {
   auto fails = std::make_shared<std::atomic<bool>>(true);
   Sampler sampler({{"GPU:0",

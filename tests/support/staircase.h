@@ -41,14 +41,18 @@ class StaircaseSensor {
   Nanoseconds phase_;
 };
 
-// Reads the sensor every `sampling` with the jitter of a busy machine, from 1 s to `end`.
+enum class Reading { kEveryPeriod, kWhereSomethingIsDue };
+
+// Reads the sensor every `sampling` with the jitter of a busy machine, from 1 s to `end`, as the sampler does: not while
+// the track says that nothing is due.
 inline void read_until(EnergyTrack& track, Nanoseconds sampling, Nanoseconds end,
-                       const std::function<MeterReading(Nanoseconds)>& read) {
+                       const std::function<MeterReading(Nanoseconds)>& read,
+                       Reading when = Reading::kWhereSomethingIsDue) {
   std::mt19937 random(1);
   std::uniform_int_distribution<Nanoseconds> jitter(0, sampling / 8);
   for (Nanoseconds due = 1'000 * kMillisecond; due <= end; due += sampling) {
     const Nanoseconds time = due + jitter(random);
-    track.add(time, read(time));
+    if (when == Reading::kEveryPeriod || time >= track.quiet_until()) track.add(time, read(time));
   }
 }
 
