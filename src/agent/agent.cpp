@@ -148,10 +148,11 @@ class Agent::Impl {
         keeper(loop, devices.gpus, journal, rules_of(config), config.control),
         monitor(keeper, devices.cpus),
         feed(devices.gpus, devices.cpus, config.period),
+        glances(feed, std::max(config.period, kGlancePeriod)),
         sessions(loop, feed, session_limits_of(config)) {
     keeper.recover();
     Router router;
-    AgentParts parts{loop, config, keeper, monitor, feed, sessions, [this] { return server->counts(); }};
+    AgentParts parts{loop, config, keeper, monitor, feed, glances, sessions, [this] { return server->counts(); }};
     add_v1_routes(router, parts);
     add_session_routes(router, parts);
     if (config.zeusd) add_zeusd_routes(router, parts);
@@ -178,6 +179,7 @@ class Agent::Impl {
   LeaseKeeper keeper;
   DeviceMonitor monitor;
   PowerFeed feed;
+  PowerFeed glances;
   AccountSessions sessions;
   std::unique_ptr<HttpServer> server;
   std::uint16_t port = 0;

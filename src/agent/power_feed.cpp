@@ -25,6 +25,9 @@ PowerFeed::PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus,
   for (const Meter& meter : meters_) labels_.push_back(meter.label);
 }
 
+PowerFeed::PowerFeed(const PowerFeed& other, Seconds period)
+    : period_(period), meters_(other.meters_), labels_(other.labels_) {}
+
 void PowerFeed::listen() {
   if (listeners_++ > 0 || meters_.empty()) return;
   sampler_ = std::make_unique<Sampler>(meters_, Sampler::Options{period_, kHistory});

@@ -1,5 +1,5 @@
-// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens.
-// On real boards a reading costs tens of microseconds: only a listener pays for that.
+// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens,
+// since on real boards a reading costs tens of microseconds.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,16 @@
 
 namespace flyball {
 
+inline constexpr Seconds kGlancePeriod{0.05};  // of who only looks at the latest power, as zeusd does
+
 // Loop's thread only.
 class PowerFeed {
  public:
   // Processors whose counters may not be read are left out.
   PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
             Seconds period);
+  // Of the same devices, read at another period.
+  PowerFeed(const PowerFeed& other, Seconds period);
 
   // Keeps the sampler running while it lives. Must not outlive the feed.
   class Listener {

@@ -23,6 +23,7 @@ struct AgentParts {
   LeaseKeeper& keeper;
   DeviceMonitor& monitor;
   PowerFeed& feed;
+  PowerFeed& glances;  // for who only looks at the latest power
   AccountSessions& sessions;
   std::function<ServerCounts()> server_counts;
 };

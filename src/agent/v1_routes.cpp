@@ -15,7 +15,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kStreamInterval{0.02};
+constexpr Seconds kStreamInterval{0.05};
 constexpr Seconds kMostInterval{10.0};
 
 Response json_response(const nlohmann::ordered_json& json, unsigned status = 200) {
@@ -155,8 +155,8 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
     AgentVitals vitals = read_vitals();
     vitals.leases = parts.keeper.leases().size();
     vitals.sessions = parts.sessions.count();
-    vitals.power_listeners = parts.feed.listeners();
-    vitals.late_samples = parts.feed.late_samples();
+    vitals.power_listeners = parts.feed.listeners() + parts.glances.listeners();
+    vitals.late_samples = parts.feed.late_samples() + parts.glances.late_samples();
     reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
                              "text/plain; version=0.0.4; charset=utf-8"));
   });

@@ -17,7 +17,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kPollPeriod{0.05};  // zeusd's default, 20 Hz
+constexpr Seconds kPollPeriod = kGlancePeriod;
 constexpr Nanoseconds kMostPowerAge = 1'000'000'000;
 const std::vector<std::string> kGroups = {"gpu-control", "gpu-read", "cpu-read"};
 
@@ -233,7 +233,7 @@ using EventOf = std::function<std::string(std::size_t device)>;  // without the 
 void poll_into(const AgentParts& parts, const std::shared_ptr<EventStream>& stream, std::vector<std::size_t> devices,
                EventOf event_of) {
   auto polling = std::make_shared<PollingStream>();
-  polling->listener = std::make_unique<PowerFeed::Listener>(parts.feed);
+  polling->listener = std::make_unique<PowerFeed::Listener>(parts.glances);
   polling->timer = parts.loop.every(kPollPeriod, [stream, devices = std::move(devices), event_of = std::move(event_of),
                                                   weak = std::weak_ptr(polling)] {
     const auto alive = weak.lock();
@@ -265,7 +265,7 @@ StreamHandler gpu_stream(const AgentParts& parts) {
     check_names(request, {"gpu_ids"});
     const auto ids = optional_ids(request, "gpu_ids", "GPU", parts.keeper.gpu_count());
     return [parts, ids](const std::shared_ptr<EventStream>& stream) {
-      poll_into(parts, stream, ids, [&feed = parts.feed](std::size_t gpu) -> std::string {
+      poll_into(parts, stream, ids, [&feed = parts.glances](std::size_t gpu) -> std::string {
         const auto power = latest_milliwatts(feed, fmt::format("GPU:{}", gpu));
         return power ? fmt::format("\"gpu_id\":{},\"power_mw\":{}", gpu, *power) : "";
       });
@@ -278,7 +278,7 @@ StreamHandler cpu_stream(const AgentParts& parts) {
     check_names(request, {"cpu_ids"});
     const auto ids = optional_ids(request, "cpu_ids", "CPU", parts.monitor.cpus().size());
     return [parts, ids](const std::shared_ptr<EventStream>& stream) {
-      poll_into(parts, stream, ids, [&feed = parts.feed](std::size_t cpu) -> std::string {
+      poll_into(parts, stream, ids, [&feed = parts.glances](std::size_t cpu) -> std::string {
         const auto package = latest_milliwatts(feed, fmt::format("CPU:{}", cpu));
         const auto dram = latest_milliwatts(feed, fmt::format("DRAM:{}", cpu));
         return package ? fmt::format("\"cpu_id\":{},\"cpu_mw\":{},\"dram_mw\":{}", cpu, *package,
