@@ -16,14 +16,11 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
   last_reading_ = time;
   foretold_.reset();
   if (!changed) return;
-  // It came while nobody looked: read all the time until there is a rhythm again, and rest less from then on.
-  const bool missed = rested && time < dated_ + period_;
-  if (missed) unsteadiness_ = std::max(unsteadiness_, dated_ + period_ - time);
   if (last_change_ != 0) {
     const Nanoseconds gap = time - last_change_;
     gaps_[gap_count_++ % kGaps] = gap;
     constexpr std::int64_t kLongest = 1024;  // so that a clock that drifts against ours is followed
-    if (run_length_ >= kSteady && !missed) {
+    if (run_length_ >= kSteady) {
       // A reading that came late may find several steps at once; how many, the rhythm itself tells.
       const bool late = sampling > 4 * usual_sampling_ && period_ > 2 * usual_sampling_;
       const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + period_ / 32) / period_) : 1;
@@ -33,7 +30,7 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
     } else {
       find_period();
       // A change is seen up to one reading late, so a steady sensor's gaps differ by as much.
-      if (!missed && period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
+      if (period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
         ++run_length_;
       } else {
         begin_run(time);

@@ -293,6 +293,33 @@ TEST_P(ReadingInRhythm, OfAnUnsteadySensorIsAsGood) {
   EXPECT_LT(largest_difference(100 * kMillisecond), 0.01 * 30.0);
 }
 
+// Readings come late by as much as the whole period and more: no worse than if read always.
+TEST_P(ReadingInRhythm, OnABusyMachineIsAsGood) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.317, 0.25), GetParam() * kMillisecond, 1'234'567);
+  for (const double usually_late_ms : {1.0, 4.0}) {
+    const auto mean_error = [&](Reading when) {
+      EnergyTrack track(kPeriod, kRing);
+      std::mt19937 random(7);
+      std::exponential_distribution<double> late_ms(1.0 / usually_late_ms);
+      Nanoseconds due = 1'000 * kMillisecond;
+      while (due < 41'000 * kMillisecond) {
+        const Nanoseconds time = due + static_cast<Nanoseconds>(late_ms(random) * 1e6);
+        if (when == Reading::kEveryPeriod || time >= track.quiet_until())
+          track.add(time, counted(sensor.counter(time)));
+        due += ((time - due) / kPeriod + 1) * kPeriod;
+      }
+      double sum = 0.0;
+      int windows = 0;
+      for (Nanoseconds begin = 10'000 * kMillisecond; begin < 39'000 * kMillisecond; begin += 7'777'777, ++windows) {
+        const Nanoseconds end = begin + 100 * kMillisecond;
+        sum += std::abs(track.energy_between(begin, end).energy.value() - sensor.joules(begin, end));
+      }
+      return sum / windows;
+    };
+    EXPECT_LT(mean_error(Reading::kWhereSomethingIsDue), 1.2 * mean_error(Reading::kEveryPeriod) + 0.05);
+  }
+}
+
 // Whatever the sensor does while nobody looks is found out at the next look, and then it is looked at always.
 TEST_P(ReadingInRhythm, FindsOutWhenTheRhythmChanges) {
   const Nanoseconds period = GetParam() * kMillisecond;
