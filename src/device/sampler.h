@@ -3,9 +3,9 @@
 // One thread reads all meters, woken at absolute times of the monotonic clock, so that periods do not drift; a reading
 // that comes late is stamped with when it was really taken. A counter that its driver renews in a steady rhythm slower
 // than the period is read from shortly before each change until it is seen, and not in between, where a reading could
-// only repeat the last (decision 0024). A meter whose call does not return within kHangLimit keeps
-// that thread for itself, and a new one goes on with the others, so that a driver that hangs costs the other meters one
-// gap of kHangLimit and their counters nothing. Each meter is a function, so that GPUs, CPUs and tests look the same.
+// only repeat the last (decision 0024). A meter whose call does not return within kHangLimit keeps that thread for
+// itself, and a new one goes on with the others, so that a driver that hangs costs the other meters one gap of
+// kHangLimit and their counters nothing. Each meter is a function, so that GPUs, CPUs and tests look the same.
 //
 // How energy is told between two changes of a sensor stands in energy_track.h; what it costs in docs/performance.md.
 #pragma once
