@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
+#include <optional>
 #include <utility>
+
+#include "account/trace_time.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kModule = "nn.Module: ";
-constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSON string unescaped
+constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // room for the base time and the shift
+constexpr char kSeparator = '\x1f';                      // between parts of a key; stands in no JSON string unescaped
 
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
@@ -148,26 +153,32 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
 
 void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
-bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
-  constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // room for the base time and the shift
-  if (!event.time || *event.time > kFarthest || *event.time < -kFarthest) {
+bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
+  const std::optional<Nanoseconds> time = parse_decimal(event.time, 3);
+  if (!time || *time > kFarthest || *time < -kFarthest) {
     drop("no time (ts) that is a number");
     return false;
   }
-  if (!event.duration) {
+  record.begin = *time;
+  return true;
+}
+
+bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
+  if (!read_begin(event, record)) return false;
+  const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
+  if (!duration) {
     drop("no duration (dur) that is a number");
     return false;
   }
-  if (*event.duration < 0) {
+  if (*duration < 0) {
     drop("negative duration");
     return false;
   }
-  if (*event.duration > kFarthest) {
+  if (*duration > kFarthest) {
     drop("a duration of more than 73 years");
     return false;
   }
-  record.begin = *event.time;
-  record.end = *event.time + *event.duration;
+  record.end = record.begin + *duration;
   return true;
 }
 
@@ -288,15 +299,11 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
       if (!read_times(event, record)) return;
       break;
     case 'B':
-    case 'E': {
-      JsonEvent instant;
-      instant.time = event.time;
-      instant.duration = 0;
-      if (!read_times(instant, record)) return;
+    case 'E':
+      if (!read_begin(event, record)) return;
       record.kind = event.phase == 'B' ? RecordKind::kBegin : RecordKind::kEnd;
       record.end = std::numeric_limits<Nanoseconds>::max();  // goes before what begins here
       break;
-    }
     default: return;
   }
   if (is_step(event.name)) return;

@@ -42,6 +42,7 @@ class EventRecorder {
   const NamedOperation& named_operation(std::string_view name, std::string_view type);
   void take_metadata(const JsonEvent& event);
   void drop(const char* reason);
+  bool read_begin(const JsonEvent& event, EventRecord& record);
   bool read_times(const JsonEvent& event, EventRecord& record);
   std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
   [[nodiscard]] std::string device_of(const EventLane& lane, bool& dropped) const;

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "account/trace_time.h"
 #include "base/error.h"
 
 namespace flyball {
@@ -233,11 +232,11 @@ class JsonEventReader::Batch {
           if (is_key(key, "pid")) event_.process = unquoted(trim(token));
           break;
         case 't':
-          if (is_key(key, "ts")) event_.time = parse_decimal(token, 3);
+          if (is_key(key, "ts")) event_.time = token;
           if (is_key(key, "tid")) event_.thread = unquoted(trim(token));
           break;
         case 'd':
-          if (is_key(key, "dur")) event_.duration = parse_decimal(token, 3);
+          if (is_key(key, "dur")) event_.duration = token;
           break;
         case 'c':
           if (is_key(key, "cat")) event_.category = unquoted(trim(token));

@@ -27,8 +27,9 @@ struct JsonEvent {
   std::string_view name;
   std::string_view process;  // as it stands in the file, a number or a name
   std::string_view thread;
-  std::optional<Nanoseconds> time;  // none, too, where it is no finite number or beyond 2^62 ns
-  std::optional<Nanoseconds> duration;
+  std::string_view
+      time;  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read
+  std::string_view duration;
 
   // Of "args":
   std::string_view argument_name;
@@ -44,10 +45,11 @@ struct JsonEvent {
   // One by one: assigning an empty event would make one first, and give up the memory of the inputs.
   void clear() {
     phase = 0;
-    for (auto* text : {&category, &name, &process, &thread, &argument_name, &operation, &module_hierarchy}) *text = {};
-    for (auto* number : {&time, &duration, &external_id, &correlation, &sequence, &forward_thread, &device}) {
-      number->reset();
+    for (auto* text :
+         {&category, &name, &process, &thread, &time, &duration, &argument_name, &operation, &module_hierarchy}) {
+      *text = {};
     }
+    for (auto* number : {&external_id, &correlation, &sequence, &forward_thread, &device}) number->reset();
     inputs.clear();
   }
 };
