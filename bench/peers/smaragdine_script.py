@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The script that was published with Smaragdine and `flyball account` on the same trace: their joules and their time.
 
-  bench/peers/smaragdine_script.py --script tensor_accounting.py [--events 100000] [--program build/flyball]
+  bench/peers/smaragdine_script.py --script tensor_accounting.py [--events 100000] [--sizes 300000]
 
 The script is src/tensor_accounting.py of github.com/project-smaragdine/smaragdine (commit 52be5b9), not kept here.
 The trace is a TensorFlow timeline: a BERT-like model on a GPU with two streams and a processor with four threads, and a
@@ -10,9 +10,11 @@ power reading of each device every 4 ms.
 Energies, on events of which each has a name of its own: in the script an operation that ends still takes part until the
 device's next change (another begin or end, or a reading), so flyball is given the same events with their ends moved
 there; and once as they are, to show what that habit changes.
-Times, on 2,184 operations in step after step, in processor time: of the script reading the JSON and making the
-footprint, without imports, and of making the footprint alone; of the program from its start to its end, with printing,
-and of its sweep alone (build/bench/bench/attribution_bench; nan where that is not built).
+Times, on 2,184 operations in step after step, on traces of --sizes events: of both as processes, from start to end,
+with reading the two files and printing the joules, in processor time and on the clock, the best of --rounds in turns;
+of the script without the interpreter's start and end (the JSON and the footprint alone, in processor time); and on the
+last trace of both footprints alone (ours by build/bench/bench/attribution_bench; nan where that is not built). The
+script imports numpy, pandas and tqdm for its own input files; where they are not installed, that costs it nothing.
 """
 import argparse
 import bisect
@@ -111,17 +113,35 @@ def by_script(module, timeline, power):
     return joules, time.process_time() - began, time.process_time() - read
 
 
-def by_flyball(program, timeline, power):
-    """Joules by device and name, seconds in all."""
-    def processor_time():
-        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return spent.ru_utime + spent.ru_stime
+def read_power(path):
+    power = {}
+    for line in path.read_text().splitlines()[1:]:
+        stamp, device, watts = line.split(",")
+        power.setdefault(device, {})[int(stamp.replace(".", ""))] = float(watts)
+    return power
 
-    began = processor_time()
-    result = subprocess.run([program, "account", "--events", timeline, "--power", power, "--format", "json"],
-                            check=True, stdout=subprocess.PIPE).stdout
-    seconds = processor_time() - began
-    return {(row["device"], row["name"]): row["energy_j"] for row in json.loads(result)["footprint"]}, seconds
+
+def run_script(path, timeline, power):
+    """What the process of the script does."""
+    joules, _, _ = by_script(load(path), timeline, read_power(power))
+    rows = [{"device": device, "name": name, "energy_j": energy} for (device, name), energy in joules.items()]
+    print(json.dumps({"footprint": rows}))
+
+
+def spent(command):
+    """Joules by device and name that the command prints, and its processor and elapsed seconds from start to end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.monotonic()
+    result = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    elapsed = time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    joules = {(row["device"], row["name"]): row["energy_j"] for row in json.loads(result)["footprint"]}
+    return joules, processor, elapsed
+
+
+def flyball_command(program, timeline, power):
+    return [program, "account", "--events", timeline, "--power", power, "--format", "json"]
 
 
 def sweep_seconds(bench, timeline, power):
@@ -149,8 +169,8 @@ def compare_energies(options, module, folder):
     write_timeline(folder / "same.json", events)
     write_timeline(folder / "moved.json", moved_to_next_change(events, power))
     script = by_script(module, folder / "same.json", power)[0]
-    ours = by_flyball(options.program, folder / "moved.json", folder / "power.csv")[0]
-    plain = by_flyball(options.program, folder / "same.json", folder / "power.csv")[0]
+    ours = spent(flyball_command(options.program, folder / "moved.json", folder / "power.csv"))[0]
+    plain = spent(flyball_command(options.program, folder / "same.json", folder / "power.csv"))[0]
     largest = max(abs(ours.get(key, 0.0) - script.get(key, 0.0)) for key in set(ours) | set(script))
     relative = max(abs(ours.get(key, 0.0) / joules - 1.0) for key, joules in script.items())
     print(f"{len(events)} events of their own names, {sum(script.values()):.6f} J by the script\n"
@@ -160,26 +180,44 @@ def compare_energies(options, module, folder):
 
 
 def compare_times(options, module, folder):
-    draw = random.Random(2)
-    events = make_events(options.events, False, draw)
-    power = make_power(events, draw)
-    write_power(folder / "power.csv", power)
-    write_timeline(folder / "events.json", events)
-    _, script_s, footprint_s = by_script(module, folder / "events.json", power)
-    _, ours_s = by_flyball(options.program, folder / "events.json", folder / "power.csv")
-    sweep_s = sweep_seconds(options.bench, folder / "events.json", folder / "power.csv")
-    print(f"{len(events)} events of 2,184 operations, step after step, processor time:\n"
-          f"  from the files to the end: script {script_s:.3f} s, flyball {ours_s:.3f} s, {script_s / ours_s:.1f} x\n"
-          f"  the footprint alone: script {footprint_s:.3f} s, flyball {sweep_s:.4f} s, {footprint_s / sweep_s:.1f} x")
+    timeline, power_file = folder / "events.json", folder / "power.csv"
+    commands = {"script": [sys.executable, __file__, "--script", options.script, "--account", timeline, power_file],
+                "flyball": flyball_command(options.program, timeline, power_file)}
+    print("2,184 operations, step after step; s of processor time and elapsed, from a process's start to its end:")
+    print(f"{'events':>10} {'script':>16} {'without start':>14} {'flyball':>16} {'times faster':>14}")
+    for size in options.sizes:
+        draw = random.Random(2)
+        events = make_events(size, False, draw)
+        power = make_power(events, draw)
+        write_power(power_file, power)
+        write_timeline(timeline, events)
+        best = {}
+        for _ in range(options.rounds):
+            for name, command in commands.items():
+                best[name] = [min(pair) for pair in zip(best.get(name, (math.inf, math.inf)), spent(command)[1:])]
+            _, *inner = by_script(module, timeline, power)
+            best["inner"] = [min(pair) for pair in zip(best.get("inner", (math.inf, math.inf)), inner)]
+        (script_cpu, script_s), (ours_cpu, ours_s) = best["script"], best["flyball"]
+        print(f"{len(events):>10,} {script_cpu:>8.3f} {script_s:>7.3f} {best['inner'][0]:>14.3f} {ours_cpu:>8.4f} "
+              f"{ours_s:>7.4f} {script_cpu / ours_cpu:>8.1f} {script_s / ours_s:>5.1f}")
+    sweep_s = sweep_seconds(options.bench, timeline, power_file)
+    print(f"the footprint alone, of the last: script {best['inner'][1]:.3f} s, flyball {sweep_s:.4f} s, "
+          f"{best['inner'][1] / sweep_s:.1f} x")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--script", required=True, type=pathlib.Path)
     parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[3000, 30_000, 300_000, 3_000_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--account", nargs=2, type=pathlib.Path, help=argparse.SUPPRESS)  # be the script's process
     parser.add_argument("--program", default=str(ROOT / "build/flyball"))
     parser.add_argument("--bench", default=str(ROOT / "build/bench/bench/attribution_bench"))
     options = parser.parse_args()
+    if options.account:
+        run_script(options.script, *options.account)
+        return 0
     module = load(options.script)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "account/event_trace.h"
 #include "account/external_sort.h"
+#include "account/string_pool.h"
 #include "account/trace.h"
 
 namespace flyball {
@@ -42,26 +40,6 @@ struct EventRecord {
   [[nodiscard]] std::uint64_t sort_key() const { return static_cast<std::uint64_t>(begin) ^ (std::uint64_t{1} << 63); }
   // What encloses comes first.
   [[nodiscard]] bool comes_before(const EventRecord& other) const { return end > other.end; }
-};
-
-// Strings by index; 0 is the empty one. Memory follows the different strings.
-class StringPool {
- public:
-  StringPool() { intern({}); }
-
-  std::uint32_t intern(std::string_view text) {
-    if (const auto known = index_.find(text); known != index_.end()) return known->second;
-    const auto id = static_cast<std::uint32_t>(strings_.size());
-    strings_.emplace_back(text);
-    index_.emplace(strings_.back(), id);
-    return id;
-  }
-  [[nodiscard]] const std::string& operator[](std::uint32_t id) const { return strings_[id]; }
-  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(strings_.size()); }
-
- private:
-  std::deque<std::string> strings_;  // a deque: the index holds views
-  std::unordered_map<std::string_view, std::uint32_t> index_;
 };
 
 // A thread, or a stream of a GPU.

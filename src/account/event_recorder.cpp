@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
+#include <optional>
 #include <utility>
+
+#include "account/trace_time.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kModule = "nn.Module: ";
-constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSON string unescaped
+constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // room for the base time and the shift
+constexpr char kSeparator = '\x1f';                      // between parts of a key; stands in no JSON string unescaped
 
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
@@ -148,47 +153,54 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
 
 void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
-bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
-  constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // room for the base time and the shift
-  if (!event.time || *event.time > kFarthest || *event.time < -kFarthest) {
+bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
+  const std::optional<Nanoseconds> time = parse_decimal(event.time, 3);
+  if (!time || *time > kFarthest || *time < -kFarthest) {
     drop("no time (ts) that is a number");
     return false;
   }
-  if (!event.duration) {
+  record.begin = *time;
+  return true;
+}
+
+bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
+  if (!read_begin(event, record)) return false;
+  const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
+  if (!duration) {
     drop("no duration (dur) that is a number");
     return false;
   }
-  if (*event.duration < 0) {
+  if (*duration < 0) {
     drop("negative duration");
     return false;
   }
-  if (*event.duration > kFarthest) {
+  if (*duration > kFarthest) {
     drop("a duration of more than 73 years");
     return false;
   }
-  record.begin = *event.time;
-  record.end = *event.time + *event.duration;
+  record.end = record.begin + *duration;
   return true;
 }
 
 std::uint32_t EventRecorder::lane_of(std::string_view process, std::string_view thread, bool on_gpu) {
+  if (last_lane_ < records_.lanes.size()) {
+    const EventLane& last = records_.lanes[last_lane_];
+    if (last.on_gpu == on_gpu && records_.names[last.thread] == thread && records_.names[last.process] == process) {
+      return last_lane_;
+    }
+  }
   lane_key_.assign(1, on_gpu ? 'g' : 'c');
   lane_key_.append(process).push_back(kSeparator);
   lane_key_.append(thread);
-  if (lane_key_ == last_lane_key_) return last_lane_;
   const auto known = lane_index_.find(lane_key_);
-  if (known != lane_index_.end()) {
-    last_lane_ = known->second;
-  } else {
-    last_lane_ = static_cast<std::uint32_t>(records_.lanes.size());
-    lane_index_.emplace(lane_key_, last_lane_);
-    EventLane lane;
-    lane.process = records_.names.intern(process);
-    lane.thread = records_.names.intern(thread);
-    lane.on_gpu = on_gpu;
-    records_.lanes.push_back(lane);
-  }
-  last_lane_key_.swap(lane_key_);
+  if (known != lane_index_.end()) return last_lane_ = known->second;
+  last_lane_ = static_cast<std::uint32_t>(records_.lanes.size());
+  lane_index_.emplace(lane_key_, last_lane_);
+  EventLane lane;
+  lane.process = records_.names.intern(process);
+  lane.thread = records_.names.intern(thread);
+  lane.on_gpu = on_gpu;
+  records_.lanes.push_back(lane);
   return last_lane_;
 }
 
@@ -287,15 +299,11 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
       if (!read_times(event, record)) return;
       break;
     case 'B':
-    case 'E': {
-      JsonEvent instant;
-      instant.time = event.time;
-      instant.duration = 0;
-      if (!read_times(instant, record)) return;
+    case 'E':
+      if (!read_begin(event, record)) return;
       record.kind = event.phase == 'B' ? RecordKind::kBegin : RecordKind::kEnd;
       record.end = std::numeric_limits<Nanoseconds>::max();  // goes before what begins here
       break;
-    }
     default: return;
   }
   if (is_step(event.name)) return;
@@ -306,23 +314,32 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
   add(record);
 }
 
+const EventRecorder::NamedOperation& EventRecorder::named_operation(std::string_view name, std::string_view type) {
+  const std::uint32_t given = records_.names.intern(name);
+  if (named_operations_.size() <= given) named_operations_.resize(given + std::size_t{1});
+  NamedOperation& operation = named_operations_[given];
+  if (operation.known && operation.type == type) return operation;
+  if (name.find('/') != std::string_view::npos) name = before_colon(name);
+  operation = {true, std::string(type), records_.names.intern(name), tensorflow_phase(name, type)};
+  if (records_.named.size() <= operation.name) {
+    records_.named_phases.resize(operation.name + std::size_t{1}, Phase::kUnknown);
+    records_.named.resize(operation.name + std::size_t{1});
+  }
+  records_.named[operation.name] = true;
+  return operation;
+}
+
 void EventRecorder::take_tensorflow(const JsonEvent& event) {
   if (event.phase != 'X') return;
   EventRecord record;
   if (!read_times(event, record)) return;
   record.kind = RecordKind::kNamed;
   record.lane = lane_of(event.process, event.thread, false);
-  std::string_view name = event.argument_name.empty() ? event.name : event.argument_name;
-  if (name.find('/') != std::string_view::npos) name = before_colon(name);
-  record.phase = tensorflow_phase(name, event.operation);
-  record.name = records_.names.intern(name);
-  auto& phases = records_.named_phases;
-  if (phases.size() <= record.name) {
-    phases.resize(record.name + std::size_t{1}, Phase::kUnknown);
-    records_.named.resize(record.name + std::size_t{1});
-  }
-  phases[record.name] = record.phase;
-  records_.named[record.name] = true;
+  const NamedOperation& operation =
+      named_operation(event.argument_name.empty() ? event.name : event.argument_name, event.operation);
+  record.name = operation.name;
+  record.phase = operation.phase;
+  records_.named_phases[record.name] = record.phase;
   for (const std::string_view input : event.inputs) {
     if (input.empty() || input.front() == '^') continue;  // waits for it, but takes nothing
     const std::uint32_t from = records_.names.intern(before_colon(input));
@@ -350,10 +367,10 @@ std::string EventRecorder::tensorflow_device(std::string_view process, bool& dro
 
 std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
   dropped = false;
-  const std::string& process = records_.names[lane.process];
+  const std::string_view process = records_.names[lane.process];
   const auto named = process_names_.find(process);
-  const std::string& process_name = named == process_names_.end() ? process : named->second;
-  const auto mapped = [this](const std::string& name) {
+  const std::string_view process_name = named == process_names_.end() ? process : named->second;
+  const auto mapped = [this](std::string_view name) {
     const auto known = options_.device_names.find(name);
     return known == options_.device_names.end() ? std::string() : known->second;
   };
@@ -365,9 +382,9 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
     device = tensorflow_device(process_name, dropped);
   } else {
     const auto thread = thread_names_.find(fmt::format("{}{}{}", process, kSeparator, records_.names[lane.thread]));
-    const std::string& text = options_.chrome_device == ChromeDevice::kProcess ? process_name
-                              : thread == thread_names_.end()                  ? records_.names[lane.thread]
-                                                                               : thread->second;
+    const std::string_view text = options_.chrome_device == ChromeDevice::kProcess ? process_name
+                                  : thread == thread_names_.end()                  ? records_.names[lane.thread]
+                                                                                   : thread->second;
     if (options_.chrome_device != ChromeDevice::kNone) {
       if (std::string given = mapped(text); !given.empty()) return given;
       device = device_in(text);

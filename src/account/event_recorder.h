@@ -27,12 +27,22 @@ class EventRecorder {
  private:
   enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice };
 
+  // What TensorFlow's name and type of an operation say. Operations come again and again, so it is worked out once.
+  struct NamedOperation {
+    bool known = false;
+    std::string type;
+    std::uint32_t name = 0;  // without the number of its output
+    Phase phase = Phase::kUnknown;
+  };
+
   static KinetoKind kineto_kind(std::string_view category);
   void take_kineto(const JsonEvent& event);
   void take_chrome(const JsonEvent& event);
   void take_tensorflow(const JsonEvent& event);
+  const NamedOperation& named_operation(std::string_view name, std::string_view type);
   void take_metadata(const JsonEvent& event);
   void drop(const char* reason);
+  bool read_begin(const JsonEvent& event, EventRecord& record);
   bool read_times(const JsonEvent& event, EventRecord& record);
   std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
   [[nodiscard]] std::string device_of(const EventLane& lane, bool& dropped) const;
@@ -45,11 +55,11 @@ class EventRecorder {
 
   std::unordered_map<std::string, std::uint32_t, StringHash, std::equal_to<>> lane_index_;
   std::string lane_key_;
-  std::string last_lane_key_;
   std::uint32_t last_lane_ = 0;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
-  std::vector<std::string> streamed_gpus_;  // of which TensorFlow's trace has the streams
+  std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace
+  std::vector<std::string> streamed_gpus_;        // of which TensorFlow's trace has the streams
   std::unordered_set<std::uint64_t> known_inputs_;
   std::unordered_map<const char*, std::uint64_t> dropped_;
 };

@@ -69,7 +69,7 @@ std::string EventSweep::qualified(NodeId node) const {
   if (node == 0) return {};
   std::string name = qualified(nodes_[node].parent);
   if (!name.empty()) name += '/';
-  return name + records_->names[nodes_[node].name];
+  return name.append(records_->names[nodes_[node].name]);
 }
 
 OperationId EventSweep::operation(NodeId node, Phase phase) {
@@ -83,13 +83,12 @@ OperationId EventSweep::operation(NodeId node, Phase phase) {
 
 // TensorFlow's operations have their full names, and say what feeds them.
 void EventSweep::add_inputs() {
-  const auto id = [this](std::uint32_t name) {
-    const Phase phase = records_->named_phases[name];
-    const std::uint32_t shown = records_->names.intern(below_gradients(records_->names[name]));
-    return operation(child(0, shown), phase);
-  };
+  const auto id = [this](std::uint32_t name) { return operation(named_nodes_[name], records_->named_phases[name]); };
+  named_nodes_.resize(records_->named.size());
   for (std::uint32_t name = 0; name < records_->named.size(); ++name) {
-    if (records_->named[name]) id(name);
+    if (!records_->named[name]) continue;
+    named_nodes_[name] = child(0, records_->names.intern(below_gradients(records_->names[name])));
+    id(name);
   }
   for (const auto& [from, to] : records_->inputs) {
     if (from < records_->named.size() && records_->named[from]) operations_.add_edge(id(from), id(to), EdgeKind::kData);
@@ -286,9 +285,8 @@ void EventSweep::take(const EventRecord& record) {
   switch (record.kind) {
     case RecordKind::kDevice: return take_kernel(record);
     case RecordKind::kNamed:
-      return emit(
-          {record.begin, record.end, records_->lanes[record.lane].device,
-           operation(child(0, records_->names.intern(below_gradients(records_->names[record.name]))), record.phase)});
+      return emit({record.begin, record.end, records_->lanes[record.lane].device,
+                   operation(named_nodes_[record.name], record.phase)});
     case RecordKind::kRuntime: {
       advance(record.lane, record.begin);
       const std::vector<Frame>& stack = lanes_[record.lane].stack;
@@ -330,8 +328,10 @@ void EventSweep::release() {
     }
     bound = now_;
   }
-  std::stable_sort(pending_.begin(), pending_.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.begin < b.begin; });
+  const auto earlier = [](const TraceEvent& a, const TraceEvent& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(pending_.begin(), pending_.end(), earlier)) {  // as events without nesting come
+    std::stable_sort(pending_.begin(), pending_.end(), earlier);
+  }
   const auto end = std::partition_point(pending_.begin(), pending_.end(),
                                         [bound](const TraceEvent& event) { return event.begin <= bound; });
   ready_.assign(pending_.begin(), end);

@@ -113,6 +113,7 @@ class EventSweep : public EventTrace {
   EventTraceStats stats_;
 
   std::vector<Node> nodes_;
+  std::vector<NodeId> named_nodes_;                     // of kNamed operations, by name
   std::unordered_map<std::uint64_t, NodeId> children_;  // by parent and name
   std::vector<Lane> lanes_;
   std::vector<Launch> launches_;

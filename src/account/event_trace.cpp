@@ -1,5 +1,8 @@
 #include "account/event_trace.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "account/byte_source.h"
@@ -13,13 +16,24 @@ namespace {
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// By what only one writer writes, in the first megabyte.
+// Whether one of the words stands between two quotes. Quotes are many, so the text is gone through once for all words.
+bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (std::size_t open = text.find('"'); open != std::string_view::npos;) {
+    const std::size_t close = text.find('"', open + 1);
+    const std::string_view quoted = text.substr(open + 1, close - open - 1);
+    if (std::find(words.begin(), words.end(), quoted) != words.end()) return true;
+    open = close;
+  }
+  return false;
+}
+
+// By what only one writer writes, in the beginning of the file.
 EventFormat detect(const JsonEventReader& reader) {
   const std::string_view text = reader.beginning();
   if (reader.has_header_key("schemaVersion") || reader.has_header_key("deviceProperties")) return EventFormat::kKineto;
-  for (const std::string_view mark : {"\"cpu_op\"", "\"python_function\"", "\"cuda_runtime\"", "\"gpu_memcpy\"",
-                                      "\"Operator\"", "\"user_annotation\"", "\"kernel\"", "\"Kernel\""}) {
-    if (holds(text, mark)) return EventFormat::kKineto;
+  if (quotes(text, {"cpu_op", "python_function", "cuda_runtime", "gpu_memcpy", "Operator", "user_annotation", "kernel",
+                    "Kernel"})) {
+    return EventFormat::kKineto;
   }
   if (holds(text, "/device:") || holds(text, "/job:") || holds(text, "/gpu:") || holds(text, "/cpu:")) {
     return EventFormat::kTensorFlow;

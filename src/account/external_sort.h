@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,10 @@ class ExternalSorter {
     if (count_ % kBlock == 0 && count_ / kBlock == blocks_.size()) {
       blocks_.push_back(std::make_unique_for_overwrite<Record[]>(kBlock));
     }
+    const std::uint64_t key = record.sort_key();
+    least_ = count_ == 0 ? key : std::min(least_, key);
+    most_ = count_ == 0 ? key : std::max(most_, key);
+    sorted_ = count_ == 0 || (sorted_ && !before(record, (*this)[count_ - 1]));
     (*this)[count_++] = record;
     if (count_ == capacity_) spill();
   }
@@ -64,7 +69,7 @@ class ExternalSorter {
   [[nodiscard]] bool next(Record& record) {
     if (runs_.empty()) {
       if (position_ == count_) return false;
-      record = (*this)[sorted_ ? position_ : order_[position_].index];
+      record = (*this)[sorted_ ? position_ : order_[position_] & index_mask()];
       ++position_;
       return true;
     }
@@ -85,12 +90,8 @@ class ExternalSorter {
 
  private:
   static constexpr std::size_t kBlock = 4096;
-  struct Entry {
-    std::uint64_t key;
-    std::uint32_t index;
-  };
-  // A record, its entry, and the entry's copy while the radix sort moves it.
-  static constexpr std::size_t kBytesPerRecord = sizeof(Record) + 2 * sizeof(Entry);
+  // A record, its word in order_, and the word's copy while the radix sort moves it.
+  static constexpr std::size_t kBytesPerRecord = sizeof(Record) + 2 * sizeof(std::uint64_t);
 
   struct Run {
     std::uint64_t begin;  // bytes in the file
@@ -106,10 +107,10 @@ class ExternalSorter {
 
   [[nodiscard]] Record& operator[](std::size_t i) { return blocks_[i / kBlock][i % kBlock]; }
 
-  static bool in_order(const Record& a, const Record& b) {  // a came first
+  static bool before(const Record& a, const Record& b) {
     const std::uint64_t ka = a.sort_key();
     const std::uint64_t kb = b.sort_key();
-    return ka != kb ? ka < kb : !b.comes_before(a);
+    return ka != kb ? ka < kb : a.comes_before(b);
   }
 
   bool refill(Reader& reader) {
@@ -126,44 +127,40 @@ class ExternalSorter {
   [[nodiscard]] bool later(std::uint32_t a, std::uint32_t b) const {
     const Record& ra = readers_[a].buffer[readers_[a].at];
     const Record& rb = readers_[b].buffer[readers_[b].at];
-    return a < b ? !in_order(ra, rb) : in_order(rb, ra);
+    return a < b ? before(rb, ra) : !before(ra, rb);
   }
 
+  [[nodiscard]] std::uint64_t index_mask() const { return (std::uint64_t{1} << index_bits_) - 1; }
+
+  // Words of 64 bits are sorted: a record's index in the low bits, as much of its key as there is room for above it.
+  // Records that this leaves equal are then compared.
   void sort() {
-    sorted_ = true;
-    std::uint64_t least = ~std::uint64_t{0};
-    std::uint64_t most = 0;
-    for (std::size_t i = 0; i < count_; ++i) {
-      const std::uint64_t key = (*this)[i].sort_key();
-      least = std::min(least, key);
-      most = std::max(most, key);
-      if (i > 0 && sorted_ && !in_order((*this)[i - 1], (*this)[i])) sorted_ = false;
-    }
     if (sorted_) return;
+    index_bits_ = static_cast<unsigned>(std::bit_width(count_));
+    const auto key_bits = static_cast<unsigned>(std::bit_width(most_ - least_));
+    const unsigned lost = std::max(key_bits + index_bits_, 64u) - 64;
     order_.resize(count_);
-    for (std::size_t i = 0; i < count_; ++i) {
-      order_[i] = {(*this)[i].sort_key() - least, static_cast<std::uint32_t>(i)};
-    }
-    std::vector<Entry> other(count_);
-    constexpr unsigned kDigit = 11;
-    for (unsigned shift = 0; shift < 64 && (most - least) >> shift != 0; shift += kDigit) {
+    for (std::size_t i = 0; i < count_; ++i) order_[i] = ((*this)[i].sort_key() - least_) >> lost << index_bits_ | i;
+    std::vector<std::uint64_t> other(count_);
+    constexpr unsigned kDigit = 12;
+    for (unsigned shift = index_bits_; shift < index_bits_ + key_bits - lost; shift += kDigit) {
       std::array<std::uint32_t, 1u << kDigit> starts{};
-      const auto digit = [shift](const Entry& e) { return (e.key >> shift) & ((1u << kDigit) - 1); };
-      for (const Entry& entry : order_) ++starts[digit(entry)];
+      const auto digit = [shift](std::uint64_t word) { return (word >> shift) & ((1u << kDigit) - 1); };
+      for (const std::uint64_t word : order_) ++starts[digit(word)];
       std::uint32_t sum = 0;
       for (std::uint32_t& start : starts) sum += std::exchange(start, sum);
-      for (const Entry& entry : order_) other[starts[digit(entry)]++] = entry;
+      for (const std::uint64_t word : order_) other[starts[digit(word)]++] = word;
       order_.swap(other);
     }
-    for (std::size_t i = 0; i < count_;) {
-      std::size_t end = i + 1;
-      while (end < count_ && order_[end].key == order_[i].key) ++end;
-      if (end - i > 1) {
-        std::stable_sort(
-            order_.begin() + static_cast<std::ptrdiff_t>(i), order_.begin() + static_cast<std::ptrdiff_t>(end),
-            [this](const Entry& a, const Entry& b) { return (*this)[a.index].comes_before((*this)[b.index]); });
+    for (auto begin = order_.begin(); begin != order_.end();) {
+      auto end = begin + 1;
+      while (end != order_.end() && *end >> index_bits_ == *begin >> index_bits_) ++end;
+      if (end - begin > 1) {
+        std::stable_sort(begin, end, [this](std::uint64_t a, std::uint64_t b) {
+          return before((*this)[a & index_mask()], (*this)[b & index_mask()]);
+        });
       }
-      i = end;
+      begin = end;
     }
   }
 
@@ -173,7 +170,7 @@ class ExternalSorter {
     block.reserve(kBlock);
     const std::uint64_t begin = file_.size();
     for (std::size_t i = 0; i < count_; ++i) {
-      block.push_back((*this)[sorted_ ? i : order_[i].index]);
+      block.push_back((*this)[sorted_ ? i : order_[i] & index_mask()]);
       if (block.size() == kBlock || i + 1 == count_) {
         file_.append(block.data(), block.size() * sizeof(Record));
         block.clear();
@@ -188,8 +185,11 @@ class ExternalSorter {
   std::size_t memory_bytes_;
   std::vector<std::unique_ptr<Record[]>> blocks_;
   std::size_t count_ = 0;  // records in blocks_
-  bool sorted_ = false;    // as they came; otherwise order_ says how
-  std::vector<Entry> order_;
+  std::uint64_t least_ = 0;
+  std::uint64_t most_ = 0;  // of their keys
+  bool sorted_ = true;      // as they came; otherwise order_ says how
+  unsigned index_bits_ = 0;
+  std::vector<std::uint64_t> order_;
   std::size_t position_ = 0;
 
   SpillFile file_;

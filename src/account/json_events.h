@@ -1,9 +1,9 @@
 // The entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
-// simdjson parses; it wants whole documents, so the list is cut into arrays of about a megabyte, each ending between two
-// entries. A cut is where "},{" and a quote stand, which inside an entry can only be a nested list of objects or a freak
-// of a name; both show as an array that does not close, and the next array then begins where the last whole entry
-// ended. Memory: two such blocks, or an entry if that is larger, whatever the length of the file.
+// simdjson parses; it wants whole documents, so the list is cut into arrays of a quarter of a megabyte, each ending
+// between two entries. A cut is where "},{" and a quote stand, which inside an entry can only be a nested list of
+// objects or a freak of a name; both show as an array that does not close, and the next array then begins where the
+// last whole entry ended. Memory: two such blocks, or an entry if that is larger, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,17 @@ namespace flyball {
 // What the readers want of an entry. Views hold until the next entry. Of a key that stands twice the last value counts.
 struct JsonEvent {
   char phase = 0;
-  std::string_view category;
+  std::string_view category;  // as it stands in the file, with its escapes if it has any
   std::string_view name;
   std::string_view process;  // as it stands in the file, a number or a name
   std::string_view thread;
-  std::optional<Nanoseconds> time;  // none, too, where it is no finite number or beyond 2^62 ns
-  std::optional<Nanoseconds> duration;
+  std::string_view
+      time;  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read
+  std::string_view duration;
 
   // Of "args":
   std::string_view argument_name;
-  std::string_view operation;  // "op"
+  std::string_view operation;  // "op", as it stands in the file
   std::string_view module_hierarchy;
   std::optional<std::int64_t> external_id;
   std::optional<std::int64_t> correlation;
@@ -40,6 +41,17 @@ struct JsonEvent {
   std::optional<std::int64_t> forward_thread;
   std::optional<std::int64_t> device;
   std::vector<std::string_view> inputs;  // "input0", ...
+
+  // One by one: assigning an empty event would make one first, and give up the memory of the inputs.
+  void clear() {
+    phase = 0;
+    for (auto* text :
+         {&category, &name, &process, &thread, &time, &duration, &argument_name, &operation, &module_hierarchy}) {
+      *text = {};
+    }
+    for (auto* number : {&external_id, &correlation, &sequence, &forward_thread, &device}) number->reset();
+    inputs.clear();
+  }
 };
 
 class JsonEventReader {

@@ -111,12 +111,15 @@ void ReadingSink::drop(const std::string& reason, std::size_t line) {
 }
 
 DeviceId ReadingSink::device(std::string_view name) {
-  const auto mapped = options_.device_names.find(name);
-  if (mapped != options_.device_names.end()) return devices_.intern(mapped->second);
-  const std::string known = device_in(name);
-  if (known.empty()) return devices_.intern(name);
+  // Every row names its device again.
+  if (const auto seen = seen_.find(name); seen != seen_.end()) return seen->second;
+  std::string known(name);
+  if (!options_.device_names.contains(name)) {
+    if (std::string told = device_in(name); !told.empty()) known = std::move(told);
+  }
   const auto renamed = options_.device_names.find(known);
-  return devices_.intern(renamed == options_.device_names.end() ? known : renamed->second);
+  const DeviceId id = devices_.intern(renamed == options_.device_names.end() ? known : renamed->second);
+  return seen_.emplace(name, id).first->second;
 }
 
 DeviceId ReadingSink::gpu(std::string_view index_or_id) {
@@ -140,6 +143,7 @@ bool is_absent(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   if (text.empty() || (text.front() == '[' && text.back() == ']')) return true;
+  if (text.front() >= '0' && text.front() <= '9') return false;
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });

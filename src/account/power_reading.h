@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "account/byte_source.h"
+#include "account/operation_table.h"
 #include "account/power_trace.h"
 #include "account/trace.h"
 
@@ -81,6 +83,7 @@ class ReadingSink {
   PowerTraceStats& stats_;
   std::function<void(const PowerReading&)> take_;
   std::vector<std::string> ids_;
+  std::unordered_map<std::string, DeviceId, StringHash, std::equal_to<>> seen_;  // by device()
 };
 
 // A number, with the decimal point or comma of any locale; nullopt where the text is none.

@@ -101,8 +101,6 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   int value_column = -1;
   std::size_t width = 0;
   ReadingKind kind = ReadingKind::kPower;
-  std::string last_name;
-  DeviceId last_device = 0;
   while (lines.next(line)) {
     if (trim(line).empty()) continue;
     if (line.front() == '#') {
@@ -146,12 +144,9 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
       sink.drop("no device", lines.line());
       continue;
     }
-    if (name != last_name) {
-      last_name = name;
-      last_device = sink.device(name);
-    }
+    const DeviceId device = sink.device(name);
     const Nanoseconds time = parse_stamp(lines, stamp.text, stamp.column, sink.options().utc_offset);
-    sink.add(time, last_device, kind, number_in(lines, value, kind == ReadingKind::kCounter ? "energy_j" : "power_w"),
+    sink.add(time, device, kind, number_in(lines, value, kind == ReadingKind::kCounter ? "energy_j" : "power_w"),
              lines.line());
   }
   if (time_column < 0) throw InputError({lines.name()}, "the file has no header and no rows", kMend);

@@ -1,18 +1,24 @@
 #include "account/trace_time.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <system_error>
 
 namespace flyball {
 namespace {
 
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 std::string_view bare(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const auto trim = [&text, kBlank] {
-    while (!text.empty() && kBlank.find(text.front()) != std::string_view::npos) text.remove_prefix(1);
-    while (!text.empty() && kBlank.find(text.back()) != std::string_view::npos) text.remove_suffix(1);
+  const auto trim = [&text] {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   };
   trim();
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
@@ -23,6 +29,47 @@ std::string_view bare(std::string_view text) {
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The number that eight digits are, computed side by side in one word; nullopt where one of them is no digit.
+std::optional<std::uint64_t> eight_digits(const char* text) {
+  static_assert(std::endian::native == std::endian::little);
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, sizeof word);
+  word -= 0x3030303030303030;  // '0' eight times; a byte that was below it has its top bit set now
+  if (((word | (word + 0x7676767676767676)) & 0x8080808080808080) != 0) return std::nullopt;
+  word = word * 10 + (word >> 8);  // every other byte: two digits
+  const std::uint64_t first = word & 0x000000FF000000FF;
+  const std::uint64_t second = (word >> 16) & 0x000000FF000000FF;
+  return (first * (100 + (std::uint64_t{1'000'000} << 32)) + second * (1 + (std::uint64_t{10'000} << 32))) >> 32;
+}
+
+// Takes the digits off the front of `text`, at most `most` of them. Their value is right up to 19 digits.
+std::uint64_t take_digits(std::string_view& text, std::size_t most) {
+  std::uint64_t value = 0;
+  most = std::min(most, text.size());
+  std::size_t at = 0;
+  for (; at + 8 <= most; at += 8) {
+    const auto digits = eight_digits(text.data() + at);
+    if (!digits) break;
+    value = value * 100'000'000 + *digits;
+  }
+  for (; at < most && is_digit(text[at]); ++at) value = value * 10 + static_cast<std::uint64_t>(text[at] - '0');
+  text.remove_prefix(at);
+  return value;
+}
+
+constexpr std::int64_t kMost = std::int64_t{1} << 62;
+constexpr std::array<std::uint64_t, 10> kPowersOfTen{1,       10,        100,        1'000,       10'000,
+                                                     100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
+
+std::optional<Nanoseconds> parse_scientific(std::string_view text, int digits) {
+  double number = 0.0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  number *= std::pow(10.0, digits);
+  if (!(std::abs(number) < static_cast<double>(kMost))) return std::nullopt;
+  return std::llround(number);
+}
 
 // Takes `count` digits off the front.
 std::optional<int> take_number(std::string_view& text, std::size_t count) {
@@ -64,44 +111,39 @@ bool take_zone(std::string_view text, std::int64_t& ahead) {
 }  // namespace
 
 std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   text = bare(text);
   if (text.starts_with('+')) text.remove_prefix(1);
-  const bool negative = text.starts_with('-');
-  std::size_t at = negative ? 1 : 0;
-  const std::size_t first = at;
-  std::int64_t value = 0;
-  bool fits = true;
-  const auto append = [&](int digit) {
-    if (value > (kMost - digit) / 10) fits = false;
-    if (fits) value = value * 10 + digit;
-  };
-  while (at < text.size() && is_digit(text[at])) append(text[at++] - '0');
-  const std::size_t whole = at - first;
-  std::size_t fraction = 0;
-  int left = digits;
-  if (at < text.size() && text[at] == '.') {
-    for (++at; at < text.size() && is_digit(text[at]); ++at, ++fraction) {
-      if (left > 0) {
-        append(text[at] - '0');
-        --left;
-      } else if (fraction == static_cast<std::size_t>(digits) && text[at] >= '5') {
-        ++value;
-      }
+  std::string_view rest = text;
+  const bool negative = rest.starts_with('-');
+  if (negative) rest.remove_prefix(1);
+  const std::size_t from_sign = rest.size();
+  while (rest.starts_with('0')) rest.remove_prefix(1);
+  const std::size_t from_first = rest.size();
+  const std::uint64_t whole = take_digits(rest, rest.size());
+  const std::size_t whole_digits = from_first - rest.size();
+  bool any_digit = rest.size() < from_sign;
+  std::uint64_t fraction = 0;
+  auto missing = static_cast<std::size_t>(digits);  // of the digits behind the point
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    const std::size_t from_point = rest.size();
+    fraction = take_digits(rest, missing);
+    missing -= from_point - rest.size();
+    fraction *= kPowersOfTen[missing];
+    if (!rest.empty() && is_digit(rest.front())) {
+      if (rest.front() >= '5') ++fraction;
+      take_digits(rest, rest.size());
     }
+    any_digit = any_digit || rest.size() < from_point;
   }
-  if (whole + fraction == 0) return std::nullopt;
-  if (at == text.size()) {
-    for (; left > 0; --left) append(0);
-    if (!fits) return std::nullopt;
-    return negative ? -value : value;
-  }
-  double number = 0.0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  number *= std::pow(10.0, digits);
-  if (!(std::abs(number) < static_cast<double>(kMost))) return std::nullopt;
-  return std::llround(number);
+  if (!any_digit) return std::nullopt;
+  if (!rest.empty()) return parse_scientific(text, digits);
+  std::int64_t value = 0;
+  const bool fits = whole_digits <= 19 &&
+                    !__builtin_mul_overflow(whole, kPowersOfTen[static_cast<std::size_t>(digits)], &value) &&
+                    !__builtin_add_overflow(value, fraction, &value) && value <= kMost;
+  if (!fits) return std::nullopt;
+  return negative ? -value : value;
 }
 
 std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset) {

@@ -122,16 +122,19 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const FootprintRow& row : footprint.rows) {
-    nlohmann::ordered_json json = {{"name", row.name},
-                                   {"device", row.device},
-                                   {"phase", name_of(row.phase)},
-                                   {"energy_j", row.energy.value()},
-                                   {"busy_s", row.busy.value()},
-                                   {"powered_s", row.powered.value()},
-                                   {"mean_power_w", row.mean_power().value()}};
+    // Member by member: a braced list makes a document of its own of each, and rows come by the thousand.
+    nlohmann::ordered_json::object_t json;
+    json.reserve(9);
+    json.emplace_back("name", row.name);
+    json.emplace_back("device", row.device);
+    json.emplace_back("phase", name_of(row.phase));
+    json.emplace_back("energy_j", row.energy.value());
+    json.emplace_back("busy_s", row.busy.value());
+    json.emplace_back("powered_s", row.powered.value());
+    json.emplace_back("mean_power_w", row.mean_power().value());
     if (footprint.runs > 1) {
-      json["energy_std_j"] = row.energy_deviation.value();
-      json["mean_power_std_w"] = row.power_deviation.value();
+      json.emplace_back("energy_std_j", row.energy_deviation.value());
+      json.emplace_back("mean_power_std_w", row.power_deviation.value());
     }
     rows.push_back(std::move(json));
   }

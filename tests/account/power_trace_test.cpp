@@ -251,6 +251,14 @@ TEST(TraceTime, DecimalsAreExactAndBounded) {
   EXPECT_EQ(parse_decimal("1795280724.059922525", 9), Nanoseconds{1'795'280'724'059'922'525});
   EXPECT_EQ(parse_decimal("-1.5", 9), Nanoseconds{-1'500'000'000});
   EXPECT_EQ(parse_decimal("0.0005", 3), Nanoseconds{1});
+  EXPECT_EQ(parse_decimal("0.00049999999999999999999", 3), Nanoseconds{0});
+  EXPECT_EQ(parse_decimal(" \"+12345678.1234567890123\" ", 9), Nanoseconds{12'345'678'123'456'789});
+  EXPECT_EQ(parse_decimal("0000000000000000000000000000001.", 0), Nanoseconds{1});
+  EXPECT_EQ(parse_decimal(".5", 1), Nanoseconds{5});
+  EXPECT_EQ(parse_decimal("4611686018.427387904", 9), Nanoseconds{1} << 62);
+  EXPECT_EQ(parse_decimal("4611686018427387905", 0), std::nullopt);
+  EXPECT_EQ(parse_decimal("10000000000000000000000", 0), std::nullopt);
+  EXPECT_EQ(parse_decimal("9999999999999999999", 9), std::nullopt);
   EXPECT_EQ(parse_decimal("1e-3", 9), Nanoseconds{1'000'000});
   for (const char* wrong : {"", "-", ".", "1x", "nan", "inf", "99999999999999999999", "4611686019", "1e300"}) {
     EXPECT_EQ(parse_decimal(wrong, 9), std::nullopt) << wrong;

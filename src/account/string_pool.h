@@ -1,0 +1,50 @@
+// Strings by index; 0 is the empty one. An index stays valid, as does the text that it stands for. Memory follows the
+// different strings. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace flyball {
+
+class StringPool {
+ public:
+  StringPool() { look_up({}); }
+
+  // Cost: one comparison where this string followed the one before it the last time as well, which is the rule in what
+  // a program does over and over; otherwise its hash and a comparison.
+  std::uint32_t intern(std::string_view text) {
+    const std::uint32_t expected = entries_[last_].follower;
+    if (entries_[expected].text == text) return last_ = expected;
+    const std::uint32_t id = look_up(text);
+    entries_[last_].follower = id;
+    return last_ = id;
+  }
+  [[nodiscard]] std::string_view operator[](std::uint32_t id) const { return entries_[id].text; }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+
+ private:
+  struct Entry {
+    std::string_view text;
+    std::uint32_t follower = 0;
+  };
+
+  std::uint32_t look_up(std::string_view text) {
+    if (const auto known = index_.find(text); known != index_.end()) return known->second;
+    const std::uint32_t id = size();
+    entries_.push_back({owned_.emplace_back(text)});
+    index_.emplace(entries_.back().text, id);
+    return id;
+  }
+
+  std::deque<std::string> owned_;  // a deque: what refers to its strings stays valid
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string_view, std::uint32_t> index_;
+  std::uint32_t last_ = 0;
+};
+
+}  // namespace flyball
