@@ -136,8 +136,30 @@ void Placement::return_block(GpuBlock block) {
   }
 }
 
+void Placement::share(int job, int with) {
+  if (rule_ != PlacementRule::kAnywhere || job == with || blocks(with).empty() || !blocks(job).empty() ||
+      partners_.count(with) != 0) {
+    throw Error("GPUs are shared by two jobs, and only where no jobs are moved to join free ones");
+  }
+  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
+  blocks_[at(job)] = blocks_[at(with)];
+  for (const GpuBlock& block : blocks_[at(job)]) jobs_on_[at(block.node)].push_back(job);
+  partners_[job] = with;
+  partners_[with] = job;
+}
+
 void Placement::release(int job) {
   if (at(job) >= blocks_.size()) return;
+  if (const auto shared = partners_.find(job); shared != partners_.end()) {
+    for (const GpuBlock& block : blocks_[at(job)]) {
+      std::vector<int>& here = jobs_on_[at(block.node)];
+      here.erase(std::find(here.begin(), here.end(), job));
+    }
+    blocks_[at(job)].clear();
+    partners_.erase(shared->second);
+    partners_.erase(shared);
+    return;
+  }
   for (const GpuBlock& block : blocks_[at(job)]) {
     used_[at(block.node)] &= ~bits(block.first, block.count);
     free_gpus_ += block.count;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -43,6 +44,10 @@ class Placement {
   // O(nodes) for a job that fits on no single node.
   [[nodiscard]] bool place(int job, int gpus);
 
+  // The job has the same GPUs as another, which has them alone. kAnywhere only; throws Error otherwise.
+  void share(int job, int with);
+
+  // A job that shares its GPUs leaves them to the other.
   void release(int job);
 
   // Gives a job just these blocks, which must be free and of the rule's shape: to go on from a snapshot.
@@ -90,6 +95,7 @@ class Placement {
   std::vector<std::set<int>> nodes_by_free_;   // kAnywhere: partly used nodes, by free GPUs
   std::vector<std::vector<GpuBlock>> blocks_;  // by job
   std::vector<std::vector<int>> jobs_on_;      // by node
+  std::map<int, int> partners_;                // of jobs that share their GPUs, both ways
 };
 
 }  // namespace flyball
