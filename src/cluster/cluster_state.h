@@ -49,6 +49,7 @@ struct ClusterJob {
   JobPhase phase = JobPhase::kFuture;
   int gpus = 0;
   int speed = 0;
+  int nodes = 0;                       // that its GPUs lie on
   int partner = -1;                    // the job on the same GPUs; -1: none, it has them alone
   Seconds since;                       // when what follows was true
   double done = 0.0;                   // iterations

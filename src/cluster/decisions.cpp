@@ -81,7 +81,9 @@ void Simulation::Engine::apply(const Decision& wanted) {
   check_decision(wanted);
   for (const Assignment& one : wanted.assignments) {
     const ClusterJob& job = state.jobs[at(one.job)];
-    if (job.gpus > 0 && (one.gpus != job.gpus || one.partner != job.partner)) take_gpus(one.job);
+    if (job.gpus == 0) continue;
+    const bool leaves = one.gpus != job.gpus || one.partner != job.partner;
+    if (leaves || (one.closer && placement->fits_closer(one.job))) take_gpus(one.job);
   }
   // Large ones first: they need whole nodes.
   std::vector<Assignment> to_place;
@@ -206,6 +208,7 @@ void Simulation::Engine::start(int job) {
     ready = std::max(ready, node.usable);
   }
   settle(job);
+  one.nodes = placement->nodes_of(job);
   if (one.first_start.value() >= 0.0) {
     // A job that was suspended and has its size back may be cheaper to resume than to restart.
     const bool resumed = traits.resume && one.phase == JobPhase::kWaiting;

@@ -316,7 +316,7 @@ void Simulation::Engine::complete(int job) {
 // Gives a job's GPUs back, or leaves them to its partner; nodes that are left empty are shut down after a while.
 void Simulation::Engine::free_nodes_of(int job) {
   ClusterJob& one = state.jobs[at(job)];
-  one.gpus = 0;
+  one.gpus = one.nodes = 0;
   one.gpu_utilisation = 0.0;
   if (one.partner >= 0) {
     const int partner = one.partner;

@@ -262,6 +262,21 @@ std::vector<int> Placement::compact() {
   return moved;
 }
 
+bool Placement::fits_closer(int job) {
+  const int before = nodes_of(job);
+  if (rule_ != PlacementRule::kAnywhere || before < 2 || partners_.count(job) != 0) return false;
+  const std::vector<GpuBlock> here = blocks_[at(job)];
+  int gpus = 0;
+  for (const GpuBlock& block : here) gpus += block.count;
+  release(job);
+  const bool placed = place(job, gpus);
+  const int after = nodes_of(job);
+  release(job);
+  const bool back = put(job, here);
+  assert(placed && back);
+  return placed && back && after < before;
+}
+
 void Placement::refile(int node) {
   // A node stands in exactly one set; which one it left is not known here, so all that could hold it are looked at.
   const int free = gpus_per_node_ - used_on(node);

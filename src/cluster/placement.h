@@ -58,6 +58,9 @@ class Placement {
   // once, rising. At most log2(gpus_per_node) merges for each release before it.
   [[nodiscard]] std::vector<int> compact();
 
+  // kAnywhere only: whether the job, which has its GPUs alone, would lie on fewer nodes if it were placed anew. O(nodes).
+  [[nodiscard]] bool fits_closer(int job);
+
   // Empty for a job without GPUs.
   [[nodiscard]] std::span<const GpuBlock> blocks(int job) const;
   [[nodiscard]] int nodes_of(int job) const;

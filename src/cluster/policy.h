@@ -38,7 +38,8 @@ struct Assignment {
   int job = 0;
   int gpus = 0;
   int speed = 0;
-  int partner = -1;  // -1: the job has its GPUs alone
+  int partner = -1;     // -1: the job has its GPUs alone
+  bool closer = false;  // a job that keeps as many is moved, if that brings it onto fewer nodes; kAnywhere only
 };
 
 struct Decision {

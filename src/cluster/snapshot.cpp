@@ -187,6 +187,7 @@ void Simulation::Engine::restore_job(int index, const Json& given) {
   } else if (!blocks.empty()) {
     require(placement->put(index, blocks), "two jobs have one GPU");
   }
+  job.nodes = placement->nodes_of(index);
   job_power += run.power;
   if (job.phase == JobPhase::kProfiling) profiling_power += run.power;
   if (run.event.value() >= 0.0) events.push({run.event, index, run.version});

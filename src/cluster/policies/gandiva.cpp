@@ -5,7 +5,10 @@
 // slices of one minute. A job that waits is served before those that just ran, in the order in which they last ran; one
 // that does not fit in what is left of a slice is passed over for smaller ones and comes first in the next, when all GPUs
 // are dealt out again. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in the hosts' memory,
-// and resume within a second, on whatever GPUs they get: that is its migration.
+// and resume within a second, on whatever GPUs they get.
+//
+// Migration (section 4.2): when jobs have left GPUs that nobody waits for, jobs that lie on more nodes than they need move
+// together, if they then lie on fewer; they resume as above.
 //
 // Packing (section 4.2): only while jobs ask for more GPUs than there are. Jobs run alone first, and are watched. Those
 // that use their GPUs least are put together, two at a time, where what they declare to need fits in the memory. A pair
@@ -16,8 +19,7 @@
 // Where the paper leaves it open: two jobs of a pair have equally many GPUs, as in Gavel's implementation of the policy
 // (Narayanan et al., OSDI 2020). Pairs on different GPUs are tried in one slice, as many as are needed, and not one after
 // another, which would take a cluster of thousands of GPUs days. A pair runs at the higher clock of its two jobs. Not
-// modelled: more than two jobs on a GPU; migration within a slice; growing into idle GPUs, which PowerFlow's comparison
-// leaves out, too.
+// modelled: more than two jobs on a GPU; growing into idle GPUs, which PowerFlow's comparison leaves out, too.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -27,6 +29,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cluster/cost_belief.h"
 #include "cluster/policy_rules.h"
 
 namespace flyball {
@@ -62,6 +65,7 @@ class Gandiva : public Policy {
     order_ = line_;
     if (!slice_over) std::stable_partition(order_.begin(), order_.end(), runs);
     const std::size_t running = run_in_order(cluster, speed_, order_, decision);
+    if (running == order_.size() && !events.finished.empty()) bring_together(cluster, decision);
     if (running == order_.size() && on_trial_.empty()) {
       slice_end_.reset();  // nobody waits
     } else if (!slice_end_ || slice_over) {
@@ -113,6 +117,17 @@ class Gandiva : public Policy {
   static double memory_of(const ClusterState& cluster, int job) {
     const ClusterJobKind& kind = cluster.kind_of(job);
     return kind.memory_gib[static_cast<std::size_t>(kind.size_index(job_of(cluster, job).requested_gpus))];
+  }
+
+  // Of jobs that keep the GPUs that they have.
+  void bring_together(const ClusterState& cluster, Decision& decision) const {
+    for (const int job : order_) {
+      const ClusterJob& one = job_of(cluster, job);
+      const bool paired = one.partner >= 0 || second_.count(job) != 0 ||
+                          std::find(parted_.begin(), parted_.end(), job) != parted_.end();
+      if (paired || one.nodes <= packed_nodes(cluster.spec, one.gpus)) continue;
+      decision.assignments.push_back({job, one.gpus, one.speed, -1, true});
+    }
   }
 
   // The job has finished. Its partner, if it had one, stands in its place and keeps the GPUs.
