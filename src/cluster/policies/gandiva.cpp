@@ -54,6 +54,7 @@ class Gandiva : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     parted_.clear();
+    paired_.clear();
     for (const int job : events.finished) forget(job);
     std::erase_if(line_,
                   [&](int job) { return std::binary_search(events.finished.begin(), events.finished.end(), job); });
@@ -71,7 +72,7 @@ class Gandiva : public Policy {
     } else if (!slice_end_ || slice_over) {
       slice_end_ = cluster.now + kSlice;
     }
-    if (packs_) bring_seconds(cluster, running, decision);
+    if (!second_.empty() || !parted_.empty()) bring_seconds(cluster, running, decision);
     decision.wake_at = slice_end_;
   }
 
@@ -167,11 +168,12 @@ class Gandiva : public Policy {
     for (const int job : line_) {
       const ClusterJob& one = job_of(cluster, job);
       wanted += one.requested_gpus;
-      if (one.phase == JobPhase::kRunning && one.partner < 0) {
+      if (slice_over && one.phase == JobPhase::kRunning && one.partner < 0) {
         watched_[job] = {one.iterations_per_second, one.gpu_utilisation};
       }
     }
     const int gpus = cluster.spec.gpus();
+    if (!slice_over && wanted >= gpus) return;
     std::vector<int> to_part;
     for (const auto& [first, second] : second_) {
       if (wanted + job_of(cluster, first).requested_gpus <= gpus) {
@@ -204,61 +206,69 @@ class Gandiva : public Policy {
     return gain > 1.0;
   }
 
-  // Pairs jobs, those of low utilisation first, until as many GPUs as lack are saved.
-  void try_pairs(const ClusterState& cluster, int lacking) {
-    struct Candidate {
-      double utilisation;
-      int job;
-      double memory;
-    };
-    std::map<int, std::vector<Candidate>> by_gpus;
+  // A job that may be paired, and those of as many GPUs by what they need of the memory, each list by utilisation.
+  struct Candidate {
+    double utilisation;
+    int job;
+    int gpus;
+    double memory;
+    bool taken = false;
+  };
+  struct Waiting {
+    std::vector<std::size_t> candidates;
+    std::size_t next = 0;  // those before it are taken, or have had their turn
+  };
+
+  [[nodiscard]] std::vector<Candidate> candidates(const ClusterState& cluster) const {
+    std::vector<Candidate> found;
     for (const int job : line_) {
+      const ClusterJob& one = job_of(cluster, job);
       const auto seen = watched_.find(job);
-      if (seen == watched_.end() || second_.count(job) != 0) continue;
-      if (job_of(cluster, job).partner >= 0) continue;  // parted just now
+      if (seen == watched_.end() || second_.count(job) != 0 || one.partner >= 0) continue;  // the last: parted just now
       const double memory = memory_of(cluster, job);
-      if (memory <= 0.0) continue;
-      by_gpus[job_of(cluster, job).requested_gpus].push_back({seen->second.utilisation, job, memory});
+      if (memory > 0.0) found.push_back({seen->second.utilisation, job, one.requested_gpus, memory});
     }
-    struct Pair {
-      double utilisation;
-      int first;
-      int second;
-      int gpus;
-    };
-    std::vector<Pair> pairs;
-    for (auto& [gpus, candidates] : by_gpus) {
-      std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-        return std::pair(a.utilisation, a.job) < std::pair(b.utilisation, b.job);
-      });
-      // The least memory that any from here on needs: most that fit nowhere are not compared with all.
-      std::vector<double> least(candidates.size() + 1, cluster.spec.memory_gib + 1.0);
-      for (std::size_t i = candidates.size(); i-- > 0;) least[i] = std::min(least[i + 1], candidates[i].memory);
-      std::vector<bool> taken(candidates.size(), false);
-      for (std::size_t i = 0; i < candidates.size(); ++i) {
-        if (taken[i]) continue;
-        const auto refused = refused_.find(candidates[i].job);
-        const double room = cluster.spec.memory_gib - candidates[i].memory;
-        for (std::size_t j = i + 1; j < candidates.size() && least[j] <= room; ++j) {
-          if (taken[j] || candidates[j].memory > room) continue;
-          if (refused != refused_.end() && refused->second.count(candidates[j].job) != 0) continue;
-          taken[j] = true;
-          pairs.push_back({candidates[i].utilisation, candidates[i].job, candidates[j].job, gpus});
-          break;
+    std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+      return std::pair(a.utilisation, a.job) < std::pair(b.utilisation, b.job);
+    });
+    return found;
+  }
+
+  // Pairs jobs, those of low utilisation first and each with the lowest that fits, until as many GPUs as lack are saved.
+  // Needs of memory are few, as kinds of jobs are: O(candidates * (needs + refused pairs of the job)).
+  void try_pairs(const ClusterState& cluster, int lacking) {
+    std::vector<Candidate> all = candidates(cluster);
+    std::map<int, std::map<double, Waiting>> waiting;
+    for (std::size_t i = 0; i < all.size(); ++i) waiting[all[i].gpus][all[i].memory].candidates.push_back(i);
+    std::vector<std::pair<int, int>> pairs;
+    for (std::size_t i = 0; i < all.size() && lacking > 0; ++i) {
+      if (all[i].taken) continue;
+      const auto refused = refused_.find(all[i].job);
+      std::size_t best = all.size();
+      for (auto& [memory, list] : waiting[all[i].gpus]) {
+        if (memory > cluster.spec.memory_gib - all[i].memory) break;
+        while (list.next < list.candidates.size() &&
+               (list.candidates[list.next] <= i || all[list.candidates[list.next]].taken)) {
+          ++list.next;
+        }
+        for (std::size_t k = list.next; k < list.candidates.size() && list.candidates[k] < best; ++k) {
+          const Candidate& other = all[list.candidates[k]];
+          if (other.taken || (refused != refused_.end() && refused->second.count(other.job) != 0)) continue;
+          best = list.candidates[k];
         }
       }
+      if (best == all.size()) continue;
+      all[best].taken = true;
+      pairs.emplace_back(all[i].job, all[best].job);
+      lacking -= all[i].gpus;
     }
-    std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) {
-      return std::pair(a.utilisation, a.first) < std::pair(b.utilisation, b.first);
-    });
     std::map<int, int> partners;
-    for (auto [utilisation, first, second, gpus] : pairs) {
-      if (lacking <= 0) break;
-      lacking -= gpus;
+    for (auto [first, second] : pairs) {
       if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // who runs need not move
       second_[first] = partners[first] = second;
       first_[second] = partners[second] = first;
       on_trial_.insert(first);
+      paired_.push_back(first);
     }
     // A pair stands where the one of the two did that comes first.
     std::vector<int> line;
@@ -280,15 +290,24 @@ class Gandiva : public Policy {
   void bring_seconds(const ClusterState& cluster, std::size_t running, Decision& decision) {
     const auto own_speed = [&](int job) { return speed_(cluster, job, job_of(cluster, job).requested_gpus); };
     const auto pair_speed = [&](int first, int second) { return std::max(own_speed(first), own_speed(second)); };
+    // Pairs that change: new ones, and those whose first has just been given GPUs, or lost them.
+    std::vector<int>& changed = paired_;
     for (Assignment& one : decision.assignments) {
       const auto second = second_.find(one.job);
-      if (second != second_.end() && one.gpus > 0) one.speed = pair_speed(one.job, second->second);
+      if (second == second_.end()) continue;
+      if (one.gpus > 0) one.speed = pair_speed(one.job, second->second);
+      changed.push_back(one.job);
     }
-    std::set<int> gets(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(running));
-    for (const auto& [first, second] : second_) {
+    std::sort(changed.begin(), changed.end());
+    changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    runs_.assign(cluster.jobs.size(), false);
+    for (std::size_t i = 0; i < running; ++i) runs_[static_cast<std::size_t>(order_[i])] = true;
+    const auto gets = [&](int job) { return runs_[static_cast<std::size_t>(job)]; };
+    for (const int first : changed) {
+      const int second = second_.at(first);
       const ClusterJob& one = job_of(cluster, first);
       const ClusterJob& other = job_of(cluster, second);
-      if (gets.count(first) == 0) {
+      if (!gets(first)) {
         if (other.has_gpus()) decision.assignments.push_back({second, 0, 0});
       } else if (!one.has_gpus() || other.partner != first) {
         const int speed = pair_speed(first, second);
@@ -300,8 +319,8 @@ class Gandiva : public Policy {
     for (std::size_t i = 0; i < parted_.size(); ++i) {
       const int job = parted_[i];
       const ClusterJob& one = job_of(cluster, job);
-      if (!one.has_gpus() || gets.count(job) == 0) continue;
-      const bool moves = one.partner >= 0 && i > 0 && parted_[i - 1] == one.partner && gets.count(one.partner) != 0;
+      if (!one.has_gpus() || !gets(job)) continue;
+      const bool moves = one.partner >= 0 && i > 0 && parted_[i - 1] == one.partner && gets(one.partner);
       if (moves || one.speed != own_speed(job)) decision.assignments.push_back({job, one.gpus, own_speed(job)});
     }
   }
@@ -316,6 +335,8 @@ class Gandiva : public Policy {
   std::map<int, std::set<int>> refused_;  // pairs that did not pay, both ways
   std::optional<Seconds> slice_end_;
   std::vector<int> order_;   // reused
+  std::vector<bool> runs_;   // alike: by job, what this decision gives GPUs to
+  std::vector<int> paired_;  // by this decision: the first ones of new pairs
   std::vector<int> parted_;  // by this decision: who left a pair
 };
 
