@@ -17,6 +17,7 @@
 // off, as it is there (PROMOTEKNOB infinite).
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -41,10 +42,13 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-// Where a job stood in the history when its index was last asked for.
+// Where a job stood in the history when its index was last asked for: what waits has the same as long as nothing finishes.
 struct HistoryPlace {
   std::size_t from = 0;
   std::size_t to = 0;
+  std::size_t jobs = SIZE_MAX;  // of the history
+  double had = 0.0;
+  double index = 0.0;
 };
 
 // Services of finished jobs. Index O(log of how far the job has moved in it), adding O(jobs).
@@ -57,9 +61,14 @@ class ServiceHistory {
   }
 
   [[nodiscard]] double gittins_index(double had, double quantum, HistoryPlace& place) {
+    if (place.jobs == services_.size() && place.had == had) return place.index;
     sum_up();
-    const std::size_t from = place.from = above(had, place.from);
-    const std::size_t to = place.to = above(had + quantum, place.to);
+    place = {above(had, place.from), above(had + quantum, place.to), services_.size(), had, 0.0};
+    return place.index = index_of(place.from, place.to, had, quantum);
+  }
+
+ private:
+  [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const {
     if (from == services_.size()) return 0.0;
     const auto ending = static_cast<double>(to - from);
     double expected = sums_[to] - sums_[from] - had * ending;
@@ -67,7 +76,6 @@ class ServiceHistory {
     return ending / expected;
   }
 
- private:
   // How many are at most `service`; looked for around `guess`.
   [[nodiscard]] std::size_t above(double service, std::size_t guess) const {
     std::size_t low = std::min(guess, services_.size());
