@@ -51,6 +51,8 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
             "all jobs at this clock, for policies that choose none (default: the highest)");
   add_value(command, "--zeus-eta", options.zeus_eta, parse_zeus_eta, "SHARE",
             "what energy counts against time, for policies with Zeus's clocks (default 0.5)");
+  command.add_flag("--no-packing", options.no_packing,
+                   "no two jobs on a GPU, also under policies that would (Gandiva)");
 }
 
 ClusterInput load_cluster(const ClusterOptions& options) {
@@ -74,6 +76,7 @@ ClusterInput load_cluster(const ClusterOptions& options) {
                                     : load_ground_truth(spec.gpu);
   PolicyOptions policy;
   if (options.clock) policy.clock = Megahertz(*options.clock);
+  policy.packing = !options.no_packing;
   policy.zeus_eta = options.zeus_eta.value_or(policy.zeus_eta);
   return {setup, std::move(truth), read_job_trace_file(options.trace), policy};
 }

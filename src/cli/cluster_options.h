@@ -29,6 +29,7 @@ struct ClusterOptions {
   std::optional<Seconds> profiling;
   std::optional<double> clock;
   std::optional<double> zeus_eta;
+  bool no_packing = false;
 };
 
 void add_cluster_options(CLI::App& command, ClusterOptions& options);

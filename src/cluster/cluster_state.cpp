@@ -42,7 +42,7 @@ double ClusterState::remaining_iterations(int job) const {
 
 Seconds ClusterState::attained_gpu_seconds(int job) const {
   const ClusterJob& one = jobs[at(job)];
-  return one.gpu_time + (now - one.since) * one.gpus;
+  return one.gpu_time + (now - one.since) * one.own_gpus();
 }
 
 Seconds ClusterState::remaining_time(int job, int gpus, int speed) const {

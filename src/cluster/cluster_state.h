@@ -19,6 +19,9 @@ struct ClusterSpec {
   Megahertz voltage_break;        // f0, the least-energy clock
   std::vector<Megahertz> clocks;  // the speeds of data-parallel jobs, rising, from the voltage break to the maximum
   Watts idle;                     // of a GPU that waits, is woken, or has its job started
+  Watts busy;                     // of a GPU while any kernel runs
+  Watts limit;                    // of a board
+  double memory_gib = 0.0;        // of a board
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
   Seconds restart{30.0};          // checkpoint and start again, when a job changes its GPUs
   Seconds wake{60.0};             // from off to usable
@@ -46,11 +49,14 @@ struct ClusterJob {
   JobPhase phase = JobPhase::kFuture;
   int gpus = 0;
   int speed = 0;
+  int nodes = 0;                       // that its GPUs lie on
+  int partner = -1;                    // the job on the same GPUs; -1: none, it has them alone
   Seconds since;                       // when what follows was true
   double done = 0.0;                   // iterations
-  Seconds gpu_time;                    // attained service, GPUs times seconds
+  Seconds gpu_time;                    // attained service, GPUs times seconds; shared GPUs count half
   double iterations_per_second = 0.0;  // from `since` on
-  Watts power;                         // of all its GPUs, from `since` on
+  Watts power;                         // of all its GPUs, from `since` on; of shared ones its part
+  double gpu_utilisation = 0.0;        // of its GPUs, as their meters show it; only under policies that share GPUs
   Seconds first_start{-1.0};
   Seconds finish{-1.0};
   Joules energy;  // until `since`
@@ -61,6 +67,8 @@ struct ClusterJob {
   // Kinds have few sizes; what would be the 65th counts as known.
   [[nodiscard]] bool was_profiled(int size) const { return size >= 64 || (profiled >> size & 1) != 0; }
   [[nodiscard]] bool has_gpus() const { return gpus > 0; }
+  // What it counts as having, of its GPUs.
+  [[nodiscard]] double own_gpus() const { return partner < 0 ? gpus : 0.5 * gpus; }
 };
 
 struct ClusterState {

@@ -34,6 +34,7 @@ void Simulation::Engine::check_decision(const Decision& wanted) const {
                             what, one.gpus, one.speed));
   };
   int free = state.free_gpus;
+  std::set<int> left;  // jobs whose partner leaves
   for (const Assignment& one : wanted.assignments) {
     if (one.job < 0 || at(one.job) >= state.jobs.size() || !state.jobs[at(one.job)].active()) {
       refuse(one, "is not there to be scheduled");
@@ -46,17 +47,43 @@ void Simulation::Engine::check_decision(const Decision& wanted) const {
     }
     if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");
     if (job.phase == JobPhase::kProfiling && one.gpus != job.gpus) refuse(one, "is being profiled");
-    free += job.gpus - one.gpus;
+    if (one.partner >= 0) {
+      if (const char* const why = not_together(one.job, one.partner, one.gpus)) refuse(one, why);
+    }
+    const int partner = left.count(one.job) != 0 ? -1 : job.partner;
+    if (job.gpus == one.gpus && partner == one.partner) continue;
+    if (partner < 0) {
+      free += job.gpus;
+    } else {
+      left.insert(partner);
+    }
+    if (one.partner < 0) free -= one.gpus;
   }
   if (free < 0)
     throw Error(fmt::format("policy {} at {} s gives away more GPUs than there are", policy_name, state.now.value()));
+}
+
+// Whether a job may be on one GPU with another: what the policy declared, and what fits in the memory.
+const char* Simulation::Engine::not_together(int job, int with, int gpus) const {
+  if (traits.jobs_per_gpu < 2) return "is to share GPUs, which the policy does not";
+  if (with == job || at(with) >= state.jobs.size() || !state.jobs[at(with)].active()) return "has no such partner";
+  double memory = 0.0;
+  for (const int one : {job, with}) {
+    const ClusterJobKind& kind = state.kind_of(one);
+    const int size = kind.size_index(gpus);
+    if (size < 0 || kind.memory_gib[at(size)] <= 0.0) return "shares GPUs, but what it or its partner needs is unknown";
+    memory += kind.memory_gib[at(size)];
+  }
+  return memory > state.spec.memory_gib ? "does not fit in a GPU's memory beside its partner" : nullptr;
 }
 
 void Simulation::Engine::apply(const Decision& wanted) {
   check_decision(wanted);
   for (const Assignment& one : wanted.assignments) {
     const ClusterJob& job = state.jobs[at(one.job)];
-    if (job.gpus > 0 && one.gpus != job.gpus) take_gpus(one.job);
+    if (job.gpus == 0) continue;
+    const bool leaves = one.gpus != job.gpus || one.partner != job.partner;
+    if (leaves || (one.closer && placement->fits_closer(one.job))) take_gpus(one.job);
   }
   // Large ones first: they need whole nodes.
   std::vector<Assignment> to_place;
@@ -70,9 +97,17 @@ void Simulation::Engine::apply(const Decision& wanted) {
   }
   std::stable_sort(to_place.begin(), to_place.end(),
                    [](const Assignment& a, const Assignment& b) { return a.gpus > b.gpus; });
+  // Who joins others comes after these have their GPUs.
+  std::stable_partition(to_place.begin(), to_place.end(), [](const Assignment& one) { return one.partner < 0; });
   std::set<int> placed;
   for (const Assignment& one : to_place) give_gpus(one, placed);
   for (const int job : placed) start(job);
+  for (const Assignment& one : wanted.assignments) {
+    const ClusterJob& job = state.jobs[at(one.job)];
+    if (job.partner < 0 || state.jobs[at(job.partner)].speed == job.speed) continue;
+    throw Error(fmt::format("policy {} at {} s: jobs {} and {} share GPUs at two speeds", policy_name,
+                            state.now.value(), one.job, job.partner));
+  }
   // Moving jobs pays where it empties a node that can then be shut down.
   if (traits.powers_down_nodes && traits.placement == PlacementRule::kPacked) {
     int on_partial = nodes_on * state.spec.gpus_per_node - (state.spec.gpus() - state.free_gpus);
@@ -91,14 +126,15 @@ void Simulation::Engine::take_gpus(int job) {
   runs[at(job)].event = Seconds(-1.0);
   runs[at(job)].profile_left = Seconds(0.0);
   free_nodes_of(job);
-  one.gpus = 0;
   one.phase = JobPhase::kWaiting;
   record_span(job);
 }
 
 void Simulation::Engine::give_gpus(const Assignment& assignment, std::set<int>& placed) {
   if (assignment.gpus == 0) return;
-  if (!placement->place(assignment.job, assignment.gpus)) {
+  if (assignment.partner >= 0) {
+    join(assignment);
+  } else if (!placement->place(assignment.job, assignment.gpus)) {
     compact(placed);
     if (!placement->place(assignment.job, assignment.gpus)) {
       throw Error(fmt::format("job {} finds no place for {} GPUs although {} are free", assignment.job, assignment.gpus,
@@ -111,6 +147,19 @@ void Simulation::Engine::give_gpus(const Assignment& assignment, std::set<int>& 
   one.gpus = assignment.gpus;
   one.speed = assignment.speed;
   placed.insert(assignment.job);
+}
+
+// Puts the job on its partner's GPUs.
+void Simulation::Engine::join(const Assignment& assignment) {
+  ClusterJob& partner = state.jobs[at(assignment.partner)];
+  if (partner.gpus != assignment.gpus || partner.partner >= 0) {
+    throw Error(fmt::format("policy {} at {} s: job {} finds {} GPUs with job {}, or a third job there", policy_name,
+                            state.now.value(), assignment.job, partner.gpus, assignment.partner));
+  }
+  placement->share(assignment.job, assignment.partner);
+  settle(assignment.partner);
+  partner.partner = assignment.job;
+  state.jobs[at(assignment.job)].partner = assignment.partner;
 }
 
 // Jobs that lay elsewhere start again where they are now; those that have not begun yet lose nothing.
@@ -159,6 +208,7 @@ void Simulation::Engine::start(int job) {
     ready = std::max(ready, node.usable);
   }
   settle(job);
+  one.nodes = placement->nodes_of(job);
   if (one.first_start.value() >= 0.0) {
     // A job that was suspended and has its size back may be cheaper to resume than to restart.
     const bool resumed = traits.resume && one.phase == JobPhase::kWaiting;
@@ -170,9 +220,10 @@ void Simulation::Engine::start(int job) {
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
   run.to_profile = state.profiling && state.kinds[at(one.kind)].elastic && !one.was_profiled(size);
   if (ready > state.now) {
-    set_pace(job, 0.0, idle_each * one.gpus);
+    set_pace(job, 0.0, idle_part(job));
     schedule(job, ready);
     record_span(job);
+    if (one.partner >= 0) partner_changed(one.partner);
   } else {
     begin_work(job);
   }

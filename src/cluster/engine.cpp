@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
+#include "cluster/gpu_sharing.h"
 
 namespace flyball {
 namespace {
@@ -54,7 +56,7 @@ void Simulation::Engine::settle(int job) {
   const Seconds passed = state.now - one.since;
   one.done += one.iterations_per_second * passed.value();
   one.energy += one.power * passed;
-  one.gpu_time += passed * one.gpus;
+  one.gpu_time += passed * one.own_gpus();
   one.since = state.now;
 }
 
@@ -169,11 +171,64 @@ void Simulation::Engine::begin_work(int job) {
 void Simulation::Engine::begin_run(int job) {
   ClusterJob& one = state.jobs[at(job)];
   one.phase = JobPhase::kRunning;
-  const IterationCost cost =
-      true_cost(one.kind, state.kinds[at(one.kind)].size_index(one.gpus), placement->nodes_of(job), one.speed);
+  go_on(job);
+  read_meter(job);
+  record_span(job);
+  if (one.partner >= 0) partner_changed(one.partner);
+}
+
+// Sets the pace at which a running job goes on from now, alone or beside its partner.
+void Simulation::Engine::go_on(int job) {
+  const ClusterJob& one = state.jobs[at(job)];
+  const IterationCost cost = cost_now(job);  // notes what meters show of its GPUs
   set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
   schedule(job, state.now + cost.time * (one.iterations - one.done));
-  read_meter(job);
+}
+
+// What an iteration takes now: alone, or beside a partner that computes, too.
+IterationCost Simulation::Engine::cost_now(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  const auto alone = [&](const ClusterJob& which) {
+    return true_cost(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement->nodes_of(job),
+                     which.speed);
+  };
+  const IterationCost cost = alone(one);
+  if (traits.jobs_per_gpu < 2) return cost;
+  const auto utilisation = [&](const ClusterJob& which) {
+    return true_utilisation(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement->nodes_of(job),
+                            which.speed);
+  };
+  one.gpu_utilisation = utilisation(one);
+  if (one.partner < 0) return cost;
+  const ClusterJob& partner = state.jobs[at(one.partner)];
+  if (partner.phase != JobPhase::kRunning) return cost;
+  const double of_partner = utilisation(partner);
+  const SharedGpu shared = share_gpu({GpuTenant{one.gpu_utilisation, cost.power() / one.gpus},
+                                      GpuTenant{of_partner, alone(partner).power() / one.gpus}},
+                                     state.spec.busy, state.spec.limit);
+  one.gpu_utilisation = std::min(1.0, one.gpu_utilisation + of_partner);
+  const Seconds time = cost.time / shared.pace[0];
+  return {time, shared.power[0] * one.gpus * time};
+}
+
+// What a job that has GPUs but does not compute yet is charged with.
+Microwatts Simulation::Engine::idle_part(int job) const {
+  const ClusterJob& one = state.jobs[at(job)];
+  const Microwatts idle = idle_each * one.gpus;
+  if (one.partner < 0) return idle;
+  switch (state.jobs[at(one.partner)].phase) {
+    case JobPhase::kRunning: return 0;  // the other one has it in its own power
+    case JobPhase::kStarting: return job < one.partner ? idle / 2 : idle - idle / 2;
+    default: return idle;
+  }
+}
+
+// The other job on its GPUs came, left, or began to compute.
+void Simulation::Engine::partner_changed(int job) {
+  settle(job);
+  const JobPhase phase = state.jobs[at(job)].phase;
+  if (phase == JobPhase::kRunning) go_on(job);
+  if (phase == JobPhase::kStarting) set_pace(job, 0.0, idle_part(job));
   record_span(job);
 }
 
@@ -250,7 +305,6 @@ void Simulation::Engine::complete(int job) {
   ++runs[at(job)].version;
   runs[at(job)].event = Seconds(-1.0);
   free_nodes_of(job);
-  one.gpus = 0;
   state.active.erase(std::lower_bound(state.active.begin(), state.active.end(), job));
   ++state.done;
   last_finish = state.now;
@@ -259,8 +313,18 @@ void Simulation::Engine::complete(int job) {
   record_span(job);
 }
 
-// Gives a job's GPUs back; nodes that are left empty are shut down after a while.
+// Gives a job's GPUs back, or leaves them to its partner; nodes that are left empty are shut down after a while.
 void Simulation::Engine::free_nodes_of(int job) {
+  ClusterJob& one = state.jobs[at(job)];
+  one.gpus = one.nodes = 0;
+  one.gpu_utilisation = 0.0;
+  if (one.partner >= 0) {
+    const int partner = one.partner;
+    settle(partner);
+    state.jobs[at(partner)].partner = one.partner = -1;
+    placement->release(job);
+    return partner_changed(partner);
+  }
   const std::span<const GpuBlock> held = placement->blocks(job);
   const std::vector<GpuBlock> blocks(held.begin(), held.end());
   placement->release(job);
@@ -307,11 +371,29 @@ void Simulation::Engine::record_power() {
   history.power.push_back({state.now, held, waiting, nodes_on, power});
 }
 
+void Simulation::Engine::must_hold(bool holds, const char* what) const {
+  if (!holds) throw Error(fmt::format("the simulator is wrong at {} s: {}", state.now.value(), what));
+}
+
+// Of a job that shares its GPUs.
+void Simulation::Engine::check_pair(int job) const {
+  const ClusterJob& one = state.jobs[at(job)];
+  const ClusterJob& other = state.jobs[at(one.partner)];
+  must_hold(other.partner == job && other.gpus == one.gpus, "two jobs do not share the same GPUs");
+  must_hold(std::ranges::equal(placement->blocks(job), placement->blocks(one.partner)), "partners lie apart");
+  must_hold(one.speed == other.speed, "a GPU has two clocks");
+  must_hold(not_together(job, one.partner, one.gpus) == nullptr, "two jobs share GPUs that may not");
+  double most = state.spec.limit.value() * one.gpus;
+  for (const ClusterJob* which : {&one, &other}) {  // a table may have more than the board's limit
+    const int size = state.kinds[at(which->kind)].size_index(which->gpus);
+    most = std::max(most, true_cost(which->kind, size, placement->nodes_of(job), which->speed).power().value());
+  }
+  must_hold((one.power + other.power).value() <= most + 1e-3, "a board draws more than it can");
+}
+
 void Simulation::Engine::check() const {
-  const auto require = [&](bool holds, const char* what) {
-    if (!holds) throw Error(fmt::format("the simulator is wrong at {} s: {}", state.now.value(), what));
-  };
   std::vector<std::uint64_t> used(nodes.size(), 0);
+  std::vector<std::uint64_t> shared(nodes.size(), 0);
   Microwatts jobs_power = 0;
   Microwatts profile_power = 0;
   int held = 0;
@@ -320,33 +402,43 @@ void Simulation::Engine::check() const {
     int blocks = 0;
     for (const GpuBlock& block : placement->blocks(static_cast<int>(job))) {
       blocks += block.count;
-      require(nodes[at(block.node)].on, "a job lies on a node that is off");
+      must_hold(nodes[at(block.node)].on, "a job lies on a node that is off");
       for (int gpu = block.first; gpu < block.first + block.count; ++gpu) {
         const std::uint64_t bit = std::uint64_t{1} << gpu;
-        require((used[at(block.node)] & bit) == 0, "a GPU has two jobs");
+        must_hold((used[at(block.node)] & bit) == 0 || traits.jobs_per_gpu > 1, "a GPU has two jobs");
+        must_hold((shared[at(block.node)] & bit) == 0, "a GPU has three jobs");
+        shared[at(block.node)] |= used[at(block.node)] & bit;
         used[at(block.node)] |= bit;
       }
     }
-    require(blocks == one.gpus, "a job's blocks are not its GPUs");
-    require((one.gpus > 0) == (one.phase == JobPhase::kStarting || one.phase == JobPhase::kProfiling ||
-                               one.phase == JobPhase::kRunning),
-            "a job's phase and GPUs do not agree");
-    require(one.done <= one.iterations * (1.0 + 1e-9), "a job did more than its work");
-    held += one.gpus;
+    must_hold(blocks == one.gpus, "a job's blocks are not its GPUs");
+    must_hold((one.gpus > 0) == (one.phase == JobPhase::kStarting || one.phase == JobPhase::kProfiling ||
+                                 one.phase == JobPhase::kRunning),
+              "a job's phase and GPUs do not agree");
+    must_hold(one.done <= one.iterations * (1.0 + 1e-9), "a job did more than its work");
+    if (one.partner >= 0) check_pair(static_cast<int>(job));
     jobs_power += runs[job].power;
     if (one.phase == JobPhase::kProfiling) profile_power += runs[job].power;
   }
-  require(held == state.spec.gpus() - state.free_gpus, "GPUs held and free are not all");
-  require(jobs_power == job_power, "the jobs' power is not its sum");
-  require(profile_power == profiling_power, "the profiling power is not its sum");
+  for (const std::uint64_t gpus : used) held += std::popcount(gpus);
+  must_hold(held == state.spec.gpus() - state.free_gpus, "GPUs held and free are not all");
+  must_hold(jobs_power == job_power, "the jobs' power is not its sum");
+  must_hold(profile_power == profiling_power, "the profiling power is not its sum");
   int on = 0;
   for (const NodeRun& node : nodes) on += node.on ? 1 : 0;
-  require(on == nodes_on, "the nodes that are on are miscounted");
+  must_hold(on == nodes_on, "the nodes that are on are miscounted");
   // Energy: what jobs were charged, and what idle GPUs drew.
   double charged = 0.0;
-  for (const ClusterJob& one : state.jobs) charged += (one.energy + one.power * (state.now - one.since)).value();
-  require(std::abs(charged - busy_energy.value()) <= 1e-9 * std::max(1.0, charged), "the jobs' energy is not its sum");
-  require(energy.value() >= busy_energy.value() * (1.0 - 1e-12), "idle GPUs gave energy back");
+  double served = 0.0;
+  for (std::size_t job = 0; job < state.jobs.size(); ++job) {
+    const ClusterJob& one = state.jobs[job];
+    charged += (one.energy + one.power * (state.now - one.since)).value();
+    served += state.attained_gpu_seconds(static_cast<int>(job)).value();
+  }
+  must_hold(std::abs(charged - busy_energy.value()) <= 1e-9 * std::max(1.0, charged),
+            "the jobs' energy is not its sum");
+  must_hold(std::abs(served - gpu_seconds.value()) <= 1e-9 * std::max(1.0, served), "GPU-seconds are not their sum");
+  must_hold(energy.value() >= busy_energy.value() * (1.0 - 1e-12), "idle GPUs gave energy back");
 }
 
 }  // namespace flyball

@@ -45,6 +45,8 @@ struct Simulation::Engine {
   [[nodiscard]] std::optional<Seconds> next_time();
   [[nodiscard]] bool finished() const { return state.done == static_cast<int>(state.jobs.size()); }
   void check() const;
+  void check_pair(int job) const;
+  void must_hold(bool holds, const char* what) const;
   void restore(const std::string& text);
 
   // What a job has beyond what policies see.
@@ -77,6 +79,7 @@ struct Simulation::Engine {
   void fill_truth();
   [[nodiscard]] IterationCost true_cost(int kind, int size, int nodes, int speed) const;
   [[nodiscard]] std::vector<IterationCost> measured_costs(int kind, int size, int nodes) const;
+  [[nodiscard]] double true_utilisation(int kind, int size, int nodes, int speed) const;
 
   void restore_job(int index, const nlohmann::ordered_json& given);
 
@@ -89,6 +92,10 @@ struct Simulation::Engine {
   void phase_ends(int job);
   void begin_work(int job);
   void begin_run(int job);
+  void go_on(int job);
+  void partner_changed(int job);
+  [[nodiscard]] IterationCost cost_now(int job);
+  [[nodiscard]] Microwatts idle_part(int job) const;
   void complete(int job);
   void end_profiling(int job);
   void learn(int job);
@@ -101,8 +108,10 @@ struct Simulation::Engine {
   void decide();
   void apply(const Decision& decision);
   void check_decision(const Decision& decision) const;
+  [[nodiscard]] const char* not_together(int job, int with, int gpus) const;
   void take_gpus(int job);
   void give_gpus(const Assignment& assignment, std::set<int>& placed);
+  void join(const Assignment& assignment);
   void change_speed(int job, int speed);
   void moved(int job);
   void start(int job);
@@ -123,6 +132,7 @@ struct Simulation::Engine {
   std::vector<CostSheet> packed_truth;                                                   // by kind, jobs packed
   std::vector<int> truth_model;                                                          // by kind; -1: a pipeline
   mutable std::map<std::tuple<int, int, int>, std::vector<IterationCost>> spread_truth;  // by kind, size, nodes
+  mutable std::map<std::tuple<int, int, int>, std::vector<double>> utilisations;         // alike, by speed
 
   std::vector<JobRun> runs;
   std::vector<NodeRun> nodes;

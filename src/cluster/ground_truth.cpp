@@ -42,6 +42,8 @@ GroundTruth::GroundTruth(const std::string& source, const MeasurementSet& measur
       auto& [point, count] = sorted[key_of(row.configuration)];
       point.log_time += std::log(row.cost.time.value());
       point.log_power += std::log(row.cost.power().value() / row.configuration.gpus);
+      point.use.utilisation += row.use.utilisation;
+      point.use.memory_gib += row.use.memory_gib;
       ++count;
       batches.insert(static_cast<int>(std::lround(row.configuration.batch_size)));
     }
@@ -65,7 +67,8 @@ GroundTruth::GroundTruth(const std::string& source, const MeasurementSet& measur
         }
       }
       const auto& [sum, count] = entry;
-      points_.push_back({sum.log_time / count, sum.log_power / count});
+      points_.push_back(
+          {sum.log_time / count, sum.log_power / count, {sum.use.utilisation / count, sum.use.memory_gib / count}});
       last = &key;
     }
   }
@@ -99,7 +102,9 @@ GroundTruth::Point GroundTruth::interpolate(std::size_t axis, std::size_t depth,
   const Point low = child(above - 1);
   const Point high = child(above);
   return {low.log_time + share * (high.log_time - low.log_time),
-          low.log_power + share * (high.log_power - low.log_power)};
+          low.log_power + share * (high.log_power - low.log_power),
+          {low.use.utilisation + share * (high.use.utilisation - low.use.utilisation),
+           low.use.memory_gib + share * (high.use.memory_gib - low.use.memory_gib)}};
 }
 
 IterationCost GroundTruth::at(int model, const JobConfiguration& configuration) const {
@@ -107,6 +112,11 @@ IterationCost GroundTruth::at(int model, const JobConfiguration& configuration) 
   const Point point = interpolate(roots_[static_cast<std::size_t>(model)], 0, key.data());
   const Seconds time(std::exp(point.log_time));
   return {time, Watts(std::exp(point.log_power) * configuration.gpus) * time};
+}
+
+GpuUse GroundTruth::use(int model, const JobConfiguration& configuration) const {
+  const Key key = key_of(configuration);
+  return interpolate(roots_[static_cast<std::size_t>(model)], 0, key.data()).use;
 }
 
 std::vector<std::string> ground_truth_gpus() {

@@ -31,6 +31,9 @@ class GroundTruth {
   // O(log points).
   [[nodiscard]] IterationCost at(int model, const JobConfiguration& configuration) const;
 
+  // What such a job takes of each GPU, interpolated linearly over the same logarithms; all 0 where the table does not say.
+  [[nodiscard]] GpuUse use(int model, const JobConfiguration& configuration) const;
+
  private:
   // One axis of the table: rising logarithms, and what lies at each (an index into the next axis' tables, or `points_`).
   struct Axis {
@@ -40,6 +43,7 @@ class GroundTruth {
   struct Point {
     double log_time = 0.0;
     double log_power = 0.0;  // of one GPU
+    GpuUse use;
   };
 
   [[nodiscard]] Point interpolate(std::size_t axis, std::size_t depth, const double* coordinates) const;

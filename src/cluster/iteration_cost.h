@@ -25,10 +25,17 @@ struct IterationCost {
   [[nodiscard]] Watts power() const { return energy / time; }
 };
 
+// What a job takes of each of its GPUs when it has them alone. 0: not stated.
+struct GpuUse {
+  double utilisation = 0.0;  // share of the time in which others cannot use the GPU, up to 1
+  double memory_gib = 0.0;
+};
+
 struct JobMeasurement {
   JobConfiguration configuration;
   IterationCost cost;  // energy 0: not measured
   double weight = 1.0;
+  GpuUse use{};
 };
 
 }  // namespace flyball

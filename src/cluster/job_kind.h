@@ -37,6 +37,7 @@ struct ClusterJobKind {
   std::vector<int> sizes;         // GPUs, rising: powers of two, and what jobs of the kind asked for
   std::vector<Megahertz> clocks;  // of the speeds, rising; empty for a pipeline
   std::size_t speeds = 0;
+  std::vector<double> memory_gib;  // by size, as jobs declare it: what they need on each GPU; 0: unknown, all of it
 
   // The index of that many GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;

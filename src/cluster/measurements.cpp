@@ -49,6 +49,10 @@ JobMeasurement own_row(const CsvReader& csv, Megahertz default_clock) {
   if (csv.has_column("step_energy_j")) {
     row.cost.energy = Joules(number_within(csv, "step_energy_j", 1e-9, 1e12, "J"));
   }
+  if (csv.has_column("gpu_utilisation")) {
+    row.use = {number_within(csv, "gpu_utilisation", 1e-3, 1.0, ", as a share,"),
+               number_within(csv, "memory_gib", 1e-3, 1e5, "GiB")};
+  }
   return row;
 }
 
@@ -99,6 +103,10 @@ MeasurementSet read_measurements(const std::string& source, std::string_view tex
       throw InputError({source, csv.line(), 1}, fmt::format("the header has no column '{}'", column),
                        "the first line must be model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j");
     }
+  }
+  if (csv.has_column("gpu_utilisation") != csv.has_column("memory_gib")) {
+    throw InputError({source, csv.line(), 1}, "the header has one of gpu_utilisation and memory_gib, not both",
+                     "whether jobs may share a GPU takes both; add the other column, or delete this one");
   }
   const std::string file = std::filesystem::path(source).stem().string();
   MeasurementSet measured;

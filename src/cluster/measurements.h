@@ -1,6 +1,7 @@
 // Measured or synthetic costs of iterations, as CSV (docs/formats/job-measurements.md).
 //
-// Own columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j; batch_size counts all GPUs of the job.
+// Own columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j and, for jobs that share GPUs,
+// gpu_utilisation,memory_gib (both or neither); batch_size counts all GPUs of the job.
 // Also read: the step times of the Pollux and Sia artifacts (`placement` or `num_nodes,num_replicas`, with
 // `local_bsz,step_time`), which have neither clock nor energy; the model is then named after the file.
 #pragma once

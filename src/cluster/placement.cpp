@@ -136,8 +136,30 @@ void Placement::return_block(GpuBlock block) {
   }
 }
 
+void Placement::share(int job, int with) {
+  if (rule_ != PlacementRule::kAnywhere || job == with || blocks(with).empty() || !blocks(job).empty() ||
+      partners_.count(with) != 0) {
+    throw Error("GPUs are shared by two jobs, and only where no jobs are moved to join free ones");
+  }
+  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
+  blocks_[at(job)] = blocks_[at(with)];
+  for (const GpuBlock& block : blocks_[at(job)]) jobs_on_[at(block.node)].push_back(job);
+  partners_[job] = with;
+  partners_[with] = job;
+}
+
 void Placement::release(int job) {
   if (at(job) >= blocks_.size()) return;
+  if (const auto shared = partners_.find(job); shared != partners_.end()) {
+    for (const GpuBlock& block : blocks_[at(job)]) {
+      std::vector<int>& here = jobs_on_[at(block.node)];
+      here.erase(std::find(here.begin(), here.end(), job));
+    }
+    blocks_[at(job)].clear();
+    partners_.erase(shared->second);
+    partners_.erase(shared);
+    return;
+  }
   for (const GpuBlock& block : blocks_[at(job)]) {
     used_[at(block.node)] &= ~bits(block.first, block.count);
     free_gpus_ += block.count;
@@ -238,6 +260,21 @@ std::vector<int> Placement::compact() {
   std::sort(moved.begin(), moved.end());
   moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
   return moved;
+}
+
+bool Placement::fits_closer(int job) {
+  const int before = nodes_of(job);
+  if (rule_ != PlacementRule::kAnywhere || before < 2 || partners_.count(job) != 0) return false;
+  const std::vector<GpuBlock> here = blocks_[at(job)];
+  int gpus = 0;
+  for (const GpuBlock& block : here) gpus += block.count;
+  release(job);
+  const bool placed = place(job, gpus);
+  const int after = nodes_of(job);
+  release(job);
+  const bool back = put(job, here);
+  assert(placed && back);
+  return placed && back && after < before;
 }
 
 void Placement::refile(int node) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -43,6 +44,10 @@ class Placement {
   // O(nodes) for a job that fits on no single node.
   [[nodiscard]] bool place(int job, int gpus);
 
+  // The job has the same GPUs as another, which has them alone. kAnywhere only; throws Error otherwise.
+  void share(int job, int with);
+
+  // A job that shares its GPUs leaves them to the other.
   void release(int job);
 
   // Gives a job just these blocks, which must be free and of the rule's shape: to go on from a snapshot.
@@ -52,6 +57,9 @@ class Placement {
   // kPacked only: moves jobs until at most one block of each size below a node's is free. The jobs that moved, each
   // once, rising. At most log2(gpus_per_node) merges for each release before it.
   [[nodiscard]] std::vector<int> compact();
+
+  // kAnywhere only: whether the job, which has its GPUs alone, would lie on fewer nodes if it were placed anew. O(nodes).
+  [[nodiscard]] bool fits_closer(int job);
 
   // Empty for a job without GPUs.
   [[nodiscard]] std::span<const GpuBlock> blocks(int job) const;
@@ -90,6 +98,7 @@ class Placement {
   std::vector<std::set<int>> nodes_by_free_;   // kAnywhere: partly used nodes, by free GPUs
   std::vector<std::vector<GpuBlock>> blocks_;  // by job
   std::vector<std::vector<int>> jobs_on_;      // by node
+  std::map<int, int> partners_;                // of jobs that share their GPUs, both ways
 };
 
 }  // namespace flyball

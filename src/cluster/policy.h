@@ -30,10 +30,16 @@ struct ClusterEvents {
 
 // From now on the job has these GPUs (0: none; its progress is kept) and this speed. Jobs that are not named stay as
 // they are. GPUs must be a size of the job's kind.
+//
+// With a partner, the job is to be on the GPUs that the partner has after the decision, which must be as many, at one
+// speed; both are data-parallel, and what they need of a GPU's memory must fit. Of two that share, the first that is
+// named without the other leaves; the other keeps the GPUs.
 struct Assignment {
   int job = 0;
   int gpus = 0;
   int speed = 0;
+  int partner = -1;     // -1: the job has its GPUs alone
+  bool closer = false;  // a job that keeps as many is moved, if that brings it onto fewer nodes; kAnywhere only
 };
 
 struct Decision {
@@ -53,6 +59,7 @@ struct PolicyTraits {
   bool profiles = false;  // jobs are profiled at sizes that they have not had before
   // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
   std::optional<Seconds> resume;
+  int jobs_per_gpu = 1;  // at most; 2 only with kAnywhere and without profiling
 };
 
 // Called by one thread, in the order of simulated time. Deterministic: no clocks, no addresses, no unordered containers
@@ -75,6 +82,7 @@ class Policy {
 
 struct PolicyOptions {
   std::optional<Megahertz> clock;  // policies that choose no clocks run all jobs at this one; default: the fastest
+  bool packing = true;             // those that share GPUs among jobs do so
   double zeus_eta = 0.5;           // those with Zeus's: how much energy counts against time, 0 to 1
 };
 

@@ -2,6 +2,7 @@
 // an order.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -28,6 +29,26 @@ class SpeedRule {
   std::optional<Megahertz> clock_;
   std::optional<double> zeus_eta_;
 };
+
+// Sorts what was in order the last time and has changed in few places since: O(items + changes log changes). No two items
+// may be equal. `apart` is reused.
+template <class Item>
+void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
+  apart.clear();
+  std::size_t kept = 0;
+  for (const Item& item : items) {
+    if (kept > 0 && item < items[kept - 1]) {  // one of the two is out of place
+      apart.push_back(item);
+      apart.push_back(items[--kept]);
+    } else {
+      items[kept++] = item;
+    }
+  }
+  if (apart.empty()) return;
+  std::sort(apart.begin(), apart.end());
+  std::copy(apart.begin(), apart.end(), items.begin() + static_cast<std::ptrdiff_t>(kept));
+  std::inplace_merge(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
+}
 
 // `order` holds all active jobs, the first to be served first. Each gets the GPUs that it asked for if so many are left;
 // one that does not fit is passed over, and loses the GPUs that it had. Afterwards `order` begins with the jobs that run,

@@ -92,6 +92,12 @@ void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_
     const toml::table file = parse_data_file(fmt::format("devices/{}.toml", gpu.name));
     spec.idle = Watts(DataTable(gpu.name, file).table("board").get<double>("idle_w"));
   }
+  if (spec.busy.value() <= 0.0) spec.busy = gpu.busy;
+  if (spec.limit.value() <= 0.0) spec.limit = gpu.limit;
+  if (spec.memory_gib <= 0.0) {
+    const toml::table file = parse_data_file(fmt::format("devices/{}.toml", gpu.name));
+    spec.memory_gib = DataTable(gpu.name, file).table("board").get<double>("memory_mib") / 1024.0;
+  }
   if (spec.p_max.value() <= 0.0) {
     double sum = 0.0;
     int count = 0;
@@ -114,6 +120,10 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   }
   complete_spec(spec, the_truth);
   traits = policy->traits();
+  if (traits.jobs_per_gpu < 1 || traits.jobs_per_gpu > 2 ||
+      (traits.jobs_per_gpu > 1 && (traits.profiles || traits.placement != PlacementRule::kAnywhere))) {
+    throw Error(fmt::format("policy {} cannot have {} jobs on a GPU", policy_name, traits.jobs_per_gpu));
+  }
   try {
     placement.emplace(traits.placement, spec.nodes, spec.gpus_per_node);
   } catch (const Error& error) {
@@ -232,7 +242,7 @@ void Simulation::Engine::make_kinds(const JobTrace& trace) {
 void Simulation::Engine::fill_truth() {
   std::size_t next_pipeline = 0;
   for (std::size_t index = 0; index < state.kinds.size(); ++index) {
-    const ClusterJobKind& kind = state.kinds[index];
+    ClusterJobKind& kind = state.kinds[index];
     CostSheet sheet(kind.sizes.size(), kind.speeds);
     for (std::size_t size = 0; size < kind.sizes.size(); ++size) {
       for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
@@ -245,6 +255,14 @@ void Simulation::Engine::fill_truth() {
     }
     if (truth_model[index] < 0) ++next_pipeline;
     packed_truth.push_back(std::move(sheet));
+    for (const int gpus : kind.sizes) {
+      const bool known = traits.jobs_per_gpu > 1 && truth_model[index] >= 0;
+      kind.memory_gib.push_back(known ? truth
+                                            ->use(truth_model[index], {gpus, packed_nodes(state.spec, gpus),
+                                                                       kind.batch_size, state.spec.clocks.back()})
+                                            .memory_gib
+                                      : 0.0);
+    }
   }
   state.believed = packed_truth;  // the learner overwrites what it does not know
 }
@@ -262,6 +280,19 @@ IterationCost Simulation::Engine::true_cost(int kind, int size, int on_nodes, in
     }
   }
   return costs[at(speed)];
+}
+
+double Simulation::Engine::true_utilisation(int kind, int size, int on_nodes, int speed) const {
+  if (truth_model[at(kind)] < 0) return 0.0;
+  std::vector<double>& shares = utilisations[{kind, size, on_nodes}];
+  if (shares.empty()) {
+    const ClusterJobKind& one = state.kinds[at(kind)];
+    for (const Megahertz clock : one.clocks) {
+      shares.push_back(
+          truth->use(truth_model[at(kind)], {one.sizes[at(size)], on_nodes, one.batch_size, clock}).utilisation);
+    }
+  }
+  return shares[at(speed)];
 }
 
 std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size, int on_nodes) const {

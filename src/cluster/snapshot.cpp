@@ -19,20 +19,23 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 Json job_json(const ClusterJob& job, const Placement& placement, int index) {
   Json blocks = Json::array();
   for (const GpuBlock& block : placement.blocks(index)) blocks.push_back({block.node, block.first, block.count});
-  return {{"phase", static_cast<int>(job.phase)},
-          {"gpus", job.gpus},
-          {"speed", job.speed},
-          {"since", job.since.value()},
-          {"done", job.done},
-          {"gpu_time", job.gpu_time.value()},
-          {"rate", job.iterations_per_second},
-          {"power", job.power.value()},
-          {"first_start", job.first_start.value()},
-          {"finish", job.finish.value()},
-          {"energy", job.energy.value()},
-          {"restarts", job.restarts},
-          {"profiled", job.profiled},
-          {"blocks", std::move(blocks)}};
+  Json json = {{"phase", static_cast<int>(job.phase)},
+               {"gpus", job.gpus},
+               {"speed", job.speed},
+               {"since", job.since.value()},
+               {"done", job.done},
+               {"gpu_time", job.gpu_time.value()},
+               {"rate", job.iterations_per_second},
+               {"power", job.power.value()},
+               {"first_start", job.first_start.value()},
+               {"finish", job.finish.value()},
+               {"energy", job.energy.value()},
+               {"restarts", job.restarts},
+               {"profiled", job.profiled},
+               {"blocks", std::move(blocks)}};
+  if (job.partner >= 0) json["partner"] = job.partner;
+  if (job.gpu_utilisation > 0.0) json["gpu_utilisation"] = job.gpu_utilisation;
+  return json;
 }
 
 void require(bool holds, const char* what) {
@@ -175,7 +178,16 @@ void Simulation::Engine::restore_job(int index, const Json& given) {
   for (const Json& block : given.at("blocks")) {
     blocks.push_back({block.at(0).get<int>(), block.at(1).get<int>(), block.at(2).get<int>()});
   }
-  if (!blocks.empty()) require(placement->put(index, blocks), "two jobs have one GPU");
+  job.gpu_utilisation = given.value("gpu_utilisation", 0.0);
+  job.partner = given.value("partner", -1);
+  require(job.partner < static_cast<int>(state.jobs.size()) && job.partner != index, "a job's partner is no other job");
+  if (job.partner >= 0 && job.partner < index) {
+    placement->share(index, job.partner);
+    require(std::ranges::equal(placement->blocks(index), blocks), "partners lie apart");
+  } else if (!blocks.empty()) {
+    require(placement->put(index, blocks), "two jobs have one GPU");
+  }
+  job.nodes = placement->nodes_of(index);
   job_power += run.power;
   if (job.phase == JobPhase::kProfiling) profiling_power += run.power;
   if (run.event.value() >= 0.0) events.push({run.event, index, run.version});

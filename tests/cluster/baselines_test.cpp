@@ -37,6 +37,26 @@ TEST(Gandiva, WhoWaitsComesFirstInTheNextSlice) {
   EXPECT_NEAR(jct(simulation, 2), 5.0, 1e-9);
 }
 
+// Two nodes of two GPUs. A and B lie on the first, E on the second; B is done at 5 s, and C, which asks for two GPUs at
+// 6 s, gets one on each. A is done at 100 s: C, 94 of its 200 s done, moves to the first node and resumes in 1 s.
+TEST(Gandiva, MovesJobsTogether) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup(2, 2);
+  setup.spec.restart = Seconds(30.0);
+  Simulation simulation(setup, truth, trace_of({job(0, 1, 100), job(0, 1, 5), job(0, 1, 300), job(6, 2, 200)}),
+                        "gandiva");
+  EXPECT_FALSE(simulation.run_until(Seconds(50.0)));
+  EXPECT_EQ(simulation.placement().nodes_of(3), 2);
+  EXPECT_EQ(simulation.state().jobs[3].nodes, 2);
+  EXPECT_FALSE(simulation.run_until(Seconds(110.0)));
+  simulation.check();
+  EXPECT_EQ(simulation.placement().nodes_of(3), 1);
+  EXPECT_EQ(simulation.state().jobs[3].nodes, 1);
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 3), 201.0, 1e-9);
+  EXPECT_EQ(simulation.result().migrations, 1);
+}
+
 // One GPU. A has had 3250 GPU-seconds at 3250 s and falls to the second queue; B, which waited since 1000 s, comes first
 // and is done at 4250 s. A goes on with its other 1750 s.
 TEST(Tiresias, AJobFallsBehindWhenItHasHadItsShare) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "cluster/measurements.h"
 #include "profile/embedded_data.h"
@@ -75,6 +76,37 @@ TEST(GroundTruth, InterpolatesLogarithms) {
   EXPECT_EQ(truth.find_model("other"), -1);
 }
 
+// Half way in the logarithm of the batch the use is half way, too.
+TEST(GroundTruth, SaysWhatJobsTakeOfAGpu) {
+  const MeasurementSet set = read_measurements("m.csv",
+                                               "gpus,batch_size,step_time_s,step_energy_j,gpu_utilisation,memory_gib\n"
+                                               "1,10,0.5,100,0.4,2\n1,40,1,200,0.8,6\n",
+                                               kClock);
+  const GroundTruth truth("m.csv", set);
+  const GpuUse use = truth.use(0, {1, 1, 20.0, kClock});
+  EXPECT_NEAR(use.utilisation, 0.6, 1e-12);
+  EXPECT_NEAR(use.memory_gib, 4.0, 1e-12);
+  EXPECT_NEAR(truth.use(0, {1, 1, 80.0, kClock}).memory_gib, 6.0, 1e-12);
+}
+
+// On the shipped tables: shares and memories of a board, no less memory for larger local batches.
+TEST(GroundTruth, ShippedTablesSayWhatJobsTake) {
+  for (const auto& [gpu, board_gib] : {std::pair("v100", 16.0), {"a100", 80.0}}) {
+    const GroundTruth truth = load_ground_truth(gpu);
+    for (int model = 0; model < static_cast<int>(truth.models().size()); ++model) {
+      double before = 0.0;
+      for (const int batch : truth.batch_sizes(model)) {
+        const GpuUse use = truth.use(model, {1, 1, static_cast<double>(batch), Megahertz(1410.0)});
+        EXPECT_GE(use.utilisation, 0.5);
+        EXPECT_LE(use.utilisation, 1.0);
+        EXPECT_GE(use.memory_gib, before);
+        EXPECT_LT(use.memory_gib, board_gib);
+        before = use.memory_gib;
+      }
+    }
+  }
+}
+
 TEST(GroundTruth, NeedsEnergies) {
   const MeasurementSet set = read_measurements("times.csv", "gpus,batch_size,step_time_s\n1,8,0.5\n", kClock);
   expect_input_error([&] { GroundTruth("times.csv", set); }, 0, 0, "no energies");
@@ -119,6 +151,10 @@ TEST(Measurements, ComplainsWithLineAndColumn) {
   expect_input_error([&] { read(header + "2,1,8,0\n"); }, 2, 7, "step_time_s is 0");
   expect_input_error([&] { read(header + "2,1,-8,1\n"); }, 2, 5, "batch_size is -8");
   expect_input_error([&] { read("model,gpus,batch_size,step_time_s\n,1,1,1\n"); }, 2, 1, "no name");
+  const std::string use = "gpus,batch_size,step_time_s,gpu_utilisation";
+  expect_input_error([&] { read(use + "\n1,8,1,0.5\n"); }, 1, 1, "not both");
+  expect_input_error([&] { read(use + ",memory_gib\n1,8,1,1.5,4\n"); }, 2, 7, "gpu_utilisation is 1.5");
+  expect_input_error([&] { read(use + ",memory_gib\n1,8,1,0.5,0\n"); }, 2, 11, "memory_gib is 0");
   expect_input_error([&] { read("placement,local_bsz,step_time\n1x,8,0.5\n"); }, 2, 1, "placement is '1x'");
 }
 

@@ -152,6 +152,50 @@ TEST(Anywhere, TakesTheFullestNodeThatHoldsTheJob) {
   EXPECT_EQ(placement.nodes_of(0), 1);
 }
 
+// A job leaves the GPUs that it shares to the other, whichever came first.
+TEST(Anywhere, TwoJobsShareGpus) {
+  for (const int who : {0, 1}) {
+    Placement placement(PlacementRule::kAnywhere, 2, 4);
+    ASSERT_TRUE(placement.place(0, 3));
+    placement.share(1, 0);
+    EXPECT_EQ(placement.blocks(1)[0], (GpuBlock{0, 0, 3}));
+    EXPECT_EQ(placement.free_gpus(), 5);
+    EXPECT_THROW(placement.share(2, 1), Error) << "a third";
+    placement.release(who);
+    EXPECT_TRUE(placement.blocks(who).empty());
+    EXPECT_EQ(placement.free_gpus(), 5);
+    EXPECT_EQ(placement.used_on(0), 3);
+    placement.share(2, 1 - who);
+    placement.release(2);
+    placement.release(1 - who);
+    EXPECT_EQ(placement.free_gpus(), 8);
+    EXPECT_THROW(placement.share(3, 0), Error) << "nothing to share";
+  }
+  Placement packed(PlacementRule::kPacked, 1, 4);
+  ASSERT_TRUE(packed.place(0, 1));
+  EXPECT_THROW(packed.share(1, 0), Error);
+}
+
+// Job 2 lies on both nodes, since each has one GPU free; once job 0 is gone it fits on one. Asking changes nothing.
+TEST(Anywhere, TellsWhetherAJobFitsCloser) {
+  Placement placement(PlacementRule::kAnywhere, 2, 2);
+  ASSERT_TRUE(placement.place(0, 2));
+  ASSERT_TRUE(placement.place(1, 1));
+  placement.release(0);
+  ASSERT_TRUE(placement.place(0, 1));  // beside job 1
+  placement.release(0);
+  ASSERT_TRUE(placement.put(0, std::vector{GpuBlock{0, 0, 1}}));
+  ASSERT_TRUE(placement.place(2, 2));
+  EXPECT_EQ(placement.nodes_of(2), 2);
+  EXPECT_FALSE(placement.fits_closer(2));
+  const std::vector<GpuBlock> before(placement.blocks(2).begin(), placement.blocks(2).end());
+  placement.release(0);
+  EXPECT_TRUE(placement.fits_closer(2));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), placement.blocks(2).begin(), placement.blocks(2).end()));
+  EXPECT_EQ(placement.free_gpus(), 1);
+  EXPECT_FALSE(placement.fits_closer(1)) << "on one node";
+}
+
 TEST(Placement, PutsBlocksBack) {
   Placement placement(PlacementRule::kPacked, 2, 4);
   const GpuBlock middle{1, 2, 2};

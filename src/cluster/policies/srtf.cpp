@@ -15,13 +15,20 @@ class Srtf : public Policy {
 
   [[nodiscard]] PolicyTraits traits() const override { return {}; }
 
-  void decide(const ClusterState& cluster, const ClusterEvents& /*events*/, Decision& decision) override {
-    shortest_.clear();
-    for (const int job : cluster.active) {
-      const int gpus = cluster.jobs[static_cast<std::size_t>(job)].requested_gpus;
-      shortest_.emplace_back(cluster.remaining_time(job, gpus, speed_(cluster, job, gpus)), job);
+  void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
+    if (shortest_.empty()) {  // also after a restart
+      for (const int job : cluster.active) shortest_.emplace_back(Seconds(0.0), job);
+    } else {
+      std::erase_if(shortest_, [&](const auto& one) {
+        return std::binary_search(events.finished.begin(), events.finished.end(), one.second);
+      });
+      for (const int job : events.arrived) shortest_.emplace_back(Seconds(0.0), job);
     }
-    std::sort(shortest_.begin(), shortest_.end());
+    for (auto& [time, job] : shortest_) {
+      const int gpus = cluster.jobs[static_cast<std::size_t>(job)].requested_gpus;
+      time = cluster.remaining_time(job, gpus, speed_(cluster, job, gpus));
+    }
+    sort_again(shortest_, apart_);
     order_.clear();
     for (const auto& [time, job] : shortest_) order_.push_back(job);
     (void)run_in_order(cluster, speed_, order_, decision);
@@ -29,7 +36,8 @@ class Srtf : public Policy {
 
  private:
   SpeedRule speed_;
-  std::vector<std::pair<Seconds, int>> shortest_;  // reused, as is the order
+  std::vector<std::pair<Seconds, int>> shortest_;  // all active jobs, as they were ranked last
+  std::vector<std::pair<Seconds, int>> apart_;     // reused, as is the order
   std::vector<int> order_;
 };
 

@@ -17,6 +17,7 @@
 // off, as it is there (PROMOTEKNOB infinite).
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -41,22 +42,33 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-// Services of finished jobs. Index O(log jobs), rebuilding O(jobs).
+// Where a job stood in the history when its index was last asked for: what waits has the same as long as nothing finishes.
+struct HistoryPlace {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::size_t jobs = SIZE_MAX;  // of the history
+  double had = 0.0;
+  double index = 0.0;
+};
+
+// Services of finished jobs. Index O(log of how far the job has moved in it), adding O(jobs).
 class ServiceHistory {
  public:
   void add(double service) {
-    services_.insert(std::upper_bound(services_.begin(), services_.end(), service), service);
-    stale_ = true;
+    const auto place = std::upper_bound(services_.begin(), services_.end(), service);
+    summed_ = std::min(summed_, static_cast<std::size_t>(place - services_.begin()));
+    services_.insert(place, service);
   }
 
-  [[nodiscard]] double gittins_index(double had, double quantum) {
-    if (stale_) sum_up();
-    const auto above = [&](double service) {
-      return static_cast<std::size_t>(std::upper_bound(services_.begin(), services_.end(), service) -
-                                      services_.begin());
-    };
-    const std::size_t from = above(had);
-    const std::size_t to = above(had + quantum);
+  [[nodiscard]] double gittins_index(double had, double quantum, HistoryPlace& place) {
+    if (place.jobs == services_.size() && place.had == had) return place.index;
+    sum_up();
+    place = {above(had, place.from), above(had + quantum, place.to), services_.size(), had, 0.0};
+    return place.index = index_of(place.from, place.to, had, quantum);
+  }
+
+ private:
+  [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const {
     if (from == services_.size()) return 0.0;
     const auto ending = static_cast<double>(to - from);
     double expected = sums_[to] - sums_[from] - had * ending;
@@ -64,16 +76,33 @@ class ServiceHistory {
     return ending / expected;
   }
 
- private:
+  // How many are at most `service`; looked for around `guess`.
+  [[nodiscard]] std::size_t above(double service, std::size_t guess) const {
+    std::size_t low = std::min(guess, services_.size());
+    std::size_t high = low;
+    for (std::size_t step = 1; high < services_.size() && services_[high] <= service; step *= 2) {
+      low = high + 1;
+      high = std::min(services_.size(), high + step);
+    }
+    for (std::size_t step = 1; low > 0 && services_[low - 1] > service; step *= 2) {
+      high = low - 1;
+      low = low > step ? low - step : 0;
+    }
+    const auto begin = services_.begin();
+    return static_cast<std::size_t>(
+        std::upper_bound(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(high), service) -
+        begin);
+  }
+
   void sum_up() {
-    sums_.assign(1, 0.0);
-    for (const double service : services_) sums_.push_back(sums_.back() + service);
-    stale_ = false;
+    if (summed_ == services_.size()) return;
+    sums_.resize(services_.size() + 1, 0.0);
+    for (; summed_ < services_.size(); ++summed_) sums_[summed_ + 1] = sums_[summed_] + services_[summed_];
   }
 
   std::vector<double> services_;  // rising
   std::vector<double> sums_;      // of the first so many
-  bool stale_ = true;
+  std::size_t summed_ = 0;        // so many of them are right
 };
 
 class Tiresias : public Policy {
@@ -84,13 +113,22 @@ class Tiresias : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     for (const int job : events.finished) remember(cluster, job);
-    ranked_.clear();
-    for (const int job : cluster.active) {
-      const double had = cluster.attained_gpu_seconds(job).value();
-      const std::size_t queue = queue_of(had);
-      ranked_.emplace_back(queue, gittins_ ? -history_.gittins_index(had, service_of(queue)) : 0.0, job);
+    if (ranked_.empty()) {  // also after a restart
+      for (const int job : cluster.active) ranked_.emplace_back(0, 0.0, job);
+    } else {
+      std::erase_if(ranked_, [&](const auto& one) {
+        return std::binary_search(events.finished.begin(), events.finished.end(), std::get<int>(one));
+      });
+      for (const int job : events.arrived) ranked_.emplace_back(0, 0.0, job);
     }
-    std::sort(ranked_.begin(), ranked_.end());
+    places_.resize(cluster.jobs.size());
+    for (auto& [queue, index, job] : ranked_) {
+      const double had = cluster.attained_gpu_seconds(job).value();
+      queue = queue_of(had);
+      if (!gittins_) continue;
+      index = -history_.gittins_index(had, service_of(queue), places_[static_cast<std::size_t>(job)]);
+    }
+    sort_again(ranked_, apart_);
     order_.clear();
     for (const auto& [queue, index, job] : ranked_) order_.push_back(job);
     const std::size_t running = run_in_order(cluster, speed_, order_, decision);
@@ -125,7 +163,10 @@ class Tiresias : public Policy {
   SpeedRule speed_;
   bool gittins_;
   ServiceHistory history_;
-  std::vector<std::tuple<std::size_t, double, int>> ranked_;  // reused, as is the order
+  using Rank = std::tuple<std::size_t, double, int>;  // queue, index, job
+  std::vector<Rank> ranked_;                          // all active jobs, as they were ranked last
+  std::vector<HistoryPlace> places_;                  // by job
+  std::vector<Rank> apart_;                           // reused, as is the order
   std::vector<int> order_;
 };
 
