@@ -53,6 +53,8 @@ struct PolicyTraits {
   bool profiles = false;  // jobs are profiled at sizes that they have not had before
   // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
   std::optional<Seconds> resume;
+  // Only the first job of a kind is profiled at a size: the others train the same network with the same batch size.
+  bool profiles_kinds = false;
 };
 
 // Called by one thread, in the order of simulated time. Deterministic: no clocks, no addresses, no unordered containers
