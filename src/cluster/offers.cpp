@@ -56,9 +56,13 @@ double least_cost(const std::vector<SizeOffers>& sizes, const Prices& prices) {
   double least = std::numeric_limits<double>::infinity();
   for (const SizeOffers& size : sizes) {
     const double second = 1.0 + prices.gpu * size.gpus;
+    double before = std::numeric_limits<double>::infinity();
     for (const Offer& offer : size.speeds) {
-      least = std::min(least, offer.time * second + offer.energy * prices.energy);
+      const double cost = offer.time * second + offer.energy * prices.energy;
+      if (cost >= before) break;  // on a hull costs fall, then rise
+      before = cost;
     }
+    least = std::min(least, before);
   }
   return least;
 }
@@ -68,7 +72,8 @@ Gain best_gain(const SizeOffers& size, double worth, const Prices& prices) {
   for (std::size_t i = 0; i < size.speeds.size(); ++i) {
     const Offer& offer = size.speeds[i];
     const double value = worth * offer.rate - prices.energy * offer.power;
-    if (value > best.value) best = {value, i};
+    if (value <= best.value) break;  // on a hull what is left rises, then falls
+    best = {value, i};
   }
   best.value -= prices.gpu * size.gpus;
   return best;

@@ -335,13 +335,22 @@ class PowerFlow : public Policy {
 
   // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
   double share_gpus(const ClusterState& cluster, int power_step) {
-    const auto fits = [&](int step) { return ask(cluster, {power_step, step}, choices_) <= gpus_; };
+    int asked = -1;  // the step that the choices are of
+    int used = 0;
+    const auto fits = [&](int step) {
+      asked = step;
+      used = ask(cluster, {power_step, step}, choices_);
+      return used <= gpus_;
+    };
     gpu_step_ = first_enough(kGpuPrices, gpu_step_, fits);
-    int left = gpus_ - ask(cluster, {power_step, gpu_step_}, choices_);
+    const bool others_known = asked == gpu_step_ - 1;
+    if (others_known) std::swap(choices_, others_);
+    if (asked != gpu_step_) fits(gpu_step_);
+    int left = gpus_ - used;
     if (left < 0) {
       share_in_order(cluster, power_step);
     } else if (left > 0 && gpu_step_ > 0) {
-      ask(cluster, {power_step, gpu_step_ - 1}, others_);
+      if (!others_known) ask(cluster, {power_step, gpu_step_ - 1}, others_);
       for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
         const int more = size_of(i, others_[i]).gpus - size_of(i, choices_[i]).gpus;
         if (more <= 0 || more > left) continue;
