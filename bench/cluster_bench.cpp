@@ -44,11 +44,18 @@ void run(benchmark::State& state, const std::string& policy, const SimulationSet
 
 // 1,901 jobs in 24 h on 64 GPUs. Arguments: policy; 0: models are learned while jobs run, 1: known.
 void a_day_of_jobs(benchmark::State& state) {
-  const char* const names[] = {"fifo", "srtf", "powerflow"};
+  const char* const names[] = {"fifo", "srtf", "powerflow", "powerflow-paper"};
   run(state, names[state.range(0)], cluster_of(16, 4, state.range(1) == 0 ? Knowledge::kLearned : Knowledge::kProfiled),
       day(1901, 24.0));
 }
-BENCHMARK(a_day_of_jobs)->Args({0, 0})->Args({1, 0})->Args({2, 0})->Args({2, 1})->Unit(benchmark::kMillisecond);
+BENCHMARK(a_day_of_jobs)
+    ->Args({0, 0})
+    ->Args({1, 0})
+    ->Args({2, 0})
+    ->Args({2, 1})
+    ->Args({3, 0})
+    ->Args({3, 1})
+    ->Unit(benchmark::kMillisecond);
 
 // The process's largest resident size since forget_peak_memory(), from Linux.
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
@@ -70,7 +77,7 @@ void a_hundred_thousand_jobs(benchmark::State& state) {
 BENCHMARK(a_hundred_thousand_jobs)->Iterations(1)->Unit(benchmark::kSecond);
 
 // One decision of PowerFlow with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs run on
-// 125 and more); 1: the models of all networks have been fitted anew, too.
+// 125 and more); 1: the models of all networks have been fitted anew, too; 2: prices are found anew, without that.
 void one_decision(benchmark::State& state) {
   const GroundTruth truth = load_ground_truth("v100");
   JobTrace trace{"bench", {}};
@@ -99,7 +106,8 @@ void one_decision(benchmark::State& state) {
     events.clear();
     events.finished = {job};
     events.arrived = {job};
-    if (state.range(1) != 0) {
+    events.budget = state.range(1) == 2;
+    if (state.range(1) == 1) {
       events.kinds_changed.resize(cluster.kinds.size());
       std::iota(events.kinds_changed.begin(), events.kinds_changed.end(), 0);
     }
@@ -117,7 +125,13 @@ void one_decision(benchmark::State& state) {
   state.counters["running"] = static_cast<double>(std::count_if(
       active.begin(), active.end(), [&](int job) { return cluster.jobs[static_cast<std::size_t>(job)].has_gpus(); }));
 }
-BENCHMARK(one_decision)->Args({64, 0})->Args({250, 0})->Args({250, 1})->Args({1000, 0})->Unit(benchmark::kMicrosecond);
+BENCHMARK(one_decision)
+    ->Args({64, 0})
+    ->Args({64, 2})
+    ->Args({250, 0})
+    ->Args({250, 1})
+    ->Args({250, 2})
+    ->Unit(benchmark::kMicrosecond);
 
 void fit_one_network(benchmark::State& state) {
   const MeasurementSet measured = read_measurements("v100.csv", embedded_file("cluster/v100.csv"), Megahertz(1530.0));

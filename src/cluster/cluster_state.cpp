@@ -35,6 +35,17 @@ Watts ClusterState::counted(int kind, std::size_t size, std::size_t speed) const
   return counted_power[index][size * kinds[index].speeds + speed];
 }
 
+bool ClusterState::to_be_profiled(int job, int size) const {
+  const ClusterJob& one = jobs[at(job)];
+  if (!profiling || !kinds[at(one.kind)].elastic || one.was_profiled(size)) return false;
+  return profiled_sizes.empty() || (profiled_sizes[at(one.kind)] >> size & 1) == 0;
+}
+
+bool ClusterState::is_held(int job) const {
+  const ClusterJob& one = jobs[at(job)];
+  return one.has_gpus() && one.to_profile;
+}
+
 double ClusterState::remaining_iterations(int job) const {
   const ClusterJob& one = jobs[at(job)];
   return std::max(0.0, one.iterations - one.done - one.iterations_per_second * (now - one.since).value());

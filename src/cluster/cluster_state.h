@@ -62,6 +62,7 @@ struct ClusterJob {
   Joules energy;  // until `since`
   int restarts = 0;
   std::uint64_t profiled = 0;  // bit i: the kind's size i was profiled by this job
+  bool to_profile = false;     // is being profiled, or will be once it has started
 
   [[nodiscard]] bool active() const { return phase != JobPhase::kFuture && phase != JobPhase::kDone; }
   // Kinds have few sizes; what would be the 65th counts as known.
@@ -81,14 +82,20 @@ struct ClusterState {
   Seconds now;
   Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
-  bool profiling = false;  // jobs are profiled at sizes that they have not had before
-  int done = 0;            // jobs
+  bool profiling = false;  // costs are learned by profiling, see to_be_profiled()
+  // By kind, bit i: size i was profiled or is just being; no other job of the kind is. Empty: every job is profiled.
+  std::vector<std::uint64_t> profiled_sizes;
+  int done = 0;  // jobs
 
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
   // What a job's iteration is believed to take with these GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
   // What jobs of a kind count with against the limit; of what runs, what is metered.
   [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
+  // Whether the job would be profiled if it began to run at that size of its kind now.
+  [[nodiscard]] bool to_be_profiled(int job, int size) const;
+  // Keeps its GPUs for as long as it is profiled, and until then.
+  [[nodiscard]] bool is_held(int job) const;
   [[nodiscard]] double remaining_iterations(int job) const;   // now
   [[nodiscard]] Seconds attained_gpu_seconds(int job) const;  // now
   [[nodiscard]] Seconds remaining_time(int job, int gpus, int speed) const;

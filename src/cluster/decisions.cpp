@@ -125,6 +125,8 @@ void Simulation::Engine::take_gpus(int job) {
   ++runs[at(job)].version;
   runs[at(job)].event = Seconds(-1.0);
   runs[at(job)].profile_left = Seconds(0.0);
+  if (one.to_profile) mark_profiled(job, false);
+  one.to_profile = false;
   free_nodes_of(job);
   one.phase = JobPhase::kWaiting;
   record_span(job);
@@ -191,7 +193,6 @@ void Simulation::Engine::moved(int job) {
 // The job has new GPUs: wakes their nodes and restarts.
 void Simulation::Engine::start(int job) {
   ClusterJob& one = state.jobs[at(job)];
-  JobRun& run = runs[at(job)];
   Seconds ready = state.now;
   for (const GpuBlock& block : placement->blocks(job)) {
     NodeRun& node = nodes[at(block.node)];
@@ -218,7 +219,11 @@ void Simulation::Engine::start(int job) {
   }
   one.phase = JobPhase::kStarting;
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  run.to_profile = state.profiling && state.kinds[at(one.kind)].elastic && !one.was_profiled(size);
+  // One that is moved goes on being profiled where it is now.
+  if (!one.to_profile && state.to_be_profiled(job, size)) {
+    one.to_profile = true;
+    mark_profiled(job, true);
+  }
   if (ready > state.now) {
     set_pace(job, 0.0, idle_part(job));
     schedule(job, ready);

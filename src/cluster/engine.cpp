@@ -147,7 +147,7 @@ void Simulation::Engine::begin_work(int job) {
   ClusterJob& one = state.jobs[at(job)];
   JobRun& run = runs[at(job)];
   if (one.first_start.value() < 0.0) one.first_start = state.now;
-  if (!run.to_profile) return begin_run(job);
+  if (!one.to_profile) return begin_run(job);
   one.phase = JobPhase::kProfiling;
   if (run.profile_left.value() <= 0.0) run.profile_left = state.spec.profiling;
   // Equal slices of time at every speed.
@@ -240,12 +240,23 @@ void Simulation::Engine::end_profiling(int job) {
     return;
   }
   profiling_power -= runs[at(job)].power;
-  runs[at(job)].to_profile = false;
+  one.to_profile = false;
   runs[at(job)].profile_left = Seconds(0.0);
   learn(job);
   happened.profiled.push_back(job);
   to_decide = true;
   begin_run(job);
+}
+
+// That the job's kind is taken care of at the job's size.
+void Simulation::Engine::mark_profiled(int job, bool marked) {
+  if (state.profiled_sizes.empty()) return;
+  const ClusterJob& one = state.jobs[at(job)];
+  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
+  if (size >= 64) return;
+  std::uint64_t& sizes = state.profiled_sizes[at(one.kind)];
+  const std::uint64_t bit = std::uint64_t{1} << size;
+  sizes = marked ? sizes | bit : sizes & ~bit;
 }
 
 void Simulation::Engine::learn(int job) {
@@ -296,7 +307,8 @@ void Simulation::Engine::complete(int job) {
   ClusterJob& one = state.jobs[at(job)];
   if (one.phase == JobPhase::kProfiling) {
     profiling_power -= runs[at(job)].power;
-    runs[at(job)].to_profile = false;
+    mark_profiled(job, false);  // cut short: the next of its kind is profiled
+    one.to_profile = false;
   }
   one.phase = JobPhase::kDone;
   one.done = one.iterations;

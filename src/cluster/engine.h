@@ -51,10 +51,9 @@ struct Simulation::Engine {
 
   // What a job has beyond what policies see.
   struct JobRun {
-    int version = 0;          // of its pending event; older ones are stale
-    Seconds event{-1.0};      // when its phase ends; negative: never
-    Seconds profile_left{};   // of the profiling that a restart interrupts
-    bool to_profile = false;  // once started
+    int version = 0;         // of its pending event; older ones are stale
+    Seconds event{-1.0};     // when its phase ends; negative: never
+    Seconds profile_left{};  // of the profiling that a restart interrupts
     Microwatts power = 0;
     std::size_t span_open = SIZE_MAX;  // in the history
   };
@@ -98,6 +97,7 @@ struct Simulation::Engine {
   [[nodiscard]] Microwatts idle_part(int job) const;
   void complete(int job);
   void end_profiling(int job);
+  void mark_profiled(int job, bool marked);
   void learn(int job);
   void learn_everything();
   void read_meter(int job);

@@ -60,6 +60,8 @@ struct PolicyTraits {
   // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
   std::optional<Seconds> resume;
   int jobs_per_gpu = 1;  // at most; 2 only with kAnywhere and without profiling
+  // Only the first job of a kind is profiled at a size: the others train the same network with the same batch size.
+  bool profiles_kinds = false;
 };
 
 // Called by one thread, in the order of simulated time. Deterministic: no clocks, no addresses, no unordered containers

@@ -141,6 +141,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
     belief.emplace(state.spec, state.kinds, state.believed);
     if (setup.knowledge == Knowledge::kFitted) learn_everything();
   }
+  if (state.profiling && traits.profiles_kinds) state.profiled_sizes.resize(state.kinds.size());
   power_book.emplace(state, belief ? kUnseenReserve : 0.0);
   runs.resize(state.jobs.size());
   nodes.resize(at(spec.nodes));

@@ -32,6 +32,7 @@ Json job_json(const ClusterJob& job, const Placement& placement, int index) {
                {"energy", job.energy.value()},
                {"restarts", job.restarts},
                {"profiled", job.profiled},
+               {"to_profile", job.to_profile},
                {"blocks", std::move(blocks)}};
   if (job.partner >= 0) json["partner"] = job.partner;
   if (job.gpu_utilisation > 0.0) json["gpu_utilisation"] = job.gpu_utilisation;
@@ -52,7 +53,6 @@ std::string Simulation::snapshot() const {
     const Engine::JobRun& run = engine.runs[i];
     job["event"] = run.event.value();
     job["profile_left"] = run.profile_left.value();
-    job["to_profile"] = run.to_profile;
     job["microwatts"] = run.power;
     jobs.push_back(std::move(job));
   }
@@ -130,6 +130,9 @@ void Simulation::Engine::restore(const std::string& text) {
                 at(size.size) < state.kinds[at(size.kind)].sizes.size(),
             "it learned of a size that no job has");
     learned.push_back(size);
+    if (!state.profiled_sizes.empty() && size.size < 64) {
+      state.profiled_sizes[at(size.kind)] |= std::uint64_t{1} << size.size;
+    }
     (void)belief->learn(size, measured_costs(size.kind, size.size, size.nodes), state.believed);
   }
   for (const Json& what : json.at("metered")) {
@@ -143,6 +146,9 @@ void Simulation::Engine::restore(const std::string& text) {
   }
   for (int kind = 0; kind < static_cast<int>(state.kinds.size()); ++kind) power_book->recount(kind);
   for (const Json& given : json.at("jobs")) restore_job(static_cast<int>(next_arrival++), given);
+  for (const int job : state.active) {
+    if (state.jobs[at(job)].to_profile) mark_profiled(job, true);
+  }
   state.free_gpus = placement->free_gpus();
   policy->restore(state, json.at("policy_state"));
 }
@@ -172,7 +178,7 @@ void Simulation::Engine::restore_job(int index, const Json& given) {
   given.at("profiled").get_to(job.profiled);
   run.event = seconds("event");
   run.profile_left = seconds("profile_left");
-  given.at("to_profile").get_to(run.to_profile);
+  given.at("to_profile").get_to(job.to_profile);
   given.at("microwatts").get_to(run.power);
   std::vector<GpuBlock> blocks;
   for (const Json& block : given.at("blocks")) {

@@ -1,0 +1,521 @@
+// PowerFlow as published (section 5.2, algorithm 1): GPUs by marginal return at the thriftiest speed, then speeds by marginal return,
+// inside the power limit; a job has a power of two of GPUs.
+//
+// The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n)
+// per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and change only
+// when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between events. A
+// decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches only the kinds
+// where that differs from what is. Steps are worth no more than the step before them (a queue reaches the later one only
+// through the earlier), so that one pass over the list is the greedy algorithm.
+//
+// Where the paper leaves the choice open:
+//   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling; where not all jobs can
+//     have one, those with the least energy left come first (the smallest denominator), which is near to the shortest
+//     remaining time. A job without GPUs counts its restart, so that near equals do not take turns.
+//   - Of the jobs of one kind, those that have the larger size keep it; then those with most work left. A resize that
+//     would cost more time than it saves is left out.
+//   - A job that is profiled keeps its GPUs, and counts with the mean power of the speeds that it goes through.
+//   - A pipeline has one size; its frontier is its list of speeds.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cluster/policy.h"
+#include "cluster/power_book.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Eqs. 20 and 21 without what cancels: seconds saved per joule spent.
+double marginal_return(const IterationCost& now, const IterationCost& next) {
+  const double saved = (now.time - next.time).value();
+  const double spent = (next.energy - now.energy).value();
+  if (saved <= 0.0) return 0.0;
+  return spent <= 0.0 ? kInfinite : saved / spent;
+}
+
+// Sorted best first; equal ones by kind, then step.
+struct Step {
+  double priority;
+  int kind;
+  int level;  // of the size before a doubling, or at which the speed is raised
+  int speed;  // before it is raised; 0 for a doubling
+
+  bool operator<(const Step& other) const {
+    if (priority != other.priority) return priority > other.priority;
+    return std::tie(kind, level, speed) < std::tie(other.kind, other.level, other.speed);
+  }
+};
+
+struct KindPlan {
+  std::vector<int> sizes;  // GPUs by level
+  std::vector<int> size_index;
+  std::size_t speeds = 0;
+  std::vector<double> watts;          // by level and speed
+  std::vector<double> base_watts;     // by level, at speed 0
+  std::vector<double> profile_watts;  // by level
+  std::vector<int> jobs;              // all active, rising
+  // Of the jobs that are free to be changed:
+  int free_jobs = 0;
+  std::vector<int> holding;   // how many are at each level
+  std::vector<int> reaching;  // how many are to be at each level or above
+  std::vector<int> speed;     // by level: what all have
+  std::vector<int> faster;    // by level: how many have one speed more
+  std::vector<int> old_speed;
+  std::vector<int> old_faster;
+  bool dirty = false;
+};
+
+class PowerFlowPaper : public Policy {
+ public:
+  [[nodiscard]] PolicyTraits traits() const override { return {PlacementRule::kPacked, true, true, std::nullopt}; }
+
+  void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
+    if (kinds_.empty()) begin(cluster);
+    if (!events.kinds_changed.empty()) read_costs(cluster, events.kinds_changed);
+    for (const int k : events.power_changed) read_power(cluster, k);
+    for (const int job : events.finished) leave(cluster, job);
+    for (const int job : events.profiled) unpin(cluster, job);
+    for (const int job : events.arrived) enter(cluster, job);
+    plan_sizes(cluster, 0.0);
+    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
+    plan_speeds();
+    emit(cluster, decision);
+  }
+
+  // All that it keeps follows from the cluster's state.
+  void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
+    begin(cluster);
+    for (const int job : cluster.active) {
+      const ClusterJob& one = cluster.jobs[at(job)];
+      enter(cluster, job);
+      if (!one.has_gpus()) continue;
+      KindPlan& kind = kinds_[at(one.kind)];
+      const int level =
+          static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
+      set_level(cluster, job, level);
+      if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
+        // Waits to be profiled, or has been.
+        if (one.phase != JobPhase::kStarting) unpin(cluster, job);
+      }
+    }
+    for (KindPlan& kind : kinds_) kind.dirty = true;
+  }
+
+ private:
+  // ---- what is known of kinds
+
+  void begin(const ClusterState& cluster) {
+    kinds_.resize(cluster.kinds.size());
+    level_.assign(cluster.jobs.size(), -1);
+    is_pinned_.assign(cluster.jobs.size(), false);
+    std::vector<int> all;
+    for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
+      KindPlan& kind = kinds_[k];
+      const ClusterJobKind& given = cluster.kinds[k];
+      kind.sizes = given.elastic_sizes();
+      for (const int gpus : kind.sizes) kind.size_index.push_back(given.size_index(gpus));
+      kind.holding.assign(kind.sizes.size(), 0);
+      kind.reaching.assign(kind.sizes.size() + 1, 0);
+      kind.speed.assign(kind.sizes.size(), 0);
+      kind.faster.assign(kind.sizes.size(), 0);
+      all.push_back(static_cast<int>(k));
+    }
+    read_costs(cluster, all);
+  }
+
+  void read_costs(const ClusterState& cluster, const std::vector<int>& changed) {
+    for (const int k : changed) kinds_[at(k)].dirty = true;
+    const auto stale = [&](const Step& step) { return std::binary_search(changed.begin(), changed.end(), step.kind); };
+    std::erase_if(doublings_, stale);
+    std::erase_if(raises_, stale);
+    const std::size_t old_doublings = doublings_.size();
+    const std::size_t old_raises = raises_.size();
+    for (const int k : changed) add_steps(cluster, k);
+    // What did not change is sorted already.
+    const auto merge = [](std::vector<Step>& steps, std::size_t sorted) {
+      const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(sorted);
+      std::sort(middle, steps.end());
+      std::inplace_merge(steps.begin(), middle, steps.end());
+    };
+    merge(doublings_, old_doublings);
+    merge(raises_, old_raises);
+  }
+
+  void add_steps(const ClusterState& cluster, int k) {
+    KindPlan& kind = kinds_[at(k)];
+    const CostSheet& costs = cluster.believed[at(k)];
+    const int speeds = static_cast<int>(cluster.kinds[at(k)].speeds);
+    const auto levels = static_cast<int>(kind.sizes.size());
+    read_power(cluster, k);
+    double worth = kInfinite;
+    for (int level = 0; level < levels; ++level) {
+      const auto size = at(kind.size_index[at(level)]);
+      double raise_worth = kInfinite;
+      for (int speed = 0; speed + 1 < speeds; ++speed) {
+        const IterationCost& now = costs.at(size, at(speed));
+        const IterationCost& next = costs.at(size, at(speed) + 1);
+        raise_worth = std::min(raise_worth, marginal_return(now, next));
+        raises_.push_back({raise_worth, k, level, speed});
+      }
+      if (level == 0) continue;
+      const IterationCost& before = costs.at(at(kind.size_index[at(level) - 1]), 0);
+      worth = std::min(worth, marginal_return(before, costs.at(size, 0)));
+      doublings_.push_back({worth, k, level - 1, 0});
+    }
+  }
+
+  // What jobs of the kind count with against the limit.
+  void read_power(const ClusterState& cluster, int k) {
+    KindPlan& kind = kinds_[at(k)];
+    const std::size_t speeds = cluster.kinds[at(k)].speeds;
+    kind.speeds = speeds;
+    kind.watts.clear();
+    kind.base_watts.clear();
+    kind.profile_watts.clear();
+    for (const int size : kind.size_index) {
+      double sum = 0.0;
+      for (std::size_t speed = 0; speed < speeds; ++speed) {
+        kind.watts.push_back(cluster.counted(k, at(size), speed).value());
+        sum += kind.watts.back();
+      }
+      kind.base_watts.push_back(kind.watts[kind.watts.size() - speeds]);
+      kind.profile_watts.push_back(sum / static_cast<double>(speeds));
+    }
+  }
+
+  // ---- what is known of jobs
+
+  [[nodiscard]] KindPlan& kind_of(const ClusterState& cluster, int job) {
+    return kinds_[at(cluster.jobs[at(job)].kind)];
+  }
+
+  void enter(const ClusterState& cluster, int job) {
+    KindPlan& kind = kind_of(cluster, job);
+    kind.jobs.insert(std::upper_bound(kind.jobs.begin(), kind.jobs.end(), job), job);
+    ++kind.free_jobs;
+    kind.dirty = true;
+  }
+
+  void leave(const ClusterState& cluster, int job) {
+    unpin(cluster, job);
+    set_level(cluster, job, -1);
+    KindPlan& kind = kind_of(cluster, job);
+    kind.jobs.erase(std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job));
+    --kind.free_jobs;
+    kind.dirty = true;
+  }
+
+  // Moves a free job; one that is new to its size is pinned until it has been profiled.
+  void set_level(const ClusterState& cluster, int job, int level) {
+    KindPlan& kind = kind_of(cluster, job);
+    if (level_[at(job)] >= 0) --kind.holding[at(level_[at(job)])];
+    level_[at(job)] = level;
+    kind.dirty = true;
+    if (level < 0) return;
+    ++kind.holding[at(level)];
+    if (!will_be_profiled(cluster, job, level)) return;
+    --kind.holding[at(level)];
+    --kind.free_jobs;
+    is_pinned_[at(job)] = true;
+    pinned_.insert(job);
+  }
+
+  void unpin(const ClusterState& cluster, int job) {
+    if (!is_pinned_[at(job)]) return;
+    KindPlan& kind = kind_of(cluster, job);
+    ++kind.holding[at(level_[at(job)])];
+    ++kind.free_jobs;
+    kind.dirty = true;
+    is_pinned_[at(job)] = false;
+    pinned_.erase(job);
+  }
+
+  [[nodiscard]] bool will_be_profiled(const ClusterState& cluster, int job, int level) {
+    return cluster.to_be_profiled(job, kind_of(cluster, job).size_index[at(level)]);
+  }
+
+  // What the job draws at that level until speeds are raised.
+  [[nodiscard]] double watts_at(const ClusterState& cluster, int job, int level) {
+    if (level < 0) return 0.0;
+    const KindPlan& kind = kind_of(cluster, job);
+    return will_be_profiled(cluster, job, level) ? kind.profile_watts[at(level)] : kind.base_watts[at(level)];
+  }
+
+  // ---- GPUs (algorithm 1, lines 2-20)
+
+  // `more`: watts beyond the limit, which only sizes may use.
+  void plan_sizes(const ClusterState& cluster, double more) {
+    int gpus = cluster.spec.gpus();
+    double watts = cluster.power_limit.value() + more;
+    for (const int job : pinned_) {
+      const KindPlan& kind = kind_of(cluster, job);
+      const ClusterJob& one = cluster.jobs[at(job)];
+      gpus -= kind.sizes[at(level_[at(job)])];
+      // Once it runs, the meter tells.
+      watts -= one.phase == JobPhase::kProfiling ? one.power.value() : kind.profile_watts[at(level_[at(job)])];
+    }
+    power_left_ = watts;  // of what is pinned so far; free jobs follow
+    chosen_.clear();
+    scarce_ = !everyone_fits(gpus, watts);
+    if (scarce_) {
+      choose(cluster, gpus, watts);
+    } else {
+      for (KindPlan& kind : kinds_) {
+        kind.reaching[0] = kind.free_jobs;
+        gpus -= kind.free_jobs * kind.sizes[0];
+        watts -= kind.free_jobs * kind.base_watts[0];
+      }
+    }
+    walk_doublings(gpus, watts);
+    change_sizes(cluster);
+    power_left_ -= more;
+  }
+
+  [[nodiscard]] bool nothing_runs() const {
+    return pinned_.empty() && std::all_of(kinds_.begin(), kinds_.end(), [](const KindPlan& kind) {
+             return std::all_of(kind.holding.begin(), kind.holding.end(), [](int jobs) { return jobs == 0; });
+           });
+  }
+
+  [[nodiscard]] bool everyone_fits(int gpus, double watts) const {
+    std::int64_t needed = 0;
+    double draw = 0.0;
+    for (const KindPlan& kind : kinds_) {
+      needed += std::int64_t{kind.free_jobs} * kind.sizes[0];
+      draw += kind.free_jobs * kind.base_watts[0];
+    }
+    return needed <= gpus && draw <= watts;
+  }
+
+  // Who has GPUs at all, where not all can.
+  void choose(const ClusterState& cluster, int& gpus, double& watts) {
+    candidates_.clear();
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      KindPlan& kind = kinds_[k];
+      kind.reaching[0] = 0;
+      const IterationCost& cost = cluster.believed[k].at(at(kind.size_index[0]), 0);
+      for (const int job : kind.jobs) {
+        if (is_pinned_[at(job)]) continue;
+        double joules = cluster.remaining_iterations(job) * cost.energy.value();
+        if (level_[at(job)] < 0) joules += kind.base_watts[0] * cluster.spec.restart.value();
+        candidates_.emplace_back(joules, job);
+      }
+    }
+    // No more can run than there are GPUs.
+    if (candidates_.size() > at(std::max(0, gpus))) {
+      std::nth_element(candidates_.begin(), candidates_.begin() + std::max(0, gpus), candidates_.end());
+      std::sort(candidates_.begin(), candidates_.begin() + std::max(0, gpus));
+    } else {
+      std::sort(candidates_.begin(), candidates_.end());
+    }
+    for (const auto& [joules, job] : candidates_) {
+      if (gpus <= 0) break;
+      KindPlan& kind = kind_of(cluster, job);
+      if (kind.sizes[0] > gpus || kind.base_watts[0] > watts) continue;
+      gpus -= kind.sizes[0];
+      watts -= kind.base_watts[0];
+      ++kind.reaching[0];
+      chosen_.insert(job);
+    }
+  }
+
+  void walk_doublings(int gpus, double watts) {
+    for (KindPlan& kind : kinds_) std::fill(kind.reaching.begin() + 1, kind.reaching.end(), 0);
+    for (const Step& step : doublings_) {
+      if (step.priority <= 0.0 || gpus <= 0) break;
+      KindPlan& kind = kinds_[at(step.kind)];
+      const int jobs = kind.reaching[at(step.level)];
+      if (jobs == 0) continue;
+      const int more = kind.sizes[at(step.level) + 1] - kind.sizes[at(step.level)];
+      int count = std::min(jobs, gpus / more);
+      const double each = kind.base_watts[at(step.level) + 1] - kind.base_watts[at(step.level)];
+      if (each > 0.0) count = std::min(count, static_cast<int>(std::min(1e9, std::max(0.0, watts / each))));
+      kind.reaching[at(step.level) + 1] = count;
+      gpus -= count * more;
+      watts -= count * each;
+    }
+  }
+
+  struct Change {
+    int job;
+    int level;
+  };
+
+  // From how many of each kind to which: those that have most keep most.
+  void change_sizes(const ClusterState& cluster) {
+    changes_.clear();
+    for (KindPlan& kind : kinds_) {
+      if (!scarce_ && has_what_it_should(kind)) continue;
+      order_.clear();
+      for (const int job : kind.jobs) {
+        if (is_pinned_[at(job)]) continue;
+        const bool runs = !scarce_ || chosen_.count(job) != 0;
+        if (!runs) {
+          if (level_[at(job)] >= 0) changes_.push_back({job, -1});
+          continue;
+        }
+        order_.emplace_back(-level_[at(job)], -cluster.remaining_iterations(job), job);
+      }
+      std::sort(order_.begin(), order_.end());
+      int index = 0;
+      for (const auto& [minus_level, minus_work, job] : order_) {
+        int level = 0;
+        while (at(level) + 1 < kind.sizes.size() && kind.reaching[at(level) + 1] > index) ++level;
+        if (level != level_[at(job)]) changes_.push_back({job, level});
+        ++index;
+      }
+    }
+    apply_changes(cluster);
+  }
+
+  [[nodiscard]] static bool has_what_it_should(const KindPlan& kind) {
+    int above = 0;
+    for (std::size_t level = kind.sizes.size(); level-- > 0;) {
+      above += kind.holding[level];
+      if (above != kind.reaching[level]) return false;
+    }
+    return above == kind.free_jobs;
+  }
+
+  // Shrinks first, then growth while power lasts, profiling counted.
+  void apply_changes(const ClusterState& cluster) {
+    double watts = power_left_;
+    for (const KindPlan& kind : kinds_) {
+      for (std::size_t level = 0; level < kind.sizes.size(); ++level) {
+        watts -= kind.holding[level] * kind.base_watts[level];
+      }
+    }
+    const auto grows = [&](const Change& change) { return change.level > level_[at(change.job)]; };
+    std::stable_partition(changes_.begin(), changes_.end(), [&](const Change& change) { return !grows(change); });
+    for (const Change& change : changes_) {
+      const int now = level_[at(change.job)];
+      if (grows(change) && !worth_it(cluster, change)) continue;
+      const double more = watts_at(cluster, change.job, change.level) - watts_at(cluster, change.job, now);
+      int level = change.level;
+      if (more > watts && more > 0.0) {
+        if (grows(change)) continue;
+        level = -1;  // cannot even be profiled smaller
+      }
+      watts -= watts_at(cluster, change.job, level) - watts_at(cluster, change.job, now);
+      set_level(cluster, change.job, level);
+    }
+    power_left_ = watts;
+  }
+
+  // Growing costs a restart; a job that is nearly done is left alone.
+  [[nodiscard]] bool worth_it(const ClusterState& cluster, const Change& change) const {
+    const ClusterJob& one = cluster.jobs[at(change.job)];
+    if (!one.has_gpus()) return true;
+    const CostSheet& costs = cluster.believed[at(one.kind)];
+    const std::vector<int>& index = kinds_[at(one.kind)].size_index;
+    const Seconds saved =
+        costs.at(at(index[at(level_[at(change.job)])]), 0).time - costs.at(at(index[at(change.level)]), 0).time;
+    return saved * cluster.remaining_iterations(change.job) > cluster.spec.restart;
+  }
+
+  // ---- speeds (lines 21-30)
+
+  void plan_speeds() {
+    for (KindPlan& kind : kinds_) {
+      kind.old_speed = kind.speed;
+      kind.old_faster = kind.faster;
+      std::fill(kind.speed.begin(), kind.speed.end(), 0);
+      std::fill(kind.faster.begin(), kind.faster.end(), 0);
+    }
+    double watts = power_left_;
+    for (const Step& step : raises_) {
+      if (step.priority <= 0.0) break;
+      KindPlan& kind = kinds_[at(step.kind)];
+      const int jobs = kind.holding[at(step.level)];
+      if (jobs == 0) continue;
+      const std::size_t now = at(step.level) * kind.speeds + at(step.speed);
+      const double each = kind.watts[now + 1] - kind.watts[now];
+      if (each > 0.0 && jobs * each > watts) {
+        // As many as the power is enough for; with them it is used up.
+        kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / each));
+        break;
+      }
+      watts -= jobs * each;
+      kind.speed[at(step.level)] = step.speed + 1;
+    }
+    for (KindPlan& kind : kinds_) {
+      if (kind.speed != kind.old_speed || kind.faster != kind.old_faster) kind.dirty = true;
+    }
+  }
+
+  // What differs from what is.
+  void emit(const ClusterState& cluster, Decision& decision) {
+    for (KindPlan& kind : kinds_) {
+      if (!kind.dirty) continue;
+      kind.dirty = false;
+      pick_faster(cluster, kind);
+      for (const int job : kind.jobs) {
+        const int level = level_[at(job)];
+        const ClusterJob& one = cluster.jobs[at(job)];
+        Assignment wanted{job, 0, 0};
+        if (level >= 0) {
+          wanted.gpus = kind.sizes[at(level)];
+          // While it is profiled, a job's speed does not matter.
+          wanted.speed = is_pinned_[at(job)] ? one.speed : kind.speed[at(level)];
+          if (std::binary_search(faster_.begin(), faster_.end(), job)) ++wanted.speed;
+        }
+        if (wanted.gpus != one.gpus || (wanted.gpus > 0 && wanted.speed != one.speed)) {
+          decision.assignments.push_back(wanted);
+        }
+      }
+    }
+  }
+
+  // Which jobs have one speed more than the others of their kind and size: first those that have it already.
+  void pick_faster(const ClusterState& cluster, const KindPlan& kind) {
+    faster_.clear();
+    std::vector<int> left = kind.faster;
+    for (const bool already : {true, false}) {
+      for (const int job : kind.jobs) {
+        const int level = level_[at(job)];
+        if (level < 0 || is_pinned_[at(job)] || left[at(level)] == 0) continue;
+        const ClusterJob& one = cluster.jobs[at(job)];
+        const bool has = one.gpus == kind.sizes[at(level)] && one.speed == kind.speed[at(level)] + 1;
+        if (has != already) continue;
+        --left[at(level)];
+        faster_.push_back(job);
+      }
+    }
+    std::sort(faster_.begin(), faster_.end());
+  }
+
+  std::vector<KindPlan> kinds_;
+  std::vector<Step> doublings_;  // sorted
+  std::vector<Step> raises_;     // sorted
+  std::vector<int> level_;       // by job; -1: no GPUs
+  std::vector<bool> is_pinned_;
+  std::set<int> pinned_;
+  double power_left_ = 0.0;
+  bool scarce_ = false;
+  // Reused from decision to decision:
+  std::set<int> chosen_;
+  std::vector<std::pair<double, int>> candidates_;
+  std::vector<std::tuple<int, double, int>> order_;
+  std::vector<Change> changes_;
+  std::vector<int> faster_;
+};
+
+}  // namespace
+
+void add_powerflow_paper_policies(PolicyRegistry& registry) {
+  registry.add("powerflow-paper", "PowerFlow as published", PolicySetting::kBudget,
+               [](const PolicyOptions& /*options*/) { return std::make_unique<PowerFlowPaper>(); });
+}
+
+}  // namespace flyball

@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cluster/simulator.h"
+#include "cluster/small_cluster.h"
+
+namespace flyball {
+namespace {
+
+// One job alone, of 10 iterations. Doubling saves time and costs no energy (the costs are linear), so it has all four
+// GPUs. 800 W (eta 1) allow 2000 MHz: 0.25 s per iteration. 400 W do not: 0.5 s, and 4 * 50 W * 5 s.
+TEST(PowerFlowPaper, TheBudgetSetsTheClock) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  const SimulationResult rich = simulate(setup, truth, trace_of({job(0, 1, 10)}), "powerflow-paper");
+  EXPECT_NEAR(rich.avg_jct_s, 2.5, 1e-9);
+  EXPECT_NEAR(rich.energy_j, 2000.0, 1e-3);
+  setup.eta = 0.5;
+  const SimulationResult poor = simulate(setup, truth, trace_of({job(0, 1, 10)}), "powerflow-paper");
+  EXPECT_NEAR(poor.avg_jct_s, 5.0, 1e-9);
+  EXPECT_NEAR(poor.energy_j, 1000.0, 1e-3);
+}
+
+// Two GPUs, three jobs with 8, 4 and 2 iterations: those with the least energy left run, one GPU each at 2000 MHz.
+// The third (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on:
+// 2 of its 8 iterations are done by then, the other 6 take 3 s.
+TEST(PowerFlowPaper, WhereNotAllCanRunTheShortestDo) {
+  const GroundTruth truth = linear_truth();
+  Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 8), job(0, 1, 4), job(0, 1, 2)}), "powerflow-paper");
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 2), 2.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 1), 4.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
+}
+
+// A budget of 250 W after 1 s: 4 GPUs at 1000 MHz draw 200 W.
+TEST(PowerFlowPaper, AChangedBudgetMovesJobsAtOnce) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.budget = {{Seconds(1.0), 250.0 / 800.0}};
+  // 10 iterations: 4 in the first second (0.25 s each), the other 6 take 0.5 s each.
+  EXPECT_NEAR(simulate(setup, truth, trace_of({job(0, 1, 10)}), "powerflow-paper").avg_jct_s, 4.0, 1e-9);
+}
+
+// Eq. 18 on what is there to be decided at one instant: the mean of the jobs' remaining times if nothing else happened,
+// over all ways to give three jobs of four GPUs sizes and speeds within the limit.
+struct Choice {
+  int gpus;
+  int speed;
+};
+
+double best_mean(const ClusterState& state, std::size_t index, int gpus, double watts) {
+  if (index == state.jobs.size()) return 0.0;
+  double best = std::numeric_limits<double>::infinity();
+  const int job = static_cast<int>(index);
+  for (const int size : state.kind_of(job).sizes) {
+    for (int speed = 0; size <= gpus && speed <= state.top_speed(job); ++speed) {
+      const IterationCost& cost = state.believed_cost(job, size, speed);
+      if (cost.power().value() > watts + 1e-9) continue;
+      const double here = (cost.time * state.jobs[index].iterations).value();
+      best = std::min(best, here + best_mean(state, index + 1, gpus - size, watts - cost.power().value()));
+    }
+  }
+  return best;
+}
+
+TEST(PowerFlowPaper, IsNearTheOptimumOfTinyClusters) {
+  const GroundTruth truth = load_ground_truth("v100");
+  double worst = 0.0;
+  double sum = 0.0;
+  int cases = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const double eta : {0.5, 0.7, 0.9}) {
+      SimulationSetup setup;
+      setup.spec.nodes = 1;
+      setup.spec.clocks = {Megahertz(1020), Megahertz(1200), Megahertz(1380), Megahertz(1530)};
+      setup.eta = eta;
+      setup.seed = seed;
+      setup.knowledge = Knowledge::kProfiled;
+      Simulation simulation(setup, truth, trace_of({job(0, 1, 3000), job(0, 1, 3000), job(0, 1, 3000)}),
+                            "powerflow-paper");
+      simulation.run_until(Seconds(0.0));
+      const ClusterState& state = simulation.state();
+      double mean = 0.0;
+      for (std::size_t i = 0; i < 3; ++i) {
+        const ClusterJob& one = state.jobs[i];
+        ASSERT_TRUE(one.has_gpus());
+        mean += (state.believed_cost(static_cast<int>(i), one.gpus, one.speed).time * one.iterations).value();
+      }
+      const double ratio = mean / best_mean(state, 0, state.spec.gpus(), state.power_limit.value());
+      EXPECT_GE(ratio, 1.0 - 1e-12);
+      worst = std::max(worst, ratio);
+      sum += ratio;
+      ++cases;
+    }
+  }
+  // The greedy algorithm buys time by the joule, not by the watt, so it need not find the optimum.
+  EXPECT_LT(sum / cases, 1.10);
+  EXPECT_LT(worst, 1.35);
+}
+
+// A pipeline has one size and walks its frontier: 10 iterations on 2 GPUs, 2 s at 100 W each or 1 s at 300 W.
+TEST(PowerFlowPaper, APipelineMovesAlongItsFrontier) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.pipelines.push_back(
+      {Seconds(0.0), 2, 10.0, "gpt", {{Seconds(2.0), Joules(200.0)}, {Seconds(1.0), Joules(300.0)}}});
+  setup.eta = 0.5;  // 400 W: the fast end
+  EXPECT_NEAR(simulate(setup, truth, trace_of({}), "powerflow-paper").avg_jct_s, 10.0, 1e-9);
+  setup.eta = 0.25;  // 200 W: the thrifty end
+  EXPECT_NEAR(simulate(setup, truth, trace_of({}), "powerflow-paper").avg_jct_s, 20.0, 1e-9);
+  setup.eta = 0.5;
+  setup.budget = {{Seconds(5.0), 0.25}};  // 5 iterations fast, 5 slow
+  EXPECT_NEAR(simulate(setup, truth, trace_of({}), "powerflow-paper").avg_jct_s, 15.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace flyball
