@@ -52,13 +52,13 @@ struct Decision {
   }
 };
 
-// How a policy wants the cluster to be run.
+// How a policy wants the cluster to be run; name what you set ({.profiles = true}).
 struct PolicyTraits {
   PlacementRule placement = PlacementRule::kAnywhere;
   bool powers_down_nodes = false;
   bool profiles = false;  // jobs are profiled at sizes that they have not had before
   // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
-  std::optional<Seconds> resume;
+  std::optional<Seconds> resume = std::nullopt;
   int jobs_per_gpu = 1;  // at most; 2 only with kAnywhere and without profiling
   // Only the first job of a kind is profiled at a size: the others train the same network with the same batch size.
   bool profiles_kinds = false;

@@ -48,7 +48,7 @@ class Afs : public Policy {
  public:
   explicit Afs(const PolicyOptions& options) : speed_(SpeedRule::one_clock(options)) {}
 
-  [[nodiscard]] PolicyTraits traits() const override { return {PlacementRule::kPacked, false, false, std::nullopt}; }
+  [[nodiscard]] PolicyTraits traits() const override { return {.placement = PlacementRule::kPacked}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& /*events*/, Decision& decision) override {
     if (sizes_.empty()) {

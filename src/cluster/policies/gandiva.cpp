@@ -48,9 +48,7 @@ class Gandiva : public Policy {
  public:
   Gandiva(const SpeedRule& speed, bool packs) : speed_(speed), packs_(packs) {}
 
-  [[nodiscard]] PolicyTraits traits() const override {
-    return {PlacementRule::kAnywhere, false, false, kResume, packs_ ? 2 : 1};
-  }
+  [[nodiscard]] PolicyTraits traits() const override { return {.resume = kResume, .jobs_per_gpu = packs_ ? 2 : 1}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     parted_.clear();

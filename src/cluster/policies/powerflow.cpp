@@ -104,7 +104,7 @@ int first_enough(int steps, int from, IsEnough is_enough) {
 class PowerFlow : public Policy {
  public:
   [[nodiscard]] PolicyTraits traits() const override {
-    return {PlacementRule::kPacked, true, true, std::nullopt, true};
+    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true, .profiles_kinds = true};
   }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {

@@ -77,7 +77,9 @@ struct KindPlan {
 
 class PowerFlowPaper : public Policy {
  public:
-  [[nodiscard]] PolicyTraits traits() const override { return {PlacementRule::kPacked, true, true, std::nullopt}; }
+  [[nodiscard]] PolicyTraits traits() const override {
+    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true};
+  }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     if (kinds_.empty()) begin(cluster);
