@@ -56,6 +56,20 @@ TEST(ClusterSimulate, WritesItsFiles) {
   EXPECT_THAT(files.at("jobs.csv"), HasSubstr("1,vgg16,64,2,30,30,9"));
 }
 
+// Two jobs that leave room on the one GPU: together they are done before they would be taking turns.
+TEST(ClusterSimulate, GandivaPacksUnlessToldNotTo) {
+  const TempFolder folder;
+  const std::string job = "0,1,3600,resnet18,32\n";
+  testing::write_file(folder / "jobs.csv", "submit_time,num_gpus,duration,model,batch_size\n" + job + job);
+  std::vector<std::string> command = {"cluster", "simulate", "--trace",         "jobs.csv", "--policy", "gandiva",
+                                      "--nodes", "1",        "--gpus-per-node", "1",        "--format", "json"};
+  const auto packed = run_flyball(command, "", folder.path()).json();
+  command.emplace_back("--no-packing");
+  const auto in_turns = run_flyball(command, "", folder.path()).json();
+  EXPECT_LT(packed["avg_jct_s"].get<double>(), 0.95 * in_turns["avg_jct_s"].get<double>());
+  EXPECT_GE(in_turns["avg_jct_s"].get<double>(), 2.0 * 3600.0);
+}
+
 TEST(ClusterSimulate, SaysWhatIsWrong) {
   const TempFolder folder;
   testing::write_file(folder / "bad.csv", "submit_time,num_gpus,duration\n0,0,5\n");
