@@ -68,6 +68,41 @@ struct TimeResidual {
   }
 };
 
+// A residual of some of a block's parameters: derivatives by the others are 0, and not carried through the arithmetic.
+template <class Residual, int Size, int Used>
+class PartialCost : public ceres::SizedCostFunction<1, Size> {
+ public:
+  PartialCost(Residual residual, const std::array<int, Used>& used) : residual_(residual), used_(used) {}
+
+  bool Evaluate(double const* const* parameters, double* residuals, double** jacobians) const override {
+    const double* const values = parameters[0];
+    if (jacobians == nullptr || jacobians[0] == nullptr) return residual_(values, residuals);
+    using Jet = ceres::Jet<double, Used>;
+    std::array<Jet, Size> p;
+    for (std::size_t i = 0; i < Size; ++i) p[i].a = values[i];
+    for (std::size_t i = 0; i < Used; ++i) p[static_cast<std::size_t>(used_[i])].v[static_cast<int>(i)] = 1.0;
+    Jet result;
+    residual_(p.data(), &result);
+    residuals[0] = result.a;
+    std::fill_n(jacobians[0], Size, 0.0);
+    for (std::size_t i = 0; i < Used; ++i) jacobians[0][used_[i]] = result.v[static_cast<int>(i)];
+    return true;
+  }
+
+ private:
+  Residual residual_;
+  std::array<int, Used> used_;
+};
+
+ceres::CostFunction* cost_of(const TimeResidual& residual) {
+  if (residual.at.n < 2.0) {
+    return new PartialCost<TimeResidual, kTimeParameters, 6>(residual, {0, 1, 2, 3, 4, kGamma1});
+  }
+  const int sync = residual.at.one_node ? 5 : 10;
+  return new PartialCost<TimeResidual, kTimeParameters, 12>(
+      residual, {0, 1, 2, 3, 4, sync, sync + 1, sync + 2, sync + 3, sync + 4, kGamma1, kGamma2});
+}
+
 template <int Size>
 struct Pull {
   std::array<double, Size> start;
@@ -180,10 +215,9 @@ TimeParameters fit_time(std::span<const JobMeasurement> measured, Megahertz f0, 
     p[kGamma2] = std::min(p[kGamma2], kMostGamma);
     ceres::Problem problem;
     for (const JobMeasurement& point : measured) {
-      auto* residual = new TimeResidual{time_point(point.configuration, f0, scales),
-                                        std::log(point.cost.time.value() / scales.time), point.weight};
-      problem.AddResidualBlock(new ceres::AutoDiffCostFunction<TimeResidual, 1, kTimeParameters>(residual), nullptr,
-                               p.data());
+      problem.AddResidualBlock(cost_of({time_point(point.configuration, f0, scales),
+                                        std::log(point.cost.time.value() / scales.time), point.weight}),
+                               nullptr, p.data());
     }
     problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Pull<kTimeParameters>, kTimeParameters, kTimeParameters>(
                                  new Pull<kTimeParameters>{p}),
