@@ -196,7 +196,7 @@ struct Tiny {
   double joule;  // seconds that one costs
 
   // `left`: iterations, by job.
-  [[nodiscard]] double best(std::vector<double> left) const {
+  [[nodiscard]] double best(const std::vector<double>& left) const {
     double least = std::numeric_limits<double>::infinity();
     std::vector<const IterationCost*> chosen(left.size(), nullptr);
     choose(left, 0, state->spec.gpus(), state->power_limit.value(), chosen, least);
