@@ -84,17 +84,21 @@ std::vector<std::size_t> devices_of(const Request& request, const PowerFeed& fee
   return wanted;
 }
 
-// Written by hand: this text is made for every sample, and its numbers need no more digits than their sensors have.
+// Written by hand: this text is made for every sample, and its numbers need no more digits than their sensors have; so
+// they are written as integers.
 std::string samples_json(const PowerFeed& feed, PowerSubscription& subscription) {
   fmt::memory_buffer text;
   for (std::size_t i = 0; i < subscription.devices.size(); ++i) {
     const std::size_t device = subscription.devices[i];
     for (const PowerSample& sample : feed.since(device, subscription.last[i])) {
       subscription.last[i] = sample.time;
+      const auto milliwatts = std::max(0ll, std::llround(sample.power.value() * 1e3));
+      const auto microjoules = std::max(0ll, std::llround(sample.energy.value() * 1e6));
       fmt::format_to(std::back_inserter(text),
-                     "{}{{\"device\":\"{}\",\"time_s\":{}.{:09},\"power_w\":{:.3f},\"energy_j\":{:.6f}}}",
+                     "{}{{\"device\":\"{}\",\"time_s\":{}.{:09},\"power_w\":{}.{:03},\"energy_j\":{}.{:06}}}",
                      text.size() == 0 ? "" : ",", feed.devices()[device], sample.time / 1'000'000'000,
-                     sample.time % 1'000'000'000, sample.power.value(), sample.energy.value());
+                     sample.time % 1'000'000'000, milliwatts / 1'000, milliwatts % 1'000, microjoules / 1'000'000,
+                     microjoules % 1'000'000);
     }
   }
   if (text.size() == 0) return {};

@@ -191,7 +191,9 @@ class AmdSmiGpu final : public AmdGpu {
   }
 
  private:
-  void check(AmdSmiStatus status, const char* what) const { library_->check(status, label(), what); }
+  void check(AmdSmiStatus status, const char* what) const {
+    if (status != kAmdSmiSuccess) library_->check(status, label(), what);
+  }
 
   AmdSmiPowerCap caps(const char* what) const {
     AmdSmiPowerCap caps{};

@@ -2,23 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 namespace flyball {
+namespace {
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// How old a power may be before it is read again: with the counter's change, and seldom where it stands, unless it has
+// stood for so long that the power may have to take its place.
+Nanoseconds most_age(Nanoseconds counter_age) {
+  if (counter_age == 0) return 10 * kMillisecond;
+  return counter_age < 1000 * kMillisecond ? 100 * kMillisecond : 20 * kMillisecond;
+}
+
+}  // namespace
 
 Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
+  struct State {
+    std::optional<Joules> total;
+    Nanoseconds changed_at = 0;
+    std::optional<Nanoseconds> power_at;
+  };
   std::string label = gpu->label();
-  const Nanoseconds period = to_nanoseconds(kPowerReadingPeriod);
-  return {std::move(label), [gpu = std::move(gpu), period, due = Nanoseconds{0}, due_at_change = Nanoseconds{0},
-                             total = std::optional<Joules>()]() mutable {
+  return {std::move(label), [gpu = std::move(gpu), state = State{}]() mutable {
             MeterReading reading;
             reading.total = gpu->total_energy();
-            const bool changed = reading.total != total;
-            total = reading.total;
             const Nanoseconds now = Sampler::now();
-            if (!reading.total || now >= due || (changed && now >= due_at_change)) {
-              due = now + period;
-              if (changed) due_at_change = due;
+            if (reading.total != state.total) state.changed_at = now;
+            state.total = reading.total;
+            if (!reading.total || !state.power_at || now - *state.power_at >= most_age(now - state.changed_at)) {
+              state.power_at = now;
               reading.power = gpu->power();
             }
             return reading;

@@ -10,9 +10,9 @@
 
 namespace flyball {
 
-// Reads the energy counter every time and the power, which drivers renew seldom and which costs a second call, when the
-// counter has changed or after kPowerReadingPeriod; without a counter, power every time. Keeps the device open.
-inline constexpr Seconds kPowerReadingPeriod{0.020};
+// Reads the energy counter every time. The power, which drivers renew as seldom and which costs a second call, is read
+// where the counter has changed, at most every 10 ms, else every 100 ms, and every 20 ms of a counter that has stood for
+// a second; without a counter, every time. Keeps the device open.
 [[nodiscard]] Meter meter_of(std::shared_ptr<const GpuDevice> gpu);
 
 // The package and, where there is one, its memory ("DRAM:0"). Throws what a first reading throws, so that a counter

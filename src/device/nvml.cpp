@@ -315,7 +315,9 @@ class NvmlGpu final : public GpuDevice {
   }
 
  private:
-  void check(NvmlReturn code, const char* what) const { nvml_->check(code, label(), what); }
+  void check(NvmlReturn code, const char* what) const {
+    if (code != kNvmlSuccess) throw nvml_->error(code, label(), what);  // a label is not made for every reading
+  }
 
   Megahertz clock(unsigned type, const char* what) const {
     unsigned value = 0;

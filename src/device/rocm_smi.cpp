@@ -179,7 +179,9 @@ class RocmGpu final : public AmdGpu {
   }
 
  private:
-  void check(RsmiStatus status, const char* what) const { library_->check(status, label(), what); }
+  void check(RsmiStatus status, const char* what) const {
+    if (status != kRsmiSuccess) throw library_->error(status, label(), what);
+  }
 
   ClockList read_clocks(AmdClock clock, const char* what) const override {
     // Larger than any version's structure, so that a library newer than we know does not write past it.

@@ -394,7 +394,9 @@ Sampler::Sampler(std::vector<Meter> meters, Options options)
 Sampler::~Sampler() = default;
 
 Nanoseconds Sampler::now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
 }
 
 std::size_t Sampler::meter_count() const { return impl_->size(); }
