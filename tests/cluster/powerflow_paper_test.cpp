@@ -27,27 +27,6 @@ TEST(PowerFlowPaper, TheBudgetSetsTheClock) {
   EXPECT_NEAR(poor.energy_j, 1000.0, 1e-3);
 }
 
-// Two GPUs, three jobs with 8, 4 and 2 iterations: those with the least energy left run, one GPU each at 2000 MHz.
-// The third (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on:
-// 2 of its 8 iterations are done by then, the other 6 take 3 s.
-TEST(PowerFlowPaper, WhereNotAllCanRunTheShortestDo) {
-  const GroundTruth truth = linear_truth();
-  Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 8), job(0, 1, 4), job(0, 1, 2)}), "powerflow-paper");
-  EXPECT_TRUE(simulation.run());
-  EXPECT_NEAR(jct(simulation, 2), 2.0, 1e-9);
-  EXPECT_NEAR(jct(simulation, 1), 4.0, 1e-9);
-  EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
-}
-
-// A budget of 250 W after 1 s: 4 GPUs at 1000 MHz draw 200 W.
-TEST(PowerFlowPaper, AChangedBudgetMovesJobsAtOnce) {
-  const GroundTruth truth = linear_truth();
-  SimulationSetup setup = small_setup();
-  setup.budget = {{Seconds(1.0), 250.0 / 800.0}};
-  // 10 iterations: 4 in the first second (0.25 s each), the other 6 take 0.5 s each.
-  EXPECT_NEAR(simulate(setup, truth, trace_of({job(0, 1, 10)}), "powerflow-paper").avg_jct_s, 4.0, 1e-9);
-}
-
 // Eq. 18 on what is there to be decided at one instant: the mean of the jobs' remaining times if nothing else happened,
 // over all ways to give three jobs of four GPUs sizes and speeds within the limit.
 struct Choice {

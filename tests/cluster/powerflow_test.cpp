@@ -64,6 +64,25 @@ TEST_P(PowerFlows, KeepTheLimitWhileTheyLearn) {
   }
 }
 
+// Two GPUs, three jobs with 8, 4 and 2 iterations: those with least to pay for run, one GPU each at 2000 MHz. The third
+// (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on: 2 of its 8
+// iterations are done by then, the other 6 take 3 s.
+TEST_P(PowerFlows, RunTheShortestWhereNotAllCan) {
+  const GroundTruth truth = linear_truth();
+  Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 8), job(0, 1, 4), job(0, 1, 2)}), GetParam());
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 2), 2.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 1), 4.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
+}
+
+// A budget of 250 W after 1 s: 4 iterations by then (0.25 s each), the other 6 take 0.5 s each at 1000 MHz (200 W).
+TEST_P(PowerFlows, MoveJobsAtOnceWhenTheBudgetChanges) {
+  SimulationSetup setup = small_setup();
+  setup.budget = {{Seconds(1.0), 250.0 / 800.0}};
+  EXPECT_NEAR(simulate(setup, linear_truth(), trace_of({job(0, 1, 10)}), GetParam()).avg_jct_s, 4.0, 1e-9);
+}
+
 // One job at a time, none ever waits for ever: not for the reserve on one GPU, and not where its power turns out to be too
 // much for its size and no smaller size can be profiled within the limit.
 TEST_P(PowerFlows, RunTheOnlyJob) {
@@ -153,25 +172,6 @@ TEST(PowerFlow, TheShorterJobComesFirst) {
   EXPECT_TRUE(simulation.run());
   EXPECT_NEAR(jct(simulation, 1), 1.0, 1e-9);
   EXPECT_NEAR(jct(simulation, 0), 2.5, 1e-9);
-}
-
-// Two GPUs, three jobs with 8, 4 and 2 iterations: those with least to pay for run, one GPU each at 2000 MHz. The third
-// (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on: 2 of its 8
-// iterations are done by then, the other 6 take 3 s.
-TEST(PowerFlow, WhereNotAllCanRunTheShortestDo) {
-  const GroundTruth truth = linear_truth();
-  Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 8), job(0, 1, 4), job(0, 1, 2)}), "powerflow");
-  EXPECT_TRUE(simulation.run());
-  EXPECT_NEAR(jct(simulation, 2), 2.0, 1e-9);
-  EXPECT_NEAR(jct(simulation, 1), 4.0, 1e-9);
-  EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
-}
-
-// A budget of 250 W after 1 s: 4 iterations by then (0.25 s each), the other 6 take 0.5 s each at 1000 MHz (200 W).
-TEST(PowerFlow, AChangedBudgetMovesJobsAtOnce) {
-  SimulationSetup setup = small_setup();
-  setup.budget = {{Seconds(1.0), 250.0 / 800.0}};
-  EXPECT_NEAR(simulate(setup, linear_truth(), trace_of({job(0, 1, 10)}), "powerflow").avg_jct_s, 4.0, 1e-9);
 }
 
 // A pipeline of 10 iterations on 2 GPUs: 2 s and 200 J, or 1 s and 300 J. At eta 0.5 a joule costs 0.005 s: 3 s slow, 2.5 s
