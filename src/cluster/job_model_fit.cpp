@@ -11,138 +11,69 @@
 
 #include "base/error.h"
 #include "cluster/job_model.h"
+#include "cluster/job_model_terms.h"
 
 namespace flyball {
 namespace {
 
 constexpr double kPull = 3e-3;
-constexpr double kTiny = 1e-12;  // a power of 0 has no derivative
 constexpr double kMostGamma = 10.0;
 constexpr int kFitIterations = 120;
 constexpr int kRefitIterations = 12;
 
-// ---- time: alpha_io beta_io alpha_grad beta_grad kappa_grad, 5 local, 5 node, gamma1 gamma2; times over `scale`,
-// what is per sample over `scale / batch`.
-constexpr int kTimeParameters = 17;
-constexpr int kGamma1 = 15;
-constexpr int kGamma2 = 16;
-using TimeParameters = std::array<double, kTimeParameters>;
-
-struct TimePoint {
-  double bs = 1.0;  // over the typical local batch
-  double r = 1.0;
-  double n = 1.0;
-  bool one_node = true;
-  double f = 1.0;
-};
-
-template <class T>
-struct TimeParts {
-  T grad;
-  T sync;
-  T iteration;
-};
-
-template <class T>
-TimeParts<T> time_parts(const T* const p, const TimePoint& at) {
-  using std::pow;
-  const T io = p[0] + p[1] * (at.bs * at.r) + kTiny;
-  const T grad = p[2] + (p[3] + p[4] / at.f) * at.bs + kTiny;
-  const T local = pow(pow(io, p[kGamma1]) + pow(grad, p[kGamma1]), 1.0 / p[kGamma1]);
-  if (at.n < 2.0) return {grad, T(0.0), local};
-  const T* const s = p + (at.one_node ? 5 : 10);
-  const T sync = s[0] / at.f + (s[1] / at.f + s[2] + s[4] / at.n) * (at.n - 2.0) + s[3] + kTiny;
-  return {grad, sync, pow(pow(local, p[kGamma2]) + pow(sync, p[kGamma2]), 1.0 / p[kGamma2])};
-}
-
-struct TimeResidual {
+struct TimeRow {
   TimePoint at;
-  double log_time;
-  double weight;
+  double log_time = 0.0;
+  double weight = 1.0;
 
-  template <class T>
-  bool operator()(const T* const p, T* residual) const {
-    using std::log;
-    residual[0] = weight * (log(time_parts(p, at).iteration) - log_time);
-    return true;
-  }
+  double residual(const double* p, double* slopes) const { return time_terms(p, at, slopes).log_time - log_time; }
 };
 
-// A residual of some of a block's parameters: derivatives by the others are 0, and not carried through the arithmetic.
-template <class Residual, int Size, int Used>
-class PartialCost : public ceres::SizedCostFunction<1, Size> {
+struct PowerRow {
+  PowerConditions at;
+  double log_measured = 0.0;  // of one GPU, measured energy over predicted time
+  double weight = 1.0;
+
+  double residual(const double* p, double* slopes) const { return log_power(p, at, slopes) - log_measured; }
+};
+
+// All measurements and the pull to where the fit starts as one block: Ceres' work per block is more than a row's.
+template <class Row, int Size>
+class FitCost : public ceres::CostFunction {
  public:
-  PartialCost(Residual residual, const std::array<int, Used>& used) : residual_(residual), used_(used) {}
+  FitCost(std::vector<Row> rows, const std::array<double, Size>& start) : rows_(std::move(rows)), start_(start) {
+    set_num_residuals(static_cast<int>(rows_.size()) + Size);
+    mutable_parameter_block_sizes()->push_back(Size);
+  }
 
   bool Evaluate(double const* const* parameters, double* residuals, double** jacobians) const override {
-    const double* const values = parameters[0];
-    if (jacobians == nullptr || jacobians[0] == nullptr) return residual_(values, residuals);
-    using Jet = ceres::Jet<double, Used>;
-    std::array<Jet, Size> p;
-    for (std::size_t i = 0; i < Size; ++i) p[i].a = values[i];
-    for (std::size_t i = 0; i < Used; ++i) p[static_cast<std::size_t>(used_[i])].v[static_cast<int>(i)] = 1.0;
-    Jet result;
-    residual_(p.data(), &result);
-    residuals[0] = result.a;
-    std::fill_n(jacobians[0], Size, 0.0);
-    for (std::size_t i = 0; i < Used; ++i) jacobians[0][used_[i]] = result.v[static_cast<int>(i)];
+    const double* const p = parameters[0];
+    double* slopes = jacobians != nullptr ? jacobians[0] : nullptr;
+    for (const Row& row : rows_) {
+      *residuals++ = row.weight * row.residual(p, slopes);
+      if (slopes == nullptr) continue;
+      for (int i = 0; i < Size; ++i) slopes[i] *= row.weight;
+      slopes += Size;
+    }
+    for (std::size_t i = 0; i < Size; ++i) residuals[i] = kPull * (p[i] - start_[i]);
+    if (slopes == nullptr) return true;
+    std::fill_n(slopes, Size * Size, 0.0);
+    for (int i = 0; i < Size; ++i) slopes[i * Size + i] = kPull;
     return true;
   }
 
  private:
-  Residual residual_;
-  std::array<int, Used> used_;
-};
-
-ceres::CostFunction* cost_of(const TimeResidual& residual) {
-  if (residual.at.n < 2.0) {
-    return new PartialCost<TimeResidual, kTimeParameters, 6>(residual, {0, 1, 2, 3, 4, kGamma1});
-  }
-  const int sync = residual.at.one_node ? 5 : 10;
-  return new PartialCost<TimeResidual, kTimeParameters, 12>(
-      residual, {0, 1, 2, 3, 4, sync, sync + 1, sync + 2, sync + 3, sync + 4, kGamma1, kGamma2});
-}
-
-template <int Size>
-struct Pull {
-  std::array<double, Size> start;
-
-  template <class T>
-  bool operator()(const T* const p, T* residual) const {
-    for (int i = 0; i < Size; ++i) residual[i] = kPull * (p[i] - start[static_cast<std::size_t>(i)]);
-    return true;
-  }
-};
-
-// ---- power on one side of f0: 4 kappa_grad, theta, beta, 4 sync, static; powers over `scale`.
-constexpr int kPowerParameters = 11;
-using PowerParameters = std::array<double, kPowerParameters>;
-
-struct PowerResidual {
-  double bs;  // samples
-  double f;
-  double grad_time;  // over the iteration's
-  double sync_time;
-  bool above;
-  double log_power;  // of one GPU, measured energy over predicted time
-  double weight;
-
-  template <class T>
-  bool operator()(const T* const p, T* residual) const {
-    using std::log;
-    const auto polynomial = [&](const T* const c) { return ((c[3] * f + c[2]) * f + c[1]) * f + c[0]; };
-    const T grad = polynomial(p) * (log(bs + p[4]) + p[5]);
-    const T still = above ? T(p[10] * f) : p[10];
-    residual[0] = weight * (log(grad * grad_time + polynomial(p + 6) * sync_time + still + kTiny) - log_power);
-    return true;
-  }
+  std::vector<Row> rows_;
+  std::array<double, Size> start_;
 };
 
 double solve(ceres::Problem& problem, int iterations) {
   ceres::Solver::Options options;
   options.max_num_iterations = iterations;
   options.function_tolerance = 1e-7;
-  options.linear_solver_type = ceres::DENSE_QR;
+  // Of the search along a step that a bound has bent: cubic needs all slopes at every point that it looks at.
+  options.line_search_interpolation_type = ceres::QUADRATIC;
+  options.linear_solver_type = ceres::DENSE_NORMAL_CHOLESKY;  // the pull keeps it from being singular
   options.logging_type = ceres::SILENT;
   options.num_threads = 1;
   ceres::Solver::Summary summary;
@@ -171,7 +102,7 @@ TimeParameters to_parameters(const ThroughputModel& m, const Scales& s) {
   const double per_sample = s.batch / s.time;
   TimeParameters p{m.alpha_io / s.time, m.beta_io * per_sample, m.alpha_grad / s.time, m.beta_grad * per_sample,
                    m.kappa_grad * per_sample};
-  std::size_t i = 5;
+  std::size_t i = kLocalSync;
   for (const SyncModel* sync : {&m.local, &m.node}) {
     for (const double value : {sync->alpha, sync->kappa, sync->beta, sync->theta, sync->rho}) p[i++] = value / s.time;
   }
@@ -206,6 +137,11 @@ TimeParameters fit_time(std::span<const JobMeasurement> measured, Megahertz f0, 
           {0.02, 0.02, 0.1, 0.3, 0.5, 0.02, 0.01, 0.01, 0.1, 0.02, 0.02, 0.01, 0.01, 0.2, 0.02, gamma1, gamma2});
     }
   }
+  std::vector<TimeRow> rows;
+  for (const JobMeasurement& point : measured) {
+    rows.push_back(
+        {time_point(point.configuration, f0, scales), std::log(point.cost.time.value() / scales.time), point.weight});
+  }
   TimeParameters best{};
   double best_cost = std::numeric_limits<double>::infinity();
   for (const TimeParameters& from : starts) {
@@ -214,14 +150,7 @@ TimeParameters fit_time(std::span<const JobMeasurement> measured, Megahertz f0, 
     p[kGamma1] = std::min(p[kGamma1], kMostGamma);
     p[kGamma2] = std::min(p[kGamma2], kMostGamma);
     ceres::Problem problem;
-    for (const JobMeasurement& point : measured) {
-      problem.AddResidualBlock(cost_of({time_point(point.configuration, f0, scales),
-                                        std::log(point.cost.time.value() / scales.time), point.weight}),
-                               nullptr, p.data());
-    }
-    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Pull<kTimeParameters>, kTimeParameters, kTimeParameters>(
-                                 new Pull<kTimeParameters>{p}),
-                             nullptr, p.data());
+    problem.AddResidualBlock(new FitCost<TimeRow, kTimeParameters>(rows, p), nullptr, p.data());
     for (int i = 0; i < kTimeParameters; ++i) {
       problem.SetParameterLowerBound(p.data(), i, i >= kGamma1 ? 1.0 : 0.0);
       if (i >= kGamma1) problem.SetParameterUpperBound(p.data(), i, kMostGamma);
@@ -239,11 +168,11 @@ PowerModel to_power(const PowerParameters& p, double scale) {
   PowerModel model;
   for (std::size_t i = 0; i < 4; ++i) {
     model.grad[i] = p[i] * scale;
-    model.sync[i] = p[6 + i] * scale;
+    model.sync[i] = p[kSyncPower + i] * scale;
   }
-  model.theta = p[4];
-  model.beta = p[5];
-  model.static_power = p[10] * scale;
+  model.theta = p[kTheta];
+  model.beta = p[kBeta];
+  model.static_power = p[kStaticPower] * scale;
   return model;
 }
 
@@ -251,11 +180,11 @@ PowerParameters from_power(const PowerModel& m, double scale) {
   PowerParameters p{};
   for (std::size_t i = 0; i < 4; ++i) {
     p[i] = m.grad[i] / scale;
-    p[6 + i] = m.sync[i] / scale;
+    p[kSyncPower + i] = m.sync[i] / scale;
   }
-  p[4] = m.theta;
-  p[5] = m.beta;
-  p[10] = m.static_power / scale;
+  p[kTheta] = m.theta;
+  p[kBeta] = m.beta;
+  p[kStaticPower] = m.static_power / scale;
   return p;
 }
 
@@ -264,29 +193,23 @@ PowerModel fit_power(std::span<const JobMeasurement> measured, Megahertz f0, con
   PowerParameters p = start != nullptr ? from_power(*start, scales.power)
                       : above          ? PowerParameters{0.01, 0.02, 0.02, 0.03, 1.0, 2.0, 0.02, 0.02, 0.02, 0.02, 0.3}
                                        : PowerParameters{0.03, 0.05, 0.0, 0.0, 1.0, 2.0, 0.03, 0.03, 0.0, 0.0, 0.3};
-  p[4] = std::max(p[4], 1.0);
-  ceres::Problem problem;
+  p[kTheta] = std::max(p[kTheta], 1.0);
+  std::vector<PowerRow> rows;
   for (const JobMeasurement& point : measured) {
     const TimePoint at = time_point(point.configuration, f0, scales);
     if ((at.f >= 1.0) != above || point.cost.energy.value() <= 0.0) continue;
-    const TimeParts<double> parts = time_parts(time.data(), at);
+    const TimeTerms terms = time_terms(time.data(), at, nullptr);
+    const double iteration = std::exp(terms.log_time);
     // Energy over the predicted time: what the model's power must be for the energy to come out right.
-    const double power = point.cost.energy.value() / (parts.iteration * scales.time * point.configuration.gpus);
-    auto* residual = new PowerResidual{point.configuration.local_batch(),
-                                       at.f,
-                                       parts.grad / parts.iteration,
-                                       parts.sync / parts.iteration,
-                                       above,
-                                       std::log(power / scales.power),
-                                       point.weight};
-    problem.AddResidualBlock(new ceres::AutoDiffCostFunction<PowerResidual, 1, kPowerParameters>(residual), nullptr,
-                             p.data());
+    const double power = point.cost.energy.value() / (iteration * scales.time * point.configuration.gpus);
+    rows.push_back({{point.configuration.local_batch(), at.f, above, terms.grad / iteration, terms.sync / iteration},
+                    std::log(power / scales.power),
+                    point.weight});
   }
-  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Pull<kPowerParameters>, kPowerParameters, kPowerParameters>(
-                               new Pull<kPowerParameters>{p}),
-                           nullptr, p.data());
-  for (int i = 0; i < kPowerParameters; ++i) problem.SetParameterLowerBound(p.data(), i, i == 4 ? 1.0 : 0.0);
-  problem.SetParameterUpperBound(p.data(), 4, 1000.0);
+  ceres::Problem problem;
+  problem.AddResidualBlock(new FitCost<PowerRow, kPowerParameters>(std::move(rows), p), nullptr, p.data());
+  for (int i = 0; i < kPowerParameters; ++i) problem.SetParameterLowerBound(p.data(), i, i == kTheta ? 1.0 : 0.0);
+  problem.SetParameterUpperBound(p.data(), kTheta, 1000.0);
   // Linear below f0 (eqs. 13, 14).
   if (!above) problem.SetManifold(p.data(), new ceres::SubsetManifold(kPowerParameters, {2, 3, 8, 9}));
   if (!std::isfinite(solve(problem, start != nullptr ? kRefitIterations : kFitIterations))) {

@@ -73,7 +73,7 @@ Gain best_gain(const SizeOffers& size, double worth, const Prices& prices) {
     const Offer& offer = size.speeds[i];
     const double value = worth * offer.rate - prices.energy * offer.power;
     if (value <= best.value) break;  // on a hull what is left rises, then falls
-    best = {value, i};
+    best = {value, static_cast<int>(i)};
   }
   best.value -= prices.gpu * size.gpus;
   return best;

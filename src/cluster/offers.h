@@ -44,7 +44,7 @@ struct Prices {
 // (worth - energy E) / T - gpu n.
 struct Gain {
   double value = 0.0;
-  std::size_t offer = 0;  // index in SizeOffers::speeds
+  int offer = 0;  // index in SizeOffers::speeds
 };
 [[nodiscard]] Gain best_gain(const SizeOffers& size, double worth, const Prices& prices);
 

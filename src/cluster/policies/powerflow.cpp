@@ -40,14 +40,19 @@ namespace {
 // Of the present price of a GPU, what counts for a job that all others outlast by far.
 constexpr double kLasting = 0.6;
 constexpr int kRanks = 8;  // by which that is rounded
+constexpr std::size_t kRankCount = kRanks + 1;
 
-// GPU prices: 0, then rising by a tenth, to where a GPU is worth more than any job.
+// 0, then rising by a tenth, to where a GPU is worth more than any job.
 constexpr int kGpuPrices = 180;
-double gpu_price(int step) { return step == 0 ? 0.0 : 1e-3 * std::pow(1.1, step - 1); }
 
 // What comes to the price of a joule: 0, then rising by a fifth.
 constexpr int kPowerPrices = 90;
-double power_price(int step) { return step == 0 ? 0.0 : 1e-5 * std::pow(1.2, step - 1); }
+
+std::vector<double> rising_prices(int steps, double first, double factor) {
+  std::vector<double> prices{0.0};
+  for (int step = 1; step < steps; ++step) prices.push_back(first * std::pow(factor, step - 1));
+  return prices;
+}
 
 constexpr std::size_t kMostViews = 200'000;  // kept, some 200 bytes each
 
@@ -57,15 +62,18 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 struct Choice {
   int level = -1;  // of the kind's sizes; -1: none
-  std::size_t offer = 0;
+  int offer = 0;
+  int gpus = 0;
 };
 
 struct Candidate {
   int job = 0;
   int kind = 0;
-  double work = 0.0;  // iterations left
-  double cost = 0.0;  // of it, on the fewest GPUs at the thriftiest speed, with its restart
-  int rank = 0;       // of kRanks: how many of the others outlast it
+  int gpus = 0;           // that it has
+  bool restarts = false;  // where it gets another number
+  int rank = 0;           // of kRanks: how many of the others outlast it
+  double work = 0.0;      // iterations left
+  double cost = 0.0;      // of it, on the fewest GPUs at the thriftiest speed, with its restart
 };
 
 // The smallest step of `steps` that is enough, looking near `from` first; the last one where none is. What is enough stays so
@@ -140,7 +148,13 @@ class PowerFlow : public Policy {
     if (offers_.empty()) {
       offers_.resize(cluster.kinds.size());
       versions_.resize(cluster.kinds.size());
-      for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) offers_[at(kind)] = offers_of(cluster, kind);
+      first_gain_ = {0};
+      for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) {
+        offers_[at(kind)] = offers_of(cluster, kind);
+        for (std::size_t rank = 0; rank < kRankCount; ++rank) {
+          first_gain_.push_back(first_gain_.back() + offers_[at(kind)].size());
+        }
+      }
       return;
     }
     for (const int kind : events.kinds_changed) {
@@ -154,7 +168,10 @@ class PowerFlow : public Policy {
     const double all = cluster.spec.p_max.value() * cluster.spec.gpus();
     const double eta = cluster.power_limit.value() / all;
     const double price = eta >= 1.0 ? 0.0 : (1.0 - eta) / (std::max(eta, 1e-3) * cluster.spec.p_max.value());
-    if (price != energy_price_) views_.clear();
+    if (price != energy_price_) {
+      pages_.clear();
+      worths_.clear();
+    }
     energy_price_ = price;
   }
 
@@ -162,8 +179,8 @@ class PowerFlow : public Policy {
     return offers_[at(cluster.jobs[at(job)].kind)];
   }
 
-  [[nodiscard]] double watts(const ClusterState& cluster, int job, const SizeOffers& size, std::size_t offer) const {
-    const double running = size.speeds[offer].watts;
+  [[nodiscard]] double watts(const ClusterState& cluster, int job, const SizeOffers& size, int offer) const {
+    const double running = size.speeds[at(offer)].watts;
     return cluster.to_be_profiled(job, size.size) ? std::max(running, size.profile_watts) : running;
   }
 
@@ -197,9 +214,10 @@ class PowerFlow : public Policy {
         continue;
       }
       const Offer& thriftiest = offers(cluster, job).front().speeds.front();
-      Candidate next{job, one.kind, cluster.remaining_iterations(job), 0.0, 0};
+      Candidate next{job, one.kind, one.gpus, one.first_start.value() >= 0.0, 0, cluster.remaining_iterations(job),
+                     0.0};
       next.cost = next.work * (thriftiest.time + energy_price_ * thriftiest.energy);
-      if (!one.has_gpus() && one.first_start.value() >= 0.0) next.cost += cluster.spec.restart.value();
+      if (next.gpus == 0 && next.restarts) next.cost += cluster.spec.restart.value();
       candidates_.push_back(next);
     }
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
@@ -247,60 +265,90 @@ class PowerFlow : public Policy {
   };
 
   [[nodiscard]] Prices prices_at(const Steps& steps) const {
-    return {energy_price_ + power_price(steps.power), gpu_price(steps.gpu)};
+    return {energy_price_ + power_prices_[at(steps.power)], gpu_prices_[at(steps.gpu)]};
   }
 
   // What a kind would choose at some prices, by rank.
   struct View {
     int version = -1;  // of the kind's offers
-    int best = 0;      // level, for a job that need not restart
+    Choice best;       // of a job that need not restart
     double worth = 0.0;
-    std::vector<Gain> gains;  // by level
   };
-  using Page = std::vector<View>;  // at one pair of prices, by kind and rank
+  // At one pair of prices.
+  struct Page {
+    std::vector<View> views;  // by kind and rank
+    std::vector<Gain> gains;  // and level
+  };
+  struct Worth {
+    int version = -1;  // of the kind's offers
+    double value = 0.0;
+  };
 
   // Decisions come back to the same few prices, so what was seen there is kept.
   Page& page_at(const Steps& steps) {
-    const std::size_t views = offers_.size() * (kRanks + 1);
-    if (views_.size() * views > kMostViews) views_.clear();
-    Page& page = views_[steps.power * kGpuPrices + steps.gpu];
-    page.resize(views);
+    const std::size_t views = offers_.size() * kRankCount;
+    if (pages_.size() * views > kMostViews) pages_.clear();
+    Page& page = pages_[steps.power * kGpuPrices + steps.gpu];
+    page.views.resize(views);
+    page.gains.resize(first_gain_.back());
     return page;
   }
 
+  static std::size_t view_index(const Candidate& one) { return at(one.kind) * kRankCount + at(one.rank); }
+  [[nodiscard]] Gain* gains(Page& page, const Candidate& one) const {
+    return page.gains.data() + first_gain_[view_index(one)];
+  }
+
   const View& view(Page& page, const Candidate& one, const Steps& steps) {
-    View& seen = page[at(one.kind) * (kRanks + 1) + at(one.rank)];
-    if (seen.version == versions_[at(one.kind)]) return seen;
-    seen.version = versions_[at(one.kind)];
+    View& seen = page.views[view_index(one)];
+    if (seen.version != versions_[at(one.kind)]) look(seen, gains(page, one), one, steps);
+    return seen;
+  }
+
+  int offer_at(Page& page, const Candidate& one, const Steps& steps, int level) {
+    (void)view(page, one, steps);
+    return gains(page, one)[level].offer;
+  }
+
+  void look(View& seen, Gain* gains, const Candidate& one, const Steps& steps) {
     const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
     const Prices prices = prices_at(steps);
-    const double lasting = kLasting + (1.0 - kLasting) * one.rank / kRanks;
-    seen.worth = least_cost(sizes, {energy_price_, prices.gpu * lasting});
-    seen.gains.resize(sizes.size());
+    seen.version = versions_[at(one.kind)];
+    seen.worth = worth_of(one, steps.gpu);
+    std::size_t best = 0;
     for (std::size_t level = 0; level < sizes.size(); ++level) {
-      seen.gains[level] = best_gain(sizes[level], seen.worth, prices);
-      if (level == 0 || seen.gains[level].value > seen.gains[at(seen.best)].value) seen.best = static_cast<int>(level);
+      gains[level] = best_gain(sizes[level], seen.worth, prices);
+      if (gains[level].value > gains[best].value) best = level;
     }
-    return seen;
+    seen.best = {static_cast<int>(best), gains[best].offer, sizes[best].gpus};
+  }
+
+  // The price of power is not for long, and has no part in it.
+  double worth_of(const Candidate& one, int gpu_step) {
+    worths_.resize(kGpuPrices * offers_.size() * kRankCount);
+    Worth& seen = worths_[at(gpu_step) * offers_.size() * kRankCount + view_index(one)];
+    if (seen.version != versions_[at(one.kind)]) {
+      const double lasting = kLasting + (1.0 - kLasting) * one.rank / kRanks;
+      seen.version = versions_[at(one.kind)];
+      seen.value = least_cost(offers_[at(one.kind)], {energy_price_, gpu_prices_[at(gpu_step)] * lasting});
+    }
+    return seen.value;
   }
 
   // Of sizes up to `most` GPUs. A restart is paid from what the rest of the job gains.
   Choice choose(const ClusterState& cluster, const Candidate& one, Page& page, const Steps& steps, int most) {
-    const ClusterJob& job = cluster.jobs[at(one.job)];
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
     const View& seen = view(page, one, steps);
-    const int liked = sizes[at(seen.best)].gpus;
-    if (liked <= most && (job.first_start.value() < 0.0 || liked == job.gpus)) {
-      return {seen.best, seen.gains[at(seen.best)].offer};
-    }
+    if (seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
+    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
+    const Gain* const gained_by = gains(page, one);
     Choice best;
     double most_gained = -std::numeric_limits<double>::infinity();
     for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
-      const Offer& offer = sizes[level].speeds[seen.gains[level].offer];
-      const double gained = seen.gains[level].value - restart_loss(cluster, one, sizes[level].gpus, seen.worth, offer);
+      const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
+      const double gained = gained_by[level].value - restart_loss(cluster, one, sizes[level].gpus, seen.worth, offer);
       if (gained <= most_gained) continue;
       most_gained = gained;
-      best = {static_cast<int>(level), seen.gains[level].offer};
+      best = {static_cast<int>(level), gained_by[level].offer, sizes[level].gpus};
     }
     return best;
   }
@@ -308,8 +356,7 @@ class PowerFlow : public Policy {
   // What a restart takes, spread over the rest of the job.
   [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, int gpus, double worth,
                                            const Offer& offer) {
-    const ClusterJob& job = cluster.jobs[at(one.job)];
-    if (job.first_start.value() < 0.0 || gpus == job.gpus) return 0.0;
+    if (!one.restarts || gpus == one.gpus) return 0.0;
     return cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
   }
 
@@ -320,13 +367,17 @@ class PowerFlow : public Policy {
     int gpus = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       choices[i] = choose(cluster, candidates_[i], page, steps, gpus_);
-      gpus += size_of(i, choices[i]).gpus;
+      gpus += choices[i].gpus;
     }
     return gpus;
   }
 
   [[nodiscard]] const SizeOffers& size_of(std::size_t candidate, const Choice& choice) const {
     return offers_[at(candidates_[candidate].kind)][at(choice.level)];
+  }
+
+  [[nodiscard]] Choice choice_of(std::size_t candidate, int level, int offer) const {
+    return {level, offer, offers_[at(candidates_[candidate].kind)][at(level)].gpus};
   }
 
   [[nodiscard]] double watts_of(const ClusterState& cluster, std::size_t candidate, const Choice& choice) const {
@@ -352,7 +403,7 @@ class PowerFlow : public Policy {
     } else if (left > 0 && gpu_step_ > 0) {
       if (!others_known) ask(cluster, {power_step, gpu_step_ - 1}, others_);
       for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
-        const int more = size_of(i, others_[i]).gpus - size_of(i, choices_[i]).gpus;
+        const int more = others_[i].gpus - choices_[i].gpus;
         if (more <= 0 || more > left) continue;
         choices_[i] = others_[i];
         left -= more;
@@ -371,15 +422,15 @@ class PowerFlow : public Policy {
     Page& page = page_at(steps);
     int left = gpus_;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      choices_[i] = {0, view(page, candidates_[i], steps).gains.front().offer};
-      left -= size_of(i, choices_[i]).gpus;
+      choices_[i] = choice_of(i, 0, offer_at(page, candidates_[i], steps, 0));
+      left -= choices_[i].gpus;
     }
     for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
-      const int least = size_of(i, choices_[i]).gpus;
+      const int least = choices_[i].gpus;
       while (others_[i].level > 0 && size_of(i, others_[i]).gpus - least > left) --others_[i].level;
       if (others_[i].level == 0) continue;
-      choices_[i] = {others_[i].level, view(page, candidates_[i], steps).gains[at(others_[i].level)].offer};
-      left -= size_of(i, choices_[i]).gpus - least;
+      choices_[i] = choice_of(i, others_[i].level, offer_at(page, candidates_[i], steps, others_[i].level));
+      left -= choices_[i].gpus - least;
     }
   }
 
@@ -396,7 +447,7 @@ class PowerFlow : public Policy {
     double left = watts_ - draw;
     if (left < 0.0) {
       // All of it is what admit() has made room for.
-      std::fill(choices_.begin(), choices_.end(), Choice{0, 0});
+      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, 0);
       return;
     }
     spend_rest(cluster, left);
@@ -406,7 +457,7 @@ class PowerFlow : public Policy {
   // they gain by.
   void spend_rest(const ClusterState& cluster, double watts_left) {
     int gpus_left = gpus_;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= size_of(i, choices_[i]).gpus;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= choices_[i].gpus;
     if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
     const Steps steps{power_step_, gpu_step_};
     Page& page = page_at(steps);
@@ -415,22 +466,22 @@ class PowerFlow : public Policy {
       const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
       const double worth = view(page, one, steps).worth;
       const Choice now = choices_[i];
-      const int gpus_now = sizes[at(now.level)].gpus;
+      const int gpus_now = now.gpus;
       const double watts_then = watts_left + watts_of(cluster, i, now);
       double most_gained = -std::numeric_limits<double>::infinity();
       for (std::size_t level = at(now.level); level < sizes.size(); ++level) {
         if (sizes[level].gpus - gpus_now > gpus_left) break;
-        for (std::size_t offer = 0; offer < sizes[level].speeds.size(); ++offer) {
-          const Offer& each = sizes[level].speeds[offer];
+        for (int offer = 0; offer < static_cast<int>(sizes[level].speeds.size()); ++offer) {
+          const Offer& each = sizes[level].speeds[at(offer)];
           if (watts(cluster, one.job, sizes[level], offer) > watts_then) continue;
           const double gained = worth * each.rate - energy_price_ * each.power -
                                 restart_loss(cluster, one, sizes[level].gpus, worth, each);
           if (gained <= most_gained) continue;
           most_gained = gained;
-          choices_[i] = {static_cast<int>(level), offer};
+          choices_[i] = {static_cast<int>(level), offer, sizes[level].gpus};
         }
       }
-      gpus_left -= size_of(i, choices_[i]).gpus - gpus_now;
+      gpus_left -= choices_[i].gpus - gpus_now;
       watts_left = watts_then - watts_of(cluster, i, choices_[i]);
     }
   }
@@ -446,7 +497,7 @@ class PowerFlow : public Policy {
     for (const int job : waiting_) assign(cluster, job, 0, 0, decision);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const SizeOffers& size = size_of(i, choices_[i]);
-      assign(cluster, candidates_[i].job, size.gpus, size.speeds[choices_[i].offer].speed, decision);
+      assign(cluster, candidates_[i].job, size.gpus, size.speeds[at(choices_[i].offer)].speed, decision);
     }
     std::sort(decision.assignments.begin(), decision.assignments.end(),
               [](const Assignment& a, const Assignment& b) { return a.job < b.job; });
@@ -465,14 +516,16 @@ class PowerFlow : public Policy {
       for (const int job : *list) {
         const ClusterJob& one = cluster.jobs[at(job)];
         if (!one.active()) continue;
-        const Candidate candidate{job, one.kind, cluster.remaining_iterations(job), 0.0, kRanks / 2};
+        const Candidate candidate{
+            job, one.kind, one.gpus, one.first_start.value() >= 0.0, kRanks / 2, cluster.remaining_iterations(job),
+            0.0};
         const Choice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
         if (choice.level < 0) return false;
         const SizeOffers& size = offers(cluster, job)[at(choice.level)];
-        gpus -= size.gpus - one.gpus;
+        gpus -= choice.gpus - one.gpus;
         left -= watts(cluster, job, size, choice.offer) - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
         if (left < 0.0) return false;
-        assign(cluster, job, size.gpus, size.speeds[choice.offer].speed, decision);
+        assign(cluster, job, choice.gpus, size.speeds[at(choice.offer)].speed, decision);
       }
     }
     return true;
@@ -480,7 +533,11 @@ class PowerFlow : public Policy {
 
   std::vector<std::vector<SizeOffers>> offers_;  // by kind
   std::vector<int> versions_;                    // of what they cost, to tell when it changes
-  std::map<int, Page> views_;                    // by steps
+  std::vector<std::size_t> first_gain_;          // of a page's views, by view_index(), and all
+  std::map<int, Page> pages_;                    // by steps
+  std::vector<Worth> worths_;                    // by GPU step, kind and rank
+  const std::vector<double> gpu_prices_ = rising_prices(kGpuPrices, 1e-3, 1.1);
+  const std::vector<double> power_prices_ = rising_prices(kPowerPrices, 1e-5, 1.2);
   double energy_price_ = 0.0;
   int gpu_step_ = 0;
   int power_step_ = 0;

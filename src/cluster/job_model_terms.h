@@ -1,0 +1,55 @@
+// What fitting the performance models looks at: the logarithms of an iteration's time (eqs. 2-5) and of a GPU's power
+// (eqs. 12-15), with their derivatives by the parameters in closed form. Parameters are in units of what was measured,
+// all of the size of 1.
+#pragma once
+
+#include <array>
+
+namespace flyball {
+
+// alpha_io beta_io alpha_grad beta_grad kappa_grad, 5 of SyncModel for one node, 5 for several (alpha kappa beta theta
+// rho), gamma1 gamma2.
+inline constexpr int kTimeParameters = 17;
+inline constexpr int kLocalSync = 5;
+inline constexpr int kNodeSync = 10;
+inline constexpr int kGamma1 = 15;
+inline constexpr int kGamma2 = 16;
+using TimeParameters = std::array<double, kTimeParameters>;
+
+struct TimePoint {
+  double bs = 1.0;  // local batch over the typical one
+  double r = 1.0;
+  double n = 1.0;
+  bool one_node = true;
+  double f = 1.0;  // over f0
+};
+
+struct TimeTerms {
+  double grad = 0.0;
+  double sync = 0.0;
+  double log_time = 0.0;  // of the iteration
+};
+
+// `slopes`: where not null, kTimeParameters derivatives of log_time.
+[[nodiscard]] TimeTerms time_terms(const double* parameters, const TimePoint& at, double* slopes);
+
+// 4 of kappa_grad, theta, beta, 4 of the synchronisation, static: of one side of f0.
+inline constexpr int kPowerParameters = 11;
+inline constexpr int kTheta = 4;
+inline constexpr int kBeta = 5;
+inline constexpr int kSyncPower = 6;
+inline constexpr int kStaticPower = 10;
+using PowerParameters = std::array<double, kPowerParameters>;
+
+struct PowerConditions {
+  double bs = 1.0;  // samples
+  double f = 1.0;   // over f0
+  bool above = false;
+  double grad_share = 1.0;  // T_grad and T_sync over the iteration's time
+  double sync_share = 0.0;
+};
+
+// The logarithm of one GPU's mean power over the iteration. `slopes`: where not null, its kPowerParameters derivatives.
+[[nodiscard]] double log_power(const double* parameters, const PowerConditions& at, double* slopes);
+
+}  // namespace flyball
