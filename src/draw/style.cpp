@@ -7,10 +7,11 @@ namespace {
 constexpr std::string_view kChartCss = R"(
 :root{--paper:#fff;--ink:#1a1f26;--soft:#56606c;--line:#d5dae0;--grid:#e8ebee;--bubble:#e4e7eb;--critical:#d5460b;
 --p0:#0072b2;--p1:#e08700;--p2:#009e73;--p3:#b8548f;--p4:#3ba3dc;--p5:#d55e00;--p6:#7a7f87;--p7:#6b5bd2;--p8:#8a6a2f;
+--p9:#7d9a00;
 --font:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Noto Sans","Liberation Sans",Arial,sans-serif}
 @media(prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e7eaee;--soft:#a2acb8;--line:#3b434c;--grid:#262c33;
 --bubble:#2b3138;--critical:#ff8a4c;--p0:#4da6e8;--p1:#f0a630;--p2:#2cc295;--p3:#de8abb;--p4:#8fd0f5;--p5:#f08040;
---p6:#a9afb8;--p7:#a59af0;--p8:#c8a968}}
+--p6:#a9afb8;--p7:#a59af0;--p8:#c8a968;--p9:#b7cf45}}
 svg text{font-family:var(--font);font-size:12px;fill:var(--ink);font-variant-numeric:tabular-nums}
 svg .paper{fill:var(--paper)}
 svg .soft{fill:var(--soft)}
@@ -42,9 +43,12 @@ svg .used{fill:none;stroke:var(--critical);stroke-width:1.75}
 svg .hit{fill:transparent;stroke:none}
 svg .s0{stroke:var(--p0)}svg .s1{stroke:var(--p1)}svg .s2{stroke:var(--p2)}svg .s3{stroke:var(--p3)}
 svg .s4{stroke:var(--p4)}svg .s5{stroke:var(--p5)}svg .s6{stroke:var(--p6)}svg .s7{stroke:var(--p7)}svg .s8{stroke:var(--p8)}
+svg .s9{stroke:var(--p9)}
 svg .f0{fill:var(--p0)}svg .f1{fill:var(--p1)}svg .f2{fill:var(--p2)}svg .f3{fill:var(--p3)}
 svg .f4{fill:var(--p4)}svg .f5{fill:var(--p5)}svg .f6{fill:var(--p6)}svg .f7{fill:var(--p7)}svg .f8{fill:var(--p8)}
-svg .f0,svg .f1,svg .f2,svg .f3,svg .f4,svg .f5,svg .f6,svg .f7,svg .f8{stroke:var(--paper);stroke-width:.75}
+svg .f9{fill:var(--p9)}
+svg .f0,svg .f1,svg .f2,svg .f3,svg .f4,svg .f5,svg .f6,svg .f7,svg .f8,
+svg .f9{stroke:var(--paper);stroke-width:.75}
 )";
 
 constexpr std::string_view kPageCss = R"(
