@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
@@ -100,6 +101,20 @@ bool Launcher::step_until(const std::function<bool(const std::vector<Answer>&)>&
 }
 
 Window Launcher::measure(const std::string& name, int steps) {
+  constexpr int kParts = 3;
+  constexpr int kLeastPart = 3;  // iterations: below, the sensors' own rhythm is told with each energy
+  if (steps < kParts * kLeastPart) return measure_part(name, steps);
+  std::vector<Window> parts;
+  for (int part = 0; part < kParts; ++part) {
+    parts.push_back(measure_part(name, (part + 1) * steps / kParts - part * steps / kParts));
+  }
+  const auto middle = parts.begin() + kParts / 2;
+  std::nth_element(parts.begin(), middle, parts.end(),
+                   [](const Window& a, const Window& b) { return a.time_s < b.time_s; });
+  return *middle;
+}
+
+Window Launcher::measure_part(const std::string& name, int steps) {
   command_all({Order::kWindowBegin, 0.0});
   for (int i = 0; i < steps; ++i) step();
   Window window;

@@ -35,6 +35,8 @@ class Launcher {
   void step();
   // Iterations until `done` says so of the stages' states; false after `most`.
   bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most);
+  // Nine iterations and more in three parts, of which that of the middle time is told: what holds up this machine once,
+  // and counts time_scale times, is in one of them.
   Window measure(const std::string& name, int steps);
 
   void profile();
@@ -50,6 +52,7 @@ class Launcher {
   std::function<bool()> interrupted;
 
  private:
+  Window measure_part(const std::string& name, int steps);
   void command_all(const Command& command);
   void collect();
 
