@@ -132,13 +132,20 @@ void Simulation::Engine::arrive() {
   }
 }
 
+// When a settled job that computes will be done, if it goes on as it does.
+Seconds Simulation::Engine::completion(int job) const {
+  const ClusterJob& one = state.jobs[at(job)];
+  return state.now + Seconds((one.iterations - one.done) / one.iterations_per_second);
+}
+
 void Simulation::Engine::phase_ends(int job) {
   settle(job);
   ClusterJob& one = state.jobs[at(job)];
-  // Rounding may leave a trace of work at the time of completion.
-  const bool complete_now = one.phase != JobPhase::kStarting && one.iterations - one.done <= one.iterations * 1e-9;
-  if (complete_now) return complete(job);
   if (one.phase == JobPhase::kStarting) return begin_work(job);
+  // Rounding may leave a trace of work at the time of completion, also one that takes less than the clock can tell.
+  const double left = one.iterations - one.done;
+  const bool complete_now = left <= one.iterations * 1e-9 || completion(job) <= state.now;
+  if (complete_now) return complete(job);
   end_profiling(job);
 }
 
@@ -163,8 +170,7 @@ void Simulation::Engine::begin_work(int job) {
   }
   const auto slices = static_cast<double>(kind.speeds);
   set_pace(job, rate / slices, microwatts(Watts(power / slices)));
-  const Seconds completion = state.now + Seconds((one.iterations - one.done) / one.iterations_per_second);
-  schedule(job, std::min(state.now + run.profile_left, completion));
+  schedule(job, std::min(state.now + run.profile_left, completion(job)));
   record_span(job);
 }
 
@@ -236,7 +242,7 @@ void Simulation::Engine::end_profiling(int job) {
   ClusterJob& one = state.jobs[at(job)];
   if (one.phase != JobPhase::kProfiling) {
     // A run that ended early by rounding goes on for what is left.
-    schedule(job, state.now + Seconds((one.iterations - one.done) / one.iterations_per_second));
+    schedule(job, completion(job));
     return;
   }
   profiling_power -= runs[at(job)].power;

@@ -88,6 +88,7 @@ struct Simulation::Engine {
   void set_pace(int job, double rate, Microwatts power);
   void schedule(int job, Seconds at);
   void arrive();
+  [[nodiscard]] Seconds completion(int job) const;
   void phase_ends(int job);
   void begin_work(int job);
   void begin_run(int job);

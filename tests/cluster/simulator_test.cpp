@@ -162,6 +162,16 @@ TEST_P(EveryPolicy, EndsPipelinesAndOddSizes) {
 }
 
 // Not a field may differ, nor a byte of all that is kept.
+// At 3e8 s doubles are 60 ns apart, some 1e-7 of these jobs; the simulator takes 1e-9 of a job for nothing.
+TEST_P(EveryPolicy, EndsShortJobsLateInTime) {
+  const double late = 3e8;
+  std::vector<TraceJob> jobs;
+  for (int i = 0; i < 60; ++i) jobs.push_back(job(late + 0.7 * i, 1 + i % 3 / 2, 0.3 + 0.0371 * i));
+  const SimulationResult result = simulate(small_setup(), linear_truth(), trace_of(jobs), GetParam());
+  EXPECT_EQ(result.jobs, jobs.size());
+  EXPECT_LT(result.makespan_s, 600.0);
+}
+
 TEST_P(EveryPolicy, SameSeedSameBytes) {
   const GroundTruth truth = load_ground_truth("v100");
   std::string first;
