@@ -12,15 +12,22 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "device/power_recorder.h"
 #include "device/sampler.h"
 #include "support/expect_error.h"
 
 namespace flyball::testing {
 namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr Nanoseconds kSecond = 1'000 * kMillisecond;
@@ -172,6 +179,13 @@ TEST(CostBudget, IsUsuallyAThousandthOfTheProcessorsThatMayBeUsed) {
   ::sched_setaffinity(0, sizeof before, &before);
 }
 
+TEST(CostBudget, IsForThoseWhoAskForNoPeriod) {
+  EXPECT_EQ(sampling_at(std::nullopt).period, kDefaultSamplingPeriod);
+  EXPECT_EQ(sampling_at(std::nullopt).most_cost, usual_sampling_cost());
+  EXPECT_EQ(sampling_at(Seconds(0.01)).period, Seconds(0.01));
+  EXPECT_EQ(sampling_at(kDefaultSamplingPeriod).most_cost, 0.0);
+}
+
 // --- The thread ----------------------------------------------------------------------------------------------------
 
 double processor_seconds(clockid_t clock) {
@@ -273,6 +287,22 @@ TEST(CostBudgetOfASampler, CountsNoEnergyTwiceAndLosesNone) {
     EXPECT_NEAR(sum, (wave(ends.back()) - wave(ends.front())).value(), 0.3);
   }
   EXPECT_TRUE(is_put_off(sampler, 0));
+}
+
+TEST(CostBudgetOfASampler, TellsARecordingHowOftenItRead) {
+  const DearMeter dear(0.001);
+  Sampler sampler({dear.meter(), board(), dear.meter("DRAM:0")}, at_most(0.02));
+  PowerRecorder recorder(sampler, {});
+  EXPECT_EQ(recorder.take().find("to cost less"), std::string::npos);
+  EXPECT_THAT(recorder.put_off(), IsEmpty());
+  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 0) && is_put_off(sampler, 2); }));
+  static_cast<void>(recorder.take());
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const std::string text = recorder.take(true);
+  EXPECT_THAT(text, ContainsRegex("# device CPU:0: read every [0-9]+ ms to cost less\n"));
+  EXPECT_THAT(text, Not(HasSubstr("# device GPU:0: read")));
+  ASSERT_THAT(recorder.put_off(), Not(IsEmpty()));
+  EXPECT_THAT(recorder.put_off().front(), ContainsRegex("^CPU:0.* read every [0-9]+ ms$"));
 }
 
 TEST(CostBudgetOfASampler, ReadsEveryPeriodAgainWhenReadingIsCheap) {
