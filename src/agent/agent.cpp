@@ -147,8 +147,8 @@ class Agent::Impl {
         journal(std::make_shared<const Journal>(config.state_dir)),
         keeper(loop, devices.gpus, journal, rules_of(config), config.control),
         monitor(keeper, devices.cpus),
-        feed(devices.gpus, devices.cpus, config.period),
-        glances(feed, std::max(config.period, kGlancePeriod)),
+        feed(devices.gpus, devices.cpus, sampling_at(config.period)),
+        glances(feed, std::max(feed.period(), kGlancePeriod)),
         sessions(loop, feed, session_limits_of(config)) {
     keeper.recover();
     Router router;

@@ -168,9 +168,9 @@ std::string read_token(const std::filesystem::path& path) {
 }
 
 void check_agent_config(const AgentConfig& config) {
-  if (config.period < kLeastPeriod || config.period > kMostPeriod) {
+  if (config.period && (*config.period < kLeastPeriod || *config.period > kMostPeriod)) {
     throw UsageError(fmt::format("a sampling period of {:g} ms is outside {:g} ms to {:g} s; give --period 4ms",
-                                 config.period.value() * 1e3, kLeastPeriod.value() * 1e3, kMostPeriod.value()));
+                                 config.period->value() * 1e3, kLeastPeriod.value() * 1e3, kMostPeriod.value()));
   }
   if (config.socket_path.empty() && !config.tcp) throw UsageError("nothing to listen on: give --socket or --tcp");
   if (config.tcp && config.token.empty() && !is_loopback(config.tcp->host)) {

@@ -21,7 +21,7 @@ struct AgentConfig {
   std::filesystem::path token_file;
   std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
-  Seconds period{0.004};           // of the sampler
+  std::optional<Seconds> period;   // of the sampler; without one its default, and no more than its usual cost
   bool zeusd = true;               // speak zeusd's interface, too
   Seconds zeusd_remote_hold{0.0};  // how long a setting made through it over TCP lasts; 0: refused
   AccessRules access;

@@ -12,8 +12,9 @@ constexpr Seconds kHistory{5.0};  // a stream is served many times a second
 }  // namespace
 
 PowerFeed::PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus,
-                     const std::vector<std::shared_ptr<CpuDevice>>& cpus, Seconds period)
-    : period_(period) {
+                     const std::vector<std::shared_ptr<CpuDevice>>& cpus, const Sampler::Options& sampling)
+    : sampling_(sampling) {
+  sampling_.history = kHistory;
   for (const auto& gpu : gpus) meters_.push_back(meter_of(gpu));
   for (const auto& cpu : cpus) {
     try {
@@ -26,11 +27,13 @@ PowerFeed::PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus,
 }
 
 PowerFeed::PowerFeed(const PowerFeed& other, Seconds period)
-    : period_(period), meters_(other.meters_), labels_(other.labels_) {}
+    : sampling_(other.sampling_), meters_(other.meters_), labels_(other.labels_) {
+  sampling_.period = period;
+}
 
 void PowerFeed::listen() {
   if (listeners_++ > 0 || meters_.empty()) return;
-  sampler_ = std::make_unique<Sampler>(meters_, Sampler::Options{period_, kHistory});
+  sampler_ = std::make_unique<Sampler>(meters_, sampling_);
 }
 
 void PowerFeed::leave() {

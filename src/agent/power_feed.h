@@ -21,7 +21,7 @@ class PowerFeed {
  public:
   // Processors whose counters may not be read are left out.
   PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
-            Seconds period);
+            const Sampler::Options& sampling);  // but for the history
   // Of the same devices, read at another period.
   PowerFeed(const PowerFeed& other, Seconds period);
 
@@ -48,13 +48,13 @@ class PowerFeed {
 
   [[nodiscard]] std::size_t listeners() const { return listeners_; }
   [[nodiscard]] std::size_t late_samples() const;  // since the agent started
-  [[nodiscard]] Seconds period() const { return period_; }
+  [[nodiscard]] Seconds period() const { return sampling_.period; }
 
  private:
   void listen();
   void leave();
 
-  Seconds period_;
+  Sampler::Options sampling_;
   std::vector<Meter> meters_;
   std::vector<std::string> labels_;
   std::unique_ptr<Sampler> sampler_;

@@ -146,8 +146,10 @@ void add_agent_command(CLI::App& program) {
             "what TCP clients must show; needed beyond loopback");
   add_value(*command, "--state-dir", options->state_dir, parse_path, "DIR",
             "where it notes what it may have changed (default /var/lib/flyball)");
-  add_value(*command, "--period", options->period, parse_duration, "TIME",
-            "of the power stream's samples (default 4ms)");
+  add_value(
+      *command, "--period", options->period, parse_duration, "TIME",
+      "of the power stream's samples (default 4ms, processors less often where that would cost more than 0.1 % of the "
+      "node)");
   command->add_flag("--no-zeusd", options->no_zeusd, "do not speak the interface of zeusd");
   command->footer(
       "Runs until SIGTERM or Ctrl-C, then brings every GPU back to its defaults. Needs\n"

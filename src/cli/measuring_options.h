@@ -29,7 +29,6 @@ void add_measuring_options(CLI::App& app, MeasuringOptions& options);
 // Devices that are there, were to be measured, and cannot be: their energy is missing from every total.
 [[nodiscard]] std::vector<DeviceError> unmeasured_devices(const MeasuringOptions& options,
                                                           const MachineDevices& machine);
-[[nodiscard]] Sampler::Options sampler_options(const MeasuringOptions& options);
 
 // As a shell would read it back, shortened to a line.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& command);

@@ -21,6 +21,7 @@
 #include "cli/measuring_options.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
+#include "device/cost_budget.h"
 #include "device/power_recorder.h"
 
 namespace flyball {
@@ -106,7 +107,7 @@ void run_record(const RecordOptions& options) {
   MachineDevices machine = open_measured_machine(options.measuring);
   GrowingFile file(*options.output);
   SignalQueue signals;
-  const Sampler::Options sampling = sampler_options(options.measuring);
+  const Sampler::Options sampling = sampling_at(options.measuring.period);
   Measurement measurement(std::move(machine), sampling);
   measurement.warm_up(kLongestSensorWait);
   Sampler& sampler = measurement.sampler();
@@ -157,6 +158,12 @@ void run_record(const RecordOptions& options) {
   print_report(fmt::format(
       "flyball: {}: {} of {}, {:.3f} s\n", file.path(), counted(static_cast<long>(trace.row_count()), "row"),
       counted(static_cast<long>(trace.device_count()), "device"), to_seconds(end - trace.begin()).value()));
+  for (const std::string& put_off : trace.put_off()) {
+    print_report(fmt::format(
+        "flyball: {}, to take no more than 0.1 % of {}; --period {:g}ms reads every {:g} ms whatever it costs\n",
+        put_off, counted(processors_to_run_on(), "processor"), sampling.period.value() * 1e3,
+        sampling.period.value() * 1e3));
+  }
   throw ExitStatus{status};
 }
 

@@ -245,7 +245,7 @@ void run_run(const RunOptions& options) {
     throw SystemError(fmt::format("cannot write {}: {}", *options.output, std::strerror(errno)));
   }
   SignalQueue signals;
-  Measurement measurement(std::move(machine), sampler_options(options.measuring));
+  Measurement measurement(std::move(machine), sampling_at(options.measuring.period));
   measurement.warm_up(kLongestSensorWait);
 
   bool go_on = true;

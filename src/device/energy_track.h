@@ -90,6 +90,7 @@ class SensorRhythm {
   [[nodiscard]] Nanoseconds period() const { return period_; }  // 0 while unknown
   // Nearly every reading brings a new value: the sensor is at least as fast as the sampling.
   [[nodiscard]] bool faster_than_sampling() const;
+  [[nodiscard]] Nanoseconds usual_sampling() const { return usual_sampling_; }  // without the late ones
   // When the change that was seen at the latest reading should have happened; nothing while there is no rhythm.
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
   // The change is now held to have happened then.
@@ -137,6 +138,15 @@ class EnergyTrack {
   // Readings before then would bring nothing new: the counter's next step is not due. They may come all the same.
   [[nodiscard]] Nanoseconds quiet_until() const {
     return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
+  }
+
+  // A counter that changes at every reading, though it is read every period: less often it says as much, later. Of
+  // readings further apart than that nothing can be told.
+  [[nodiscard]] bool finer_than_period() const {
+    return changes_at_every_reading() && rhythm_.usual_sampling() < period_ + period_ / 2;
+  }
+  [[nodiscard]] bool changes_at_every_reading() const {
+    return source_ == EnergySource::kCounter && rhythm_.faster_than_sampling();
   }
 
   [[nodiscard]] EnergySource source() const { return source_; }

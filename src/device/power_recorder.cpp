@@ -12,6 +12,10 @@ namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
+std::string as_milliseconds(Nanoseconds time, std::size_t parts) {
+  return fmt::format("{:.0f} ms", 1e3 * to_seconds(time).value() / static_cast<double>(parts));
+}
+
 Nanoseconds unix_time() {
   timespec time{};
   ::clock_gettime(CLOCK_REALTIME, &time);
@@ -24,7 +28,8 @@ PowerRecorder::PowerRecorder(const Sampler& sampler, Options options)
     : sampler_(sampler),
       options_(std::move(options)),
       begin_(Sampler::now()),
-      clock_offset_(unix_time() - Sampler::now()) {
+      clock_offset_(unix_time() - Sampler::now()),
+      taken_at_(begin_) {
   if (options_.meters.empty()) {
     for (std::size_t meter = 0; meter < sampler.meter_count(); ++meter) options_.meters.push_back(meter);
   }
@@ -34,6 +39,7 @@ PowerRecorder::PowerRecorder(const Sampler& sampler, Options options)
     device.meter = meter;
     device.label = state.label;
     device.failed_before = state.failed;
+    device.readings_before = state.readings;
     device.seen_until = begin_;
     if (options_.power) continue;  // a first row's mean power says nothing of what came after it
     // Without the change before the begin, the energy from the begin to the first change would be unknown.
@@ -73,13 +79,28 @@ std::string PowerRecorder::take(bool all) {
                    devices_[row.device].label, row.value);
   }
   row_count_ += rows_.size();
+  const Nanoseconds now = Sampler::now();
   for (Device& device : devices_) {
-    const EnergySource source = sampler_.state(device.meter).source;
-    if (source == device.source) continue;
-    device.source = source;
-    text += fmt::format("# device {}: from here on {}\n", device.label, name_of(source));
+    const MeterState state = sampler_.state(device.meter);
+    note_readings(device, state, now);
+    if (all && device.put_off_readings > 0) {
+      text += fmt::format("# device {}: read every {} to cost less\n", device.label,
+                          as_milliseconds(device.put_off_for, device.put_off_readings));
+    }
+    if (state.source == device.source) continue;
+    device.source = state.source;
+    text += fmt::format("# device {}: from here on {}\n", device.label, name_of(state.source));
   }
+  taken_at_ = now;
   return text;
+}
+
+void PowerRecorder::note_readings(Device& device, const MeterState& state, Nanoseconds now) {
+  if (state.reading_period > options_.sampling_period) {
+    device.put_off_for += now - taken_at_;
+    device.put_off_readings += state.readings - device.readings_before;
+  }
+  device.readings_before = state.readings;
 }
 
 void PowerRecorder::add_rows(std::size_t i, Nanoseconds horizon, bool all) {
@@ -127,6 +148,24 @@ Nanoseconds PowerRecorder::news_horizon() const {
     horizon = std::min(horizon, state.latest->time - (integrated ? to_nanoseconds(state.sensor_period) / 2 : 0));
   }
   return horizon;
+}
+
+std::vector<std::string> PowerRecorder::put_off() const {
+  std::vector<std::pair<std::string, std::string>> devices_by_period;
+  for (const Device& device : devices_) {
+    if (device.put_off_readings == 0) continue;
+    std::string period = as_milliseconds(device.put_off_for, device.put_off_readings);
+    if (!devices_by_period.empty() && devices_by_period.back().first == period) {
+      devices_by_period.back().second += ", " + device.label;
+    } else {
+      devices_by_period.emplace_back(std::move(period), device.label);
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [period, devices] : devices_by_period) {
+    sentences.push_back(fmt::format("{} read every {}", devices, period));
+  }
+  return sentences;
 }
 
 std::vector<std::string> PowerRecorder::failures() const {

@@ -32,6 +32,10 @@ class PowerRecorder {
   // What readings have failed since the begin, one sentence for each device: its rows are missing.
   [[nodiscard]] std::vector<std::string> failures() const;
 
+  // Devices that have been read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and how
+  // often while that was so: "CPU:0, DRAM:0 read every 28 ms".
+  [[nodiscard]] std::vector<std::string> put_off() const;
+
   [[nodiscard]] std::size_t row_count() const { return row_count_; }
   [[nodiscard]] std::size_t device_count() const { return devices_.size(); }
   [[nodiscard]] Nanoseconds begin() const { return begin_; }                // CLOCK_MONOTONIC
@@ -47,6 +51,10 @@ class PowerRecorder {
     double first_joules = 0.0;
     EnergySource source = EnergySource::kCounter;
     std::size_t failed_before = 0;
+    std::size_t readings_before = 0;  // at the last take
+    // While it was read less often than every period.
+    Nanoseconds put_off_for = 0;
+    std::size_t put_off_readings = 0;
   };
   struct Row {
     Nanoseconds time;
@@ -56,6 +64,7 @@ class PowerRecorder {
 
   [[nodiscard]] std::string header();
   [[nodiscard]] Nanoseconds news_horizon() const;
+  void note_readings(Device& device, const MeterState& state, Nanoseconds now);
   void add_rows(std::size_t device, Nanoseconds horizon, bool all);
   void add_row(std::size_t device, const PowerSample& sample);
 
@@ -66,6 +75,7 @@ class PowerRecorder {
   std::vector<Device> devices_;
   std::vector<Row> rows_;
   std::size_t row_count_ = 0;
+  Nanoseconds taken_at_;
   bool header_taken_ = false;
 };
 

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/cost_budget.h"
 #include "device/energy_track.h"
 
 namespace flyball {
@@ -26,7 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kSupervision = 100'000'000;
 constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
@@ -58,12 +58,16 @@ struct Slot {
   Meter meter;
   // Of the thread that reads.
   Nanoseconds asked_again_at = 0;  // after a failure
-  Nanoseconds quiet_until = 0;     // the sensor's next change is not due
+  Nanoseconds quiet_until = 0;     // the sensor's next change is not due, or its last too recent for the budget
+  Nanoseconds due_at = 0;          // a round is made for it then
+  bool fine = false;               // a counter that may be read less often
   std::atomic<bool> answering = true;
 
   mutable std::mutex mutex;  // guards all below
   EnergyTrack track;
   unsigned failures_in_row = 0;
+  std::int64_t periods = 1;  // between two readings
+  std::size_t readings = 0;
   std::size_t late = 0;
   std::size_t failed = 0;
   std::string failure;
@@ -90,6 +94,7 @@ struct Core {
   std::vector<std::unique_ptr<Slot>> slots;
   Nanoseconds period = 0;
   Nanoseconds history = 0;
+  double most_cost = 0.0;
   Alarm alarm;  // for the thread that reads
 
   std::mutex mutex;  // guards all below
@@ -101,12 +106,28 @@ struct Core {
   int waiting = 0;
 };
 
-// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up meanwhile:
-// it must end at once.
-bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period) {
+// When a meter is read again that has just been read. A fine counter that the budget puts off comes along in others'
+// rounds once half its time is over. Half a period less is the place on the grid of periods.
+void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods) {
+  slot.fine = slot.periods > 1 ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
+  slot.periods = slot.fine ? periods : 1;
+  if (slot.periods > 1) {
+    slot.due_at = read_at + slot.periods * period - period / 2;
+    slot.quiet_until = read_at + slot.periods * period / 2 - period / 2;
+  } else {
+    slot.due_at = slot.quiet_until = slot.track.quiet_until();
+  }
+}
+
+enum class Outcome { kPassedOver, kRead, kGivenUp };
+
+// `due`: when a regular reading should come, 0 for one that is asked for. kGivenUp: this thread was, meanwhile; it must
+// end at once.
+Outcome read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
+                   std::int64_t periods) {
   const Nanoseconds begin = Sampler::now();
-  if (!slot.answering.load(std::memory_order_relaxed) || begin < slot.asked_again_at) return true;
-  if (due != 0 && begin < slot.quiet_until) return true;
+  if (!slot.answering.load(std::memory_order_relaxed) || begin < slot.asked_again_at) return Outcome::kPassedOver;
+  if (due != 0 && begin < slot.quiet_until) return Outcome::kPassedOver;
   shift.meter.store(index, std::memory_order_relaxed);
   shift.since.store(begin, std::memory_order_relaxed);
   shift.state.store(Shift::kReading, std::memory_order_release);
@@ -123,7 +144,7 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   int reading_state = Shift::kReading;
   if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
     slot.answering.store(true);  // and what it said is of no known time
-    return false;
+    return Outcome::kGivenUp;
   }
   const std::lock_guard lock(slot.mutex);
   if (failed) {
@@ -131,37 +152,65 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
     ++slot.failed;
     slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
     ++slot.failures_in_row;
-    return true;
+    return Outcome::kRead;
   }
   slot.failures_in_row = 0;
+  ++slot.readings;
   if (due != 0 && begin > due + period) ++slot.late;
   slot.track.add(begin + (end - begin) / 2, reading);
-  slot.quiet_until = slot.track.quiet_until();
-  return true;
+  plan_next(slot, begin, period, periods);
+  return Outcome::kRead;
 }
 
-// The first time of the grid of periods after `now` at which a meter has something to say.
+// The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off waits
+// a quarter of its time longer where others' next round is then.
 Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
-  Nanoseconds wanted = now + kLongestRest;
-  for (const auto& slot : core.slots) wanted = std::min(wanted, std::max(slot->asked_again_at, slot->quiet_until));
+  Nanoseconds needed = now + kLongestRest;
+  Nanoseconds put_off = needed;
+  Nanoseconds patience = 0;
+  for (const auto& slot : core.slots) {
+    if (!slot->answering) continue;
+    const Nanoseconds wanted = std::max(slot->asked_again_at, slot->due_at);
+    if (slot->periods == 1) {
+      needed = std::min(needed, wanted);
+    } else if (wanted < put_off) {
+      put_off = wanted;
+      patience = slot->periods * core.period / 4;
+    }
+  }
+  const Nanoseconds wanted = needed <= put_off + patience ? needed : put_off;
   const Nanoseconds rounds = (std::max(wanted, now + 1) - due + core.period - 1) / core.period;
   return due + rounds * core.period;
 }
 
+Nanoseconds processor_time_of_this_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
 void keep_reading(Core& core, Shift& shift) {
   Nanoseconds due = Sampler::now();
+  CostBudget budget(core.most_cost, core.period, due);
   while (true) {
     core.alarm.wait_until(due);
-    const bool regular = Sampler::now() >= due;
+    const Nanoseconds woken = Sampler::now();
+    const bool regular = woken >= due;
     std::unique_lock lock(core.mutex);
     if (core.stopping) return;
     const std::uint64_t request = core.requested;
     if (!regular && request == core.served) continue;  // another call's round has answered this one, too
     lock.unlock();
+    bool needed = !regular;
     for (std::size_t i = 0; i < core.slots.size(); ++i) {
-      if (!read_meter(*core.slots[i], i, shift, regular ? due : 0, core.period)) return;
+      Slot& slot = *core.slots[i];
+      const Outcome outcome = read_meter(slot, i, shift, regular ? due : 0, core.period, budget.periods());
+      if (outcome == Outcome::kGivenUp) return;
+      needed = needed || (outcome == Outcome::kRead && !slot.fine);
     }
     const Nanoseconds now = Sampler::now();
+    budget.count_round(needed, regular ? woken - due : 0);
+    if (budget.look_is_due(now)) budget.look(now, processor_time_of_this_thread());
     // Rounds that were missed are not made up for; those to come keep their times.
     if (regular) due = next_due(core, due, now);
     lock.lock();
@@ -198,7 +247,11 @@ class Sampler::Impl {
       throw UsageError(fmt::format("a sampling period must be from {} ms to 60 s, not {} s",
                                    kLeastSamplingPeriod.value() * 1e3, options.period.value()));
     }
+    if (!(options.most_cost >= 0.0)) {
+      throw UsageError(fmt::format("sampling may cost a share of a processor, not {}", options.most_cost));
+    }
     core_->period = to_nanoseconds(options.period);
+    core_->most_cost = options.most_cost;
     core_->history = std::max(to_nanoseconds(options.history), std::max(kSecond, 64 * core_->period));
     const auto capacity = static_cast<std::size_t>(core_->history / core_->period) + 1;
     for (Meter& meter : meters) {
@@ -308,6 +361,7 @@ class Sampler::Impl {
 
   [[nodiscard]] const Slot& slot(std::size_t meter) const { return *core_->slots.at(meter); }
   [[nodiscard]] std::size_t size() const { return core_->slots.size(); }
+  [[nodiscard]] Seconds period() const { return to_seconds(core_->period); }
 
  private:
   void start_reading() {
@@ -323,31 +377,38 @@ class Sampler::Impl {
 
   void supervise() {
     pthread_setname_np(pthread_self(), "flyball-watch");
+    const Nanoseconds limit = to_nanoseconds(kHangLimit);
+    Nanoseconds next = Sampler::now() + limit;
     std::unique_lock lock(core_->mutex);
     while (!core_->stopping) {
-      stop_supervisor_.wait_until(lock, time_point(Sampler::now() + kSupervision), [&] { return core_->stopping; });
+      stop_supervisor_.wait_until(lock, time_point(next), [&] { return core_->stopping; });
       if (core_->stopping) return;
       lock.unlock();
-      if (reader_.joinable()) give_up_on_a_hanging_meter();
+      next = Sampler::now() + limit;
+      if (reader_.joinable()) next = std::min(next, give_up_on_a_hanging_meter());
       if (!reader_.joinable()) replace_reader();
       count_old_parts_of_windows();
       lock.lock();
     }
   }
 
-  void give_up_on_a_hanging_meter() {
+  // When to look again. A reading that has begun by now is looked after at its limit, so that looking once per limit
+  // finds every one that hangs in time.
+  Nanoseconds give_up_on_a_hanging_meter() {
+    const Nanoseconds limit = to_nanoseconds(kHangLimit);
+    const Nanoseconds now = Sampler::now();
     int state = Shift::kReading;
-    if (shift_->state.load(std::memory_order_acquire) != Shift::kReading ||
-        Sampler::now() - shift_->since.load(std::memory_order_relaxed) <= to_nanoseconds(kHangLimit)) {
-      return;
-    }
+    if (shift_->state.load(std::memory_order_acquire) != Shift::kReading) return now + limit;
+    const Nanoseconds since = shift_->since.load(std::memory_order_relaxed);
+    if (now - since <= limit) return since + limit + 1;
     Slot& slot = *core_->slots[shift_->meter.load(std::memory_order_relaxed)];
     slot.answering.store(false);
     if (!shift_->state.compare_exchange_strong(state, Shift::kAbandoned)) {
       slot.answering.store(true);  // it came back just now
-      return;
+    } else {
+      reader_.detach();
     }
-    reader_.detach();
+    return now + limit;
   }
 
   void replace_reader() {
@@ -409,6 +470,8 @@ MeterState Sampler::state(std::size_t meter) const {
   const std::lock_guard lock(slot.mutex);
   state.source = slot.track.source();
   state.sensor_period = slot.track.sensor_period();
+  state.readings = slot.readings;
+  state.reading_period = impl_->period() * static_cast<double>(slot.periods);
   state.late = slot.late;
   state.failed = slot.failed;
   state.failure = slot.failure;
@@ -441,5 +504,15 @@ std::vector<PowerSample> Sampler::changes_since(std::size_t meter, Nanoseconds a
 std::uint64_t Sampler::open_window(Nanoseconds begin) { return impl_->open_window(begin); }
 void Sampler::end_window(std::uint64_t window, Nanoseconds end) { impl_->end_window(window, end); }
 std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window) { return impl_->close_window(window); }
+
+Sampler::Options sampling_at(std::optional<Seconds> period) {
+  Sampler::Options options;
+  if (period) {
+    options.period = *period;
+  } else {
+    options.most_cost = usual_sampling_cost();
+  }
+  return options;
+}
 
 }  // namespace flyball

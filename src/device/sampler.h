@@ -68,7 +68,9 @@ struct MeterState {
   std::string label;
   EnergySource source = EnergySource::kCounter;
   Seconds sensor_period;   // 0 while unknown
-  std::size_t late = 0;    // samples taken more than one period late
+  Seconds reading_period;  // between two readings: Options::period, or longer to keep within Options::most_cost
+  std::size_t readings = 0;
+  std::size_t late = 0;    // of them, taken more than one period after they were due
   std::size_t failed = 0;  // readings that threw; the last one's words:
   std::string failure;     // empty where none did
   bool answering = true;   // false while a reading has not returned within kHangLimit
@@ -83,6 +85,10 @@ class Sampler {
   struct Options {
     Seconds period = kDefaultSamplingPeriod;  // at least kLeastSamplingPeriod
     Seconds history{60.0};  // what the ring holds, at least 1 s and 64 periods: 40 bytes per meter and period
+    // What the reading thread may take, as a share of one processor; 0: no limit. Where it takes more, counters that
+    // change at every reading are read less often, down to about every 100 ms, together with others where that costs
+    // nothing; all others are read as without a limit. Seen to about once a second, not in the first two.
+    double most_cost = 0.0;
   };
 
   explicit Sampler(std::vector<Meter> meters) : Sampler(std::move(meters), Options{}) {}
@@ -126,5 +132,8 @@ class Sampler {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The period that somebody asked for, whatever it costs; or the default one, for no more than usual_sampling_cost().
+[[nodiscard]] Sampler::Options sampling_at(std::optional<Seconds> period);
 
 }  // namespace flyball

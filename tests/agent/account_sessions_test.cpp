@@ -46,7 +46,7 @@ class Keeper {
   explicit Keeper(AccountSessionLimits limits = {}, std::size_t gpu_count = 2) {
     for (std::size_t i = 0; i < gpu_count; ++i) gpus.push_back(std::make_shared<MemoryGpu>(i));
     const std::vector<std::shared_ptr<GpuDevice>> devices(gpus.begin(), gpus.end());
-    feed_ = std::make_unique<PowerFeed>(devices, std::vector<std::shared_ptr<CpuDevice>>(), Seconds(0.004));
+    feed_ = std::make_unique<PowerFeed>(devices, std::vector<std::shared_ptr<CpuDevice>>(), Sampler::Options{});
     sessions_ = std::make_unique<AccountSessions>(loop_, *feed_, limits);
     thread_ = std::thread([this] { loop_.run(); });
   }

@@ -101,6 +101,56 @@ TEST_P(EverySensor, AddsUpOverAdjoiningWindows) {
 
 INSTANTIATE_TEST_SUITE_P(Period, EverySensor, ::testing::Values(1, 5, 20, 25, 100));
 
+// Which counters may be read less often: a slow one that shows something new at every reading, since a busy machine reads
+// it seldom, is none of them.
+TEST(EnergyTrack, TellsACounterFinerThanThePeriodFromASlowOneThatIsReadSeldom) {
+  const auto is_fine = [](Nanoseconds sensor_period, Nanoseconds sampling) {
+    const StaircaseSensor sensor(constant_300_watts, sensor_period, 1'234'567);
+    EnergyTrack track(kPeriod, kRing);
+    read_until(track, sampling, 6'000 * kMillisecond, [&](Nanoseconds t) { return counted(sensor.counter(t)); });
+    EXPECT_EQ(track.changes_at_every_reading(), sensor_period < sampling) << sensor_period << " by " << sampling;
+    return track.finer_than_period();
+  };
+  EXPECT_TRUE(is_fine(1 * kMillisecond, kPeriod));
+  EXPECT_FALSE(is_fine(20 * kMillisecond, kPeriod));
+  EXPECT_FALSE(is_fine(100 * kMillisecond, kPeriod));
+  EXPECT_FALSE(is_fine(20 * kMillisecond, 25 * kMillisecond));
+  EnergyTrack without_a_counter(kPeriod, kRing);
+  read_until(without_a_counter, kPeriod, 3'000 * kMillisecond, [](Nanoseconds t) {
+    return MeterReading{Watts(100.0 + static_cast<double>(t % 97)), std::nullopt};
+  });
+  EXPECT_FALSE(without_a_counter.finer_than_period()) << "its energy is made of the readings";
+}
+
+// A counter of 1 ms, read every 28 ms and now and then between.
+TEST(EnergyTrack, LosesNoEnergyWhereReadingsAreFarApart) {
+  const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.13, 0.11), 1 * kMillisecond);
+  EnergyTrack track(kPeriod, kRing);
+  Nanoseconds readings = 0;
+  read_until(track, kPeriod, 21'000 * kMillisecond, [&](Nanoseconds t) {
+    ++readings;
+    return counted(sensor.counter(t));
+  });
+  EnergyTrack sparse(kPeriod, kRing);
+  Nanoseconds sparse_readings = 0;
+  for (Nanoseconds t = 1'000 * kMillisecond; t <= 21'000 * kMillisecond; t += kPeriod) {
+    const bool beside_another = t % (100 * kMillisecond) < 3 * kPeriod;
+    if (t % (7 * kPeriod) != 0 && !beside_another) continue;
+    ++sparse_readings;
+    sparse.add(t, counted(sensor.counter(t)));
+  }
+  EXPECT_LT(3 * sparse_readings, readings);
+  for (Nanoseconds begin = 2'000 * kMillisecond; begin < 18'000 * kMillisecond; begin += 77'777'777) {
+    const Nanoseconds end = begin + 1'500 * kMillisecond;
+    const IntervalEnergy window = sparse.energy_between(begin, end);
+    // At each end at most a quarter of (300 - 60) W over 28 ms, as docs/manual/measuring.md derives.
+    ASSERT_NEAR(window.energy.value(), sensor.joules(begin, end), 2.0 * 0.25 * 240.0 * 0.028 + 0.5);
+    ASSERT_TRUE(window.complete);
+  }
+  const double all = sparse.energy_between(2'016 * kMillisecond, 19'992 * kMillisecond).energy.value();
+  EXPECT_NEAR(all, sensor.joules(2'016 * kMillisecond, 19'992 * kMillisecond), 0.001 * all);
+}
+
 TEST(EnergyTrack, FindsThePeakOfBurstsLongerThanTheSensorsPeriod) {
   const StaircaseSensor sensor(square_wave(60.0, 300.0, 0.3, 0.3), 20 * kMillisecond);
   const EnergyTrack track = track_of(sensor, 8'000 * kMillisecond);

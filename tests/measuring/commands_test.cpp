@@ -1,6 +1,8 @@
 // flyball devices, run and record on simulated boards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,6 +45,46 @@ class OnSimulatedBoards : public ::testing::Test {
 
   SimulatedMachine machine_{"a100-sxm", 2, 1.0};
   TempFolder folder_;
+};
+
+// A simulated machine's processors, in a powercap tree of their own.
+class SimulatedProcessors {
+ public:
+  explicit SimulatedProcessors(const std::string& powercap) {
+    const Ran up =
+        run_flyball({"sim", "up", "--name", name_, "--gpus", "1", "--model", "a100", "--powercap", powercap});
+    if (up.status != 0) throw std::runtime_error(up.err);
+    ::setenv("FLYBALL_POWERCAP_ROOT", powercap.c_str(), 1);
+  }
+  ~SimulatedProcessors() {
+    ::setenv("FLYBALL_POWERCAP_ROOT", "/nonexistent", 1);
+    static_cast<void>(run_flyball({"sim", "down", "--name", name_}));
+  }
+  SimulatedProcessors(const SimulatedProcessors&) = delete;
+  SimulatedProcessors& operator=(const SimulatedProcessors&) = delete;
+
+ private:
+  std::string name_ = "processors-" + std::to_string(::getpid());
+};
+
+// This process, and those that it starts meanwhile.
+class OnOneProcessor {
+ public:
+  OnOneProcessor() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &one);
+    }
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnOneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_{};
 };
 
 class Devices : public OnSimulatedBoards {};
@@ -370,6 +412,25 @@ TEST_F(Record, CoversTheProgramFromItsBeginToItsEnd) {
   std::ifstream(stamps) >> begin >> end;
   EXPECT_LE(trace.times.front(), begin) << "operations of the first sensor period would have no power";
   EXPECT_GE(trace.times.back(), end);
+}
+
+// On one processor every 4 ms cost too much, on any machine.
+TEST_F(Record, ReadsProcessorsLessOftenOnASmallMachineUnlessAPeriodIsAskedFor) {
+  const SimulatedProcessors processors(folder_ / "powercap");
+  const OnOneProcessor one;
+  const std::string file = folder_ / "power.csv";
+  const std::vector<std::string> words = {"record", "-o", file, "--gpus", "none", "--duration", "4s"};
+  const Ran ran = run_flyball(words);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, ContainsRegex("flyball: CPU:0.* read every [0-9]+ ms, to take no more than 0.1 % of 1 "
+                                     "processor; --period 4ms reads every 4 ms"));
+  EXPECT_THAT(file_text(file), ContainsRegex("# device CPU:0: read every [0-9]+ ms to cost less\n"));
+  std::vector<std::string> asked = words;
+  asked.insert(asked.end(), {"--period", "4ms"});
+  const Ran always = run_flyball(asked);
+  EXPECT_EQ(always.status, 0) << always.err;
+  EXPECT_THAT(always.err, Not(HasSubstr("read every")));
+  EXPECT_THAT(file_text(file), Not(HasSubstr("read every")));
 }
 
 TEST_F(Record, WritesPowerAndEndsAfterItsTime) {
