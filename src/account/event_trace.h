@@ -49,8 +49,10 @@ struct EventTraceOptions {
   bool frames = false;
   Nanoseconds shift = 0;                  // added to every time
   std::size_t memory_bytes = 256u << 20;  // for the sorting
-  bool second_thread = true;              // inflate gzip on a thread of its own
-  std::function<void(double)> progress;   // called with the share of the file that is read, in [0, 1]
+  // That read at once: parts of a plain file, of a megabyte or more, or an inflating one and a parsing one of gzip.
+  // 0: one for every processor, four at most. What is read is the same.
+  unsigned threads = 0;
+  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };
 
 // Why something in the file is no event of the result.

@@ -21,6 +21,13 @@
 namespace flyball {
 
 template <class Record>
+[[nodiscard]] bool sorted_before(const Record& a, const Record& b) {
+  const std::uint64_t ka = a.sort_key();
+  const std::uint64_t kb = b.sort_key();
+  return ka != kb ? ka < kb : a.comes_before(b);
+}
+
+template <class Record>
 class ExternalSorter {
   static_assert(std::is_trivially_copyable_v<Record>);
 
@@ -36,7 +43,7 @@ class ExternalSorter {
     const std::uint64_t key = record.sort_key();
     least_ = count_ == 0 ? key : std::min(least_, key);
     most_ = count_ == 0 ? key : std::max(most_, key);
-    sorted_ = count_ == 0 || (sorted_ && !before(record, (*this)[count_ - 1]));
+    sorted_ = count_ == 0 || (sorted_ && !sorted_before(record, (*this)[count_ - 1]));
     (*this)[count_++] = record;
     if (count_ == capacity_) spill();
   }
@@ -107,12 +114,6 @@ class ExternalSorter {
 
   [[nodiscard]] Record& operator[](std::size_t i) { return blocks_[i / kBlock][i % kBlock]; }
 
-  static bool before(const Record& a, const Record& b) {
-    const std::uint64_t ka = a.sort_key();
-    const std::uint64_t kb = b.sort_key();
-    return ka != kb ? ka < kb : a.comes_before(b);
-  }
-
   bool refill(Reader& reader) {
     const std::uint64_t left = (reader.end - reader.begin) / sizeof(Record);
     reader.buffer.resize(std::min<std::uint64_t>(reader.capacity, left));
@@ -127,7 +128,7 @@ class ExternalSorter {
   [[nodiscard]] bool later(std::uint32_t a, std::uint32_t b) const {
     const Record& ra = readers_[a].buffer[readers_[a].at];
     const Record& rb = readers_[b].buffer[readers_[b].at];
-    return a < b ? before(rb, ra) : !before(ra, rb);
+    return a < b ? sorted_before(rb, ra) : !sorted_before(ra, rb);
   }
 
   [[nodiscard]] std::uint64_t index_mask() const { return (std::uint64_t{1} << index_bits_) - 1; }
@@ -157,7 +158,7 @@ class ExternalSorter {
       while (end != order_.end() && *end >> index_bits_ == *begin >> index_bits_) ++end;
       if (end - begin > 1) {
         std::stable_sort(begin, end, [this](std::uint64_t a, std::uint64_t b) {
-          return before((*this)[a & index_mask()], (*this)[b & index_mask()]);
+          return sorted_before((*this)[a & index_mask()], (*this)[b & index_mask()]);
         });
       }
       begin = end;
