@@ -154,31 +154,29 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
 void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
 bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
-  const std::optional<Nanoseconds> time = parse_decimal(event.time, 3);
-  if (!time || *time > kFarthest || *time < -kFarthest) {
+  if (!read_decimal(event.time, 3, record.begin) || record.begin > kFarthest || record.begin < -kFarthest) {
     drop("no time (ts) that is a number");
     return false;
   }
-  record.begin = *time;
   return true;
 }
 
 bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
   if (!read_begin(event, record)) return false;
-  const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
-  if (!duration) {
+  Nanoseconds duration = 0;
+  if (!read_decimal(event.duration, 3, duration)) {
     drop("no duration (dur) that is a number");
     return false;
   }
-  if (*duration < 0) {
+  if (duration < 0) {
     drop("negative duration");
     return false;
   }
-  if (*duration > kFarthest) {
+  if (duration > kFarthest) {
     drop("a duration of more than 73 years");
     return false;
   }
-  record.end = record.begin + *duration;
+  record.end = record.begin + duration;
   return true;
 }
 
