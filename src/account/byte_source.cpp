@@ -9,15 +9,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "account/ahead.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 
@@ -181,28 +178,23 @@ class MaybeGzip : public ByteSource {
   z_stream stream_{};
 };
 
-// Two blocks: one that the caller empties, one that the thread fills.
 class ReadAhead : public ByteSource {
  public:
   explicit ReadAhead(std::unique_ptr<ByteSource> inner)
-      : inner_(std::move(inner)), filled_(kBlock), emptied_(kBlock), thread_([this] { run(); }) {}
-  ~ReadAhead() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
+      : inner_(std::move(inner)), blocks_([this](Block& block) { return fill(block); }) {}
 
   std::size_t read(char* to, std::size_t max) override {
     std::size_t got = 0;
     while (got < max) {
-      if (at_ == have_ && !take()) break;
-      const std::size_t count = std::min(max - got, have_ - at_);
-      std::copy_n(emptied_.data() + at_, count, to + got);
+      if (at_ == block_.size()) {
+        at_ = 0;
+        if (!blocks_.next(block_)) {
+          block_.clear();
+          break;
+        }
+      }
+      const std::size_t count = std::min(max - got, block_.size() - at_);
+      std::copy_n(block_.data() + at_, count, to + got);
       at_ += count;
       got += count;
     }
@@ -213,60 +205,19 @@ class ReadAhead : public ByteSource {
   [[nodiscard]] bool cut_off() const override { return inner_->cut_off(); }  // asked at the end, when the thread rests
 
  private:
+  using Block = std::vector<char>;
   static constexpr std::size_t kBlock = 1u << 20;
 
-  bool take() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ready_; });
-    if (failure_) std::rethrow_exception(failure_);
-    if (filled_bytes_ == 0) return false;
-    filled_.swap(emptied_);
-    have_ = filled_bytes_;
-    at_ = 0;
-    ready_ = false;
-    lock.unlock();
-    changed_.notify_all();
-    return true;
-  }
-
-  void run() {
-    while (true) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !ready_ || stop_; });
-        if (stop_) return;
-      }
-      std::size_t bytes = 0;
-      std::exception_ptr failure;
-      try {
-        bytes = inner_->read(filled_.data(), filled_.size());
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      {
-        const std::lock_guard lock(mutex_);
-        filled_bytes_ = bytes;
-        failure_ = failure;
-        ready_ = true;
-      }
-      changed_.notify_all();
-      if (bytes == 0) return;  // the end or a failure, which stays ready
-    }
+  bool fill(Block& block) {
+    block.resize(kBlock);
+    block.resize(inner_->read(block.data(), kBlock));
+    return !block.empty();
   }
 
   std::unique_ptr<ByteSource> inner_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<char> filled_;  // the thread's while not ready_
-  std::size_t filled_bytes_ = 0;
-  bool ready_ = false;
-  bool stop_ = false;
-  std::exception_ptr failure_;
-
-  std::vector<char> emptied_;
-  std::size_t have_ = 0;
+  Block block_;
   std::size_t at_ = 0;
-  std::thread thread_;
+  Ahead<Block> blocks_;
 };
 
 }  // namespace
