@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "account/list_cuts.h"
@@ -323,7 +324,14 @@ class JsonEventReader::Batch {
     return text;
   }
 
-  simdjson::ondemand::parser parser_{kMaxEntryBytes * 2};
+  static simdjson::ondemand::parser make_parser() {
+    simdjson::ondemand::parser parser(kMaxEntryBytes * 2);
+    // All at once: it would grow by a little for every block that is the longest so far.
+    if (parser.allocate(kBlock + 1) != simdjson::SUCCESS) throw std::bad_alloc();
+    return parser;
+  }
+
+  simdjson::ondemand::parser parser_ = make_parser();
   JsonEvent event_;
   std::vector<std::unique_ptr<std::string>> unescaped_;
   std::size_t unescaped_count_ = 0;

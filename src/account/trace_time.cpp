@@ -112,7 +112,9 @@ bool take_zone(std::string_view text, std::int64_t& ahead) {
 
 }  // namespace
 
-bool read_decimal(std::string_view text, int digits, Nanoseconds& number) {
+namespace {
+
+bool read_any_decimal(std::string_view text, int digits, Nanoseconds& number) {
   text = bare(text);
   if (text.starts_with('+')) text.remove_prefix(1);
   std::string_view rest = text;
@@ -146,6 +148,19 @@ bool read_decimal(std::string_view text, int digits, Nanoseconds& number) {
                     !__builtin_add_overflow(value, fraction, &value) && value <= kMost;
   number = negative ? -value : value;
   return fits;
+}
+
+}  // namespace
+
+bool read_decimal(std::string_view text, int digits, Nanoseconds& number) {
+  // Mostly a few digits and nothing else.
+  std::string_view rest = text;
+  const std::uint64_t whole = take_digits(rest, 16);
+  if (rest.empty() && !text.empty() &&
+      !__builtin_mul_overflow(whole, kPowersOfTen[static_cast<std::size_t>(digits)], &number) && number <= kMost) {
+    return true;
+  }
+  return read_any_decimal(text, digits, number);
 }
 
 std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset) {
