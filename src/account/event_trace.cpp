@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <limits>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "account/json_events.h"
 #include "account/list_cuts.h"
 #include "base/error.h"
+#include "base/processors.h"
 
 namespace flyball {
 namespace {
@@ -134,7 +134,7 @@ TraceParts read_parts(const std::string& path, const std::vector<std::uint64_t>&
 
 unsigned threads_of(const EventTraceOptions& options) {
   constexpr unsigned kMost = 4;
-  return options.threads > 0 ? options.threads : std::clamp(std::thread::hardware_concurrency(), 1u, kMost);
+  return options.threads > 0 ? options.threads : std::min(usable_processors(), kMost);
 }
 
 }  // namespace

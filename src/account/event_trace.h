@@ -50,7 +50,7 @@ struct EventTraceOptions {
   Nanoseconds shift = 0;                  // added to every time
   std::size_t memory_bytes = 256u << 20;  // for the sorting
   // That read at once: parts of a plain file, of a megabyte or more, or an inflating one and a parsing one of gzip.
-  // 0: one for every processor, four at most. What is read is the same.
+  // 0: one for every processor that this process may use, four at most. What is read is the same.
   unsigned threads = 0;
   std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };

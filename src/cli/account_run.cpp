@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "account/clock_offset.h"
@@ -14,6 +13,7 @@
 #include "account/processor_share.h"
 #include "account/regression.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/pipeline_options.h"
@@ -172,7 +172,7 @@ void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& p
   ProgressBar bar("attributing");
   const EventTraceStats& stats = events_->stats();
   std::optional<EventsAhead> ahead;
-  if (stats.executions >= kWorthAThread && std::thread::hardware_concurrency() > 1) ahead.emplace(*events_);
+  if (stats.executions >= kWorthAThread && usable_processors() > 1) ahead.emplace(*events_);
   WatchedEvents events(ahead ? static_cast<EventSource&>(*ahead) : *events_, stats, bar);
   if (!settings.regress) {
     footprint_ = make_footprint(attribute(events, power, {.multiplicity = multiplicity_}), operations_, devices_);
