@@ -45,7 +45,10 @@ class Accountant {
  public:
   explicit Accountant(Multiplicity multiplicity) : multiplicity_(multiplicity) {}
 
-  ShareIntegral on_begin(const TraceEvent& event) {
+  // Of an event: where its own share stands in open_. 0 where shares are operations'.
+  using Token = std::uint32_t;
+
+  Token on_begin(const TraceEvent& event) {
     DeviceState& device = device_at(event.device);
     if (event.operation >= device.operations.size()) device.operations.resize(event.operation + 1);
     OperationState& operation = device.operations[event.operation];
@@ -53,23 +56,23 @@ class Accountant {
     ++operation.events;
     if (multiplicity_ == Multiplicity::kEvents) {
       ++device.sharers;
-      return device.share;
+      return open(device.share);
     }
     if (operation.running++ == 0) {
       ++device.sharers;
       operation.since = device.share;
       operation.began = event.begin;
     }
-    return {};
+    return 0;
   }
 
-  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, const ShareIntegral& token) {
+  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, Token token) {
     DeviceState& device = devices_[id];
     OperationState& operation = device.operations[name];
     if (multiplicity_ == Multiplicity::kOperations && --operation.running > 0) return;
     --device.sharers;
     const bool each = multiplicity_ == Multiplicity::kEvents;
-    const ShareIntegral& since = each ? token : operation.since;
+    const ShareIntegral since = each ? close(token) : operation.since;
     operation.joules.add(device.share.joules.since(since.joules));
     operation.powered += device.share.powered - since.powered;
     operation.busy += end - (each ? begin : operation.began);
@@ -118,6 +121,21 @@ class Accountant {
   }
 
  private:
+  Token open(const ShareIntegral& share) {
+    if (free_.empty()) {
+      open_.push_back(share);
+      return static_cast<Token>(open_.size() - 1);
+    }
+    const Token token = free_.back();
+    free_.pop_back();
+    open_[token] = share;
+    return token;
+  }
+  const ShareIntegral& close(Token token) {
+    free_.push_back(token);
+    return open_[token];
+  }
+
   DeviceState& device_at(DeviceId id) {
     if (id >= devices_.size()) devices_.resize(id + 1);
     devices_[id].known = true;
@@ -126,6 +144,8 @@ class Accountant {
 
   Multiplicity multiplicity_;
   std::vector<DeviceState> devices_;
+  std::vector<ShareIntegral> open_;  // of the events that run, where each has a share
+  std::vector<Token> free_;          // places in it
 };
 
 // Every event a little longer.

@@ -9,15 +9,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "account/ahead.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 
@@ -26,27 +23,35 @@ namespace {
 
 class FileBytes : public ByteSource {
  public:
-  explicit FileBytes(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit FileBytes(const std::string& path, std::uint64_t begin = 0,
+                     std::uint64_t end = std::numeric_limits<std::uint64_t>::max())
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), left_(end - begin) {
     if (descriptor_.get() < 0) throw SystemError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     struct stat status {};
     if (::fstat(descriptor_.get(), &status) == 0) {
       if (S_ISDIR(status.st_mode)) throw SystemError(fmt::format("cannot read {}: it is a folder", path));
       if (S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
     }
+    size_ = std::min(size_, end) - std::min(size_, begin);
+    if (begin > 0 && ::lseek(descriptor_.get(), static_cast<off_t>(begin), SEEK_SET) < 0) fail();
   }
 
   std::size_t read(char* to, std::size_t max) override {
+    max = std::min<std::uint64_t>(max, left_);
     std::size_t got = 0;
     while (got < max) {
       const ssize_t count = ::read(descriptor_.get(), to + got, max - got);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw SystemError(fmt::format("reading {} failed: {}", path_, std::strerror(errno)));
+      if (count < 0) fail();
       if (count == 0) break;
       got += static_cast<std::size_t>(count);
     }
+    left_ -= got;
     read_ += got;
     return got;
   }
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // 0 where it is not known
 
   [[nodiscard]] double share() const override {
     return size_ == 0 ? 0.0 : std::min(1.0, static_cast<double>(read_.load()) / static_cast<double>(size_));
@@ -54,8 +59,13 @@ class FileBytes : public ByteSource {
   [[nodiscard]] bool cut_off() const override { return false; }
 
  private:
+  [[noreturn]] void fail() const {
+    throw SystemError(fmt::format("reading {} failed: {}", path_, std::strerror(errno)));
+  }
+
   std::string path_;
   FileDescriptor descriptor_;
+  std::uint64_t left_;
   std::uint64_t size_ = 0;
   std::atomic<std::uint64_t> read_{0};  // the reading thread counts, the caller asks
 };
@@ -81,13 +91,15 @@ class TextBytes : public ByteSource {
   std::size_t at_ = 0;
 };
 
+bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
 // Gives the first bytes again, which had to be looked at, and then the rest; inflates both where they are gzip.
 class MaybeGzip : public ByteSource {
  public:
   MaybeGzip(std::string name, std::unique_ptr<ByteSource> raw)
       : name_(std::move(name)), raw_(std::move(raw)), in_(kBlock) {
     fill();
-    gzip_ = have_ >= 2 && in_[0] == '\x1f' && in_[1] == '\x8b';
+    gzip_ = is_gzip({in_.data(), have_});
     if (gzip_ && ::inflateInit2(&stream_, 15 + 16) != Z_OK) throw SystemError("zlib cannot be started");
   }
   ~MaybeGzip() override {
@@ -166,28 +178,23 @@ class MaybeGzip : public ByteSource {
   z_stream stream_{};
 };
 
-// Two blocks: one that the caller empties, one that the thread fills.
 class ReadAhead : public ByteSource {
  public:
   explicit ReadAhead(std::unique_ptr<ByteSource> inner)
-      : inner_(std::move(inner)), filled_(kBlock), emptied_(kBlock), thread_([this] { run(); }) {}
-  ~ReadAhead() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
+      : inner_(std::move(inner)), blocks_([this](Block& block) { return fill(block); }) {}
 
   std::size_t read(char* to, std::size_t max) override {
     std::size_t got = 0;
     while (got < max) {
-      if (at_ == have_ && !take()) break;
-      const std::size_t count = std::min(max - got, have_ - at_);
-      std::copy_n(emptied_.data() + at_, count, to + got);
+      if (at_ == block_.size()) {
+        at_ = 0;
+        if (!blocks_.next(block_)) {
+          block_.clear();
+          break;
+        }
+      }
+      const std::size_t count = std::min(max - got, block_.size() - at_);
+      std::copy_n(block_.data() + at_, count, to + got);
       at_ += count;
       got += count;
     }
@@ -198,60 +205,19 @@ class ReadAhead : public ByteSource {
   [[nodiscard]] bool cut_off() const override { return inner_->cut_off(); }  // asked at the end, when the thread rests
 
  private:
+  using Block = std::vector<char>;
   static constexpr std::size_t kBlock = 1u << 20;
 
-  bool take() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ready_; });
-    if (failure_) std::rethrow_exception(failure_);
-    if (filled_bytes_ == 0) return false;
-    filled_.swap(emptied_);
-    have_ = filled_bytes_;
-    at_ = 0;
-    ready_ = false;
-    lock.unlock();
-    changed_.notify_all();
-    return true;
-  }
-
-  void run() {
-    while (true) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !ready_ || stop_; });
-        if (stop_) return;
-      }
-      std::size_t bytes = 0;
-      std::exception_ptr failure;
-      try {
-        bytes = inner_->read(filled_.data(), filled_.size());
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      {
-        const std::lock_guard lock(mutex_);
-        filled_bytes_ = bytes;
-        failure_ = failure;
-        ready_ = true;
-      }
-      changed_.notify_all();
-      if (bytes == 0) return;  // the end or a failure, which stays ready
-    }
+  bool fill(Block& block) {
+    block.resize(kBlock);
+    block.resize(inner_->read(block.data(), kBlock));
+    return !block.empty();
   }
 
   std::unique_ptr<ByteSource> inner_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<char> filled_;  // the thread's while not ready_
-  std::size_t filled_bytes_ = 0;
-  bool ready_ = false;
-  bool stop_ = false;
-  std::exception_ptr failure_;
-
-  std::vector<char> emptied_;
-  std::size_t have_ = 0;
+  Block block_;
   std::size_t at_ = 0;
-  std::thread thread_;
+  Ahead<Block> blocks_;
 };
 
 }  // namespace
@@ -261,6 +227,18 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path, bool ahead) {
   // A plain file lies in the page cache as a rule, where a thread costs more than it saves.
   if (!ahead || !bytes->inflates()) return bytes;
   return std::make_unique<ReadAhead>(std::move(bytes));
+}
+
+std::unique_ptr<ByteSource> open_range(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+  return std::make_unique<FileBytes>(path, begin, end);
+}
+
+std::uint64_t plain_size(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;  // a pipe may be opened only once
+  FileBytes file(path);
+  char magic[2];
+  return is_gzip({magic, file.read(magic, sizeof magic)}) ? 0 : file.size();
 }
 
 std::unique_ptr<ByteSource> bytes_of(std::string name, std::string_view text) {

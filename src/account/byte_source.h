@@ -25,6 +25,14 @@ class ByteSource {
 // caller works on this one; what it throws comes out of read().
 [[nodiscard]] std::unique_ptr<ByteSource> open_bytes(const std::string& path, bool ahead);
 
+// The bytes from `begin` on and before `end` of a file as they stand in it, inflated or not; `end` may lie behind the
+// file's. Throws SystemError where the file cannot be opened.
+[[nodiscard]] std::unique_ptr<ByteSource> open_range(const std::string& path, std::uint64_t begin, std::uint64_t end);
+
+// How long a file is whose bytes open_bytes() gives as they stand in it, and open_range() any part of; 0 of others: of
+// gzip, of pipes, of what is not there.
+[[nodiscard]] std::uint64_t plain_size(const std::string& path);
+
 // `text` must outlive the source; `name` is for errors.
 [[nodiscard]] std::unique_ptr<ByteSource> bytes_of(std::string name, std::string_view text);
 

@@ -1,8 +1,10 @@
 // What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer to.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -51,11 +53,27 @@ struct EventLane {
   DeviceId device = 0;  // once all of the file is read
 };
 
-// All of a trace file.
+// All of a trace file, or of one part of it.
 struct EventRecords {
+  // The records of a later part, and which name and lane of the whole file each of its own is.
+  struct LaterPart {
+    std::unique_ptr<EventRecords> records;
+    std::vector<std::uint32_t> names;
+    std::vector<std::uint32_t> lanes;
+    EventRecord head{};  // the earliest that next() has not given
+    bool ended = true;
+  };
+
   explicit EventRecords(std::size_t memory_bytes) : sorter(memory_bytes) {}
 
-  ExternalSorter<EventRecord> sorter;
+  // Of all parts, in order of time; of records that are equal in it those that stand earlier in the file first. The
+  // sorters are finished before, and the parts do not change any more.
+  [[nodiscard]] bool next(EventRecord& record);
+  void rewind();
+  [[nodiscard]] std::uint64_t spilled_bytes() const;
+
+  ExternalSorter<EventRecord> sorter;  // of the first part
+  std::vector<LaterPart> later_parts;  // in order; all else is of the whole file
   StringPool names;
   std::vector<EventLane> lanes;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: what feeds what
@@ -64,6 +82,12 @@ struct EventRecords {
   Nanoseconds base_time = 0;
   bool has_runtime = false;
   EventTraceStats stats;
+
+ private:
+  static void advance(LaterPart& part);
+
+  EventRecord head_{};  // the first part's, where there are later ones
+  bool ended_ = true;
 };
 
 }  // namespace flyball

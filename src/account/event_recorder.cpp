@@ -154,31 +154,29 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
 void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
 bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
-  const std::optional<Nanoseconds> time = parse_decimal(event.time, 3);
-  if (!time || *time > kFarthest || *time < -kFarthest) {
+  if (!read_decimal(event.time, 3, record.begin) || record.begin > kFarthest || record.begin < -kFarthest) {
     drop("no time (ts) that is a number");
     return false;
   }
-  record.begin = *time;
   return true;
 }
 
 bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
   if (!read_begin(event, record)) return false;
-  const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
-  if (!duration) {
+  Nanoseconds duration = 0;
+  if (!read_decimal(event.duration, 3, duration)) {
     drop("no duration (dur) that is a number");
     return false;
   }
-  if (*duration < 0) {
+  if (duration < 0) {
     drop("negative duration");
     return false;
   }
-  if (*duration > kFarthest) {
+  if (duration > kFarthest) {
     drop("a duration of more than 73 years");
     return false;
   }
-  record.end = record.begin + *duration;
+  record.end = record.begin + duration;
   return true;
 }
 
@@ -321,12 +319,20 @@ const EventRecorder::NamedOperation& EventRecorder::named_operation(std::string_
   if (operation.known && operation.type == type) return operation;
   if (name.find('/') != std::string_view::npos) name = before_colon(name);
   operation = {true, std::string(type), records_.names.intern(name), tensorflow_phase(name, type)};
-  if (records_.named.size() <= operation.name) {
-    records_.named_phases.resize(operation.name + std::size_t{1}, Phase::kUnknown);
-    records_.named.resize(operation.name + std::size_t{1});
-  }
-  records_.named[operation.name] = true;
   return operation;
+}
+
+void EventRecorder::set_named(std::uint32_t name, Phase phase) {
+  if (records_.named.size() <= name) {
+    records_.named_phases.resize(name + std::size_t{1}, Phase::kUnknown);
+    records_.named.resize(name + std::size_t{1});
+  }
+  records_.named[name] = true;
+  records_.named_phases[name] = phase;
+}
+
+void EventRecorder::add_input(std::uint32_t from, std::uint32_t to) {
+  if (known_inputs_.insert(std::uint64_t{from} << 32 | to).second) records_.inputs.emplace_back(from, to);
 }
 
 void EventRecorder::take_tensorflow(const JsonEvent& event) {
@@ -339,13 +345,10 @@ void EventRecorder::take_tensorflow(const JsonEvent& event) {
       named_operation(event.argument_name.empty() ? event.name : event.argument_name, event.operation);
   record.name = operation.name;
   record.phase = operation.phase;
-  records_.named_phases[record.name] = record.phase;
+  set_named(record.name, record.phase);
   for (const std::string_view input : event.inputs) {
     if (input.empty() || input.front() == '^') continue;  // waits for it, but takes nothing
-    const std::uint32_t from = records_.names.intern(before_colon(input));
-    if (known_inputs_.insert(std::uint64_t{from} << 32 | record.name).second) {
-      records_.inputs.emplace_back(from, record.name);
-    }
+    add_input(records_.names.intern(before_colon(input)), record.name);
   }
   add(record);
 }
@@ -393,6 +396,32 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
   }
   const std::string given = mapped(device);
   return given.empty() ? device : given;
+}
+
+void EventRecorder::append(EventRecorder&& later, std::unique_ptr<EventRecords> records) {
+  EventRecords::LaterPart part;
+  for (std::uint32_t i = 0; i < records->names.size(); ++i)
+    part.names.push_back(records_.names.intern(records->names[i]));
+  for (const EventLane& lane : records->lanes) {
+    part.lanes.push_back(lane_of(records->names[lane.process], records->names[lane.thread], lane.on_gpu));
+  }
+  for (std::uint32_t i = 0; i < records->named.size(); ++i) {
+    if (records->named[i]) set_named(part.names[i], records->named_phases[i]);
+  }
+  for (const auto& [from, to] : records->inputs) add_input(part.names[from], part.names[to]);
+  for (auto& [process, name] : later.process_names_) process_names_[process] = std::move(name);
+  for (auto& [thread, name] : later.thread_names_) thread_names_[thread] = std::move(name);
+  for (const auto& [reason, count] : later.dropped_) dropped_[reason] += count;
+  records_.has_runtime = records_.has_runtime || records->has_runtime;
+  EventTraceStats& stats = records_.stats;
+  const EventTraceStats& more = records->stats;
+  if (more.executions > 0) {
+    stats.first = stats.executions == 0 ? more.first : std::min(stats.first, more.first);
+    stats.last = stats.executions == 0 ? more.last : std::max(stats.last, more.last);
+    stats.executions += more.executions;
+  }
+  part.records = std::move(records);
+  records_.later_parts.push_back(std::move(part));
 }
 
 void EventRecorder::finish(DeviceTable& devices) {

@@ -21,6 +21,10 @@ class EventRecorder {
 
   void take(const JsonEvent& event);
 
+  // What of the same file comes next, read by another recorder into `records`, which are sorted already. All becomes as
+  // if this one had taken every entry.
+  void append(EventRecorder&& later, std::unique_ptr<EventRecords> records);
+
   // After the last entry: lanes get their devices.
   void finish(DeviceTable& devices);
 
@@ -44,6 +48,8 @@ class EventRecorder {
   void drop(const char* reason);
   bool read_begin(const JsonEvent& event, EventRecord& record);
   bool read_times(const JsonEvent& event, EventRecord& record);
+  void set_named(std::uint32_t name, Phase phase);
+  void add_input(std::uint32_t from, std::uint32_t to);
   std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
   [[nodiscard]] std::string device_of(const EventLane& lane, bool& dropped) const;
   [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;

@@ -29,18 +29,18 @@ EventSweep::EventSweep(std::unique_ptr<EventRecords> records, const EventTraceOp
       shift_(options.shift),
       read_stats_(records_->stats),
       nodes_(1) {
-  read_stats_.spilled_bytes = records_->sorter.spilled_bytes();
+  read_stats_.spilled_bytes = records_->spilled_bytes();
   add_inputs();
   reset();
 }
 
 void EventSweep::rewind(Nanoseconds shift) {
   shift_ = shift;
-  records_->sorter.rewind();
   reset();
 }
 
 void EventSweep::reset() {
+  records_->rewind();
   stats_ = read_stats_;
   const Nanoseconds shift = records_->base_time + shift_;
   stats_.first += shift;
@@ -346,7 +346,7 @@ bool EventSweep::next(TraceEvent& event) {
     const std::size_t goal = pending_.size() + kBatch;
     std::size_t taken = 0;  // records of scopes give no event
     while (pending_.size() < goal && taken++ < 16 * kBatch) {
-      if (!records_->sorter.next(record)) {
+      if (!records_->next(record)) {
         at_end_ = true;
         break;
       }

@@ -1,11 +1,11 @@
 // Event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any Chrome
 // trace; plain or gzip. docs/formats/event-trace.md says what of each is read and how it becomes operations.
 //
-// Opening reads the file once, start to end, into records of 48 bytes that are sorted by time within a budget of memory
-// and beyond it on disk (an unlinked temporary file in TMPDIR). next() then sweeps over them in order of time, joins
-// kernels with the operations that launched them and backward with forward, and names what ran. So memory is bounded by
-// the budget and by the number of different names, threads and nested calls, whatever the length of the trace; and
-// the file may be in any order.
+// Opening reads the file once, in parts on several threads where it is large, into records of 48 bytes that are sorted
+// by time within a budget of memory and beyond it on disk (an unlinked temporary file in TMPDIR). next() then sweeps
+// over them in order of time, joins kernels with the operations that launched them and backward with forward, and names
+// what ran. So memory is bounded by the budget and by the number of different names, threads and nested calls, whatever
+// the length of the trace; and the file may be in any order.
 //
 // Of nested calls on one thread only the innermost runs: a parent's event has a hole where its child is, so that one
 // thread never counts as two. An event may come in several adjoining pieces; pieces of one operation on one thread that
@@ -49,8 +49,10 @@ struct EventTraceOptions {
   bool frames = false;
   Nanoseconds shift = 0;                  // added to every time
   std::size_t memory_bytes = 256u << 20;  // for the sorting
-  bool second_thread = true;              // inflate gzip on a thread of its own
-  std::function<void(double)> progress;   // called with the share of the file that is read, in [0, 1]
+  // That read at once: parts of a plain file, of a megabyte or more, or an inflating one and a parsing one of gzip.
+  // 0: one for every processor that this process may use, four at most. What is read is the same.
+  unsigned threads = 0;
+  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };
 
 // Why something in the file is no event of the result.

@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "account/list_cuts.h"
 #include "base/error.h"
 
 namespace flyball {
@@ -18,8 +20,6 @@ constexpr std::size_t kBlock = 1u << 18;           // with what simdjson makes o
 constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what stands before the list
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
-
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 std::string_view trim(std::string_view token) {
   while (!token.empty() && is_blank(token.back())) token.remove_suffix(1);
@@ -132,6 +132,23 @@ std::string unescape(std::string_view raw) {
     }
   }
   return text;
+}
+
+// Control characters become blanks, bytes that are no UTF-8 '?'. Each for itself, whatever the text around it.
+void mend(char* text, const char* end) {
+  for (; text < end; ++text) {
+    const auto byte = static_cast<unsigned char>(*text);
+    if (byte < 0x20) *text = ' ';
+    if (byte < 0x80) continue;
+    const auto longest = std::min<std::ptrdiff_t>(4, end - text);
+    std::ptrdiff_t length = 2;
+    while (length <= longest && !simdjson::validate_utf8(text, static_cast<std::size_t>(length))) ++length;
+    if (length <= longest) {
+      text += length - 1;
+    } else {
+      *text = '?';
+    }
+  }
 }
 
 // Some writers of traces quote their numbers.
@@ -307,7 +324,14 @@ class JsonEventReader::Batch {
     return text;
   }
 
-  simdjson::ondemand::parser parser_{kMaxEntryBytes * 2};
+  static simdjson::ondemand::parser make_parser() {
+    simdjson::ondemand::parser parser(kMaxEntryBytes * 2);
+    // All at once: it would grow by a little for every block that is the longest so far.
+    if (parser.allocate(kBlock + 1) != simdjson::SUCCESS) throw std::bad_alloc();
+    return parser;
+  }
+
+  simdjson::ondemand::parser parser_ = make_parser();
   JsonEvent event_;
   std::vector<std::unique_ptr<std::string>> unescaped_;
   std::size_t unescaped_count_ = 0;
@@ -322,6 +346,18 @@ JsonEventReader::JsonEventReader(std::string name, std::unique_ptr<ByteSource> b
     : name_(std::move(name)), bytes_(std::move(bytes)), batch_(std::make_unique<Batch>()) {
   buffer_.resize(kBlock + 1 + simdjson::SIMDJSON_PADDING);
   find_list();
+}
+
+JsonEventReader::JsonEventReader(const JsonEventReader& first, std::unique_ptr<ByteSource> bytes, std::uint64_t offset)
+    : name_(first.name_),
+      bytes_(std::move(bytes)),
+      offset_(offset),
+      plain_list_(first.plain_list_),
+      batch_(std::make_unique<Batch>()),
+      base_time_(first.base_time_) {
+  buffer_.resize(kBlock + 1 + simdjson::SIMDJSON_PADDING);
+  fill();
+  list_ = 1;
 }
 
 JsonEventReader::~JsonEventReader() = default;
@@ -415,16 +451,8 @@ std::size_t JsonEventReader::find_cut() const {
     const void* found = ::memrchr(buffer_.data() + list_, '{', at - list_);
     if (found == nullptr) return kNone;
     at = static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
-    std::size_t quote = at + 1;
-    while (quote < end_ && is_blank(buffer_[quote])) ++quote;
-    if (quote == end_ || buffer_[quote] != '"') continue;
-    std::size_t comma = at;
-    while (comma > list_ && is_blank(buffer_[comma - 1])) --comma;
-    if (comma == list_ || buffer_[comma - 1] != ',') continue;
-    --comma;
-    std::size_t brace = comma;
-    while (brace > list_ && is_blank(buffer_[brace - 1])) --brace;
-    if (brace > list_ && buffer_[brace - 1] == '}') return comma;
+    const std::size_t comma = comma_before({buffer_.data() + list_, end_ - list_}, at - list_);
+    if (comma != kNone) return list_ + comma;
   }
   return kNone;
 }
@@ -489,10 +517,7 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
       list_ = std::max(whole, list_);
       if (problem == simdjson::UTF8_ERROR || problem == simdjson::UNESCAPED_CHARS) {
         // Names with foreign bytes are no reason to lose a trace.
-        for (std::size_t i = list_; i < cut; ++i) {
-          if (static_cast<unsigned char>(buffer_[i]) < 0x20) buffer_[i] = ' ';
-          if (static_cast<unsigned char>(buffer_[i]) >= 0x80) buffer_[i] = '?';
-        }
+        mend(buffer_.data() + list_, buffer_.data() + cut);
       } else if (whole_rest) {
         const std::size_t first = skip_blanks({buffer_.data(), end_}, list_);
         const std::size_t value_end = skip_value({buffer_.data(), end_}, first);

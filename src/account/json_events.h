@@ -57,6 +57,9 @@ struct JsonEvent {
 class JsonEventReader {
  public:
   JsonEventReader(std::string name, std::unique_ptr<ByteSource> bytes);
+  // Of a later part of `first`'s list: the bytes begin `offset` bytes from the file's beginning, with the comma between
+  // two entries.
+  JsonEventReader(const JsonEventReader& first, std::unique_ptr<ByteSource> bytes, std::uint64_t offset);
   ~JsonEventReader();
   JsonEventReader(const JsonEventReader&) = delete;
   JsonEventReader& operator=(const JsonEventReader&) = delete;

@@ -128,7 +128,7 @@ class Regression {
         each_(options.attribution.multiplicity == Multiplicity::kEvents),
         window_(to_nanoseconds(options.sensor_window)) {}
 
-  ShareIntegral on_begin(const TraceEvent& event) {
+  Accountant::Token on_begin(const TraceEvent& event) {
     DeviceWatch& device = device_at(event.device);
     if (event.operation >= device.operations.size()) device.operations.resize(event.operation + 1);
     OperationWatch& operation = device.operations[event.operation];
@@ -146,7 +146,7 @@ class Regression {
     return accountant_.on_begin(event);
   }
 
-  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, const ShareIntegral& token) {
+  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, Accountant::Token token) {
     DeviceWatch& device = devices_[id];
     OperationWatch& operation = device.operations[name];
     settle(device, operation);

@@ -3,7 +3,7 @@
 // It walks each device through its own time and tells a visitor what changes. A visitor has
 //
 //   Token on_begin(const TraceEvent&)                      an event begins; the token comes back with its end
-//   void on_end(DeviceId, OperationId, Nanoseconds begin, Nanoseconds end, const Token&)
+//   void on_end(DeviceId, OperationId, Nanoseconds begin, Nanoseconds end, Token)
 //   void on_segment(const PowerSegment&)                   the device's clock stands at segment.begin
 //   void on_power(DeviceId, Nanoseconds begin, Nanoseconds end, Watts)   nothing changes in between; end > begin
 //   void on_no_power(DeviceId, Nanoseconds begin, Nanoseconds end)       as above, where the power trace is silent
@@ -59,7 +59,7 @@ class Sweep {
     Nanoseconds end = 0;
     Nanoseconds begin = 0;
     OperationId operation = 0;
-    Token token;
+    Token token{};
     bool operator>(const Running& other) const { return end > other.end; }
   };
   struct Device {

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "account/clock_offset.h"
+#include "account/events_ahead.h"
 #include "account/processor_share.h"
 #include "account/regression.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/pipeline_options.h"
@@ -21,14 +24,17 @@ namespace {
 
 constexpr std::size_t kPictureBins = 700;
 constexpr std::size_t kPictureLanes = 20;
+constexpr std::uint64_t kWorthAThread = 30'000;  // executions; fewer are attributed in the time that a thread takes
 
 // Shows how far a sweep has come, by the time of its events.
 class WatchedEvents final : public EventSource {
  public:
-  WatchedEvents(EventTrace& source, ProgressBar& bar) : source_(source), bar_(bar) {
-    first_ = source.stats().first;
-    length_ = std::max<double>(1.0, static_cast<double>(source.stats().last - first_));
-  }
+  // `source` gives the events of the trace whose statistics these are.
+  WatchedEvents(EventSource& source, const EventTraceStats& stats, ProgressBar& bar)
+      : source_(source),
+        bar_(bar),
+        first_(stats.first),
+        length_(std::max<double>(1.0, static_cast<double>(stats.last - stats.first))) {}
   bool next(TraceEvent& event) override {
     if (!source_.next(event)) return false;
     if (++count_ % 8192 == 0) bar_.update(static_cast<double>(event.begin - first_) / length_);
@@ -36,7 +42,7 @@ class WatchedEvents final : public EventSource {
   }
 
  private:
-  EventTrace& source_;
+  EventSource& source_;
   ProgressBar& bar_;
   Nanoseconds first_;
   double length_;
@@ -164,7 +170,10 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
 
 void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
   ProgressBar bar("attributing");
-  WatchedEvents events(*events_, bar);
+  const EventTraceStats& stats = events_->stats();
+  std::optional<EventsAhead> ahead;
+  if (stats.executions >= kWorthAThread && usable_processors() > 1) ahead.emplace(*events_);
+  WatchedEvents events(ahead ? static_cast<EventSource&>(*ahead) : *events_, stats, bar);
   if (!settings.regress) {
     footprint_ = make_footprint(attribute(events, power, {.multiplicity = multiplicity_}), operations_, devices_);
     return;

@@ -386,7 +386,7 @@ TEST(LargeTrace, GzipInMembersAndCutOff) {
   const auto read = [](const std::string& path, bool second_thread) {
     Read result;
     EventTraceOptions options;
-    options.second_thread = second_thread;
+    options.threads = second_thread ? 2 : 1;
     const auto trace = open_event_trace(path, options, result.operations, result.devices);
     drain(*trace, result);
     return result;
