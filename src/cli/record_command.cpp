@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/processors.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -161,7 +162,7 @@ void run_record(const RecordOptions& options) {
   for (const std::string& put_off : trace.put_off()) {
     print_report(fmt::format(
         "flyball: {}, to take no more than 0.1 % of {}; --period {:g}ms reads every {:g} ms whatever it costs\n",
-        put_off, counted(processors_to_run_on(), "processor"), sampling.period.value() * 1e3,
+        put_off, counted(usable_processors(), "processor"), sampling.period.value() * 1e3,
         sampling.period.value() * 1e3));
   }
   throw ExitStatus{status};

@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -113,7 +113,7 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.jobs) server.book.jobs = static_cast<std::size_t>(*options.jobs);
   if (options.rate) server.requests_per_second = *options.rate;
   server.book.planning_threads = options.planning_threads ? static_cast<unsigned>(*options.planning_threads)
-                                                          : std::max(1u, std::thread::hardware_concurrency() / 2);
+                                                          : std::max(1u, usable_processors() / 2);
   server.http.connections = 65'536;
   return server;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/processors.h"
 
 namespace flyball {
 namespace {
@@ -96,7 +97,7 @@ std::vector<ComparedRun> compare_policies(const SimulationSetup& given, const Gr
   std::vector<ComparedRun> runs = runs_of(setup, options, request);
 
   std::atomic<std::size_t> next = 0;
-  std::atomic<std::size_t> at_work = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, runs.size());
+  std::atomic<std::size_t> at_work = std::min<std::size_t>(usable_processors(), runs.size());
   std::atomic<bool> stop = false;
   std::vector<std::atomic<double>> shares(runs.size());
   std::vector<std::exception_ptr> failures(runs.size());

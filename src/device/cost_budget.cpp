@@ -1,10 +1,9 @@
 #include "device/cost_budget.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
-#include <thread>
+
+#include "base/processors.h"
 
 namespace flyball {
 namespace {
@@ -22,13 +21,7 @@ constexpr double kNearlyAll = 0.9;
 
 }  // namespace
 
-unsigned processors_to_run_on() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());  // more than the set has room for
-}
-
-double usual_sampling_cost() { return kSamplingPart * kUsualShare * processors_to_run_on(); }
+double usual_sampling_cost() { return kSamplingPart * kUsualShare * usable_processors(); }
 
 CostBudget::CostBudget(double most, Nanoseconds period, Nanoseconds begin)
     : most_(most),

@@ -24,7 +24,6 @@ namespace flyball {
 // What sampling may cost where nobody asked for a period, as a share of one processor: seven tenths of 0.1 % of the
 // processors that this process may run on. The rest is for writing down what was read.
 [[nodiscard]] double usual_sampling_cost();
-[[nodiscard]] unsigned processors_to_run_on();
 
 class CostBudget {
  public:

@@ -7,13 +7,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <thread>
 #include <utility>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include "base/processors.h"
 #include "net/tls.h"
 
 namespace flyball {
@@ -96,8 +96,7 @@ void ServerCore::share_outbox() {
   const auto share = std::make_shared<Share>();
   share->batch = std::exchange(outbox, {});
   shares.push_back(share);
-  const std::size_t threads =
-      limits.sending_threads > 0 ? limits.sending_threads : std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
+  const std::size_t threads = limits.sending_threads > 0 ? limits.sending_threads : std::min(usable_processors(), 4u);
   if (threads < 2 || share->batch.size() < kSharedFrom) return;
   if (!senders) senders.emplace(threads - 1);
   for (std::size_t i = 1; i < threads; ++i) asio::post(*senders, [share] { share->work(); });

@@ -165,7 +165,6 @@ TEST(CostBudget, DoesNotSpendTheTimeInWhichTheProcessWasStopped) {
 TEST(CostBudget, IsUsuallyAThousandthOfTheProcessorsThatMayBeUsed) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  EXPECT_EQ(processors_to_run_on(), static_cast<unsigned>(CPU_COUNT(&before)));
   EXPECT_LT(usual_sampling_cost(), 0.001 * CPU_COUNT(&before));
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -174,7 +173,6 @@ TEST(CostBudget, IsUsuallyAThousandthOfTheProcessorsThatMayBeUsed) {
   }
   const double usual = usual_sampling_cost();
   ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  EXPECT_EQ(processors_to_run_on(), 1u);
   EXPECT_NEAR(usual_sampling_cost() * CPU_COUNT(&before), usual, 1e-12);
   ::sched_setaffinity(0, sizeof before, &before);
 }
