@@ -15,7 +15,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kStreamInterval{0.05};
+constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all since the last
 constexpr Seconds kMostInterval{10.0};
 
 Response json_response(const nlohmann::ordered_json& json, unsigned status = 200) {

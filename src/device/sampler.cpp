@@ -107,27 +107,29 @@ struct Core {
 };
 
 // When a meter is read again that has just been read. A fine counter that the budget puts off comes along in others'
-// rounds once half its time is over. Half a period less is the place on the grid of periods.
+// rounds once a quarter of its time is over; since next_due() waits for such a round for as long, there is none that it
+// would miss every time. Half a period less is the place on the grid of periods.
 void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods) {
   slot.fine = slot.periods > 1 ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
   slot.periods = slot.fine ? periods : 1;
   if (slot.periods > 1) {
     slot.due_at = read_at + slot.periods * period - period / 2;
-    slot.quiet_until = read_at + slot.periods * period / 2 - period / 2;
+    slot.quiet_until = read_at + slot.periods * period / 4 - period / 2;
   } else {
     slot.due_at = slot.quiet_until = slot.track.quiet_until();
   }
 }
 
-enum class Outcome { kPassedOver, kRead, kGivenUp };
+bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
+  return !slot.answering.load(std::memory_order_relaxed) || now < slot.asked_again_at ||
+         (regular && now < slot.quiet_until);
+}
 
-// `due`: when a regular reading should come, 0 for one that is asked for. kGivenUp: this thread was, meanwhile; it must
-// end at once.
-Outcome read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
-                   std::int64_t periods) {
+// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up meanwhile:
+// it must end at once.
+bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
+                std::int64_t periods) {
   const Nanoseconds begin = Sampler::now();
-  if (!slot.answering.load(std::memory_order_relaxed) || begin < slot.asked_again_at) return Outcome::kPassedOver;
-  if (due != 0 && begin < slot.quiet_until) return Outcome::kPassedOver;
   shift.meter.store(index, std::memory_order_relaxed);
   shift.since.store(begin, std::memory_order_relaxed);
   shift.state.store(Shift::kReading, std::memory_order_release);
@@ -144,7 +146,7 @@ Outcome read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due,
   int reading_state = Shift::kReading;
   if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
     slot.answering.store(true);  // and what it said is of no known time
-    return Outcome::kGivenUp;
+    return false;
   }
   const std::lock_guard lock(slot.mutex);
   if (failed) {
@@ -152,14 +154,14 @@ Outcome read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due,
     ++slot.failed;
     slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
     ++slot.failures_in_row;
-    return Outcome::kRead;
+    return true;
   }
   slot.failures_in_row = 0;
   ++slot.readings;
   if (due != 0 && begin > due + period) ++slot.late;
   slot.track.add(begin + (end - begin) / 2, reading);
   plan_next(slot, begin, period, periods);
-  return Outcome::kRead;
+  return true;
 }
 
 // The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off waits
@@ -204,9 +206,9 @@ void keep_reading(Core& core, Shift& shift) {
     bool needed = !regular;
     for (std::size_t i = 0; i < core.slots.size(); ++i) {
       Slot& slot = *core.slots[i];
-      const Outcome outcome = read_meter(slot, i, shift, regular ? due : 0, core.period, budget.periods());
-      if (outcome == Outcome::kGivenUp) return;
-      needed = needed || (outcome == Outcome::kRead && !slot.fine);
+      if (passed_over(slot, regular, woken)) continue;
+      if (!read_meter(slot, i, shift, regular ? due : 0, core.period, budget.periods())) return;
+      needed = needed || !slot.fine;
     }
     const Nanoseconds now = Sampler::now();
     budget.count_round(needed, regular ? woken - due : 0);
