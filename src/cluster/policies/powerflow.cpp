@@ -70,6 +70,7 @@ struct Candidate {
   int job = 0;
   int kind = 0;
   int gpus = 0;           // that it has
+  int level = -1;         // of the kind's sizes, of that many; -1: none
   bool restarts = false;  // where it gets another number
   int rank = 0;           // of kRanks: how many of the others outlast it
   double work = 0.0;      // iterations left
@@ -199,6 +200,22 @@ class PowerFlow : public Policy {
 
   // ---- who may run
 
+  // Without its rank and its cost.
+  [[nodiscard]] Candidate candidate_of(const ClusterState& cluster, int job) const {
+    const ClusterJob& one = cluster.jobs[at(job)];
+    Candidate made;
+    made.job = job;
+    made.kind = one.kind;
+    made.gpus = one.gpus;
+    made.restarts = one.first_start.value() >= 0.0;
+    made.work = cluster.remaining_iterations(job);
+    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
+    for (std::size_t level = 0; level < sizes.size(); ++level) {
+      if (sizes[level].gpus == one.gpus) made.level = static_cast<int>(level);
+    }
+    return made;
+  }
+
   // All jobs that are free to be changed, those first that have least to pay for.
   void gather(const ClusterState& cluster) {
     gpus_ = cluster.spec.gpus();
@@ -214,8 +231,7 @@ class PowerFlow : public Policy {
         continue;
       }
       const Offer& thriftiest = offers(cluster, job).front().speeds.front();
-      Candidate next{job, one.kind, one.gpus, one.first_start.value() >= 0.0, 0, cluster.remaining_iterations(job),
-                     0.0};
+      Candidate next = candidate_of(cluster, job);
       next.cost = next.work * (thriftiest.time + energy_price_ * thriftiest.energy);
       if (next.gpus == 0 && next.restarts) next.cost += cluster.spec.restart.value();
       candidates_.push_back(next);
@@ -343,7 +359,10 @@ class PowerFlow : public Policy {
     const Gain* const gained_by = gains(page, one);
     Choice best;
     double most_gained = -std::numeric_limits<double>::infinity();
+    // Staying as it is costs no restart: what gains less than that without one is not looked at.
+    const double least = one.level >= 0 && one.gpus <= most ? gained_by[one.level].value : most_gained;
     for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
+      if (gained_by[level].value < least || gained_by[level].value <= most_gained) continue;
       const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
       const double gained = gained_by[level].value - restart_loss(cluster, one, sizes[level].gpus, seen.worth, offer);
       if (gained <= most_gained) continue;
@@ -516,9 +535,8 @@ class PowerFlow : public Policy {
       for (const int job : *list) {
         const ClusterJob& one = cluster.jobs[at(job)];
         if (!one.active()) continue;
-        const Candidate candidate{
-            job, one.kind, one.gpus, one.first_start.value() >= 0.0, kRanks / 2, cluster.remaining_iterations(job),
-            0.0};
+        Candidate candidate = candidate_of(cluster, job);
+        candidate.rank = kRanks / 2;
         const Choice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
         if (choice.level < 0) return false;
         const SizeOffers& size = offers(cluster, job)[at(choice.level)];
