@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Everything that a trace says, or the error that it is refused with.
-std::string account_of(const std::string& path, EventTraceOptions options) {
+std::string account_of(const std::string& path, const EventTraceOptions& options) {
   OperationTable operations;
   DeviceTable devices;
   std::string text;
@@ -206,7 +206,8 @@ TEST_F(TraceInParts, CutsStandBeforeEntries) {
   ASSERT_EQ(cuts.size(), 3u);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     EXPECT_EQ(text.substr(cuts[i] - 2, 10), "}}, \n{\"ph\"");
-    EXPECT_NEAR(static_cast<double>(cuts[i]), static_cast<double>(text.size() * (i + 1) / 4), 400.0);
+    EXPECT_NEAR(static_cast<double>(cuts[i]), static_cast<double>(text.size()) * static_cast<double>(i + 1) / 4.0,
+                400.0);
   }
   EXPECT_TRUE(find_list_cuts(file, 1).empty());
   EXPECT_EQ(find_list_cuts(file, 1000).size() + 1, text.size() >> 20) << "no part of less than a megabyte";

@@ -149,7 +149,7 @@ TEST(CostBudget, DoesNotSpendTheTimeInWhichTheProcessWasStopped) {
   CostBudget running(0.0021, kPeriod, 0);
   CostBudget stopped(0.0021, kPeriod, 0);
   Nanoseconds processor_time = 0;
-  for (int second = 2; second < 10; ++second) {
+  for (Nanoseconds second = 2; second < 10; ++second) {
     for (int i = 0; i < 250; ++i) {
       running.count_round(false, 0);
       stopped.count_round(false, i == 0 ? 3 * kSecond : 0);
