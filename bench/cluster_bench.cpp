@@ -44,7 +44,7 @@ void run(benchmark::State& state, const std::string& policy, const SimulationSet
 
 // 1,901 jobs in 24 h on 64 GPUs. Arguments: policy; 0: models are learned while jobs run, 1: known.
 void a_day_of_jobs(benchmark::State& state) {
-  const char* const names[] = {"fifo", "srtf", "powerflow", "powerflow-paper"};
+  const char* const names[] = {"fifo", "srtf", "joule-price", "powerflow"};
   run(state, names[state.range(0)], cluster_of(16, 4, state.range(1) == 0 ? Knowledge::kLearned : Knowledge::kProfiled),
       day(1901, 24.0));
 }
@@ -71,12 +71,12 @@ double peak_memory_mib() {
 // 100,000 jobs in 8 h on 10,000 GPUs.
 void a_hundred_thousand_jobs(benchmark::State& state) {
   forget_peak_memory();
-  run(state, "powerflow", cluster_of(1250, 8, Knowledge::kLearned), day(100'000, 8.2));
+  run(state, "joule-price", cluster_of(1250, 8, Knowledge::kLearned), day(100'000, 8.2));
   state.counters["peak_MiB"] = peak_memory_mib();
 }
 BENCHMARK(a_hundred_thousand_jobs)->Iterations(1)->Unit(benchmark::kSecond);
 
-// One decision of PowerFlow with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs run on
+// One decision of joule-price with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs run on
 // 125 and more); 1: the models of all networks have been fitted anew, too; 2: prices are found anew, without that.
 void one_decision(benchmark::State& state) {
   const GroundTruth truth = load_ground_truth("v100");
@@ -89,9 +89,9 @@ void one_decision(benchmark::State& state) {
     trace.jobs.push_back(job);
   }
   SimulationSetup setup = cluster_of(static_cast<int>(state.range(0)), 8, Knowledge::kProfiled);
-  Simulation simulation(setup, truth, trace, "powerflow");
+  Simulation simulation(setup, truth, trace, "joule-price");
   simulation.run_until(Seconds(1500.0));
-  const auto policy = make_policy("powerflow");
+  const auto policy = make_policy("joule-price");
   ClusterState cluster = simulation.state();
   policy->restore(cluster, nullptr);
   Decision decision;

@@ -82,7 +82,8 @@ void run_simulate(const SimulateOptions& options, const std::string& command_lin
   const ClusterInput input = load_cluster(options.cluster);
   SimulationSetup setup = input.setup;
   setup.record = options.out.has_value();
-  Simulation simulation(setup, input.truth, input.trace, options.policy.value_or("powerflow"), input.policy);
+  Simulation simulation(setup, input.truth, input.trace, options.policy.value_or(std::string(kDefaultPolicy)),
+                        input.policy);
   {
     ProgressBar bar("simulating");
     simulation.run([&](double share) {
@@ -112,7 +113,7 @@ void add_simulate(CLI::App& parent, const std::string& command_line) {
   std::vector<std::string> names;
   for (const auto& entry : policies().entries()) names.push_back(entry.name);
   add_choice(*command, "--policy", options->policy, names, "NAME",
-             fmt::format("{} (default powerflow)", fmt::join(names, ", ")));
+             fmt::format("{} (default {})", fmt::join(names, ", "), kDefaultPolicy));
   add_value(*command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");

@@ -29,7 +29,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFirstPolicy = "powerflow";
 constexpr int kPictureWidth = 760;
 
 struct CompareOptions {
@@ -44,12 +43,12 @@ struct CompareOptions {
   std::optional<std::string> format;
 };
 
-// `all` stands for every policy, PowerFlow first.
+// `all` stands for every policy, the default one first.
 std::vector<std::string> parse_policies(std::string_view /*option*/, std::string_view text) {
   std::vector<std::string> names;
   if (text == "all") {
     for (const auto& entry : policies().entries()) names.push_back(entry.name);
-    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kFirstPolicy; });
+    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kDefaultPolicy; });
     return names;
   }
   for (const std::string_view name : comma_separated(text)) names.emplace_back(name);
@@ -221,15 +220,15 @@ void add_cluster_compare_command(CLI::App& parent, const std::string& command_li
             "write report.html (every policy over time, among others) and comparison.json there");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
-      "Each is measured by PowerFlow, or by the first where PowerFlow is not among\n"
-      "them: by its first run, and with several by what it reaches with equal energy.\n"
-      "Only PowerFlow keeps to --eta.\n\n"
+      "Each is measured by joule-price, or by the first where that is not among them:\n"
+      "by its first run, and with several by what it reaches with equal energy. Only\n"
+      "joule-price and powerflow keep to --eta.\n\n"
       "Examples:\n"
       "  flyball cluster compare --trace examples/cluster/day.csv --eta 0.7\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
-      "    --policies powerflow,tiresias --sweep energy --out out/compare\n"
+      "    --policies joule-price,tiresias --sweep energy --out out/compare\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
-      "    --policies powerflow,afs,tiresias --etas 0.5,0.7,0.9 --clocks 1020,1260,1530");
+      "    --policies joule-price,afs,tiresias --etas 0.5,0.7,0.9 --clocks 1020,1260,1530");
   command->callback([options, command_line] { run_compare(*options, command_line); });
 }
 

@@ -18,7 +18,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kMainPolicy = "powerflow";
 constexpr std::chrono::milliseconds kBetweenReports(20);
 
 std::vector<double> settings_of(PolicySetting setting, const SimulationSetup& setup, const PolicyOptions& options,
@@ -154,7 +153,8 @@ std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::s
 }
 
 const ComparedRun& reference_run(const std::vector<ComparedRun>& runs) {
-  const auto main = std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.policy == kMainPolicy; });
+  const auto main =
+      std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.policy == kDefaultPolicy; });
   return main == runs.end() ? runs.front() : *main;
 }
 

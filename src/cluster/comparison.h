@@ -48,7 +48,7 @@ struct ComparedRun {
 [[nodiscard]] std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::string_view policy,
                                                   double energy_j);
 
-// What runs are measured by: PowerFlow's first one, or the first of all. At least one run.
+// What runs are measured by: the default policy's first one, or the first of all. At least one run.
 [[nodiscard]] const ComparedRun& reference_run(const std::vector<ComparedRun>& runs);
 
 // The run's JCT over what the reference's policy reaches with the run's energy, where its runs tell.

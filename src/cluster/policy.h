@@ -95,6 +95,9 @@ enum class PolicySetting {
   kZeusEta  // PolicyOptions::zeus_eta
 };
 
+// Flyball's own, which others are measured by (docs/decisions/0022).
+inline constexpr std::string_view kDefaultPolicy = "joule-price";
+
 class PolicyRegistry {
  public:
   using Factory = std::function<std::unique_ptr<Policy>(const PolicyOptions&)>;

@@ -28,7 +28,7 @@ TEST(ClusterSimulate, PrintsTheAgreedFields) {
   const Ran ran = run_flyball(command, "", folder.path());
   ASSERT_EQ(ran.status, 0) << ran.err;
   auto json = ran.json();
-  EXPECT_EQ(json["policy"], "powerflow");
+  EXPECT_EQ(json["policy"], "joule-price");
   EXPECT_EQ(json["jobs"], 3);
   for (const char* field : {"avg_jct_s", "p50_jct_s", "p99_jct_s", "makespan_s", "energy_j", "avg_power_w",
                             "peak_power_w", "gpu_utilisation", "decisions", "wall_seconds"}) {
@@ -86,13 +86,13 @@ TEST(ClusterSimulate, SaysWhatIsWrong) {
   EXPECT_EQ(ran.status, 1);
   ran = run_flyball({"cluster", "simulate", "--trace", "large.csv", "--policy", "lifo"}, "", folder.path());
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, HasSubstr("powerflow"));
+  EXPECT_THAT(ran.err, HasSubstr("joule-price"));
   ran = run_flyball({"cluster", "simulate", "--trace", "large.csv", "--zeus-eta", "2"}, "", folder.path());
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("from 0 (only time) to 1 (only energy), not '2'"));
 }
 
-TEST(ClusterCompare, MeasuresByPowerFlow) {
+TEST(ClusterCompare, MeasuresByTheDefaultPolicy) {
   const TempFolder folder;
   testing::write_file(folder / "jobs.csv", kTrace);
   const std::vector<std::string> cluster = {"--trace", "jobs.csv", "--nodes", "2"};
@@ -102,10 +102,10 @@ TEST(ClusterCompare, MeasuresByPowerFlow) {
     return run_flyball(command, "", folder.path());
   };
   const Ran ran =
-      run({"cluster", "compare"}, {"--policies", "fifo,powerflow", "--clocks", "1020,1530", "--format", "json"});
+      run({"cluster", "compare"}, {"--policies", "fifo,joule-price", "--clocks", "1020,1530", "--format", "json"});
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto json = ran.json();
-  EXPECT_EQ(json["reference"], "powerflow");
+  EXPECT_EQ(json["reference"], "joule-price");
   ASSERT_EQ(json["runs"].size(), 3u);
   EXPECT_EQ(json["runs"][0]["clock_mhz"], 1020.0);
   EXPECT_EQ(json["runs"][1]["clock_mhz"], 1530.0);
@@ -126,7 +126,7 @@ TEST(ClusterCompare, PrintsARowPerPolicy) {
   testing::write_file(folder / "jobs.csv", kTrace);
   const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--svg", "jct.svg"}, "", folder.path());
   ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("compared with powerflow at eta 1"));
+  EXPECT_THAT(ran.out, HasSubstr("compared with joule-price at eta 1"));
   EXPECT_THAT(testing::file_text(folder / "jct.svg"), HasSubstr("</svg>"));
   EXPECT_THAT(ran.out, HasSubstr("average JCT (s)"));
   for (const char* row : {"\npowerflow", "\nafs", "\ngandiva+zeus", "\ntiresias-gittins", "\nfifo", "\nsrtf"}) {
@@ -137,7 +137,7 @@ TEST(ClusterCompare, PrintsARowPerPolicy) {
 TEST(ClusterCompare, WritesOneReportOverAllPolicies) {
   const TempFolder folder;
   testing::write_file(folder / "jobs.csv", kTrace);
-  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "powerflow,fifo,afs",
+  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "joule-price,fifo,afs",
                                "--clocks", "1020,1530", "--out", "out"},
                               "", folder.path());
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -145,7 +145,7 @@ TEST(ClusterCompare, WritesOneReportOverAllPolicies) {
   ASSERT_EQ(files.size(), 2u);
   EXPECT_EQ(nlohmann::json::parse(files.at("comparison.json"))["runs"].size(), 5u);
   const std::string& page = files.at("report.html");
-  for (const char* text : {"GPUs in use and power over time", ">powerflow, eta 1</text>", ">afs, ", ">fifo, "}) {
+  for (const char* text : {"GPUs in use and power over time", ">joule-price, eta 1</text>", ">afs, ", ">fifo, "}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
 }
@@ -154,14 +154,14 @@ TEST(ClusterCompare, WritesOneReportOverAllPolicies) {
 TEST(ClusterCompare, SweepsEnergy) {
   const TempFolder folder;
   testing::write_file(folder / "jobs.csv", kTrace);
-  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "powerflow,fifo,gandiva+zeus",
-                               "--sweep", "energy", "--format", "json"},
+  const Ran ran = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies",
+                               "joule-price,fifo,gandiva+zeus", "--sweep", "energy", "--format", "json"},
                               "", folder.path());
   ASSERT_EQ(ran.status, 0) << ran.err;
   std::map<std::string, int> runs;
   const auto json = ran.json();
   for (const auto& run : json["runs"]) ++runs[run["policy"].get<std::string>()];
-  EXPECT_EQ(runs, (std::map<std::string, int>{{"powerflow", 7}, {"fifo", 7}, {"gandiva+zeus", 5}}));
+  EXPECT_EQ(runs, (std::map<std::string, int>{{"joule-price", 7}, {"fifo", 7}, {"gandiva+zeus", 5}}));
 }
 
 TEST(ClusterCompare, SaysWhatIsWrong) {

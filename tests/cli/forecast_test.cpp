@@ -175,7 +175,7 @@ TEST(Forecast, PlanAgainstAllMaximumClocks) {
 TEST(Forecast, ClusterResult) {
   const TempFolder folder;
   write_file(folder / "c.json",
-             R"({"policy": "powerflow", "jobs": 3, "energy_j": 7.2e6, "makespan_s": 3600, "avg_power_w": 2000})");
+             R"({"policy": "joule-price", "jobs": 3, "energy_j": 7.2e6, "makespan_s": 3600, "avg_power_w": 2000})");
   const json result = forecast({"--cluster", folder / "c.json", "--price", "0.1"});
   EXPECT_DOUBLE_EQ(result.at("total_kwh"), 2.0);
   EXPECT_DOUBLE_EQ(result.at("cost"), 0.2);

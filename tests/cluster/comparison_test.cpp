@@ -12,18 +12,18 @@ namespace flyball {
 namespace {
 
 // One job of 2 GPUs and 10 s on four GPUs. FIFO: 10 s and 4000 J of work at 2000 MHz, 20 s and 2000 J at 1000 MHz; two
-// GPUs idle. PowerFlow gives it all four: 5 s at eta 1; at eta 0.5 10 s, at 1000 MHz.
+// GPUs idle. Joule price gives it all four: 5 s at eta 1; at eta 0.5 10 s, at 1000 MHz.
 TEST(Comparison, RunsEveryPolicyAtItsSettings) {
   const GroundTruth truth = linear_truth();
   ComparisonRequest request;
-  request.policies = {"powerflow", "fifo", "gandiva+zeus"};
+  request.policies = {"joule-price", "fifo", "gandiva+zeus"};
   request.clocks = {Megahertz(1000.0), Megahertz(2000.0)};
   request.etas = {0.5, 1.0};
   PolicyOptions options;
   options.zeus_eta = 0.9;
   const auto runs = compare_policies(small_setup(), truth, trace_of({job(0, 2, 10)}), options, request);
   ASSERT_EQ(runs.size(), 5u);
-  const std::vector<std::string> policies = {"powerflow", "powerflow", "fifo", "fifo", "gandiva+zeus"};
+  const std::vector<std::string> policies = {"joule-price", "joule-price", "fifo", "fifo", "gandiva+zeus"};
   const double values[] = {0.5, 1.0, 1000.0, 2000.0, 0.9};
   const double jct[] = {10.0, 5.0, 20.0, 10.0, 20.0};
   const double energy[] = {2000.0, 4000.0, 2400.0, 4200.0, 2400.0};
@@ -40,7 +40,7 @@ TEST(Comparison, RunsEveryPolicyAtItsSettings) {
 TEST(Comparison, RunsOnceWithoutSettings) {
   const GroundTruth truth = linear_truth();
   ComparisonRequest request;
-  request.policies = {"fifo", "powerflow"};
+  request.policies = {"fifo", "joule-price"};
   SimulationSetup setup = small_setup();
   setup.eta = 0.5;
   PolicyOptions options;
@@ -71,14 +71,14 @@ TEST(Comparison, RecordsRunsWhenAsked) {
   EXPECT_EQ(runs.front().jcts_s, std::vector<double>{10.0});
 }
 
-TEST(Comparison, TheReferenceIsPowerFlowsFirstRunOrTheFirst) {
+TEST(Comparison, TheReferenceIsTheDefaultPolicysFirstRunOrTheFirst) {
   const auto run = [](const char* policy, double energy_j) {
     ComparedRun one;
     one.policy = policy;
     one.result.energy_j = energy_j;
     return one;
   };
-  const std::vector<ComparedRun> with = {run("afs", 9), run("powerflow", 3), run("powerflow", 5)};
+  const std::vector<ComparedRun> with = {run("afs", 9), run("joule-price", 3), run("joule-price", 5)};
   EXPECT_EQ(&reference_run(with), &with[1]);
   EXPECT_EQ(runs_of_like_energy(with), (std::vector<const ComparedRun*>{&with[0], &with[2]}));
   const std::vector<ComparedRun> without = {run("afs", 9), run("fifo", 3), run("fifo", 5), run("fifo", 8),
@@ -110,7 +110,7 @@ TEST(Comparison, CanBeStopped) {
   TraceSynthesis request;
   const JobTrace trace = synthesize_job_trace(request);
   ComparisonRequest all;
-  all.policies = {"powerflow", "fifo"};
+  all.policies = {"joule-price", "fifo"};
   EXPECT_TRUE(compare_policies(SimulationSetup(), truth, trace, {}, all, [](double) { return false; }).empty());
   double last = -1.0;
   const auto runs = compare_policies(SimulationSetup(), truth, trace, {}, all, [&](double share) {

@@ -66,7 +66,7 @@ TEST(PipelineJobs, ShareTheBudgetWithOtherJobs) {
   const GroundTruth truth = linear_truth();
   const auto pipeline_time = [&](double eta) {
     setup.eta = eta;
-    Simulation simulation(setup, truth, trace_of({job(0, 1, 1000)}), "powerflow");
+    Simulation simulation(setup, truth, trace_of({job(0, 1, 1000)}), "joule-price");
     EXPECT_TRUE(simulation.run());
     EXPECT_LE(simulation.result().peak_job_power_w, simulation.state().power_limit.value() + 1e-3);
     for (const ClusterJob& one : simulation.state().jobs) {
@@ -92,7 +92,7 @@ TEST(PipelineJobs, FrontiersPayUnderOneBudget) {
     setup.eta = 0.6;
     setup.knowledge = Knowledge::kProfiled;
     setup.pipelines = read_pipeline_jobs(source / "examples/cluster/pipelines-day.csv", speeds);
-    return simulate(setup, truth, trace, "powerflow");
+    return simulate(setup, truth, trace, "joule-price");
   };
   const SimulationResult frontier = run(PipelineSpeeds::kFrontier);
   const SimulationResult fastest = run(PipelineSpeeds::kFastest);

@@ -108,7 +108,7 @@ TEST(Simulation, NodesAreWokenAndTheOthersStayOff) {
   SimulationSetup setup = small_setup();
   setup.spec.wake = Seconds(4.0);
   setup.eta = 0.5;  // 400 W: two GPUs at 2000 MHz, or all four at 1000 MHz, which is as fast and thriftier
-  Simulation simulation(setup, truth, trace_of({job(0, 2, 10)}), "powerflow");
+  Simulation simulation(setup, truth, trace_of({job(0, 2, 10)}), "joule-price");
   EXPECT_TRUE(simulation.run());
   // Linear scaling costs no energy, so the job gets all four GPUs and both nodes: 20 iterations of 0.5 s.
   EXPECT_NEAR(jct(simulation, 0), 14.0, 1e-9);

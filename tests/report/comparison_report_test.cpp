@@ -19,13 +19,13 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// Four GPUs, one job of 2 GPUs and 10 s. FIFO: 10 s at 2000 MHz with 4200 J, 20 s at 1000 MHz with 2400 J. PowerFlow: all
+// Four GPUs, one job of 2 GPUs and 10 s. FIFO: 10 s at 2000 MHz with 4200 J, 20 s at 1000 MHz with 2400 J. Joule price: all
 // four GPUs, 5 s with 4000 J at eta 1, 10 s with 2000 J at eta 0.5.
 class ComparisonReportTest : public ::testing::Test {
  protected:
   ComparisonReportTest() {
     ComparisonRequest request;
-    request.policies = {"fifo", "powerflow"};
+    request.policies = {"fifo", "joule-price"};
     request.clocks = {Megahertz(1000.0), Megahertz(2000.0)};
     request.etas = {0.5, 1.0};
     request.record = true;
@@ -38,7 +38,7 @@ class ComparisonReportTest : public ::testing::Test {
 
 TEST_F(ComparisonReportTest, IsOnePageOverAllPolicies) {
   const std::string page = comparison_html({runs_, setup_.spec, "flyball cluster compare --trace a&b.csv"});
-  // With FIFO's 2400 J PowerFlow takes 9 s, on its line from (2000 J, 10 s) to (4000 J, 5 s); 4200 J are beyond it.
+  // With FIFO's 2400 J joule-price takes 9 s, on its line from (2000 J, 10 s) to (4000 J, 5 s); 4200 J are beyond it.
   EXPECT_THAT(page, HasSubstr("jobs take <strong>2.22</strong> times as long on average under fifo as under"));
   EXPECT_THAT(page, HasSubstr("Policies compared: 2 x 2 v100, jobs: 1"));
   EXPECT_THAT(page, HasSubstr("flyball cluster compare --trace a&amp;b.csv"));
@@ -60,27 +60,28 @@ TEST_F(ComparisonReportTest, AStripPerPolicyWithTheFirstBehindTheOthers) {
   for (const int width : {1000, 380}) {
     const std::string svg = policy_usage_picture(alike, setup_.spec, width).standalone();
     EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
-    EXPECT_THAT(svg, HasSubstr(">powerflow, eta 1</text>"));
-    // GPUs and power: a line for each policy, and FIFO's behind PowerFlow's.
+    EXPECT_THAT(svg, HasSubstr(">joule-price, eta 1</text>"));
+    // GPUs and power: a line for each policy, and FIFO's behind joule-price's.
     EXPECT_EQ(count(svg, "class=\"curve s0\""), 4u);
     EXPECT_EQ(count(svg, "class=\"curve s6\""), 2u);
-    EXPECT_EQ(count(svg, "class=\"bound\""), 1u);  // PowerFlow's limit
+    EXPECT_EQ(count(svg, "class=\"bound\""), 1u);  // joule-price's limit
   }
   EXPECT_GT(policy_usage_picture(alike, setup_.spec, 380).height(),
             1.8 * policy_usage_picture(alike, setup_.spec, 1000).height());
 }
 
 TEST_F(ComparisonReportTest, WithoutASweepItSaysHowTheReferenceEnded) {
-  const std::vector<ComparedRun> once = {runs_[1], runs_[3]};  // 4200 J, which PowerFlow's one run does not tell about
+  const std::vector<ComparedRun> once = {runs_[1],
+                                         runs_[3]};  // 4200 J, which joule-price's one run does not tell about
   EXPECT_THAT(comparison_html({once, setup_.spec, ""}),
-              HasSubstr("<strong>powerflow, eta 1</strong>: average completion time <strong>5&nbsp;s</strong>"));
+              HasSubstr("<strong>joule-price, eta 1</strong>: average completion time <strong>5&nbsp;s</strong>"));
 }
 
 TEST_F(ComparisonReportTest, TimesAreALinePerPolicy) {
   const std::string svg = policy_jct_picture(runs_of_like_energy(runs_), 1000).standalone();
   EXPECT_EQ(count(svg, "<polyline"), 2u);
   EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
-  EXPECT_THAT(svg, HasSubstr(">powerflow, eta 1</text>"));
+  EXPECT_THAT(svg, HasSubstr(">joule-price, eta 1</text>"));
 }
 
 }  // namespace

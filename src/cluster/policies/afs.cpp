@@ -10,7 +10,7 @@
 // Jobs are packed and migrated, for which they have a power of two of GPUs (network packing, which PowerFlow 5.3 takes
 // from here). So a job goes up by doubling, and p' lies on the line between the two sizes. All jobs have one GPU before one
 // has two, which the rule says, too, unless a job gains more than twofold. A larger share that would cost more time for
-// the restart than it saves is left out, as under PowerFlow.
+// the restart than it saves is left out, as under powerflow.
 //
 // Cost of a decision: O(jobs log jobs + GPUs * jobs with GPUs).
 #include <algorithm>

@@ -1,573 +1,516 @@
-// PowerFlow by prices: the problem of PowerFlow's section 5.2 (least average JCT within a power limit, eqs. 18 and 19),
-// solved by what its resources are worth instead of by two greedy queues (powerflow_paper.cpp). docs/decisions/0022 says
-// why, and what it is worth.
+// PowerFlow as published (section 5.2, algorithm 1): GPUs by marginal return at the thriftiest speed, then speeds by
+// marginal return, inside the power limit; a job has a power of two of GPUs.
 //
-// A second of one job's time is worth 1. Three prices are in those units:
-//   - of a joule: (1 - eta) / (eta P_max), eta being the power limit over G P_max. A job then costs eta P_max JCT +
-//     (1 - eta) E, which is Zeus's cost (policy_rules.h) with Zeus's eta = 1 - eta: at 1 only time counts, near 0 only
-//     energy, as PowerFlow's eta is meant. It holds in quiet hours too, when the limit does not bind.
-//   - of a GPU-second, so that what jobs choose is at most the GPUs there are;
-//   - of a joule drawn now, beyond the first, so that what they choose is within the limit.
-// At these prices every job has the size and speed of the largest gain per second (offers.h):
-//   worth / T - energy E / T - gpu n,
-// worth being what an iteration of it will have cost: the least of T (1 + gpu' n) + energy E at the price gpu' that GPUs
-// have when the job ends. Fewer jobs are left then, so gpu' is lower the more work a job has left: a job with a share x
-// of the others outlasting it reckons with kLasting + (1 - kLasting) x of the present price. That is what leads short jobs
-// to take GPUs from long ones, in the proportion in which GPUs are scarce (as heSRPT, Berg et al. 2020, does for jobs
-// without energies), and where no GPU is scarce nobody is hurried beyond what a joule is worth.
+// The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n)
+// per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and change only
+// when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between events. A
+// decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches only the kinds
+// where that differs from what is. Steps are worth no more than the step before them (a queue reaches the later one only
+// through the earlier), so that one pass over the list is the greedy algorithm.
 //
-// Prices are on grids, found from where they were by doubling steps and halving intervals: O(jobs * sizes) a try, some
-// ten tries. In a cluster of more than 64 GPUs they are found again every GPUs / 64 events; between those, what is new takes
-// what it likes best at the prices there are, and GPUs that become free wait for it.
-//
-// Jobs for whom there is no GPU, or no power, wait, those with most left to pay. A restart is weighed against what a size
-// gains for the rest of the job. A job that is profiled keeps its GPUs.
+// Where the paper leaves the choice open:
+//   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling; where not all jobs can
+//     have one, those with the least energy left come first (the smallest denominator), which is near to the shortest
+//     remaining time. A job without GPUs counts its restart, so that near equals do not take turns.
+//   - Of the jobs of one kind, those that have the larger size keep it; then those with most work left. A resize that
+//     would cost more time than it saves is left out.
+//   - A job that is profiled keeps its GPUs, and counts with the mean power of the speeds that it goes through.
+//   - A pipeline has one size; its frontier is its list of speeds.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
-#include <nlohmann/json.hpp>
 
-#include "cluster/offers.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
 
 namespace flyball {
 namespace {
 
-// Of the present price of a GPU, what counts for a job that all others outlast by far.
-constexpr double kLasting = 0.6;
-constexpr int kRanks = 8;  // by which that is rounded
-constexpr std::size_t kRankCount = kRanks + 1;
-
-// 0, then rising by a tenth, to where a GPU is worth more than any job.
-constexpr int kGpuPrices = 180;
-
-// What comes to the price of a joule: 0, then rising by a fifth.
-constexpr int kPowerPrices = 90;
-
-std::vector<double> rising_prices(int steps, double first, double factor) {
-  std::vector<double> prices{0.0};
-  for (int step = 1; step < steps; ++step) prices.push_back(first * std::pow(factor, step - 1));
-  return prices;
-}
-
-constexpr std::size_t kMostViews = 200'000;  // kept, some 150 bytes each
-
-constexpr int kPatience = 64;  // GPUs per event until prices are found again
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-struct Choice {
-  int level = -1;  // of the kind's sizes; -1: none
-  int offer = 0;
-  int gpus = 0;
-};
-
-struct Candidate {
-  int job = 0;
-  int kind = 0;
-  int gpus = 0;           // that it has
-  int level = -1;         // of the kind's sizes, of that many; -1: none
-  bool restarts = false;  // where it gets another number
-  int rank = 0;           // of kRanks: how many of the others outlast it
-  double work = 0.0;      // iterations left
-  double cost = 0.0;      // of it, on the fewest GPUs at the thriftiest speed, with its restart
-};
-
-// The smallest step of `steps` that is enough, looking near `from` first; the last one where none is. What is enough stays so
-// for all later steps, but for what rounding makes of it.
-template <typename IsEnough>
-int first_enough(int steps, int from, IsEnough is_enough) {
-  int low = -1;  // not enough
-  int high = std::clamp(from, 0, steps - 1);
-  int stride = 1;
-  if (is_enough(high)) {
-    while (high > 0) {
-      const int next = std::max(0, high - stride);
-      if (!is_enough(next)) {
-        low = next;
-        break;
-      }
-      high = next;
-      stride *= 2;
-    }
-  } else {
-    low = high;
-    while (low < steps - 1) {
-      high = std::min(steps - 1, low + stride);
-      if (is_enough(high)) break;
-      low = high;
-      stride *= 2;
-    }
-  }
-  while (high - low > 1) {
-    const int middle = low + (high - low) / 2;
-    (is_enough(middle) ? high : low) = middle;
-  }
-  return high;
+// Eqs. 20 and 21 without what cancels: seconds saved per joule spent.
+double marginal_return(const IterationCost& now, const IterationCost& next) {
+  const double saved = (now.time - next.time).value();
+  const double spent = (next.energy - now.energy).value();
+  if (saved <= 0.0) return 0.0;
+  return spent <= 0.0 ? kInfinite : saved / spent;
 }
+
+// Sorted best first; equal ones by kind, then step.
+struct Step {
+  double priority;
+  int kind;
+  int level;  // of the size before a doubling, or at which the speed is raised
+  int speed;  // before it is raised; 0 for a doubling
+
+  bool operator<(const Step& other) const {
+    if (priority != other.priority) return priority > other.priority;
+    return std::tie(kind, level, speed) < std::tie(other.kind, other.level, other.speed);
+  }
+};
+
+struct KindPlan {
+  std::vector<int> sizes;  // GPUs by level
+  std::vector<int> size_index;
+  std::size_t speeds = 0;
+  std::vector<double> watts;          // by level and speed
+  std::vector<double> base_watts;     // by level, at speed 0
+  std::vector<double> profile_watts;  // by level
+  std::vector<int> jobs;              // all active, rising
+  // Of the jobs that are free to be changed:
+  int free_jobs = 0;
+  std::vector<int> holding;   // how many are at each level
+  std::vector<int> reaching;  // how many are to be at each level or above
+  std::vector<int> speed;     // by level: what all have
+  std::vector<int> faster;    // by level: how many have one speed more
+  std::vector<int> old_speed;
+  std::vector<int> old_faster;
+  bool dirty = false;
+};
 
 class PowerFlow : public Policy {
  public:
   [[nodiscard]] PolicyTraits traits() const override {
-    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true, .profiles_kinds = true};
+    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true};
   }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
-    read_offers(cluster, events);
-    read_energy_price(cluster);
-    const std::size_t count = events.arrived.size() + events.finished.size() + events.profiled.size();
-    const bool anew = count == 0 || events.budget || !events.kinds_changed.empty() || !events.power_changed.empty();
-    events_ += static_cast<int>(count);
-    if (!anew && events_ * kPatience <= cluster.spec.gpus() && fill_in(cluster, events, decision)) return;
-    decision.clear();
-    events_ = 0;
-    gather(cluster);
-    admit(cluster);
-    find_prices(cluster);
+    if (kinds_.empty()) begin(cluster);
+    if (!events.kinds_changed.empty()) read_costs(cluster, events.kinds_changed);
+    for (const int k : events.power_changed) read_power(cluster, k);
+    for (const int job : events.finished) leave(cluster, job);
+    for (const int job : events.profiled) unpin(cluster, job);
+    for (const int job : events.arrived) enter(cluster, job);
+    plan_sizes(cluster, 0.0);
+    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
+    plan_speeds();
     emit(cluster, decision);
   }
 
-  [[nodiscard]] nlohmann::ordered_json save() const override {
-    return {{"events", events_}, {"gpu_price", gpu_step_}, {"power_price", power_step_}};
-  }
-
-  void restore(const ClusterState& /*cluster*/, const nlohmann::ordered_json& saved) override {
-    if (!saved.is_object()) return;
-    saved.at("events").get_to(events_);
-    gpu_step_ = std::clamp(saved.at("gpu_price").get<int>(), 0, kGpuPrices - 1);
-    power_step_ = std::clamp(saved.at("power_price").get<int>(), 0, kPowerPrices - 1);
+  // All that it keeps follows from the cluster's state.
+  void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
+    begin(cluster);
+    for (const int job : cluster.active) {
+      const ClusterJob& one = cluster.jobs[at(job)];
+      enter(cluster, job);
+      if (!one.has_gpus()) continue;
+      KindPlan& kind = kinds_[at(one.kind)];
+      const int level =
+          static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
+      set_level(cluster, job, level);
+      if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
+        // Waits to be profiled, or has been.
+        if (one.phase != JobPhase::kStarting) unpin(cluster, job);
+      }
+    }
+    for (KindPlan& kind : kinds_) kind.dirty = true;
   }
 
  private:
-  // ---- what is known
+  // ---- what is known of kinds
 
-  void read_offers(const ClusterState& cluster, const ClusterEvents& events) {
-    if (offers_.empty()) {
-      offers_.resize(cluster.kinds.size());
-      versions_.resize(cluster.kinds.size());
-      first_gain_ = {0};
-      for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) {
-        offers_[at(kind)] = offers_of(cluster, kind);
-        for (std::size_t rank = 0; rank < kRankCount; ++rank) {
-          first_gain_.push_back(first_gain_.back() + offers_[at(kind)].size());
-        }
+  void begin(const ClusterState& cluster) {
+    kinds_.resize(cluster.kinds.size());
+    level_.assign(cluster.jobs.size(), -1);
+    is_pinned_.assign(cluster.jobs.size(), false);
+    std::vector<int> all;
+    for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
+      KindPlan& kind = kinds_[k];
+      const ClusterJobKind& given = cluster.kinds[k];
+      kind.sizes = given.elastic_sizes();
+      for (const int gpus : kind.sizes) kind.size_index.push_back(given.size_index(gpus));
+      kind.holding.assign(kind.sizes.size(), 0);
+      kind.reaching.assign(kind.sizes.size() + 1, 0);
+      kind.speed.assign(kind.sizes.size(), 0);
+      kind.faster.assign(kind.sizes.size(), 0);
+      all.push_back(static_cast<int>(k));
+    }
+    read_costs(cluster, all);
+  }
+
+  void read_costs(const ClusterState& cluster, const std::vector<int>& changed) {
+    for (const int k : changed) kinds_[at(k)].dirty = true;
+    const auto stale = [&](const Step& step) { return std::binary_search(changed.begin(), changed.end(), step.kind); };
+    std::erase_if(doublings_, stale);
+    std::erase_if(raises_, stale);
+    const std::size_t old_doublings = doublings_.size();
+    const std::size_t old_raises = raises_.size();
+    for (const int k : changed) add_steps(cluster, k);
+    // What did not change is sorted already.
+    const auto merge = [](std::vector<Step>& steps, std::size_t sorted) {
+      const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(sorted);
+      std::sort(middle, steps.end());
+      std::inplace_merge(steps.begin(), middle, steps.end());
+    };
+    merge(doublings_, old_doublings);
+    merge(raises_, old_raises);
+  }
+
+  void add_steps(const ClusterState& cluster, int k) {
+    KindPlan& kind = kinds_[at(k)];
+    const CostSheet& costs = cluster.believed[at(k)];
+    const int speeds = static_cast<int>(cluster.kinds[at(k)].speeds);
+    const auto levels = static_cast<int>(kind.sizes.size());
+    read_power(cluster, k);
+    double worth = kInfinite;
+    for (int level = 0; level < levels; ++level) {
+      const auto size = at(kind.size_index[at(level)]);
+      double raise_worth = kInfinite;
+      for (int speed = 0; speed + 1 < speeds; ++speed) {
+        const IterationCost& now = costs.at(size, at(speed));
+        const IterationCost& next = costs.at(size, at(speed) + 1);
+        raise_worth = std::min(raise_worth, marginal_return(now, next));
+        raises_.push_back({raise_worth, k, level, speed});
       }
-      return;
+      if (level == 0) continue;
+      const IterationCost& before = costs.at(at(kind.size_index[at(level) - 1]), 0);
+      worth = std::min(worth, marginal_return(before, costs.at(size, 0)));
+      doublings_.push_back({worth, k, level - 1, 0});
     }
-    for (const int kind : events.kinds_changed) {
-      offers_[at(kind)] = offers_of(cluster, kind);
-      ++versions_[at(kind)];
+  }
+
+  // What jobs of the kind count with against the limit.
+  void read_power(const ClusterState& cluster, int k) {
+    KindPlan& kind = kinds_[at(k)];
+    const std::size_t speeds = cluster.kinds[at(k)].speeds;
+    kind.speeds = speeds;
+    kind.watts.clear();
+    kind.base_watts.clear();
+    kind.profile_watts.clear();
+    for (const int size : kind.size_index) {
+      double sum = 0.0;
+      for (std::size_t speed = 0; speed < speeds; ++speed) {
+        kind.watts.push_back(cluster.counted(k, at(size), speed).value());
+        sum += kind.watts.back();
+      }
+      kind.base_watts.push_back(kind.watts[kind.watts.size() - speeds]);
+      kind.profile_watts.push_back(sum / static_cast<double>(speeds));
     }
-    for (const int kind : events.power_changed) offers_[at(kind)] = offers_of(cluster, kind);
   }
 
-  void read_energy_price(const ClusterState& cluster) {
-    const double all = cluster.spec.p_max.value() * cluster.spec.gpus();
-    const double eta = cluster.power_limit.value() / all;
-    const double price = eta >= 1.0 ? 0.0 : (1.0 - eta) / (std::max(eta, 1e-3) * cluster.spec.p_max.value());
-    if (price != energy_price_) {
-      pages_.clear();
-      worths_.clear();
-    }
-    energy_price_ = price;
+  // ---- what is known of jobs
+
+  [[nodiscard]] KindPlan& kind_of(const ClusterState& cluster, int job) {
+    return kinds_[at(cluster.jobs[at(job)].kind)];
   }
 
-  [[nodiscard]] const std::vector<SizeOffers>& offers(const ClusterState& cluster, int job) const {
-    return offers_[at(cluster.jobs[at(job)].kind)];
+  void enter(const ClusterState& cluster, int job) {
+    KindPlan& kind = kind_of(cluster, job);
+    kind.jobs.insert(std::upper_bound(kind.jobs.begin(), kind.jobs.end(), job), job);
+    ++kind.free_jobs;
+    kind.dirty = true;
   }
 
-  [[nodiscard]] double watts(const ClusterState& cluster, int job, const SizeOffers& size, int offer) const {
-    const double running = size.speeds[at(offer)].watts;
-    return cluster.to_be_profiled(job, size.size) ? std::max(running, size.profile_watts) : running;
+  void leave(const ClusterState& cluster, int job) {
+    unpin(cluster, job);
+    set_level(cluster, job, -1);
+    KindPlan& kind = kind_of(cluster, job);
+    kind.jobs.erase(std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job));
+    --kind.free_jobs;
+    kind.dirty = true;
   }
 
-  // What a job with GPUs counts with as it is.
-  [[nodiscard]] double watts_now(const ClusterState& cluster, int job) const {
-    const ClusterJob& one = cluster.jobs[at(job)];
-    if (one.phase == JobPhase::kProfiling) return one.power.value();  // the meter tells
-    const auto size = at(cluster.kinds[at(one.kind)].size_index(one.gpus));
-    const double running = cluster.counted(one.kind, size, at(one.speed)).value();
-    if (!one.to_profile) return running;
-    for (const SizeOffers& each : offers(cluster, job)) {
-      if (each.gpus == one.gpus) return std::max(running, each.profile_watts);
-    }
-    return running;
+  // Moves a free job; one that is new to its size is pinned until it has been profiled.
+  void set_level(const ClusterState& cluster, int job, int level) {
+    KindPlan& kind = kind_of(cluster, job);
+    if (level_[at(job)] >= 0) --kind.holding[at(level_[at(job)])];
+    level_[at(job)] = level;
+    kind.dirty = true;
+    if (level < 0) return;
+    ++kind.holding[at(level)];
+    if (!will_be_profiled(cluster, job, level)) return;
+    --kind.holding[at(level)];
+    --kind.free_jobs;
+    is_pinned_[at(job)] = true;
+    pinned_.insert(job);
   }
 
-  // ---- who may run
-
-  // Without its rank and its cost.
-  [[nodiscard]] Candidate candidate_of(const ClusterState& cluster, int job) const {
-    const ClusterJob& one = cluster.jobs[at(job)];
-    Candidate made;
-    made.job = job;
-    made.kind = one.kind;
-    made.gpus = one.gpus;
-    made.restarts = one.first_start.value() >= 0.0;
-    made.work = cluster.remaining_iterations(job);
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-    for (std::size_t level = 0; level < sizes.size(); ++level) {
-      if (sizes[level].gpus == one.gpus) made.level = static_cast<int>(level);
-    }
-    return made;
+  void unpin(const ClusterState& cluster, int job) {
+    if (!is_pinned_[at(job)]) return;
+    KindPlan& kind = kind_of(cluster, job);
+    ++kind.holding[at(level_[at(job)])];
+    ++kind.free_jobs;
+    kind.dirty = true;
+    is_pinned_[at(job)] = false;
+    pinned_.erase(job);
   }
 
-  // All jobs that are free to be changed, those first that have least to pay for.
-  void gather(const ClusterState& cluster) {
-    gpus_ = cluster.spec.gpus();
-    watts_ = cluster.power_limit.value();
-    nobody_held_ = true;
-    candidates_.clear();
-    for (const int job : cluster.active) {
+  [[nodiscard]] bool will_be_profiled(const ClusterState& cluster, int job, int level) {
+    return cluster.to_be_profiled(job, kind_of(cluster, job).size_index[at(level)]);
+  }
+
+  // What the job draws at that level until speeds are raised.
+  [[nodiscard]] double watts_at(const ClusterState& cluster, int job, int level) {
+    if (level < 0) return 0.0;
+    const KindPlan& kind = kind_of(cluster, job);
+    return will_be_profiled(cluster, job, level) ? kind.profile_watts[at(level)] : kind.base_watts[at(level)];
+  }
+
+  // ---- GPUs (algorithm 1, lines 2-20)
+
+  // `more`: watts beyond the limit, which only sizes may use.
+  void plan_sizes(const ClusterState& cluster, double more) {
+    int gpus = cluster.spec.gpus();
+    double watts = cluster.power_limit.value() + more;
+    for (const int job : pinned_) {
+      const KindPlan& kind = kind_of(cluster, job);
       const ClusterJob& one = cluster.jobs[at(job)];
-      if (cluster.is_held(job)) {
-        gpus_ -= one.gpus;
-        watts_ -= watts_now(cluster, job);
-        nobody_held_ = false;
-        continue;
-      }
-      const Offer& thriftiest = offers(cluster, job).front().speeds.front();
-      Candidate next = candidate_of(cluster, job);
-      next.cost = next.work * (thriftiest.time + energy_price_ * thriftiest.energy);
-      if (next.gpus == 0 && next.restarts) next.cost += cluster.spec.restart.value();
-      candidates_.push_back(next);
+      gpus -= kind.sizes[at(level_[at(job)])];
+      // Once it runs, the meter tells.
+      watts -= one.phase == JobPhase::kProfiling ? one.power.value() : kind.profile_watts[at(level_[at(job)])];
     }
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.job < b.job;
-    });
-    const auto jobs = static_cast<int>(candidates_.size());
-    for (int i = 0; i < jobs; ++i) candidates_[at(i)].rank = ((jobs - i) * kRanks + jobs / 2) / jobs;
+    power_left_ = watts;  // of what is pinned so far; free jobs follow
+    chosen_.clear();
+    scarce_ = !everyone_fits(gpus, watts);
+    if (scarce_) {
+      choose(cluster, gpus, watts);
+    } else {
+      for (KindPlan& kind : kinds_) {
+        kind.reaching[0] = kind.free_jobs;
+        gpus -= kind.free_jobs * kind.sizes[0];
+        watts -= kind.free_jobs * kind.base_watts[0];
+      }
+    }
+    walk_doublings(gpus, watts);
+    change_sizes(cluster);
+    power_left_ -= more;
   }
 
-  // Those for whom there is a GPU and the least power; the others are dropped from the candidates.
-  void admit(const ClusterState& cluster) {
-    waiting_.clear();
-    std::size_t admitted = 0;
-    int gpus = gpus_;
-    double left = watts_;
-    const auto take_those_that_fit = [&] {
-      for (std::size_t i = 0; i < candidates_.size(); ++i) {
-        const SizeOffers& least = offers(cluster, candidates_[i].job).front();
-        const double draws = watts(cluster, candidates_[i].job, least, 0);
-        if (least.gpus > gpus || draws > left) {
-          waiting_.push_back(candidates_[i].job);
+  [[nodiscard]] bool nothing_runs() const {
+    return pinned_.empty() && std::all_of(kinds_.begin(), kinds_.end(), [](const KindPlan& kind) {
+             return std::all_of(kind.holding.begin(), kind.holding.end(), [](int jobs) { return jobs == 0; });
+           });
+  }
+
+  [[nodiscard]] bool everyone_fits(int gpus, double watts) const {
+    std::int64_t needed = 0;
+    double draw = 0.0;
+    for (const KindPlan& kind : kinds_) {
+      needed += std::int64_t{kind.free_jobs} * kind.sizes[0];
+      draw += kind.free_jobs * kind.base_watts[0];
+    }
+    return needed <= gpus && draw <= watts;
+  }
+
+  // Who has GPUs at all, where not all can.
+  void choose(const ClusterState& cluster, int& gpus, double& watts) {
+    candidates_.clear();
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      KindPlan& kind = kinds_[k];
+      kind.reaching[0] = 0;
+      const IterationCost& cost = cluster.believed[k].at(at(kind.size_index[0]), 0);
+      for (const int job : kind.jobs) {
+        if (is_pinned_[at(job)]) continue;
+        double joules = cluster.remaining_iterations(job) * cost.energy.value();
+        if (level_[at(job)] < 0) joules += kind.base_watts[0] * cluster.spec.restart.value();
+        candidates_.emplace_back(joules, job);
+      }
+    }
+    // No more can run than there are GPUs.
+    if (candidates_.size() > at(std::max(0, gpus))) {
+      std::nth_element(candidates_.begin(), candidates_.begin() + std::max(0, gpus), candidates_.end());
+      std::sort(candidates_.begin(), candidates_.begin() + std::max(0, gpus));
+    } else {
+      std::sort(candidates_.begin(), candidates_.end());
+    }
+    for (const auto& [joules, job] : candidates_) {
+      if (gpus <= 0) break;
+      KindPlan& kind = kind_of(cluster, job);
+      if (kind.sizes[0] > gpus || kind.base_watts[0] > watts) continue;
+      gpus -= kind.sizes[0];
+      watts -= kind.base_watts[0];
+      ++kind.reaching[0];
+      chosen_.insert(job);
+    }
+  }
+
+  void walk_doublings(int gpus, double watts) {
+    for (KindPlan& kind : kinds_) std::fill(kind.reaching.begin() + 1, kind.reaching.end(), 0);
+    for (const Step& step : doublings_) {
+      if (step.priority <= 0.0 || gpus <= 0) break;
+      KindPlan& kind = kinds_[at(step.kind)];
+      const int jobs = kind.reaching[at(step.level)];
+      if (jobs == 0) continue;
+      const int more = kind.sizes[at(step.level) + 1] - kind.sizes[at(step.level)];
+      int count = std::min(jobs, gpus / more);
+      const double each = kind.base_watts[at(step.level) + 1] - kind.base_watts[at(step.level)];
+      if (each > 0.0) count = std::min(count, static_cast<int>(std::min(1e9, std::max(0.0, watts / each))));
+      kind.reaching[at(step.level) + 1] = count;
+      gpus -= count * more;
+      watts -= count * each;
+    }
+  }
+
+  struct Change {
+    int job;
+    int level;
+  };
+
+  // From how many of each kind to which: those that have most keep most.
+  void change_sizes(const ClusterState& cluster) {
+    changes_.clear();
+    for (KindPlan& kind : kinds_) {
+      if (!scarce_ && has_what_it_should(kind)) continue;
+      order_.clear();
+      for (const int job : kind.jobs) {
+        if (is_pinned_[at(job)]) continue;
+        const bool runs = !scarce_ || chosen_.count(job) != 0;
+        if (!runs) {
+          if (level_[at(job)] >= 0) changes_.push_back({job, -1});
           continue;
         }
-        gpus -= least.gpus;
-        left -= draws;
-        candidates_[admitted++] = candidates_[i];
+        order_.emplace_back(-level_[at(job)], -cluster.remaining_iterations(job), job);
       }
-    };
-    take_those_that_fit();
-    // A reserve must not keep the only job waiting: nothing would ever be metered.
-    if (admitted == 0 && nobody_held_ && !candidates_.empty()) {
-      waiting_.clear();
-      watts_ = left = cluster.power_limit.value() * (1.0 + kUnseenReserve);
-      take_those_that_fit();
-    }
-    candidates_.resize(admitted);
-  }
-
-  // ---- prices
-
-  // The steps of both prices.
-  struct Steps {
-    int power = 0;
-    int gpu = 0;
-  };
-
-  [[nodiscard]] Prices prices_at(const Steps& steps) const {
-    return {energy_price_ + power_prices_[at(steps.power)], gpu_prices_[at(steps.gpu)]};
-  }
-
-  // What a kind would choose at some prices, by rank.
-  struct View {
-    int version = -1;  // of the kind's offers
-    Choice best;       // of a job that need not restart
-    double worth = 0.0;
-  };
-  // At one pair of prices.
-  struct Page {
-    std::vector<View> views;  // by kind and rank
-    std::vector<Gain> gains;  // and level
-  };
-  struct Worth {
-    int version = -1;  // of the kind's offers
-    double value = 0.0;
-  };
-
-  // Decisions come back to the same few prices, so what was seen there is kept.
-  Page& page_at(const Steps& steps) {
-    const std::size_t views = offers_.size() * kRankCount;
-    if (pages_.size() * views > kMostViews) pages_.clear();
-    Page& page = pages_[steps.power * kGpuPrices + steps.gpu];
-    page.views.resize(views);
-    page.gains.resize(first_gain_.back());
-    return page;
-  }
-
-  static std::size_t view_index(const Candidate& one) { return at(one.kind) * kRankCount + at(one.rank); }
-  [[nodiscard]] Gain* gains(Page& page, const Candidate& one) const {
-    return page.gains.data() + first_gain_[view_index(one)];
-  }
-
-  const View& view(Page& page, const Candidate& one, const Steps& steps) {
-    View& seen = page.views[view_index(one)];
-    if (seen.version != versions_[at(one.kind)]) look(seen, gains(page, one), one, steps);
-    return seen;
-  }
-
-  int offer_at(Page& page, const Candidate& one, const Steps& steps, int level) {
-    (void)view(page, one, steps);
-    return gains(page, one)[level].offer;
-  }
-
-  void look(View& seen, Gain* gains, const Candidate& one, const Steps& steps) {
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-    const Prices prices = prices_at(steps);
-    seen.version = versions_[at(one.kind)];
-    seen.worth = worth_of(one, steps.gpu);
-    std::size_t best = 0;
-    for (std::size_t level = 0; level < sizes.size(); ++level) {
-      gains[level] = best_gain(sizes[level], seen.worth, prices);
-      if (gains[level].value > gains[best].value) best = level;
-    }
-    seen.best = {static_cast<int>(best), gains[best].offer, sizes[best].gpus};
-  }
-
-  // The price of power is not for long, and has no part in it.
-  double worth_of(const Candidate& one, int gpu_step) {
-    worths_.resize(kGpuPrices * offers_.size() * kRankCount);
-    Worth& seen = worths_[at(gpu_step) * offers_.size() * kRankCount + view_index(one)];
-    if (seen.version != versions_[at(one.kind)]) {
-      const double lasting = kLasting + (1.0 - kLasting) * one.rank / kRanks;
-      seen.version = versions_[at(one.kind)];
-      seen.value = least_cost(offers_[at(one.kind)], {energy_price_, gpu_prices_[at(gpu_step)] * lasting});
-    }
-    return seen.value;
-  }
-
-  // Of sizes up to `most` GPUs. A restart is paid from what the rest of the job gains.
-  Choice choose(const ClusterState& cluster, const Candidate& one, Page& page, const Steps& steps, int most) {
-    const View& seen = view(page, one, steps);
-    if (seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-    const Gain* const gained_by = gains(page, one);
-    Choice best;
-    double most_gained = -std::numeric_limits<double>::infinity();
-    // Staying as it is costs no restart: what gains less than that without one is not looked at.
-    const double least = one.level >= 0 && one.gpus <= most ? gained_by[one.level].value : most_gained;
-    for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
-      if (gained_by[level].value < least || gained_by[level].value <= most_gained) continue;
-      const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
-      const double gained = gained_by[level].value - restart_loss(cluster, one, sizes[level].gpus, seen.worth, offer);
-      if (gained <= most_gained) continue;
-      most_gained = gained;
-      best = {static_cast<int>(level), gained_by[level].offer, sizes[level].gpus};
-    }
-    return best;
-  }
-
-  // What a restart takes, spread over the rest of the job.
-  [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, int gpus, double worth,
-                                           const Offer& offer) {
-    if (!one.restarts || gpus == one.gpus) return 0.0;
-    return cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
-  }
-
-  // What all candidates choose, into `choices`; how many GPUs that is.
-  int ask(const ClusterState& cluster, const Steps& steps, std::vector<Choice>& choices) {
-    Page& page = page_at(steps);
-    choices.resize(candidates_.size());
-    int gpus = 0;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      choices[i] = choose(cluster, candidates_[i], page, steps, gpus_);
-      gpus += choices[i].gpus;
-    }
-    return gpus;
-  }
-
-  [[nodiscard]] const SizeOffers& size_of(std::size_t candidate, const Choice& choice) const {
-    return offers_[at(candidates_[candidate].kind)][at(choice.level)];
-  }
-
-  [[nodiscard]] Choice choice_of(std::size_t candidate, int level, int offer) const {
-    return {level, offer, offers_[at(candidates_[candidate].kind)][at(level)].gpus};
-  }
-
-  [[nodiscard]] double watts_of(const ClusterState& cluster, std::size_t candidate, const Choice& choice) const {
-    return watts(cluster, candidates_[candidate].job, size_of(candidate, choice), choice.offer);
-  }
-
-  // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
-  double share_gpus(const ClusterState& cluster, int power_step) {
-    int asked = -1;  // the step that the choices are of
-    int used = 0;
-    const auto fits = [&](int step) {
-      asked = step;
-      used = ask(cluster, {power_step, step}, choices_);
-      return used <= gpus_;
-    };
-    gpu_step_ = first_enough(kGpuPrices, gpu_step_, fits);
-    const bool others_known = asked == gpu_step_ - 1;
-    if (others_known) std::swap(choices_, others_);
-    if (asked != gpu_step_) fits(gpu_step_);
-    int left = gpus_ - used;
-    if (left < 0) {
-      share_in_order(cluster, power_step);
-    } else if (left > 0 && gpu_step_ > 0) {
-      if (!others_known) ask(cluster, {power_step, gpu_step_ - 1}, others_);
-      for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
-        const int more = others_[i].gpus - choices_[i].gpus;
-        if (more <= 0 || more > left) continue;
-        choices_[i] = others_[i];
-        left -= more;
+      std::sort(order_.begin(), order_.end());
+      int index = 0;
+      for (const auto& [minus_level, minus_work, job] : order_) {
+        int level = 0;
+        while (at(level) + 1 < kind.sizes.size() && kind.reaching[at(level) + 1] > index) ++level;
+        if (level != level_[at(job)]) changes_.push_back({job, level});
+        ++index;
       }
     }
-    double sum = 0.0;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) sum += watts_of(cluster, i, choices_[i]);
-    return sum;
+    apply_changes(cluster);
   }
 
-  // Where no price makes them fit (jobs that gain as much as they are given never give GPUs back): all have the fewest,
-  // and the first ones of what is left what they would like if GPUs cost nothing, or what there is of it.
-  void share_in_order(const ClusterState& cluster, int power_step) {
-    const Steps steps{power_step, 0};
-    ask(cluster, steps, others_);
-    Page& page = page_at(steps);
-    int left = gpus_;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      choices_[i] = choice_of(i, 0, offer_at(page, candidates_[i], steps, 0));
-      left -= choices_[i].gpus;
+  [[nodiscard]] static bool has_what_it_should(const KindPlan& kind) {
+    int above = 0;
+    for (std::size_t level = kind.sizes.size(); level-- > 0;) {
+      above += kind.holding[level];
+      if (above != kind.reaching[level]) return false;
     }
-    for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
-      const int least = choices_[i].gpus;
-      while (others_[i].level > 0 && size_of(i, others_[i]).gpus - least > left) --others_[i].level;
-      if (others_[i].level == 0) continue;
-      choices_[i] = choice_of(i, others_[i].level, offer_at(page, candidates_[i], steps, others_[i].level));
-      left -= choices_[i].gpus - least;
+    return above == kind.free_jobs;
+  }
+
+  // Shrinks first, then growth while power lasts, profiling counted.
+  void apply_changes(const ClusterState& cluster) {
+    double watts = power_left_;
+    for (const KindPlan& kind : kinds_) {
+      for (std::size_t level = 0; level < kind.sizes.size(); ++level) {
+        watts -= kind.holding[level] * kind.base_watts[level];
+      }
+    }
+    const auto grows = [&](const Change& change) { return change.level > level_[at(change.job)]; };
+    std::stable_partition(changes_.begin(), changes_.end(), [&](const Change& change) { return !grows(change); });
+    for (const Change& change : changes_) {
+      const int now = level_[at(change.job)];
+      if (grows(change) && !worth_it(cluster, change)) continue;
+      const double more = watts_at(cluster, change.job, change.level) - watts_at(cluster, change.job, now);
+      int level = change.level;
+      if (more > watts && more > 0.0) {
+        if (grows(change)) continue;
+        level = -1;  // cannot even be profiled smaller
+      }
+      watts -= watts_at(cluster, change.job, level) - watts_at(cluster, change.job, now);
+      set_level(cluster, change.job, level);
+    }
+    power_left_ = watts;
+  }
+
+  // Growing costs a restart; a job that is nearly done is left alone.
+  [[nodiscard]] bool worth_it(const ClusterState& cluster, const Change& change) const {
+    const ClusterJob& one = cluster.jobs[at(change.job)];
+    if (!one.has_gpus()) return true;
+    const CostSheet& costs = cluster.believed[at(one.kind)];
+    const std::vector<int>& index = kinds_[at(one.kind)].size_index;
+    const Seconds saved =
+        costs.at(at(index[at(level_[at(change.job)])]), 0).time - costs.at(at(index[at(change.level)]), 0).time;
+    return saved * cluster.remaining_iterations(change.job) > cluster.spec.restart;
+  }
+
+  // ---- speeds (lines 21-30)
+
+  void plan_speeds() {
+    for (KindPlan& kind : kinds_) {
+      kind.old_speed = kind.speed;
+      kind.old_faster = kind.faster;
+      std::fill(kind.speed.begin(), kind.speed.end(), 0);
+      std::fill(kind.faster.begin(), kind.faster.end(), 0);
+    }
+    double watts = power_left_;
+    for (const Step& step : raises_) {
+      if (step.priority <= 0.0) break;
+      KindPlan& kind = kinds_[at(step.kind)];
+      const int jobs = kind.holding[at(step.level)];
+      if (jobs == 0) continue;
+      const std::size_t now = at(step.level) * kind.speeds + at(step.speed);
+      const double each = kind.watts[now + 1] - kind.watts[now];
+      if (each > 0.0 && jobs * each > watts) {
+        // As many as the power is enough for; with them it is used up.
+        kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / each));
+        break;
+      }
+      watts -= jobs * each;
+      kind.speed[at(step.level)] = step.speed + 1;
+    }
+    for (KindPlan& kind : kinds_) {
+      if (kind.speed != kind.old_speed || kind.faster != kind.old_faster) kind.dirty = true;
     }
   }
 
-  void find_prices(const ClusterState& cluster) {
-    int shared = -1;  // the step that the choices are of
-    double draw = 0.0;
-    const auto fits = [&](int step) {
-      shared = step;
-      draw = share_gpus(cluster, step);
-      return draw <= watts_;
-    };
-    power_step_ = first_enough(kPowerPrices, power_step_, fits);
-    if (shared != power_step_) fits(power_step_);
-    double left = watts_ - draw;
-    if (left < 0.0) {
-      // All of it is what admit() has made room for.
-      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, 0);
-      return;
-    }
-    spend_rest(cluster, left);
-  }
-
-  // Prices in steps, and sizes that double, leave GPUs and watts over. They cost nothing more now: the first ones take what
-  // they gain by.
-  void spend_rest(const ClusterState& cluster, double watts_left) {
-    int gpus_left = gpus_;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= choices_[i].gpus;
-    if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
-    const Steps steps{power_step_, gpu_step_};
-    Page& page = page_at(steps);
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const Candidate& one = candidates_[i];
-      const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-      const double worth = view(page, one, steps).worth;
-      const Choice now = choices_[i];
-      const int gpus_now = now.gpus;
-      const double watts_then = watts_left + watts_of(cluster, i, now);
-      double most_gained = -std::numeric_limits<double>::infinity();
-      for (std::size_t level = at(now.level); level < sizes.size(); ++level) {
-        if (sizes[level].gpus - gpus_now > gpus_left) break;
-        for (int offer = 0; offer < static_cast<int>(sizes[level].speeds.size()); ++offer) {
-          const Offer& each = sizes[level].speeds[at(offer)];
-          if (watts(cluster, one.job, sizes[level], offer) > watts_then) continue;
-          const double gained = worth * each.rate - energy_price_ * each.power -
-                                restart_loss(cluster, one, sizes[level].gpus, worth, each);
-          if (gained <= most_gained) continue;
-          most_gained = gained;
-          choices_[i] = {static_cast<int>(level), offer, sizes[level].gpus};
+  // What differs from what is.
+  void emit(const ClusterState& cluster, Decision& decision) {
+    for (KindPlan& kind : kinds_) {
+      if (!kind.dirty) continue;
+      kind.dirty = false;
+      pick_faster(cluster, kind);
+      for (const int job : kind.jobs) {
+        const int level = level_[at(job)];
+        const ClusterJob& one = cluster.jobs[at(job)];
+        Assignment wanted{job, 0, 0};
+        if (level >= 0) {
+          wanted.gpus = kind.sizes[at(level)];
+          // While it is profiled, a job's speed does not matter.
+          wanted.speed = is_pinned_[at(job)] ? one.speed : kind.speed[at(level)];
+          if (std::binary_search(faster_.begin(), faster_.end(), job)) ++wanted.speed;
+        }
+        if (wanted.gpus != one.gpus || (wanted.gpus > 0 && wanted.speed != one.speed)) {
+          decision.assignments.push_back(wanted);
         }
       }
-      gpus_left -= choices_[i].gpus - gpus_now;
-      watts_left = watts_then - watts_of(cluster, i, choices_[i]);
     }
   }
 
-  // ---- decisions
-
-  static void assign(const ClusterState& cluster, int job, int gpus, int speed, Decision& decision) {
-    const ClusterJob& one = cluster.jobs[at(job)];
-    if (gpus != one.gpus || (gpus > 0 && speed != one.speed)) decision.assignments.push_back({job, gpus, speed});
-  }
-
-  void emit(const ClusterState& cluster, Decision& decision) {
-    for (const int job : waiting_) assign(cluster, job, 0, 0, decision);
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const SizeOffers& size = size_of(i, choices_[i]);
-      assign(cluster, candidates_[i].job, size.gpus, size.speeds[at(choices_[i].offer)].speed, decision);
-    }
-    std::sort(decision.assignments.begin(), decision.assignments.end(),
-              [](const Assignment& a, const Assignment& b) { return a.job < b.job; });
-  }
-
-  // Only jobs that have come or have been profiled, at the prices there are. False where GPUs or power are not enough.
-  bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
-    int gpus = cluster.free_gpus;
-    double left = cluster.power_limit.value();
-    for (const int job : cluster.active) {
-      if (cluster.jobs[at(job)].has_gpus()) left -= watts_now(cluster, job);
-    }
-    const Steps steps{power_step_, gpu_step_};
-    Page& page = page_at(steps);
-    for (const std::vector<int>* list : {&events.arrived, &events.profiled}) {
-      for (const int job : *list) {
+  // Which jobs have one speed more than the others of their kind and size: first those that have it already.
+  void pick_faster(const ClusterState& cluster, const KindPlan& kind) {
+    faster_.clear();
+    std::vector<int> left = kind.faster;
+    for (const bool already : {true, false}) {
+      for (const int job : kind.jobs) {
+        const int level = level_[at(job)];
+        if (level < 0 || is_pinned_[at(job)] || left[at(level)] == 0) continue;
         const ClusterJob& one = cluster.jobs[at(job)];
-        if (!one.active()) continue;
-        Candidate candidate = candidate_of(cluster, job);
-        candidate.rank = kRanks / 2;
-        const Choice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
-        if (choice.level < 0) return false;
-        const SizeOffers& size = offers(cluster, job)[at(choice.level)];
-        gpus -= choice.gpus - one.gpus;
-        left -= watts(cluster, job, size, choice.offer) - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
-        if (left < 0.0) return false;
-        assign(cluster, job, choice.gpus, size.speeds[at(choice.offer)].speed, decision);
+        const bool has = one.gpus == kind.sizes[at(level)] && one.speed == kind.speed[at(level)] + 1;
+        if (has != already) continue;
+        --left[at(level)];
+        faster_.push_back(job);
       }
     }
-    return true;
+    std::sort(faster_.begin(), faster_.end());
   }
 
-  std::vector<std::vector<SizeOffers>> offers_;  // by kind
-  std::vector<int> versions_;                    // of what they cost, to tell when it changes
-  std::vector<std::size_t> first_gain_;          // of a page's views, by view_index(), and all
-  std::map<int, Page> pages_;                    // by steps
-  std::vector<Worth> worths_;                    // by GPU step, kind and rank
-  const std::vector<double> gpu_prices_ = rising_prices(kGpuPrices, 1e-3, 1.1);
-  const std::vector<double> power_prices_ = rising_prices(kPowerPrices, 1e-5, 1.2);
-  double energy_price_ = 0.0;
-  int gpu_step_ = 0;
-  int power_step_ = 0;
-  int events_ = 0;  // since prices were found
-  // Of the decision that is being made:
-  int gpus_ = 0;  // that are free to be given
-  double watts_ = 0.0;
-  bool nobody_held_ = true;
-  std::vector<Candidate> candidates_;
-  std::vector<int> waiting_;
-  std::vector<Choice> choices_;
-  std::vector<Choice> others_;
+  std::vector<KindPlan> kinds_;
+  std::vector<Step> doublings_;  // sorted
+  std::vector<Step> raises_;     // sorted
+  std::vector<int> level_;       // by job; -1: no GPUs
+  std::vector<bool> is_pinned_;
+  std::set<int> pinned_;
+  double power_left_ = 0.0;
+  bool scarce_ = false;
+  // Reused from decision to decision:
+  std::set<int> chosen_;
+  std::vector<std::pair<double, int>> candidates_;
+  std::vector<std::tuple<int, double, int>> order_;
+  std::vector<Change> changes_;
+  std::vector<int> faster_;
 };
 
 }  // namespace
