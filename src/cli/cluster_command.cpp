@@ -82,8 +82,9 @@ void run_simulate(const SimulateOptions& options, const std::string& command_lin
   const ClusterInput input = load_cluster(options.cluster);
   SimulationSetup setup = input.setup;
   setup.record = options.out.has_value();
-  Simulation simulation(setup, input.truth, input.trace, options.policy.value_or(std::string(kDefaultPolicy)),
-                        input.policy);
+  const std::string policy = options.policy.value_or(std::string(kDefaultPolicy));
+  warn_of_ignored_options(options.cluster, heeded_options({policy}));
+  Simulation simulation(setup, input.truth, input.trace, policy, input.policy);
   {
     ProgressBar bar("simulating");
     simulation.run([&](double share) {

@@ -167,6 +167,11 @@ void run_compare(const CompareOptions& options, const std::string& command_line)
   const auto begin = std::chrono::steady_clock::now();
   const ClusterInput input = load_cluster(options.cluster);
   const ComparisonRequest request = request_of(options, input);
+  const HeededOptions heeded = heeded_options(request.policies);
+  warn_of_ignored_options(options.cluster, heeded);
+  warn_if_ignored("--clocks", options.clocks.has_value(), heeded.clock, kForOneClock);
+  warn_if_ignored("--etas", options.etas.has_value(), heeded.eta, kForBudgets);
+  warn_if_ignored("--zeus-etas", options.zeus_etas.has_value(), heeded.zeus_eta, kForZeus);
   std::vector<ComparedRun> runs;
   {
     ProgressBar bar("simulating");

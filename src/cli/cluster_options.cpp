@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/console.h"
 #include "cli/option_values.h"
 #include "cluster/pipeline_jobs.h"
 
@@ -47,12 +48,56 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
             "what a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
             "how long a job is profiled at a new size (default 240s)");
+  command.add_flag("--no-node-shutdown", options.no_node_shutdown,
+                   "all nodes stay on, whatever the policy (else those without jobs are shut down)");
+  add_value(command, "--wake", options.wake, parse_duration_or_zero, "TIME",
+            "how long a node that was off takes until it can be used (default 60s)");
+  add_value(command, "--off-after", options.off_after, parse_duration_or_zero, "TIME",
+            "how long a node has no job before it is shut down (default 60s)");
   add_value(command, "--clock", options.clock, parse_positive, "MHZ",
             "all jobs at this clock, for policies that choose none (default: the highest)");
   add_value(command, "--zeus-eta", options.zeus_eta, parse_zeus_eta, "SHARE",
             "what energy counts against time, for policies with Zeus's clocks (default 0.5)");
   command.add_flag("--no-packing", options.no_packing,
                    "no two jobs on a GPU, also under policies that would (Gandiva)");
+}
+
+HeededOptions heeded_options(const std::vector<std::string>& policies) {
+  HeededOptions heeded;
+  for (const std::string& name : policies) {
+    const PolicySetting setting = find_policy(name).setting;
+    heeded.clock |= setting == PolicySetting::kClock;
+    heeded.eta |= setting == PolicySetting::kBudget;
+    heeded.zeus_eta |= setting == PolicySetting::kZeusEta;
+    const PolicyTraits traits = make_policy(name)->traits();
+    heeded.learning |= traits.profiles;
+    heeded.packing |= traits.jobs_per_gpu > 1;
+  }
+  return heeded;
+}
+
+void warn_if_ignored(std::string_view option, bool given, bool heeded, std::string_view why) {
+  if (given && !heeded) print_warning(fmt::format("{} has no effect{}", option, why));
+}
+
+void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions& heeded) {
+  constexpr std::string_view kForLearners = "; it is for policies that learn what jobs cost";
+  warn_if_ignored("--clock", options.clock.has_value(), heeded.clock, kForOneClock);
+  warn_if_ignored("--eta", options.eta.has_value(), heeded.eta, kForBudgets);
+  warn_if_ignored("--zeus-eta", options.zeus_eta.has_value(), heeded.zeus_eta, kForZeus);
+  warn_if_ignored("--no-packing", options.no_packing, heeded.packing,
+                  "; it is for policies that put two jobs on a GPU");
+  warn_if_ignored("--knowledge", options.knowledge.has_value(), heeded.learning, kForLearners);
+  if (heeded.learning && options.knowledge.value_or("learned") != "learned") {
+    warn_if_ignored("--profiling", options.profiling.has_value(), false,
+                    fmt::format(" with --knowledge {}: nothing is profiled", *options.knowledge));
+  } else {
+    warn_if_ignored("--profiling", options.profiling.has_value(), heeded.learning, kForLearners);
+  }
+  warn_if_ignored("--pipeline-speeds", options.pipeline_speeds.has_value(), options.pipelines.has_value(),
+                  " without --pipelines");
+  warn_if_ignored("--wake", options.wake.has_value(), !options.no_node_shutdown, " with --no-node-shutdown");
+  warn_if_ignored("--off-after", options.off_after.has_value(), !options.no_node_shutdown, " with --no-node-shutdown");
 }
 
 ClusterInput load_cluster(const ClusterOptions& options) {
@@ -63,6 +108,9 @@ ClusterInput load_cluster(const ClusterOptions& options) {
   spec.gpu = options.gpu.value_or(spec.gpu);
   spec.restart = options.restart.value_or(spec.restart);
   spec.profiling = options.profiling.value_or(spec.profiling);
+  spec.node_shutdown = !options.no_node_shutdown;
+  spec.wake = options.wake.value_or(spec.wake);
+  spec.off_after = options.off_after.value_or(spec.off_after);
   setup.eta = options.eta.value_or(1.0);
   setup.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
   if (options.knowledge == "fitted") setup.knowledge = Knowledge::kFitted;

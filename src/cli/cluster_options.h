@@ -27,6 +27,9 @@ struct ClusterOptions {
   std::optional<std::string> knowledge;
   std::optional<Seconds> restart;
   std::optional<Seconds> profiling;
+  std::optional<Seconds> wake;
+  std::optional<Seconds> off_after;
+  bool no_node_shutdown = false;
   std::optional<double> clock;
   std::optional<double> zeus_eta;
   bool no_packing = false;
@@ -43,6 +46,25 @@ struct ClusterInput {
 
 // Throws what the readers throw.
 [[nodiscard]] ClusterInput load_cluster(const ClusterOptions& options);
+
+// Which of the options that only some policies heed one at least of these does.
+struct HeededOptions {
+  bool clock = false;
+  bool eta = false;
+  bool zeus_eta = false;
+  bool learning = false;  // --knowledge and --profiling
+  bool packing = false;
+};
+[[nodiscard]] HeededOptions heeded_options(const std::vector<std::string>& policies);
+
+// Warns of an option that was given and changes nothing: `why` follows "--x has no effect".
+void warn_if_ignored(std::string_view option, bool given, bool heeded, std::string_view why);
+// All those of ClusterOptions.
+void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions& heeded);
+
+inline constexpr std::string_view kForOneClock = "; it is for policies that choose no clocks";
+inline constexpr std::string_view kForBudgets = "; it is for policies that keep a power budget";
+inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's clocks";
 
 [[nodiscard]] double parse_eta(std::string_view option, std::string_view text);       // above 0, to 10
 [[nodiscard]] double parse_zeus_eta(std::string_view option, std::string_view text);  // from 0 to 1

@@ -24,6 +24,7 @@ struct ClusterSpec {
   double memory_gib = 0.0;        // of a board
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
   Seconds restart{30.0};          // checkpoint and start again, when a job changes its GPUs
+  bool node_shutdown = true;      // empty nodes are shut down; without it all are on from the beginning
   Seconds wake{60.0};             // from off to usable
   Seconds off_after{60.0};        // how long a node is empty before it is shut down
   Seconds profiling{240.0};       // of a size that the job has not had before
@@ -87,6 +88,9 @@ struct ClusterState {
   std::vector<std::uint64_t> profiled_sizes;
   int done = 0;  // jobs
 
+  // What the jobs' power may add up to: the limit, and a billionth more, so that it is never rounding that decides whether
+  // a sum is within it.
+  [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
   // What a job's iteration is believed to take with these GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;

@@ -93,6 +93,7 @@ std::vector<ComparedRun> compare_policies(const SimulationSetup& given, const Gr
   SimulationSetup setup = given;
   complete_spec(setup.spec, truth);
   setup.record = request.record;
+  for (const Megahertz clock : request.clocks) check_clock(setup.spec, clock);
   std::vector<ComparedRun> runs = runs_of(setup, options, request);
 
   std::atomic<std::size_t> next = 0;

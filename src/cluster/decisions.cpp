@@ -109,7 +109,7 @@ void Simulation::Engine::apply(const Decision& wanted) {
                             state.now.value(), one.job, job.partner));
   }
   // Moving jobs pays where it empties a node that can then be shut down.
-  if (traits.powers_down_nodes && traits.placement == PlacementRule::kPacked) {
+  if (state.spec.node_shutdown && traits.placement == PlacementRule::kPacked) {
     int on_partial = nodes_on * state.spec.gpus_per_node - (state.spec.gpus() - state.free_gpus);
     for (const auto& [time, node] : shut_downs) {
       if (placement->used_on(node) == 0) on_partial -= state.spec.gpus_per_node;
@@ -170,7 +170,7 @@ void Simulation::Engine::compact(const std::set<int>& placed) {
   for (const int job : moved_jobs) {
     if (placed.count(job) == 0) moved(job);
   }
-  if (moved_jobs.empty() || !traits.powers_down_nodes) return;
+  if (moved_jobs.empty() || !state.spec.node_shutdown) return;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     if (!nodes[node].on || nodes[node].off_at.value() >= 0.0 || placement->used_on(static_cast<int>(node)) != 0)
       continue;

@@ -295,7 +295,7 @@ void Simulation::Engine::read_meter(int job) {
 // By the meters, which a policy that learns watches: it decides anew at once where it was wrong.
 bool Simulation::Engine::over_limit() const {
   const auto rounding = static_cast<Microwatts>(state.active.size());
-  return belief && job_power > microwatts(state.power_limit) + rounding;
+  return belief && job_power > microwatts(state.spendable_power()) + rounding;
 }
 
 void Simulation::Engine::learn_everything() {
@@ -347,7 +347,7 @@ void Simulation::Engine::free_nodes_of(int job) {
   const std::vector<GpuBlock> blocks(held.begin(), held.end());
   placement->release(job);
   state.free_gpus = placement->free_gpus();
-  if (!traits.powers_down_nodes) return;
+  if (!state.spec.node_shutdown) return;
   for (const GpuBlock& block : blocks) {
     NodeRun& node = nodes[at(block.node)];
     if (placement->used_on(block.node) != 0 || node.off_at.value() >= 0.0) continue;

@@ -48,6 +48,7 @@ struct Simulation::Engine {
   void check_pair(int job) const;
   void must_hold(bool holds, const char* what) const;
   void restore(const std::string& text);
+  [[noreturn]] void fail_waiting() const;
 
   // What a job has beyond what policies see.
   struct JobRun {

@@ -55,7 +55,6 @@ struct Decision {
 // How a policy wants the cluster to be run; name what you set ({.profiles = true}).
 struct PolicyTraits {
   PlacementRule placement = PlacementRule::kAnywhere;
-  bool powers_down_nodes = false;
   bool profiles = false;  // jobs are profiled at sizes that they have not had before
   // What taking GPUs away and giving as many back costs; nullopt: a restart. For policies that keep jobs in memory.
   std::optional<Seconds> resume = std::nullopt;

@@ -1,6 +1,7 @@
 #include "cluster/simulator.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -81,6 +82,18 @@ Megahertz voltage_break_of(const GpuModel& gpu) {
   return knee;
 }
 
+void check_clock(const ClusterSpec& spec, Megahertz clock) {
+  std::vector<double> clocks;
+  for (const Megahertz one : spec.clocks) clocks.push_back(one.value());
+  if (std::find(clocks.begin(), clocks.end(), clock.value()) != clocks.end()) return;
+  const double nearest = *std::min_element(clocks.begin(), clocks.end(), [&](double a, double b) {
+    return std::abs(a - clock.value()) < std::abs(b - clock.value());
+  });
+  throw UsageError(
+      fmt::format("no job can run at {:g} MHz; the clocks of a {} here are {:g} MHz, and the nearest is {:g}",
+                  clock.value(), spec.gpu, fmt::join(clocks, ", "), nearest));
+}
+
 void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step) {
   const GpuModel gpu = load_gpu_model(spec.gpu);
   if (spec.voltage_break.value() <= 0.0) spec.voltage_break = voltage_break_of(gpu);
@@ -119,6 +132,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
     throw UsageError(fmt::format("a cluster has from 1 to {} nodes, not {}", kMostNodes, spec.nodes));
   }
   complete_spec(spec, the_truth);
+  if (options.clock) check_clock(spec, *options.clock);
   traits = policy->traits();
   if (traits.jobs_per_gpu < 1 || traits.jobs_per_gpu > 2 ||
       (traits.jobs_per_gpu > 1 && (traits.profiles || traits.placement != PlacementRule::kAnywhere))) {
@@ -146,7 +160,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   runs.resize(state.jobs.size());
   nodes.resize(at(spec.nodes));
   nodes_on = spec.nodes;
-  if (traits.powers_down_nodes) {
+  if (spec.node_shutdown) {
     nodes_on = 0;
     for (int node = 0; node < spec.nodes; ++node) {
       nodes[at(node)].on = false;
@@ -313,6 +327,32 @@ std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size
   return costs;
 }
 
+// Nothing will happen any more, and jobs are left: the limit is less than the least that one of them draws.
+void Simulation::Engine::fail_waiting() const {
+  Watts most;  // of what jobs draw at least
+  int hungriest = -1;
+  for (const int job : state.active) {
+    const int kind = state.jobs[at(job)].kind;
+    const int size = state.kinds[at(kind)].size_index(state.kinds[at(kind)].elastic_sizes().front());
+    const std::size_t speeds = state.kinds[at(kind)].speeds;
+    Watts least = state.counted(kind, at(size), 0);
+    Watts mean;
+    for (std::size_t speed = 0; speed < speeds; ++speed) {
+      least = std::min(least, state.counted(kind, at(size), speed));
+      mean += state.counted(kind, at(size), speed) / static_cast<double>(speeds);
+    }
+    if (state.to_be_profiled(job, size)) least = std::max(least, mean);
+    if (hungriest < 0 || least > most) most = least, hungriest = job;
+  }
+  const std::string who = fmt::format("policy {} leaves {} waiting for ever", policy_name,
+                                      state.active.size() == 1 ? "1 job" : fmt::format("{} jobs", state.active.size()));
+  if (hungriest < 0 || most <= state.power_limit) throw Error(who + ", though nothing keeps it from running them");
+  const double eta = std::ceil(1000.0 * (most / (state.spec.p_max * state.spec.gpus()))) / 1000.0;
+  throw UsageError(
+      fmt::format("{}: job {} ({}) draws {:.0f} W at least, and the limit is {:.0f} W; give --eta {:g} or more", who,
+                  hungriest, state.kind_of(hungriest).model, most.value(), state.power_limit.value(), eta));
+}
+
 Simulation::Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
                        std::string policy, const PolicyOptions& options)
     : engine_(std::make_unique<Engine>(setup, truth, trace, std::move(policy), options)) {}
@@ -325,8 +365,7 @@ bool Simulation::run(const std::function<bool(double)>& keep_going) {
   while (!engine_->finished()) {
     if (keep_going && ++steps % kStepsPerReport == 0 && !keep_going(engine_->state.done / total)) return false;
     if (engine_->step()) continue;
-    throw Error(fmt::format("policy {} leaves {} jobs waiting for ever", engine_->policy_name,
-                            engine_->state.jobs.size() - at(engine_->state.done)));
+    engine_->fail_waiting();
   }
   return true;
 }

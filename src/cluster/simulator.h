@@ -1,8 +1,8 @@
 // The cluster simulator: jobs arrive, a policy decides, iterations advance at the pace of the ground truth, and every
 // joule is counted. Event-driven and deterministic: same input, same bytes, on every machine.
 //
-// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node that was off wakes
-// first; a size that a job has not had before is profiled for four minutes, at every speed in turn; GPUs without work
+// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node without jobs is shut
+// down after a while, whatever the policy, and wakes before it is used again; a size that a job has not had before is profiled for four minutes, at every speed in turn; GPUs without work
 // draw idle power while their node is on. Energy is the exact integral of a power that is constant between events.
 //
 // A decision follows every arrival, completion, end of profiling, change of the budget, and when a policy asked for it;
@@ -133,6 +133,9 @@ class Simulation {
 
 // The knee of the GPU model's voltage curve: the last clock at its lowest voltage.
 [[nodiscard]] Megahertz voltage_break_of(const GpuModel& gpu);
+
+// Throws UsageError, naming those there are, for a clock that no job can have.
+void check_clock(const ClusterSpec& spec, Megahertz clock);
 
 // Fills in what the GPU model says: clocks every `clock_step` from f0 up, idle power, and P_max over the models of `truth`.
 void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step = Megahertz(30.0));

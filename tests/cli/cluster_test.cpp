@@ -45,14 +45,15 @@ TEST(ClusterSimulate, PrintsTheAgreedFields) {
 TEST(ClusterSimulate, WritesItsFiles) {
   const TempFolder folder;
   testing::write_file(folder / "jobs.csv", kTrace);
-  const Ran ran = run_flyball({"cluster", "simulate", "--trace", "jobs.csv", "--policy", "fifo", "--out", "out"}, "",
-                              folder.path());
+  const Ran ran = run_flyball(
+      {"cluster", "simulate", "--trace", "jobs.csv", "--policy", "fifo", "--no-node-shutdown", "--out", "out"}, "",
+      folder.path());
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("average JCT"));
   const auto files = testing::folder_contents(folder / "out");
   ASSERT_EQ(
       files.count("result.json") + files.count("jobs.csv") + files.count("power.csv") + files.count("report.html"), 4u);
-  // FIFO on an empty cluster runs every job as long as the trace says (to an iteration's rounding).
+  // FIFO on an empty cluster that is on runs every job as long as the trace says (to an iteration's rounding).
   EXPECT_THAT(files.at("jobs.csv"), HasSubstr("1,vgg16,64,2,30,30,9"));
 }
 
@@ -90,6 +91,44 @@ TEST(ClusterSimulate, SaysWhatIsWrong) {
   ran = run_flyball({"cluster", "simulate", "--trace", "large.csv", "--zeus-eta", "2"}, "", folder.path());
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("from 0 (only time) to 1 (only energy), not '2'"));
+}
+
+// The same at once with an option that has an effect: no warning.
+TEST(ClusterSimulate, WarnsOfOptionsThatThePolicyIgnores) {
+  const TempFolder folder;
+  testing::write_file(folder / "jobs.csv", kTrace);
+  const auto says = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> command = {"cluster", "simulate", "--trace", "jobs.csv"};
+    command.insert(command.end(), options.begin(), options.end());
+    const Ran ran = run_flyball(command, "", folder.path());
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(says({"--policy", "joule-price", "--clock", "1020"}),
+              HasSubstr("warning: --clock has no effect; it is for policies that choose no clocks"));
+  EXPECT_THAT(says({"--policy", "tiresias+zeus", "--clock", "1020"}), HasSubstr("--clock has no effect"));
+  EXPECT_THAT(says({"--policy", "fifo", "--eta", "0.5"}), HasSubstr("--eta has no effect"));
+  EXPECT_THAT(says({"--policy", "fifo", "--zeus-eta", "0.5"}), HasSubstr("--zeus-eta has no effect"));
+  EXPECT_THAT(says({"--policy", "afs", "--knowledge", "fitted"}), HasSubstr("--knowledge has no effect"));
+  EXPECT_THAT(says({"--policy", "afs", "--profiling", "60s"}), HasSubstr("--profiling has no effect"));
+  EXPECT_THAT(says({"--knowledge", "profiled", "--profiling", "60s"}), HasSubstr("nothing is profiled"));
+  EXPECT_THAT(says({"--policy", "srtf", "--no-packing"}), HasSubstr("--no-packing has no effect"));
+  EXPECT_THAT(says({"--pipeline-speeds", "max"}), HasSubstr("without --pipelines"));
+  EXPECT_THAT(says({"--no-node-shutdown", "--wake", "9s"}), HasSubstr("--wake has no effect with --no-node-shutdown"));
+  EXPECT_THAT(says({"--no-node-shutdown", "--off-after", "9s"}), HasSubstr("--off-after has no effect"));
+  for (const std::vector<std::string>& heeded :
+       {std::vector<std::string>{"--policy", "fifo", "--clock", "1020", "--wake", "9s", "--off-after", "9s"},
+        {"--eta", "0.9", "--knowledge", "learned", "--profiling", "60s"},
+        {"--policy", "powerflow", "--eta", "0.9", "--knowledge", "fitted", "--no-node-shutdown"},
+        {"--policy", "gandiva+zeus", "--zeus-eta", "0.3", "--no-packing"}}) {
+    EXPECT_EQ(says(heeded), "") << heeded[1];
+  }
+  const Ran compared = run_flyball({"cluster", "compare", "--trace", "jobs.csv", "--policies", "joule-price,powerflow",
+                                    "--clocks", "1020", "--etas", "0.9", "--zeus-etas", "0.3"},
+                                   "", folder.path());
+  EXPECT_THAT(compared.err, HasSubstr("--clocks has no effect"));
+  EXPECT_THAT(compared.err, HasSubstr("--zeus-etas has no effect"));
+  EXPECT_THAT(compared.err, ::testing::Not(HasSubstr("--etas has no effect; it is for policies that keep")));
 }
 
 TEST(ClusterCompare, MeasuresByTheDefaultPolicy) {
@@ -179,6 +218,8 @@ TEST(ClusterCompare, SaysWhatIsWrong) {
   refused("--sweep", "time", "energy");
   refused("--clocks", "1020,fast", "--clocks takes a number above 0, not 'fast'");
   refused("--etas", "0.5,-1", "not '-1'");
+  refused("--clocks", "1020,1025", "no job can run at 1025 MHz");
+  refused("--clock", "1600", "and the nearest is 1530");
 }
 
 TEST(ClusterFit, PredictsHeldOutRows) {

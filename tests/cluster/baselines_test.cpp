@@ -179,6 +179,20 @@ TEST(Zeus, WeighsEnergyAgainstTime) {
   }
 }
 
+// As above for AFS, which gives the job all four GPUs: 20 GPU-seconds of work at 2000 MHz, 40 at 1000 MHz.
+TEST(Zeus, ChoosesForWhatAfsGives) {
+  const GroundTruth truth = linear_truth();
+  PolicyOptions options;
+  options.zeus_eta = 0.66;
+  SimulationResult result = simulate(small_setup(), truth, trace_of({job(0, 2, 10)}), "afs+zeus", options);
+  EXPECT_NEAR(result.avg_jct_s, 5.0, 1e-9);
+  EXPECT_NEAR(result.busy_energy_j, 4000.0, 1e-3);
+  options.zeus_eta = 0.67;
+  result = simulate(small_setup(), truth, trace_of({job(0, 2, 10)}), "afs+zeus", options);
+  EXPECT_NEAR(result.avg_jct_s, 10.0, 1e-9);
+  EXPECT_NEAR(result.busy_energy_j, 2000.0, 1e-3);
+}
+
 // The clock of the command line is for the policies without Zeus.
 TEST(Zeus, LeavesTheOthersAtTheirClock) {
   const GroundTruth truth = linear_truth();

@@ -12,7 +12,7 @@ namespace flyball {
 namespace {
 
 // One job of 2 GPUs and 10 s on four GPUs. FIFO: 10 s and 4000 J of work at 2000 MHz, 20 s and 2000 J at 1000 MHz; two
-// GPUs idle. Joule price gives it all four: 5 s at eta 1; at eta 0.5 10 s, at 1000 MHz.
+// GPUs idle on a node that stays on. Joule price gives it all four: 5 s at eta 1; at eta 0.5 10 s, at 1000 MHz.
 TEST(Comparison, RunsEveryPolicyAtItsSettings) {
   const GroundTruth truth = linear_truth();
   ComparisonRequest request;
@@ -21,7 +21,9 @@ TEST(Comparison, RunsEveryPolicyAtItsSettings) {
   request.etas = {0.5, 1.0};
   PolicyOptions options;
   options.zeus_eta = 0.9;
-  const auto runs = compare_policies(small_setup(), truth, trace_of({job(0, 2, 10)}), options, request);
+  SimulationSetup setup = small_setup();
+  setup.spec.node_shutdown = false;
+  const auto runs = compare_policies(setup, truth, trace_of({job(0, 2, 10)}), options, request);
   ASSERT_EQ(runs.size(), 5u);
   const std::vector<std::string> policies = {"joule-price", "joule-price", "fifo", "fifo", "gandiva+zeus"};
   const double values[] = {0.5, 1.0, 1000.0, 2000.0, 0.9};
@@ -99,6 +101,11 @@ TEST(Comparison, RefusesWhatCannotBeCompared) {
   expect_usage_error([&] { compare({"fifo", "ffio"}, good); }, "did you mean fifo?");
   expect_usage_error([&] { compare({"fifo", "fifo"}, good); }, "name it once");
   expect_usage_error([&] { compare({}, good); }, "name one at least");
+  ComparisonRequest request;
+  request.policies = {"fifo"};
+  request.clocks = {Megahertz(2000.0), Megahertz(1400.0)};
+  expect_usage_error([&] { (void)compare_policies(small_setup(), truth, good, {}, request); },
+                     "no job can run at 1400 MHz");
   // What a run throws on its thread arrives here.
   JobTrace large = trace_of({job(0, 8, 1)});
   large.jobs[0].line = 3;

@@ -76,6 +76,31 @@ TEST_P(BudgetPolicies, RunTheShortestWhereNotAllCan) {
   EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
 }
 
+// As many GPUs as jobs of 10 s each, and a limit that is just what they draw at 2000 MHz: all run there, on a GPU each, and
+// a budget that is 1 % larger changes nothing. A sum of watts that rounding makes an ulp larger than the limit must not
+// cost a job its clock.
+TEST_P(BudgetPolicies, UseALimitToTheLastWatt) {
+  for (const double watts : {99.9, 190.1, 200.0, 211.3}) {
+    MeasurementSet set;
+    for (const double clock : {1000.0, 2000.0}) {
+      const Seconds time(0.3 * 2000.0 / clock);
+      set["unit"].push_back({{1, 1, 1.0, Megahertz(clock)}, {time, Watts(clock < 1500.0 ? 50.0 : watts) * time}});
+    }
+    const GroundTruth truth("one GPU", set);
+    for (int gpus = 1; gpus <= 12; ++gpus) {
+      SimulationSetup setup = small_setup(gpus, 1);
+      setup.spec.p_max = Watts(watts);
+      for (const double eta : {1.0, 1.01}) {
+        setup.eta = eta;
+        const std::vector<TraceJob> jobs(static_cast<std::size_t>(gpus), job(0, 1, 300.0));
+        const SimulationResult result = simulate(setup, truth, trace_of(jobs), GetParam());
+        EXPECT_NEAR(result.avg_jct_s, 300.0, 1e-6) << gpus << " x " << watts << " W, eta " << eta;
+        EXPECT_NEAR(result.energy_j, 300.0 * gpus * watts, 1e-2) << gpus << " x " << watts << " W, eta " << eta;
+      }
+    }
+  }
+}
+
 // A budget of 250 W after 1 s: 4 iterations by then (0.25 s each), the other 6 take 0.5 s each at 1000 MHz (200 W).
 TEST_P(BudgetPolicies, MoveJobsAtOnceWhenTheBudgetChanges) {
   SimulationSetup setup = small_setup();

@@ -290,6 +290,7 @@ TEST(Packing, DoesMoreWithTheSameGpus) {
     const JobTrace trace = synthesize_job_trace(request);
     SimulationSetup setup;
     setup.spec.nodes = 8;
+    setup.spec.node_shutdown = false;  // so that nobody waits for a node to wake
     PolicyOptions options;
     const SimulationResult on = simulate(setup, truth, trace, "gandiva", options);
     options.packing = false;

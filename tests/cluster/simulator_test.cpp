@@ -43,7 +43,7 @@ SimulationSetup drawn_setup(std::uint64_t seed) {
 const std::vector<TraceJob> kThreeJobs = {job(0, 4, 10), job(1, 1, 5), job(2, 2, 4)};
 
 // FIFO: A 0-10; then B 10-15 and C 10-14 side by side. JCT 10, 14 and 12 s.
-// Energy: A 4 * 200 W * 10 s = 8000 J, B 1000 J, C 1600 J; idle one GPU for 4 s and three for 1 s: 70 J.
+// Energy: A 4 * 200 W * 10 s = 8000 J, B 1000 J, C 1600 J; idle the GPU beside B for 5 s: 50 J. C's node is off from 14 s.
 TEST(Simulation, FifoOnThreeJobs) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo");
@@ -58,8 +58,8 @@ TEST(Simulation, FifoOnThreeJobs) {
   EXPECT_NEAR(result.p50_jct_s, 12.0, 1e-9);
   EXPECT_NEAR(result.p99_jct_s, 14.0, 1e-9);
   EXPECT_NEAR(result.makespan_s, 15.0, 1e-9);
-  EXPECT_NEAR(result.energy_j, 10'670.0, 1e-3);
-  EXPECT_NEAR(result.avg_power_w, 10'670.0 / 15.0, 1e-3);
+  EXPECT_NEAR(result.energy_j, 10'650.0, 1e-3);
+  EXPECT_NEAR(result.avg_power_w, 10'650.0 / 15.0, 1e-3);
   EXPECT_NEAR(result.peak_power_w, 800.0, 1e-3);
   // 40 + 5 + 8 GPU-seconds of 60.
   EXPECT_NEAR(result.gpu_utilisation, 53.0 / 60.0, 1e-9);
@@ -67,7 +67,7 @@ TEST(Simulation, FifoOnThreeJobs) {
 }
 
 // SRTF: at 1 s B (5 s left) comes before A (9 s), which needs all GPUs and stops; at 2 s C (4 s left) joins B. Both end
-// at 6 s; A resumes and ends at 15 s. Idle: three GPUs from 1 to 2 s, one from 2 to 6 s: 70 J.
+// at 6 s; A resumes and ends at 15 s. Idle: the GPU beside B from 1 to 6 s, 50 J; the other node is off from 1 to 2 s.
 TEST(Simulation, SrtfOnThreeJobs) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "srtf");
@@ -75,7 +75,7 @@ TEST(Simulation, SrtfOnThreeJobs) {
   EXPECT_NEAR(jct(simulation, 0), 15.0, 1e-9);
   EXPECT_NEAR(jct(simulation, 1), 5.0, 1e-9);
   EXPECT_NEAR(jct(simulation, 2), 4.0, 1e-9);
-  EXPECT_NEAR(simulation.result().energy_j, 10'670.0, 1e-3);
+  EXPECT_NEAR(simulation.result().energy_j, 10'650.0, 1e-3);
   EXPECT_EQ(simulation.result().migrations, 1);
 }
 
@@ -87,7 +87,7 @@ TEST(Simulation, RestartsCostTimeAndIdlePower) {
   Simulation simulation(setup, truth, trace_of(kThreeJobs), "srtf");
   EXPECT_TRUE(simulation.run());
   EXPECT_NEAR(jct(simulation, 0), 18.0, 1e-9);
-  EXPECT_NEAR(simulation.result().energy_j, 10'790.0, 1e-3);
+  EXPECT_NEAR(simulation.result().energy_j, 10'770.0, 1e-3);
 }
 
 // At 1000 MHz everything takes twice as long at a quarter of the power: A 0-20, B 20-30, C 20-28.
@@ -98,8 +98,8 @@ TEST(Simulation, APolicyWithoutClocksRunsAtTheOneGiven) {
   Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo", options);
   EXPECT_TRUE(simulation.run());
   EXPECT_NEAR(jct(simulation, 1), 29.0, 1e-9);
-  // 4 * 50 * 20 + 50 * 10 + 100 * 8, idle one GPU for 8 s and three for 2 s.
-  EXPECT_NEAR(simulation.result().energy_j, 4000.0 + 500.0 + 800.0 + 140.0, 1e-3);
+  // 4 * 50 * 20 + 50 * 10 + 100 * 8, idle the GPU beside B for 10 s.
+  EXPECT_NEAR(simulation.result().energy_j, 4000.0 + 500.0 + 800.0 + 100.0, 1e-3);
 }
 
 // One job of 2 GPUs on a cluster of 2 nodes that are off: 4 s to wake one (2 * 10 W), then 10 s; the other stays off.
@@ -113,6 +113,34 @@ TEST(Simulation, NodesAreWokenAndTheOthersStayOff) {
   // Linear scaling costs no energy, so the job gets all four GPUs and both nodes: 20 iterations of 0.5 s.
   EXPECT_NEAR(jct(simulation, 0), 14.0, 1e-9);
   EXPECT_NEAR(simulation.result().energy_j, 4 * 10.0 * 4.0 + 4 * 50.0 * 10.0, 1e-3);
+}
+
+// One GPU on one node, jobs of 10 s (200 W) at 0 s and at 1000 s; waking takes 4 s, idle is 10 W.
+//   Shut down after 60 s: off at first; wake 4 s, 10 s, 60 s idle, off; the same again: 2 (40 + 2000) + 600 J, 14 s each.
+//   After 2000 s: wake 4 s, 10 s, 986 s idle, 10 s: 40 + 2000 + 9860 + 2000 J, 14 and 10 s.
+//   Never: 10 s, 990 s idle, 10 s: 4000 + 9900 J, 10 s each.
+TEST_P(EveryPolicy, HasItsEmptyNodesShutDown) {
+  const GroundTruth truth = linear_truth();
+  const auto run = [&](bool shutdown, double off_after) {
+    SimulationSetup setup = small_setup(1, 1);
+    setup.spec.node_shutdown = shutdown;
+    setup.spec.wake = Seconds(4.0);
+    setup.spec.off_after = Seconds(off_after);
+    PolicyOptions options;
+    options.zeus_eta = 0.0;  // only time counts
+    const SimulationResult result =
+        simulate(setup, truth, trace_of({job(0, 1, 10), job(1000, 1, 10)}), GetParam(), options);
+    return std::pair(result.avg_jct_s, result.energy_j);
+  };
+  const auto [early_s, early_j] = run(true, 60.0);
+  EXPECT_NEAR(early_s, 14.0, 1e-9);
+  EXPECT_NEAR(early_j, 4'680.0, 1e-3);
+  const auto [late_s, late_j] = run(true, 2000.0);
+  EXPECT_NEAR(late_s, 12.0, 1e-9);
+  EXPECT_NEAR(late_j, 13'900.0, 1e-3);
+  const auto [never_s, never_j] = run(false, 60.0);
+  EXPECT_NEAR(never_s, 10.0, 1e-9);
+  EXPECT_NEAR(never_j, 13'900.0, 1e-3);
 }
 
 TEST_P(EveryPolicy, KeepsTheRules) {
@@ -232,6 +260,28 @@ TEST(Simulation, RefusesWhatCannotRun) {
   expect_usage_error([&] { with(small_setup(), trace_of(kThreeJobs), "ffio"); }, "did you mean fifo?");
   expect_usage_error([&] { with(small_setup(2, 3), trace_of(kThreeJobs), "fifo"); }, "power of two");
   expect_usage_error([&] { with(small_setup(0), trace_of(kThreeJobs), "fifo"); }, "nodes");
+  PolicyOptions options;
+  options.clock = Megahertz(1600.0);
+  expect_usage_error(
+      [&] { Simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo", options); },
+      "no job can run at 1600 MHz; the clocks of a v100 here are 1000, 2000 MHz, and the nearest is 2000");
+}
+
+// Four GPUs, a limit of 32 W, and jobs that draw 50 W on one GPU at 1000 MHz: 50 / 800 is 0.0625, and 0.063 is enough.
+TEST(Simulation, SaysWhichBudgetWouldDo) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  for (const char* policy : {"joule-price", "powerflow"}) {
+    setup.eta = 0.04;
+    expect_usage_error(
+        [&] {
+          (void)simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy);
+        },
+        "leaves 2 jobs waiting for ever: job 0 (unit) draws 50 W at least, and the limit is 32 W; "
+        "give --eta 0.063 or more");
+    setup.eta = 0.063;
+    EXPECT_EQ(simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy).jobs, 2u) << policy;
+  }
 }
 
 // Stops when it is told to.

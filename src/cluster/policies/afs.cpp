@@ -1,5 +1,6 @@
 // AFS-L, Apathetic Future Share (Hwang et al.: "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021), as
-// PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware.
+// PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware. With "+zeus", jobs run at
+// the clock that Zeus chooses for their GPUs.
 //
 // GPUs are dealt out one by one. While several jobs have none, the shortest comes first. Of two jobs that have GPUs, s the
 // one with less time left at its share and l the other, with p the throughput now and p' with one GPU more,
@@ -46,7 +47,7 @@ bool precedes(const Share& a, const Share& b) {
 
 class Afs : public Policy {
  public:
-  explicit Afs(const PolicyOptions& options) : speed_(SpeedRule::one_clock(options)) {}
+  explicit Afs(const SpeedRule& speed) : speed_(speed) {}
 
   [[nodiscard]] PolicyTraits traits() const override { return {.placement = PlacementRule::kPacked}; }
 
@@ -134,7 +135,9 @@ class Afs : public Policy {
 
 void add_afs_policies(PolicyRegistry& registry) {
   registry.add("afs", "AFS", PolicySetting::kClock,
-               [](const PolicyOptions& options) { return std::make_unique<Afs>(options); });
+               [](const PolicyOptions& options) { return std::make_unique<Afs>(SpeedRule::one_clock(options)); });
+  registry.add("afs+zeus", "AFS + Zeus", PolicySetting::kZeusEta,
+               [](const PolicyOptions& options) { return std::make_unique<Afs>(SpeedRule::zeus(options)); });
 }
 
 }  // namespace flyball

@@ -113,7 +113,7 @@ int first_enough(int steps, int from, IsEnough is_enough) {
 class JoulePrice : public Policy {
  public:
   [[nodiscard]] PolicyTraits traits() const override {
-    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true, .profiles_kinds = true};
+    return {.placement = PlacementRule::kPacked, .profiles = true, .profiles_kinds = true};
   }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
@@ -219,7 +219,7 @@ class JoulePrice : public Policy {
   // All jobs that are free to be changed, those first that have least to pay for.
   void gather(const ClusterState& cluster) {
     gpus_ = cluster.spec.gpus();
-    watts_ = cluster.power_limit.value();
+    watts_ = cluster.spendable_power().value();
     nobody_held_ = true;
     candidates_.clear();
     for (const int job : cluster.active) {
@@ -266,7 +266,7 @@ class JoulePrice : public Policy {
     // A reserve must not keep the only job waiting: nothing would ever be metered.
     if (admitted == 0 && nobody_held_ && !candidates_.empty()) {
       waiting_.clear();
-      watts_ = left = cluster.power_limit.value() * (1.0 + kUnseenReserve);
+      watts_ = left = cluster.spendable_power().value() * (1.0 + kUnseenReserve);
       take_those_that_fit();
     }
     candidates_.resize(admitted);
@@ -525,7 +525,7 @@ class JoulePrice : public Policy {
   // Only jobs that have come or have been profiled, at the prices there are. False where GPUs or power are not enough.
   bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
     int gpus = cluster.free_gpus;
-    double left = cluster.power_limit.value();
+    double left = cluster.spendable_power().value();
     for (const int job : cluster.active) {
       if (cluster.jobs[at(job)].has_gpus()) left -= watts_now(cluster, job);
     }

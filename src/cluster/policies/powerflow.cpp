@@ -77,9 +77,7 @@ struct KindPlan {
 
 class PowerFlow : public Policy {
  public:
-  [[nodiscard]] PolicyTraits traits() const override {
-    return {.placement = PlacementRule::kPacked, .powers_down_nodes = true, .profiles = true};
-  }
+  [[nodiscard]] PolicyTraits traits() const override { return {.placement = PlacementRule::kPacked, .profiles = true}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     if (kinds_.empty()) begin(cluster);
@@ -259,7 +257,7 @@ class PowerFlow : public Policy {
   // `more`: watts beyond the limit, which only sizes may use.
   void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
-    double watts = cluster.power_limit.value() + more;
+    double watts = cluster.spendable_power().value() + more;
     for (const int job : pinned_) {
       const KindPlan& kind = kind_of(cluster, job);
       const ClusterJob& one = cluster.jobs[at(job)];
