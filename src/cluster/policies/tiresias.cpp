@@ -2,40 +2,40 @@
 // with it (section 6.1): not elastic, not energy-aware, blind to how long jobs will run. With "+zeus", jobs run at the
 // clock that Zeus chooses.
 //
-// Discretised 2D-LAS (section 3.3): what counts is attained service, a job's GPUs times the time that it held them. Jobs
-// begin in the first queue and fall to the next as their service passes its threshold; those of an earlier queue come
-// first, and within a queue those submitted first. A job that has to give way loses its GPUs and restarts later.
+// Discretised 2D-LAS (section 3.3), by the rules and with the constants of the authors' simulator (dlas-gpu): what counts
+// is attained service, a job's GPUs times the time that it held them. There are three queues. A job enters the first at
+// its end and falls to the end of the next as its service reaches 3,250 and 7,200 GPU-seconds. Jobs of an earlier queue
+// come first, and within a queue those that run stay ahead of those that wait; a job that does not fit is passed over. A
+// job that has to give way loses its GPUs and restarts later. Promotion of starving jobs is off, as it is there.
 //
 // Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins"): the same queues, but within one the jobs of the highest
-// Gittins index come first: with S the service of a job that has had a, and D the service of the queue (no limit for the
-// last),
+// Gittins index come first, whether they run or wait: with S the service of a job that has had a, and D the service of
+// the queue (no limit for the last),
 //   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
-// The distribution of S is that of the jobs that have finished so far; a job that has had more than all of them comes
-// last. The index of a job that runs is read when something else happens, not all the time.
-//
-// Threshold and D are those of the authors' simulator: two queues, 3,250 GPU-seconds. Their promotion of starving jobs is
-// off, as it is there (PROMOTEKNOB infinite).
+// The distribution of S is that of the jobs that have finished so far (the authors' simulator is given it beforehand, and
+// takes 3,250 for every D); a job that has had more than all of them comes last. The index of a job that runs is read when
+// something else happens, not all the time.
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <tuple>
+#include <utility>
 #include <vector>
+#include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "cluster/policy_rules.h"
 
 namespace flyball {
 namespace {
 
-constexpr std::array kThresholds = {3250.0};  // GPU-seconds, rising
+constexpr std::array kThresholds = {3250.0, 7200.0};  // GPU-seconds, rising
+constexpr std::size_t kQueues = kThresholds.size() + 1;
 // Of a threshold: a job that is woken at it has passed it, whatever was rounded.
 constexpr double kRounding = 1e-6;
 
-std::size_t queue_of(double service) {
-  std::size_t queue = 0;
-  while (queue < kThresholds.size() && service >= kThresholds[queue] * (1.0 - kRounding)) ++queue;
-  return queue;
-}
+// Whether a job that has had so much is through with the queue, which is not the last.
+bool passes(double service, std::size_t queue) { return service >= kThresholds[queue] * (1.0 - kRounding); }
 
 double service_of(std::size_t queue) {
   if (queue == kThresholds.size()) return std::numeric_limits<double>::infinity();
@@ -113,61 +113,102 @@ class Tiresias : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     for (const int job : events.finished) remember(cluster, job);
-    if (ranked_.empty()) {  // also after a restart
-      for (const int job : cluster.active) ranked_.emplace_back(0, 0.0, job);
-    } else {
-      std::erase_if(ranked_, [&](const auto& one) {
-        return std::binary_search(events.finished.begin(), events.finished.end(), std::get<int>(one));
+    for (Queue& queue : queues_) {
+      std::erase_if(queue, [&](const Place& one) {
+        return std::binary_search(events.finished.begin(), events.finished.end(), one.second);
       });
-      for (const int job : events.arrived) ranked_.emplace_back(0, 0.0, job);
     }
-    places_.resize(cluster.jobs.size());
-    for (auto& [queue, index, job] : ranked_) {
-      const double had = cluster.attained_gpu_seconds(job).value();
-      queue = queue_of(had);
-      if (!gittins_) continue;
-      index = -history_.gittins_index(had, service_of(queue), places_[static_cast<std::size_t>(job)]);
-    }
-    sort_again(ranked_, apart_);
+    for (const int job : events.arrived) queues_.front().emplace_back(0.0, job);
+    demote(cluster);
+    if (gittins_) rank(cluster);
     order_.clear();
-    for (const auto& [queue, index, job] : ranked_) order_.push_back(job);
+    queue_of_.resize(cluster.jobs.size());
+    for (std::size_t queue = 0; queue < kQueues; ++queue) {
+      for (const auto& [index, job] : queues_[queue]) {
+        order_.push_back(job);
+        queue_of_[at(job)] = static_cast<std::uint8_t>(queue);
+      }
+    }
     const std::size_t running = run_in_order(cluster, speed_, order_, decision);
-    if (running < order_.size()) wake_at_threshold(cluster, running, decision);
+    wake_at_threshold(cluster, running, decision);
+    if (gittins_) return;
+    for (Queue& queue : queues_) queue.clear();
+    for (const int job : order_) queues_[queue_of_[at(job)]].emplace_back(0.0, job);
   }
 
-  // Queues follow from the jobs.
-  void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
+  [[nodiscard]] nlohmann::ordered_json save() const override { return nlohmann::ordered_json(queues_); }
+
+  void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved) override {
+    saved.get_to(queues_);
+    std::vector<int> all;
+    for (const Queue& queue : queues_) {
+      for (const auto& [index, job] : queue) all.push_back(job);
+    }
+    if (!std::is_permutation(all.begin(), all.end(), cluster.active.begin(), cluster.active.end())) {
+      throw Error("those in the queues are not the jobs that are to be done");
+    }
     for (std::size_t job = 0; job < cluster.jobs.size(); ++job) {
       if (cluster.jobs[job].phase == JobPhase::kDone) remember(cluster, static_cast<int>(job));
     }
   }
 
  private:
+  using Place = std::pair<double, int>;  // index (the higher Gittins's, the lower), job
+  using Queue = std::vector<Place>;
+
+  static std::size_t at(int job) { return static_cast<std::size_t>(job); }
+
   void remember(const ClusterState& cluster, int job) {
-    if (gittins_) history_.add(cluster.jobs[static_cast<std::size_t>(job)].gpu_time.value());
+    if (gittins_) history_.add(cluster.jobs[at(job)].gpu_time.value());
   }
 
-  // Somebody waits, so that it matters when one of those that run falls to the next queue.
+  // Jobs that are through with their queue go to the end of the next; of several at once, who came first.
+  void demote(const ClusterState& cluster) {
+    for (std::size_t queue = 0; queue + 1 < kQueues; ++queue) {
+      Queue& here = queues_[queue];
+      Queue& next = queues_[queue + 1];
+      const auto old_end = static_cast<std::ptrdiff_t>(next.size());
+      std::erase_if(here, [&](const Place& one) {
+        if (!passes(cluster.attained_gpu_seconds(one.second).value(), queue)) return false;
+        next.push_back(one);
+        return true;
+      });
+      std::sort(next.begin() + old_end, next.end(), [](const Place& a, const Place& b) { return a.second < b.second; });
+    }
+  }
+
+  void rank(const ClusterState& cluster) {
+    places_.resize(cluster.jobs.size());
+    for (std::size_t queue = 0; queue < kQueues; ++queue) {
+      for (auto& [index, job] : queues_[queue]) {
+        const double had = cluster.attained_gpu_seconds(job).value();
+        index = -history_.gittins_index(had, service_of(queue), places_[at(job)]);
+      }
+      sort_again(queues_[queue], apart_);
+    }
+  }
+
+  // Those that run, the first `running` of the order, may be the ones that fall next.
   void wake_at_threshold(const ClusterState& cluster, std::size_t running, Decision& decision) const {
     for (std::size_t place = 0; place < running; ++place) {
       const int job = order_[place];
-      const double had = cluster.attained_gpu_seconds(job).value();
-      const std::size_t queue = queue_of(had);
-      if (queue == kThresholds.size()) continue;
-      const int gpus = cluster.jobs[static_cast<std::size_t>(job)].requested_gpus;
-      const Seconds at = cluster.now + Seconds((kThresholds[queue] - had) / gpus);
-      decision.wake_at = decision.wake_at ? std::min(*decision.wake_at, at) : at;
+      const std::size_t queue = queue_of_[at(job)];
+      if (queue + 1 == kQueues) continue;
+      const double left = kThresholds[queue] - cluster.attained_gpu_seconds(job).value();
+      const Seconds when = cluster.now + Seconds(left / cluster.jobs[at(job)].requested_gpus);
+      decision.wake_at = decision.wake_at ? std::min(*decision.wake_at, when) : when;
     }
   }
 
   SpeedRule speed_;
   bool gittins_;
   ServiceHistory history_;
-  using Rank = std::tuple<std::size_t, double, int>;  // queue, index, job
-  std::vector<Rank> ranked_;                          // all active jobs, as they were ranked last
-  std::vector<HistoryPlace> places_;                  // by job
-  std::vector<Rank> apart_;                           // reused, as is the order
+  std::array<Queue, kQueues> queues_;  // all active jobs
+  std::vector<HistoryPlace> places_;   // by job
+  // Reused:
+  Queue apart_;
   std::vector<int> order_;
+  std::vector<std::uint8_t> queue_of_;  // by job
 };
 
 }  // namespace
