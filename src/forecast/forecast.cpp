@@ -1,6 +1,7 @@
 #include "forecast/forecast.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -45,17 +46,34 @@ Seconds mean_time(const StageMeasurement& stage) {
   return std::accumulate(stage.times.begin(), stage.times.end(), Seconds(0)) / static_cast<double>(stage.times.size());
 }
 
-Joules mean_joules(const NodeType& type, const StageMeasurement& stage, std::size_t component) {
-  Joules sum(0);
-  for (std::size_t k = 0; k < stage.times.size(); ++k) sum += joules_of(type, stage, component, k);
-  return stage.times.empty() ? Joules(0) : sum / static_cast<double>(stage.times.size());
+PerComponent<Joules> mean_joules(const NodeType& type, const StageMeasurement& stage) {
+  PerComponent<Joules> means{};
+  const auto count = static_cast<double>(stage.times.size());
+  for (std::size_t c = 0; c < kComponents; ++c) {
+    for (std::size_t k = 0; k < stage.times.size(); ++k) means[c] += joules_of(type, stage, c, k) / count;
+  }
+  return means;
+}
+
+PerComponent<Joules> idle_joules(const NodeType& type, Seconds time) {
+  PerComponent<Joules> joules{};
+  for (std::size_t c = 0; c < kComponents; ++c) joules[c] = idle_power(type, c) * time;
+  return joules;
+}
+
+// What one node draws in one occurrence of a stage, and how long that takes: never the one without the other.
+void charge(NodeTypeForecast& own, TrainingStage stage, double times, const PerComponent<Joules>& joules,
+            Seconds time) {
+  for (std::size_t c = 0; c < kComponents; ++c) own.stages[index_of(stage)][c] += times * own.count * joules[c];
+  own.charged += times * time;
 }
 
 // The stages of one occurrence, taken together measurement by measurement. A stage that was measured once is as long in
 // all of them.
 struct Samples {
   std::vector<Seconds> local;  // time between two barriers: all but communication and wait
-  std::vector<Joules> energy;  // of all stages, the wait only where it was measured
+  std::vector<Seconds> whole;  // all stages, the wait only where it was measured
+  std::vector<Joules> energy;  // likewise
 };
 
 Samples samples_of(const NodeType& type, Occurrence occurrence) {
@@ -63,7 +81,7 @@ Samples samples_of(const NodeType& type, Occurrence occurrence) {
   for (const StageMeasurement& stage : type.stages) {
     if (stage.stated && stage.occurrence == occurrence) count = std::max(count, stage.times.size());
   }
-  Samples samples{std::vector<Seconds>(count), std::vector<Joules>(count)};
+  Samples samples{std::vector<Seconds>(count), std::vector<Seconds>(count), std::vector<Joules>(count)};
   for (const TrainingStage which : all_stages()) {
     const StageMeasurement& stage = type.stage(which);
     if (!stage.stated || stage.occurrence != occurrence) continue;
@@ -71,6 +89,7 @@ Samples samples_of(const NodeType& type, Occurrence occurrence) {
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t own = stage.times.size() == 1 ? 0 : k;
       if (local) samples.local[k] += stage.times[own];
+      samples.whole[k] += stage.times[own];
       for (std::size_t c = 0; c < kComponents; ++c) samples.energy[k] += joules_of(type, stage, c, own);
     }
   }
@@ -165,10 +184,8 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     own.count = type.count;
     for (const TrainingStage which : all_stages()) {
       const StageMeasurement& stage = type.stage(which);
-      if (!stage.stated) continue;
-      for (std::size_t c = 0; c < kComponents; ++c) {
-        own.stages[index_of(which)][c] = times_a_run(run, stage.occurrence) * type.count * mean_joules(type, stage, c);
-      }
+      if (stage.stated)
+        charge(own, which, times_a_run(run, stage.occurrence), mean_joules(type, stage), mean_time(stage));
     }
     forecast.node_types.push_back(std::move(own));
   }
@@ -181,29 +198,30 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     const double repeats = times_a_run(run, occurrence);
     std::vector<Samples> samples;
     for (const NodeType& type : run.node_types) samples.push_back(samples_of(type, occurrence));
-    const Seconds slowest = expected_slowest(run, samples);
+    const Seconds slowest = wait_measured ? Seconds(0) : expected_slowest(run, samples);
+    // Nodes end together: at the barrier, and again when the longest all-reduce is over.
+    std::vector<Seconds> derived_waits;
     Seconds longest(0);
+    for (const Samples& own : samples) {
+      derived_waits.push_back(wait_measured ? Seconds(0) : slowest - mean_of(own.local));
+      longest = std::max(longest, mean_of(own.whole) + derived_waits.back());
+    }
     for (std::size_t t = 0; t < samples.size(); ++t) {
       const NodeType& type = run.node_types[t];
       NodeTypeForecast& own = forecast.node_types[t];
-      const Seconds local = mean_of(samples[t].local);
-      Seconds wait = wait_measured ? Seconds(0) : slowest - local;
-      for (std::size_t c = 0; c < kComponents; ++c) {
-        own.stages[index_of(TrainingStage::kWait)][c] += repeats * type.count * (idle_power(type, c) * wait);
+      const Seconds wait = longest - mean_of(samples[t].whole);
+      charge(own, TrainingStage::kWait, repeats, idle_joules(type, wait), wait);
+      const StageMeasurement& measured = type.stage(TrainingStage::kWait);
+      const Seconds whole_wait =
+          wait + (measured.stated && measured.occurrence == occurrence ? mean_time(measured) : Seconds(0));
+      if (occurrence == Occurrence::kRun) {
+        own.first_wait = whole_wait;
+        continue;
       }
-      Seconds together = local + wait;
-      for (const TrainingStage which : {TrainingStage::kCommunication, TrainingStage::kWait}) {
-        const StageMeasurement& stage = type.stage(which);
-        if (!stage.stated || stage.occurrence != occurrence) continue;
-        together += mean_time(stage);
-        if (which == TrainingStage::kWait) wait += mean_time(stage);
-      }
-      longest = std::max(longest, together);
-      if (occurrence == Occurrence::kRun) continue;
       const double a_iteration = repeats / forecast.iterations;
-      own.local_time += a_iteration * local;
-      own.wait += a_iteration * wait;
-      own.iteration += a_iteration * together;
+      own.local_time += a_iteration * mean_of(samples[t].local);
+      own.wait += a_iteration * whole_wait;
+      own.iteration += a_iteration * longest;
     }
     forecast.duration += repeats * longest;
     for (const std::vector<double>& sequence : energy_sequences(run, samples, wait_measured)) {
@@ -215,6 +233,7 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
   }
 
   for (NodeTypeForecast& own : forecast.node_types) {
+    assert(std::abs(own.charged / forecast.duration - 1.0) < 1e-9 || forecast.duration <= Seconds(0));
     for (std::size_t s = 0; s < kTrainingStages; ++s) {
       for (std::size_t c = 0; c < kComponents; ++c) {
         own.energy += own.stages[s][c];
@@ -247,25 +266,23 @@ std::vector<PowerPiece> power_over_time(const RunDescription& run, const RunFore
     list.push_back({now, now + time, which, power});
     now += time;
   };
-  const auto mean_power = [&](const StageMeasurement& stage) {
-    Joules energy(0);
-    for (std::size_t c = 0; c < kComponents; ++c) energy += mean_joules(node, stage, c);
-    return energy / mean_time(stage);
+  const auto sum_of = [](const PerComponent<Joules>& joules) {
+    return std::accumulate(joules.begin(), joules.end(), Joules(0));
   };
   const auto iterations = static_cast<std::size_t>(std::max(1L, std::lround(std::min(forecast.iterations, 1e6))));
   for (std::size_t i = 0; i <= iterations && list.size() < pieces; ++i) {  // 0: what comes before the first
     const std::size_t before = list.size();
     for (const TrainingStage which : kOrder) {
       const StageMeasurement& stage = node.stage(which);
-      if (which == TrainingStage::kWait && !stage.stated && i > 0) {
-        Watts power(0);
-        for (std::size_t c = 0; c < kComponents; ++c) power += idle_power(node, c);
-        add(which, own.wait, power);
-        continue;
+      Seconds measured(0);
+      if (stage.stated && (stage.occurrence == Occurrence::kRun) == (i == 0)) {
+        const double share = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
+        measured = share * mean_time(stage);
+        if (measured > Seconds(0)) add(which, measured, sum_of(mean_joules(node, stage)) / mean_time(stage));
       }
-      if (!stage.stated || (stage.occurrence == Occurrence::kRun) != (i == 0)) continue;
-      const double share = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
-      if (mean_time(stage) > Seconds(0)) add(which, share * mean_time(stage), mean_power(stage));
+      if (which != TrainingStage::kWait) continue;
+      const Seconds rest = (i == 0 ? own.first_wait : own.wait) - measured;
+      if (rest > 1e-9 * own.iteration) add(which, rest, sum_of(idle_joules(node, Seconds(1))) / Seconds(1));
     }
     if (i > 0 && list.size() == before) break;
   }

@@ -119,7 +119,8 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
 <dt>compute</dt><dd>model in and out, forward, backward</dd>
 <dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
-<dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration</dd>
+<dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration and the longest all-reduce is
+over</dd>
 <dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest</dd>
 </dl>
 )";
