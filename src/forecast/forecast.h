@@ -29,7 +29,7 @@ namespace flyball {
 
 [[nodiscard]] constexpr double kilowatt_hours(Joules energy) { return energy.value() / 3.6e6; }
 
-// Holds the run's energy with `confidence` probability, as far as the measured iterations are like the rest.
+// Holds the run's energy with `confidence` probability, as far as run_interval.h's assumptions go.
 struct EnergyInterval {
   double confidence = 0.9;
   Joules low;
@@ -50,7 +50,7 @@ struct NodeTypeForecast {
 
 struct RunForecast {
   Joules energy;
-  std::optional<EnergyInterval> interval;  // nothing where nothing was measured more than once
+  EnergyInterval interval;
   PerStage<PerComponent<Joules>> stages{};
   std::vector<NodeTypeForecast> node_types;
   double iterations = 0.0;  // of the whole run
