@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@ RunDescription read_example(const std::string& name) {
   const std::string path = "examples/forecast/" + name + ".toml";
   RunDescription run = read_run(path, read_text_file(path));
   check_complete(run);
+  for (NodeType& type : run.node_types) type.measured_nodes = type.count;
   return run;
 }
 
@@ -103,48 +108,113 @@ void print_table(const std::string& title, const RunDescription& truth, const Cl
   std::cout << title << "\n" << table.str() << "\n";
 }
 
-// How often the interval holds the truth, out of `runs`.
-void print_coverage() {
-  constexpr int kRuns = 1000;
-  TextTable table(
-      {{"measured iterations", ""}, {"correlation of neighbours", ""}, {"held %", ""}, {"half width %", ""}});
-  for (const double drift : {0.0, 0.7}) {
-    for (const int measured : {3, 5, 10, 20, 60}) {
+// A world in which intervals are held against runs; everything that is not named is the simulator's default.
+struct World {
+  const char* name;
+  ClusterBehaviour behaviour;
+};
+
+std::vector<World> worlds() {
+  std::vector<World> list(11);
+  const char* const names[] = {"the defaults",
+                               "nodes equal, no stalls",
+                               "no stalls",
+                               "what all share: 3 %",
+                               "the same, correlation 0.7",
+                               "exponential jitter and nodes",
+                               "one node in ten 6 % off",
+                               "nodes twice as different",
+                               "stalls of 1 in 100",
+                               "stalls of five times the time",
+                               "5 % slower by the end"};
+  for (std::size_t k = 0; k < list.size(); ++k) list[k].name = names[k];
+  list[1].behaviour.node_spread = 0.0;
+  for (const std::size_t k : {1u, 2u}) list[k].behaviour.stall_chance = 0.0;
+  for (const std::size_t k : {3u, 4u}) list[k].behaviour.common_jitter = 0.03;
+  list[4].behaviour.drift = 0.7;
+  list[5].behaviour.node_noise = Noise::kExponential;
+  list[5].behaviour.jitter_noise = Noise::kExponential;
+  list[6].behaviour.node_noise = Noise::kTwoPoint;
+  list[7].behaviour.node_spread = 0.04;
+  list[8].behaviour.stall_chance = 0.01;
+  list[9].behaviour.stall_factor = 5.0;
+  list[10].behaviour.trend = 0.05;
+  return list;
+}
+
+// The first of the measured iterations alone, and without the wait if that is not `given`.
+RunDescription beginning_of(RunDescription run, std::size_t measured, bool given) {
+  for (NodeType& type : run.node_types) {
+    for (StageMeasurement& stage : type.stages) {
+      if (stage.occurrence == Occurrence::kIteration && stage.times.size() > measured) stage.times.resize(measured);
+    }
+    if (!given) type.stage(TrainingStage::kWait) = {};
+  }
+  return run;
+}
+
+// How often the interval holds the truth, of `runs` runs of 400 iterations, half of the nodes of either generation.
+void print_coverage(const World& world, int runs) {
+  constexpr std::size_t kMeasured[] = {1, 2, 3, 5, 10, 20, 40, 60};
+  std::vector<TextTable::Column> columns = {{"nodes", ""}, {"measured on", ""}, {"wait", "", TextTable::Align::kLeft}};
+  for (const std::size_t measured : kMeasured) columns.push_back({fmt::to_string(measured), ""});
+  TextTable held(columns);
+  TextTable widths(columns);
+  for (const int nodes : {4, 40}) {
+    for (const bool all : {true, false}) {
       RunDescription truth = read_example("two-generations");
-      truth.samples = 400 * 2 * 2 * truth.node_types.front().batch;
-      for (NodeType& type : truth.node_types) type.count = 2;
-      int held = 0;
-      double half_widths = 0.0;
-      for (int seed = 1; seed <= kRuns; ++seed) {
-        ClusterBehaviour behaviour;
-        behaviour.node_spread = 0.0;
-        behaviour.stall_chance = 0.0;
-        behaviour.common_jitter = 0.03;
-        behaviour.drift = drift;
-        behaviour.seed = static_cast<std::uint64_t>(seed);
-        const SimulatedRun run = simulate_run(truth, behaviour, measured, Seconds(1), 0);
-        const RunForecast forecast = forecast_run(run.measured, 0.9);
-        if (forecast.interval->low <= run.energy && run.energy <= forecast.interval->high) ++held;
-        half_widths += 50.0 * ((forecast.interval->high - forecast.interval->low) / forecast.energy);
+      truth.samples = 400.0 * nodes * truth.node_types.front().batch;
+      for (NodeType& type : truth.node_types) {
+        type.count = nodes / 2;
+        type.measured_nodes = all ? type.count : 1;
       }
-      table.add_row({fmt::to_string(measured), format_fixed(drift, 1), format_fixed(100.0 * held / kRuns, 1),
-                     format_fixed(half_widths / kRuns, 2)});
+      std::array<std::array<int, std::size(kMeasured)>, 2> inside{};
+      std::array<std::array<double, std::size(kMeasured)>, 2> below{};
+      std::array<std::array<double, std::size(kMeasured)>, 2> above{};
+      for (int seed = 1; seed <= runs; ++seed) {
+        ClusterBehaviour behaviour = world.behaviour;
+        behaviour.seed = static_cast<std::uint64_t>(seed);
+        const SimulatedRun run = simulate_run(truth, behaviour, 60, Seconds(1), 0);
+        for (const bool given : {false, true}) {
+          for (std::size_t k = 0; k < std::size(kMeasured); ++k) {
+            const RunForecast forecast = forecast_run(beginning_of(run.measured, kMeasured[k], given), 0.9);
+            const EnergyInterval& interval = forecast.interval;
+            if (interval.low <= run.energy && run.energy <= interval.high) ++inside[given ? 1 : 0][k];
+            below[given ? 1 : 0][k] += 100.0 * ((forecast.energy - interval.low) / forecast.energy) / runs;
+            above[given ? 1 : 0][k] += 100.0 * ((interval.high - forecast.energy) / forecast.energy) / runs;
+          }
+        }
+      }
+      for (const std::size_t given : {1u, 0u}) {
+        std::vector<std::string> row = {fmt::to_string(nodes), all ? "all" : "one a type",
+                                        given == 1 ? "given" : "not"};
+        std::vector<std::string> width = row;
+        for (std::size_t k = 0; k < std::size(kMeasured); ++k) {
+          row.push_back(format_fixed(100.0 * inside[given][k] / runs, 1));
+          width.push_back(fmt::format("-{} +{}", format_fixed(below[given][k], 1), format_fixed(above[given][k], 1)));
+        }
+        held.add_row(row);
+        widths.add_row(width);
+      }
     }
   }
-  std::cout << "90 % intervals of 1,000 runs of 400 iterations each\n" << table.str();
+  std::cout << fmt::format("{}: 90 % intervals of {} runs; held %, by measured iterations\n{}\n", world.name, runs,
+                           held.str());
+  std::cout << fmt::format("their width, % of the total\n{}\n", widths.str()) << std::flush;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
+    const int runs = argc > 1 ? std::stoi(argv[1]) : 300;  // for the intervals
     print_table("two generations of nodes, 20,000 iterations, 1 % measured; steps of 0.1 s",
                 read_example("two-generations"), {}, 200, Seconds(0.1));
     ClusterBehaviour still;
     still.stall_chance = 0.0;
     print_table("VGG16 on 128 MT nodes, one epoch of 6 iterations, the first measured; steps of 0.05 s",
                 by_iteration(read_example("vgg16-mt128"), 6), still, 1, Seconds(0.05));
-    print_coverage();
+    for (const World& world : worlds()) print_coverage(world, runs);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -66,6 +66,14 @@ EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast)
   if (!run.iteration && !all_timed) {
     sheet.note = "stage times are unchecked (minutes for seconds would go unseen): add iteration_seconds to RUN.toml";
   }
+  const bool repeated = std::any_of(run.node_types.begin(), run.node_types.end(), [](const NodeType& type) {
+    return std::any_of(type.stages.begin(), type.stages.end(),
+                       [](const StageMeasurement& stage) { return stage.times.size() > 1; });
+  });
+  if (!repeated) {
+    sheet.note += sheet.note.empty() ? "" : "\n";
+    sheet.note += "the interval rests on usual spreads: list the times of several iterations";
+  }
   sheet.energy = forecast.energy;
   sheet.duration = forecast.duration;
   sheet.count = forecast.iterations;

@@ -1,12 +1,16 @@
 #include "forecast/forecast.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
-#include "forecast/sum_interval.h"
+#include "forecast/run_interval.h"
+#include "forecast/samples.h"
 
 namespace flyball {
 namespace {
@@ -28,111 +32,70 @@ double times_a_run(const RunDescription& run, Occurrence occurrence) {
   return 0.0;
 }
 
-Watts idle_power(const NodeType& type, std::size_t component) {
-  return type.components[component] ? type.components[component]->idle : Watts(0);
-}
-
-// Joules of one component in measurement k of a stage: the integral where it was recorded, else eq. 24's product.
-Joules joules_of(const NodeType& type, const StageMeasurement& stage, std::size_t component, std::size_t k) {
-  if (!stage.recorded[component].empty()) return stage.recorded[component][k];
-  if (!type.components[component]) return Joules(0);
-  const ComponentPower& power = *type.components[component];
-  return stage.power[component].value_or(stage.active[component] ? power.active : power.idle) * stage.times[k];
-}
-
 Seconds mean_time(const StageMeasurement& stage) {
   if (stage.times.empty()) return Seconds(0);
   return std::accumulate(stage.times.begin(), stage.times.end(), Seconds(0)) / static_cast<double>(stage.times.size());
 }
 
-Joules mean_joules(const NodeType& type, const StageMeasurement& stage, std::size_t component) {
-  Joules sum(0);
-  for (std::size_t k = 0; k < stage.times.size(); ++k) sum += joules_of(type, stage, component, k);
-  return stage.times.empty() ? Joules(0) : sum / static_cast<double>(stage.times.size());
+PerComponent<Joules> mean_joules(const NodeType& type, const StageMeasurement& stage) {
+  PerComponent<Joules> means{};
+  const auto count = static_cast<double>(stage.times.size());
+  for (std::size_t c = 0; c < kComponents; ++c) {
+    for (std::size_t k = 0; k < stage.times.size(); ++k) means[c] += joules_of(type, stage, c, k) / count;
+  }
+  return means;
 }
 
-// The stages of one occurrence, taken together measurement by measurement. A stage that was measured once is as long in
-// all of them.
-struct Samples {
-  std::vector<Seconds> local;  // time between two barriers: all but communication and wait
-  std::vector<Joules> energy;  // of all stages, the wait only where it was measured
-};
+PerComponent<Joules> idle_joules(const NodeType& type, Seconds time) {
+  PerComponent<Joules> joules{};
+  for (std::size_t c = 0; c < kComponents; ++c) joules[c] = idle_power(type, c) * time;
+  return joules;
+}
 
-Samples samples_of(const NodeType& type, Occurrence occurrence) {
-  std::size_t count = 0;
-  for (const StageMeasurement& stage : type.stages) {
-    if (stage.stated && stage.occurrence == occurrence) count = std::max(count, stage.times.size());
-  }
-  Samples samples{std::vector<Seconds>(count), std::vector<Joules>(count)};
-  for (const TrainingStage which : all_stages()) {
-    const StageMeasurement& stage = type.stage(which);
-    if (!stage.stated || stage.occurrence != occurrence) continue;
-    const bool local = which != TrainingStage::kCommunication && which != TrainingStage::kWait;
-    for (std::size_t k = 0; k < count; ++k) {
-      const std::size_t own = stage.times.size() == 1 ? 0 : k;
-      if (local) samples.local[k] += stage.times[own];
-      for (std::size_t c = 0; c < kComponents; ++c) samples.energy[k] += joules_of(type, stage, c, own);
-    }
-  }
-  return samples;
+// What one node draws in one occurrence of a stage, and how long that takes: never the one without the other.
+void charge(NodeTypeForecast& own, TrainingStage stage, double times, const PerComponent<Joules>& joules,
+            Seconds time) {
+  for (std::size_t c = 0; c < kComponents; ++c) own.stages[index_of(stage)][c] += times * own.count * joules[c];
+  own.charged += times * time;
 }
 
 // Mean of the greatest of all nodes' draws, each from its type's empirical distribution: P(max <= x) is the product of
-// F_type(x)^count, and the mean is the sum of x times its steps.
+// F_type(x)^count, and the mean is the sum of x times its steps. Where the type's nodes are known to differ, what was
+// measured is spread out by that much, normally.
 Seconds expected_slowest(const RunDescription& run, const std::vector<Samples>& samples) {
-  std::vector<std::pair<Seconds, std::size_t>> values;
-  for (std::size_t t = 0; t < samples.size(); ++t) {
-    for (const Seconds value : samples[t].local) values.emplace_back(value, t);
-  }
-  std::sort(values.begin(), values.end());
+  struct Draw {
+    Seconds value;
+    std::size_t type;
+    double chance;
+  };
+  std::vector<Draw> draws;
   std::vector<double> below(samples.size(), 0.0);
   for (std::size_t t = 0; t < samples.size(); ++t) {
     if (samples[t].local.empty()) below[t] = 1.0;  // nothing of this occurrence: never the slowest
+    const double spread = run.node_types[t].spread.value_or(0.0);
+    constexpr double kStep = 0.125;
+    constexpr double kFarthest = 6.0;  // standard deviations, enough for ten million nodes
+    for (const Seconds value : samples[t].local) {
+      const double share = 1.0 / static_cast<double>(samples[t].local.size());
+      if (spread <= 0.0) draws.push_back({value, t, share});
+      for (double z = -kFarthest; spread > 0.0 && z <= kFarthest; z += kStep) {
+        const double density = std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
+        draws.push_back({(1.0 + spread * z) * value, t, share * kStep * density});
+      }
+    }
   }
+  std::sort(draws.begin(), draws.end(),
+            [](const Draw& a, const Draw& b) { return std::tie(a.value, a.type) < std::tie(b.value, b.type); });
   Seconds mean(0);
   double reached = 0.0;
-  for (const auto& [value, t] : values) {
-    below[t] += 1.0 / static_cast<double>(samples[t].local.size());
+  for (const Draw& draw : draws) {
+    below[draw.type] += draw.chance;
     double product = 1.0;
     for (std::size_t u = 0; u < samples.size(); ++u) product *= std::pow(below[u], run.node_types[u].count);
-    mean += (product - reached) * value;
+    mean += (product - reached) * draw.value;
     reached = product;
   }
   return reached > 0.0 ? mean / reached : Seconds(0);  // reached is 1 but for rounding
-}
-
-Seconds mean_of(const std::vector<Seconds>& values) {
-  if (values.empty()) return Seconds(0);
-  return std::accumulate(values.begin(), values.end(), Seconds(0)) / static_cast<double>(values.size());
-}
-
-// Sequences of energies whose errors are independent of each other: one for all types together where they were measured
-// in the same iterations, else one a type.
-std::vector<std::vector<double>> energy_sequences(const RunDescription& run, const std::vector<Samples>& samples,
-                                                  bool wait_measured) {
-  std::vector<std::vector<double>> sequences;
-  const std::size_t count = samples.front().energy.size();
-  const bool together =
-      std::all_of(samples.begin(), samples.end(), [count](const Samples& one) { return one.energy.size() == count; });
-  for (std::size_t t = 0; t < samples.size(); ++t) {
-    const NodeType& type = run.node_types[t];
-    std::vector<double> values;
-    for (std::size_t k = 0; k < samples[t].energy.size(); ++k) {
-      Joules energy = samples[t].energy[k];
-      if (together && !wait_measured) {
-        Seconds slowest(0);
-        for (const Samples& other : samples) slowest = std::max(slowest, other.local[k]);
-        for (std::size_t c = 0; c < kComponents; ++c) energy += idle_power(type, c) * (slowest - samples[t].local[k]);
-      }
-      values.push_back(energy.value() * type.count);
-    }
-    if (together && t > 0) {
-      for (std::size_t k = 0; k < values.size(); ++k) sequences.front()[k] += values[k];
-    } else {
-      sequences.push_back(std::move(values));
-    }
-  }
-  return sequences;
 }
 
 }  // namespace
@@ -165,56 +128,51 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     own.count = type.count;
     for (const TrainingStage which : all_stages()) {
       const StageMeasurement& stage = type.stage(which);
-      if (!stage.stated) continue;
-      for (std::size_t c = 0; c < kComponents; ++c) {
-        own.stages[index_of(which)][c] = times_a_run(run, stage.occurrence) * type.count * mean_joules(type, stage, c);
-      }
+      if (stage.stated)
+        charge(own, which, times_a_run(run, stage.occurrence), mean_joules(type, stage), mean_time(stage));
     }
     forecast.node_types.push_back(std::move(own));
   }
 
   const bool wait_measured = std::any_of(run.node_types.begin(), run.node_types.end(),
                                          [](const NodeType& type) { return type.stage(TrainingStage::kWait).stated; });
-  double squared_halves = 0.0;  // of independent sequences, whose intervals' halves add by their squares
-  bool spread_known = false;
+  std::vector<MeasuredPart> parts;
   for (const Occurrence occurrence : kOccurrences) {
     const double repeats = times_a_run(run, occurrence);
     std::vector<Samples> samples;
     for (const NodeType& type : run.node_types) samples.push_back(samples_of(type, occurrence));
-    const Seconds slowest = expected_slowest(run, samples);
+    const Seconds slowest = wait_measured ? Seconds(0) : expected_slowest(run, samples);
+    // Nodes end together: at the barrier, and again when the longest all-reduce is over.
+    std::vector<Seconds> derived_waits;
     Seconds longest(0);
+    for (const Samples& own : samples) {
+      derived_waits.push_back(wait_measured ? Seconds(0) : slowest - mean_of(own.local));
+      longest = std::max(longest, mean_of(own.whole) + derived_waits.back());
+    }
     for (std::size_t t = 0; t < samples.size(); ++t) {
       const NodeType& type = run.node_types[t];
       NodeTypeForecast& own = forecast.node_types[t];
-      const Seconds local = mean_of(samples[t].local);
-      Seconds wait = wait_measured ? Seconds(0) : slowest - local;
-      for (std::size_t c = 0; c < kComponents; ++c) {
-        own.stages[index_of(TrainingStage::kWait)][c] += repeats * type.count * (idle_power(type, c) * wait);
+      const Seconds wait = longest - mean_of(samples[t].whole);
+      charge(own, TrainingStage::kWait, repeats, idle_joules(type, wait), wait);
+      const StageMeasurement& measured = type.stage(TrainingStage::kWait);
+      const Seconds whole_wait =
+          wait + (measured.stated && measured.occurrence == occurrence ? mean_time(measured) : Seconds(0));
+      if (occurrence == Occurrence::kRun) {
+        own.first_wait = whole_wait;
+        continue;
       }
-      Seconds together = local + wait;
-      for (const TrainingStage which : {TrainingStage::kCommunication, TrainingStage::kWait}) {
-        const StageMeasurement& stage = type.stage(which);
-        if (!stage.stated || stage.occurrence != occurrence) continue;
-        together += mean_time(stage);
-        if (which == TrainingStage::kWait) wait += mean_time(stage);
-      }
-      longest = std::max(longest, together);
-      if (occurrence == Occurrence::kRun) continue;
       const double a_iteration = repeats / forecast.iterations;
-      own.local_time += a_iteration * local;
-      own.wait += a_iteration * wait;
-      own.iteration += a_iteration * together;
+      own.local_time += a_iteration * mean_of(samples[t].local);
+      own.wait += a_iteration * whole_wait;
+      own.iteration += a_iteration * longest;
     }
     forecast.duration += repeats * longest;
-    for (const std::vector<double>& sequence : energy_sequences(run, samples, wait_measured)) {
-      const std::optional<double> half = sum_half_width(sequence, repeats, confidence);
-      if (!half) continue;
-      spread_known = true;
-      squared_halves += *half * *half;
-    }
+    parts.push_back({occurrence, repeats, std::move(samples), slowest});
   }
 
+  std::vector<Joules> energies;
   for (NodeTypeForecast& own : forecast.node_types) {
+    assert(std::abs(own.charged / forecast.duration - 1.0) < 1e-9 || forecast.duration <= Seconds(0));
     for (std::size_t s = 0; s < kTrainingStages; ++s) {
       for (std::size_t c = 0; c < kComponents; ++c) {
         own.energy += own.stages[s][c];
@@ -222,11 +180,10 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
       }
     }
     forecast.energy += own.energy;
+    energies.push_back(own.energy);
   }
-  if (spread_known) {
-    const Joules half(std::sqrt(squared_halves));
-    forecast.interval = EnergyInterval{confidence, std::max(Joules(0), forecast.energy - half), forecast.energy + half};
-  }
+  const IntervalHalves halves = interval_halves(run, parts, energies, confidence);
+  forecast.interval = {confidence, std::max(Joules(0), forecast.energy - halves.below), forecast.energy + halves.above};
   return forecast;
 }
 
@@ -247,25 +204,23 @@ std::vector<PowerPiece> power_over_time(const RunDescription& run, const RunFore
     list.push_back({now, now + time, which, power});
     now += time;
   };
-  const auto mean_power = [&](const StageMeasurement& stage) {
-    Joules energy(0);
-    for (std::size_t c = 0; c < kComponents; ++c) energy += mean_joules(node, stage, c);
-    return energy / mean_time(stage);
+  const auto sum_of = [](const PerComponent<Joules>& joules) {
+    return std::accumulate(joules.begin(), joules.end(), Joules(0));
   };
   const auto iterations = static_cast<std::size_t>(std::max(1L, std::lround(std::min(forecast.iterations, 1e6))));
   for (std::size_t i = 0; i <= iterations && list.size() < pieces; ++i) {  // 0: what comes before the first
     const std::size_t before = list.size();
     for (const TrainingStage which : kOrder) {
       const StageMeasurement& stage = node.stage(which);
-      if (which == TrainingStage::kWait && !stage.stated && i > 0) {
-        Watts power(0);
-        for (std::size_t c = 0; c < kComponents; ++c) power += idle_power(node, c);
-        add(which, own.wait, power);
-        continue;
+      Seconds measured(0);
+      if (stage.stated && (stage.occurrence == Occurrence::kRun) == (i == 0)) {
+        const double share = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
+        measured = share * mean_time(stage);
+        if (measured > Seconds(0)) add(which, measured, sum_of(mean_joules(node, stage)) / mean_time(stage));
       }
-      if (!stage.stated || (stage.occurrence == Occurrence::kRun) != (i == 0)) continue;
-      const double share = stage.occurrence == Occurrence::kEpoch ? 1.0 / run.iterations_per_epoch() : 1.0;
-      if (mean_time(stage) > Seconds(0)) add(which, share * mean_time(stage), mean_power(stage));
+      if (which != TrainingStage::kWait) continue;
+      const Seconds rest = (i == 0 ? own.first_wait : own.wait) - measured;
+      if (rest > 1e-9 * own.iteration) add(which, rest, sum_of(idle_joules(node, Seconds(1))) / Seconds(1));
     }
     if (i > 0 && list.size() == before) break;
   }

@@ -10,6 +10,10 @@
 // draws, whose mean follows exactly from the empirical distributions; with one measurement a type this is the
 // difference of eq. 40 to the slowest type. Few measurements know little of the tail, so the wait is rather too short.
 //
+// A run's nodes end together, so every node is charged for every second of it: a type whose other stages, its all-reduce
+// among them, are over before those of the longest type idles until then. Nothing else can be meant by measurements of a
+// bulk-synchronous run in which one type communicates for less long, or whose measured waits do not even out.
+//
 // Pure; deterministic; cost O(measurements log measurements) per type.
 #pragma once
 
@@ -25,7 +29,7 @@ namespace flyball {
 
 [[nodiscard]] constexpr double kilowatt_hours(Joules energy) { return energy.value() / 3.6e6; }
 
-// Holds the run's energy with `confidence` probability, as far as the measured iterations are like the rest.
+// Holds the run's energy with `confidence` probability, as far as run_interval.h's assumptions go.
 struct EnergyInterval {
   double confidence = 0.9;
   Joules low;
@@ -38,13 +42,15 @@ struct NodeTypeForecast {
   Joules energy;                            // of all nodes of the type
   PerStage<PerComponent<Joules>> stages{};  // likewise
   Seconds local_time;                       // of an iteration, before communication, mean
-  Seconds wait;                             // for the slowest node, per iteration, mean
-  Seconds iteration;                        // with communication, update and wait
+  Seconds wait;                             // for the slowest node and the longest all-reduce, per iteration, mean
+  Seconds first_wait;                       // likewise, of what runs once
+  Seconds iteration;                        // with communication, update and wait; the same for all types
+  Seconds charged;                          // how much of a node's time its energy is of: the run's duration
 };
 
 struct RunForecast {
   Joules energy;
-  std::optional<EnergyInterval> interval;  // nothing where nothing was measured more than once
+  EnergyInterval interval;
   PerStage<PerComponent<Joules>> stages{};
   std::vector<NodeTypeForecast> node_types;
   double iterations = 0.0;  // of the whole run

@@ -39,6 +39,8 @@ struct NodeType {
   std::string name;
   int count = 1;
   double batch = 0.0;                                      // samples per node and iteration
+  int measured_nodes = 1;                                  // every time is the mean over so many nodes
+  std::optional<double> spread;                            // relative, of the nodes' speed and power; if it is known
   PerComponent<std::optional<ComponentPower>> components;  // of a whole node
   PerStage<StageMeasurement> stages;
   std::string recording_file;  // empty: none. Paths are as written, relative to RUN.toml.

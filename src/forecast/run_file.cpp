@@ -20,7 +20,8 @@ constexpr std::int64_t kMostEpochs = 10'000'000;
 constexpr std::size_t kMostTypes = 1'000;
 constexpr std::size_t kMostMeasurements = 100'000;
 constexpr double kMostSamples = 1e15;
-constexpr double kMostNodeWatts = 2e5;     // a rack; above it somebody wrote milliwatts
+constexpr double kMostNodeWatts = 2e5;  // a rack; above it somebody wrote milliwatts
+constexpr double kMostSpread = 0.5;
 constexpr double kMostStageSeconds = 1e6;  // 12 days
 constexpr Seconds kShortStage{0.01};
 constexpr double kMostOverMedian = 50.0;  // a stage's measurement above so many medians is of another unit
@@ -28,7 +29,8 @@ constexpr double kMostOverMedian = 50.0;  // a stage's measurement above so many
 constexpr double kMostOverFastest = 50.0;  // likewise of two node types' iterations
 
 const std::vector<std::string> kKeys = {"name", "samples", "batch", "epochs", "iteration_seconds", "nodes"};
-const std::vector<std::string> kNodeKeys = {"name", "count", "batch", "power_w", "stage", "recording", "spans"};
+const std::vector<std::string> kNodeKeys = {"name",    "count", "batch",     "measured_nodes", "spread",
+                                            "power_w", "stage", "recording", "spans"};
 const std::vector<std::string> kPowerKeys = {"active", "idle", "count"};
 const std::vector<std::string> kStageKeys = {"seconds", "milliseconds", "minutes", "per", "active", "power_w"};
 
@@ -124,6 +126,16 @@ class RunFile final : TomlFile {
     type.where = at(own.source());
     if (const toml::node* name = own.get("name")) type.name = string(*name, "name");
     if (const toml::node* nodes = own.get("count")) type.count = count(*nodes, "count", kMostNodes);
+    if (const toml::node* nodes = own.get("measured_nodes")) {
+      type.measured_nodes = count(*nodes, "measured_nodes", kMostNodes);
+      if (type.measured_nodes > type.count) {
+        fail(*nodes, fmt::format("{} nodes measured, of {}", type.measured_nodes, type.count),
+             "write over how many of the nodes the times are the mean, or correct count");
+      }
+    }
+    if (const toml::node* spread = own.get("spread")) {
+      type.spread = number(*spread, "spread", 0.0, kMostSpread, "(a share: 0.02 is 2 %)");
+    }
     if (const toml::node* size = own.get("batch")) batch = batch_size(*size);
     if (!batch) {
       throw InputError(type.where, "batch is missing",

@@ -28,7 +28,9 @@ class Random {
   }
 
   // Mean 1, relative standard deviation `spread`.
-  double factor(double spread) {
+  double factor(double spread, Noise noise) {
+    if (noise == Noise::kExponential) return 1.0 + spread * (-std::log(uniform()) - 1.0);
+    if (noise == Noise::kTwoPoint) return uniform() < 0.1 ? 1.0 + 3.0 * spread : 1.0 - spread / 3.0;
     const double sigma = std::sqrt(std::log1p(spread * spread));
     return std::exp(sigma * normal() - 0.5 * sigma * sigma);
   }
@@ -41,6 +43,7 @@ struct Node {
   std::size_t type = 0;
   double slowness = 1.0;
   double hunger = 1.0;  // factor of its powers
+  bool measured = false;
 };
 
 constexpr std::array<TrainingStage, 3> kOnce = {TrainingStage::kSetDataset, TrainingStage::kModelInOut,
@@ -65,7 +68,9 @@ class Simulation {
     }
     for (std::size_t t = 0; t < truth.node_types.size(); ++t) {
       for (int n = 0; n < truth.node_types[t].count; ++n) {
-        nodes_.push_back({t, random_.factor(behaviour.node_spread), random_.factor(behaviour.node_spread)});
+        const double slowness = random_.factor(behaviour.node_spread, behaviour.node_noise);
+        const double hunger = random_.factor(behaviour.node_spread, behaviour.node_noise);
+        nodes_.push_back({t, slowness, hunger, n < truth.node_types[t].measured_nodes});
       }
     }
   }
@@ -74,7 +79,7 @@ class Simulation {
     begin_run();
     const auto iterations = static_cast<int>(std::lround(truth_.epochs * truth_.iterations_per_epoch()));
     run_.iterations = iterations;
-    for (int i = 0; i < iterations; ++i) iterate(i < measured_);
+    for (int i = 0; i < iterations; ++i) iterate(i < measured_, 1.0 + behaviour_.trend * i / iterations);
     run_.duration = now_;
     // Steps that the run did not reach are no part of it.
     const auto reached = static_cast<std::size_t>(now_ / run_.step);
@@ -110,8 +115,10 @@ class Simulation {
 
   void measure(std::size_t type, TrainingStage which, Seconds sum) {
     NodeType& seen = run_.measured.node_types[type];
-    seen.stage(which).times.push_back(sum / seen.count);
+    seen.stage(which).times.push_back(sum / std::min(seen.measured_nodes, seen.count));
   }
+
+  double jitter() { return random_.factor(behaviour_.jitter, behaviour_.jitter_noise); }
 
   void begin_run() {
     std::vector<Seconds> ready(nodes_.size());
@@ -120,10 +127,10 @@ class Simulation {
       for (std::size_t n = 0; n < nodes_.size(); ++n) {
         const StageMeasurement& stage = truth_.node_types[nodes_[n].type].stage(which);
         if (!stage.stated) continue;
-        const Seconds time = stage.times.front() * nodes_[n].slowness * random_.factor(behaviour_.jitter);
+        const Seconds time = stage.times.front() * nodes_[n].slowness * jitter();
         draw(nodes_[n], which, ready[n], time);
         ready[n] += time;
-        sums[nodes_[n].type] += time;
+        if (nodes_[n].measured) sums[nodes_[n].type] += time;
       }
       for (std::size_t t = 0; t < sums.size(); ++t) {
         if (truth_.node_types[t].stage(which).stated) measure(t, which, sums[t]);
@@ -135,10 +142,10 @@ class Simulation {
     ready_.assign(nodes_.size(), now_);
   }
 
-  void iterate(bool measured) {
+  void iterate(bool measured, double grown) {
     common_ = behaviour_.drift * common_ + std::sqrt(1.0 - behaviour_.drift * behaviour_.drift) * random_.normal();
-    const double shared =
-        std::exp(behaviour_.common_jitter * common_ - 0.5 * behaviour_.common_jitter * behaviour_.common_jitter);
+    const double shared = grown * std::exp(behaviour_.common_jitter * common_ -
+                                           0.5 * behaviour_.common_jitter * behaviour_.common_jitter);
     const std::size_t types = truth_.node_types.size();
     std::vector<PerStage<Seconds>> sums(types);
     Seconds barrier(0);
@@ -150,15 +157,14 @@ class Simulation {
         const StageMeasurement& stage = type.stage(which);
         if (!stage.stated) continue;
         const bool computes = group_of(which) == StageGroup::kCompute;
-        const Seconds time =
-            stage.times.front() * node.slowness * shared * random_.factor(behaviour_.jitter) * (computes ? stall : 1.0);
+        const Seconds time = stage.times.front() * node.slowness * shared * jitter() * (computes ? stall : 1.0);
         draw(node, which, ready_[n], time);
         ready_[n] += time;
-        sums[node.type][index_of(which)] += time;
+        if (node.measured) sums[node.type][index_of(which)] += time;
       }
       barrier = std::max(barrier, ready_[n]);
     }
-    const double congestion = random_.factor(behaviour_.jitter);
+    const double congestion = jitter();
     Seconds all_reduce(0);
     for (const NodeType& type : truth_.node_types) {
       const StageMeasurement& stage = type.stage(TrainingStage::kCommunication);
@@ -168,8 +174,10 @@ class Simulation {
       const Node& node = nodes_[n];
       draw(node, TrainingStage::kWait, ready_[n], barrier - ready_[n]);
       draw(node, TrainingStage::kCommunication, barrier, all_reduce);
-      sums[node.type][index_of(TrainingStage::kWait)] += barrier - ready_[n];
-      sums[node.type][index_of(TrainingStage::kCommunication)] += all_reduce;
+      if (node.measured) {
+        sums[node.type][index_of(TrainingStage::kWait)] += barrier - ready_[n];
+        sums[node.type][index_of(TrainingStage::kCommunication)] += all_reduce;
+      }
       ready_[n] = barrier + all_reduce;
     }
     now_ = barrier + all_reduce;

@@ -31,31 +31,32 @@ double variance_of_mean(double correlation, double n) {
 }
 
 // `deviations` from their own mean, not all 0.
-Belief belief_of(std::span<const double> deviations, double repeats, double correlation) {
+Belief belief_of(std::span<const double> deviations, double repeats, double correlation, const SpreadPrior& prior) {
   const auto count = static_cast<double>(deviations.size());
   const double apart = 1.0 - correlation;
   const double ends = deviations.front() + deviations.back();
   // Generalised least squares: inner values count for less the more alike neighbours are.
   const double centre = (ends - apart * ends) / (2.0 + (count - 2.0) * apart);
   const double innovation = 1.0 - correlation * correlation;
-  double squares = (deviations.front() - centre) * (deviations.front() - centre);
+  double squares =
+      prior.weight * prior.deviation * prior.deviation + (deviations.front() - centre) * (deviations.front() - centre);
   for (std::size_t k = 1; k < deviations.size(); ++k) {
     const double error = deviations[k] - centre - correlation * (deviations[k - 1] - centre);
     squares += error * error / innovation;
   }
   const double information = (count - (count - 2.0) * correlation) / (1.0 + correlation);
-  const double freedom = count - 1.0;
+  const double freedom = count - 1.0 + prior.weight;
   return {centre,
           std::sqrt(squares / freedom *
                     (1.0 / information + variance_of_mean(correlation, std::max(std::round(repeats), 1.0)))),
-          -0.5 * (freedom * std::log(innovation) + std::log(information) + freedom * std::log(squares))};
+          -0.5 * ((count - 1.0) * std::log(innovation) + std::log(information) + freedom * std::log(squares))};
 }
 
 }  // namespace
 
 std::optional<double> sum_half_width(std::span<const double> measured, double repeats, double confidence,
-                                     CorrelationRange range) {
-  if (measured.size() < 2) return std::nullopt;
+                                     CorrelationRange range, SpreadPrior prior) {
+  if (measured.empty() || (measured.size() == 1 && prior.weight <= 0.0)) return std::nullopt;
   const auto count = static_cast<double>(measured.size());
   const double mean = std::accumulate(measured.begin(), measured.end(), 0.0) / count;
   std::vector<double> deviations;
@@ -64,15 +65,15 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
     deviations.push_back(value - mean);
     largest = std::max(largest, std::abs(value - mean));
   }
-  if (largest <= 1e-14 * std::abs(mean)) return 0.0;
-  const StudentsT student(count - 1.0);
+  if (largest <= 1e-14 * std::abs(mean) && prior.weight * prior.deviation <= 0.0) return 0.0;
+  const StudentsT student(count - 1.0 + prior.weight);
   const double quantile = boost::math::quantile(student, 0.5 + 0.5 * confidence);
   std::vector<Belief> beliefs;
   double best = -INFINITY;
   double widest = 0.0;
   for (int k = 0; k < kCorrelations; ++k) {
     const double correlation = range.low + (range.high - range.low) * (k + 0.5) / kCorrelations;
-    beliefs.push_back(belief_of(deviations, repeats, correlation));
+    beliefs.push_back(belief_of(deviations, repeats, correlation, prior));
     best = std::max(best, beliefs.back().weight);
     widest = std::max(widest, std::abs(beliefs.back().centre) + quantile * beliefs.back().scale);
   }

@@ -24,9 +24,16 @@ struct CorrelationRange {
   double high = 0.95;
 };
 
+// What is believed of one iteration's standard deviation before measuring: that of so many measurements (a scaled inverse
+// chi-squared of `weight` degrees of freedom). {0, 0}: nothing.
+struct SpreadPrior {
+  double deviation = 0.0;
+  double weight = 0.0;
+};
+
 // Half the width of the interval round `repeats` times the mean, as if the run came after the measurements. Nothing for
-// fewer than two. Preconditions: repeats > 0, confidence in (0, 1), the range within (-1, 1).
+// none, or for one without a prior. Preconditions: repeats > 0, confidence in (0, 1), the range within (-1, 1).
 [[nodiscard]] std::optional<double> sum_half_width(std::span<const double> measured, double repeats, double confidence,
-                                                   CorrelationRange range = {});
+                                                   CorrelationRange range = {}, SpreadPrior prior = {});
 
 }  // namespace flyball

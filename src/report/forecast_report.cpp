@@ -93,7 +93,6 @@ std::string run_line(const EnergySheet& sheet) {
 }
 
 std::string interval_line(const EnergySheet& sheet) {
-  if (!sheet.interval) return "no interval: measure several iterations, and list their times";
   return fmt::format("{:g} % interval {} to {} kWh", sheet.interval->confidence * 100.0,
                      kwh(sheet, sheet.interval->low), kwh(sheet, sheet.interval->high));
 }
@@ -119,8 +118,10 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
 <dt>compute</dt><dd>model in and out, forward, backward</dd>
 <dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
-<dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration</dd>
-<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest</dd>
+<dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration and the longest all-reduce is
+over</dd>
+<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and nodes differ
+as little as stated or usual</dd>
 </dl>
 )";
 
@@ -131,7 +132,7 @@ std::string forecast_text(const ForecastReport& report) {
   using Align = TextTable::Align;
   std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
   out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
-  if (sheet.epochs > 0) out += fmt::format("; {}", interval_line(sheet));
+  if (sheet.interval) out += fmt::format("; {}", interval_line(sheet));
   if (!sheet.note.empty()) out += "\n" + sheet.note;
   out += "\n\n";
   TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});

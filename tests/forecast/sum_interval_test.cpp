@@ -49,6 +49,19 @@ TEST(SumInterval, TwoMeasurementsSayNothingOfTheCorrelation) {
   EXPECT_NEAR(inside, 0.9, 1e-3);
 }
 
+TEST(SumInterval, WithAPriorOneMeasurementIsEnough) {
+  // A standard deviation of 2 worth one measurement: the sum of 4 after a single value errs by 4 x 2 sqrt(1 + 1/4), and
+  // Student's t with one degree of freedom is 6.313752 at 95 %.
+  EXPECT_NEAR(*sum_half_width(std::vector<double>{10.0}, 4.0, 0.9, kIndependent, {2.0, 1.0}),
+              6.313752 * 8.0 * std::sqrt(1.25), 1e-3);
+  // 4 and 6 with a standard deviation of 3 worth two: (2 x 9 + 2) / 3 with three degrees of freedom, t is 2.353363.
+  EXPECT_NEAR(*sum_half_width(std::vector<double>{4.0, 6.0}, 10.0, 0.9, kIndependent, {3.0, 2.0}),
+              10.0 * 2.353363 * std::sqrt(20.0 / 3.0 * 0.6), 1e-3);
+  // Equal measurements do not make it certain: 2 x 9 / 4 with four degrees of freedom, t is 2.131847.
+  EXPECT_NEAR(*sum_half_width(std::vector<double>{5.0, 5.0, 5.0}, 6.0, 0.9, kIndependent, {3.0, 2.0}),
+              6.0 * 2.131847 * std::sqrt(4.5 * 0.5), 1e-3);
+}
+
 TEST(SumInterval, Edges) {
   EXPECT_FALSE(sum_half_width({}, 10.0, 0.9));
   EXPECT_FALSE(sum_half_width(std::vector<double>{3.0}, 10.0, 0.9));
