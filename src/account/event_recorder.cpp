@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -368,7 +369,7 @@ std::string EventRecorder::tensorflow_device(std::string_view process, bool& dro
   return device;
 }
 
-std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
+std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
   dropped = false;
   const std::string_view process = records_.names[lane.process];
   const auto named = process_names_.find(process);
@@ -381,7 +382,7 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
   if (format_ == EventFormat::kKineto) {
     device = lane.on_gpu ? fmt::format("GPU:{}", process) : "CPU:0";
   } else if (format_ == EventFormat::kTensorFlow) {
-    if (std::string given = mapped(process_name); !given.empty()) return given;
+    if (std::string given = mapped(process_name); !given.empty()) return {std::string(process_name), given};
     device = tensorflow_device(process_name, dropped);
   } else {
     const auto thread = thread_names_.find(fmt::format("{}{}{}", process, kSeparator, records_.names[lane.thread]));
@@ -389,13 +390,13 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
                                   : thread == thread_names_.end()                  ? records_.names[lane.thread]
                                                                                    : thread->second;
     if (options_.chrome_device != ChromeDevice::kNone) {
-      if (std::string given = mapped(text); !given.empty()) return given;
+      if (std::string given = mapped(text); !given.empty()) return {std::string(text), given};
       device = device_in(text);
     }
     if (device.empty()) device = "CPU:0";
   }
   const std::string given = mapped(device);
-  return given.empty() ? device : given;
+  return {device, given.empty() ? device : given};
 }
 
 void EventRecorder::append(EventRecorder&& later, std::unique_ptr<EventRecords> records) {
@@ -428,10 +429,12 @@ void EventRecorder::finish(DeviceTable& devices) {
   for (const auto& [process, name] : process_names_) {
     if (name.find("/stream:all") != std::string::npos) streamed_gpus_.push_back(device_in(name));
   }
+  std::map<std::string, DeviceId> names;
   for (EventLane& lane : records_.lanes) {
-    const std::string device = device_of(lane, lane.dropped);
-    if (!lane.dropped) lane.device = devices.intern(device);
+    const auto [name, device] = device_of(lane, lane.dropped);
+    if (!lane.dropped) names[name] = lane.device = devices.intern(device);
   }
+  for (const auto& [name, device] : names) records_.stats.devices.push_back({name, device});
   for (const auto& [reason, count] : dropped_) records_.stats.dropped.push_back({reason, count});
   std::sort(records_.stats.dropped.begin(), records_.stats.dropped.end(),
             [](const DroppedEvents& a, const DroppedEvents& b) { return a.reason < b.reason; });

@@ -1,4 +1,5 @@
 // flyball account, run as users run it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +93,58 @@ TEST(Account, MethodsAgreeOnWhatTheyMeasured) {
   EXPECT_NEAR(measured, 80.0, 0.5);
   EXPECT_NEAR(ran.json().at("attributed_j").get<double>() + ran.json().at("idle_j").get<double>(), measured,
               1e-9 * measured);
+}
+
+// Eight GPUs of (n + 1) * 100 W from 0 s to 10 s, n the index; a program that saw CUDA_VISIBLE_DEVICES=4 calls it GPU:0
+// and ran on it from 2 s to 6 s: 4 s of 500 W. In all 3,600 W for 10 s.
+TEST(Account, AProgramThatSeesOneGpuOfEight) {
+  const Traces traces;
+  write_file(traces.events, R"({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 2000000, "dur": 4000000,
+     "args": {"device": 0, "correlation": 1}}]})");
+  std::string power = "timestamp,device,energy_j\n";
+  for (int second : {0, 10}) {
+    for (int gpu = 0; gpu < 8; ++gpu) power += fmt::format("{},GPU:{},{}\n", second, gpu, second * (gpu + 1) * 100);
+  }
+  write_file(traces.power, power);
+  const std::vector<std::string> account = {"account", "--events", traces.events, "--power", traces.power};
+  const auto with = [&account](std::vector<std::string> more) {
+    more.insert(more.begin(), account.begin(), account.end());
+    return run_flyball(more);
+  };
+  const Ran ran = with({"--event-device", "GPU:0=GPU:4", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NEAR(ran.json().at("measured_j"), 36'000.0, 36e-6);
+  EXPECT_NEAR(ran.json().at("attributed_j"), 2'000.0, 2e-6);
+  ASSERT_EQ(ran.json().at("devices").size(), 8u);
+  for (const json& device : ran.json().at("devices")) {
+    EXPECT_NEAR(device.at("attributed_j"), device.at("device") == "GPU:4" ? 2'000.0 : 0.0, 2e-6);
+  }
+  EXPECT_THAT(ran.out, Not(HasSubstr("is the sum of")));
+  // The same from the other side adds the physical GPU:0 to it, and says so: 4 s of 600 W.
+  const Ran other = with({"--power-device", "GPU:4=GPU:0"});
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("measured 36000.000 J = attributed 2400.000 J"));
+  EXPECT_THAT(other.out, HasSubstr("GPU:0 is the sum of GPU:0 and GPU:4 of the power trace"));
+  const Ran unmet = with({"--event-device", "GPU:9=GPU:4"});
+  ASSERT_EQ(unmet.status, 0) << unmet.err;
+  EXPECT_THAT(unmet.out, HasSubstr("--event-device GPU:9=GPU:4 changes nothing"));
+  EXPECT_THAT(unmet.out, HasSubstr("has GPU:0\n"));
+  EXPECT_THAT(with({"--event-device", "GPU:0=GPU:4", "--event-device", "GPU:0=GPU:5"}).err, HasSubstr("given twice"));
+  EXPECT_EQ(with({"--device", "GPU:0=GPU:4"}).status, 2);
+}
+
+// What ran on socket 1 says nothing of socket 0's energy.
+TEST(Account, JiffiesDivideOnlyTheirOwnSocket) {
+  const Traces traces;
+  write_file(traces.power, "timestamp,device,power_w\n0.9,CPU:1,100\n1.1,CPU:1,100\n1.3,CPU:1,200\n");
+  write_file(
+      traces.folder / "j.csv",
+      "timestamp,kind,id,cpu,busy,system\n0.9,cpu,0,0,0,0\n0.9,cpu,1,1,0,0\n1.5,cpu,0,0,60,0\n1.5,cpu,1,1,60,0\n");
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--jiffies",
+                               traces.folder / "j.csv", "--power-device", "CPU:1=CPU:0"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--power-device CPU:1=CPU:0: --jiffies would divide"));
 }
 
 TEST(Account, RunsComparedAndJudged) {
