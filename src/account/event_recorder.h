@@ -30,7 +30,7 @@ class EventRecorder {
   void finish(DeviceTable& devices);
 
  private:
-  enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice };
+  enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice, kProfile };
 
   // What TensorFlow's name and type of an operation say. Operations come again and again, so it is worked out once.
   struct NamedOperation {
@@ -56,6 +56,7 @@ class EventRecorder {
   [[nodiscard]] std::pair<std::string, std::string> device_of(const EventLane& lane, bool& dropped) const;
   [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;
   void add(const EventRecord& record);
+  void cover(Nanoseconds begin, Nanoseconds end);
 
   EventFormat format_;
   const EventTraceOptions& options_;

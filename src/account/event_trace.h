@@ -80,7 +80,7 @@ struct EventTraceStats {
   std::uint64_t truncated_at = 0;      // and the byte where that ended
   std::uint64_t spilled_bytes = 0;     // that sorting put on disk
   std::vector<TracedDevice> devices;   // each name once, in order of name; of what is not dropped
-  Nanoseconds first = 0;               // begin of the earliest execution
+  Nanoseconds first = 0;               // the profile: begin of the earliest execution, module, annotation, step or span
   Nanoseconds last = 0;                // end of the latest; both with the shift
 };
 

@@ -215,6 +215,17 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
   }
 }
 
+AttributionOptions AccountRun::attribution_options() const {
+  const EventTraceStats& stats = events_->stats();
+  return {.multiplicity = multiplicity_, .window = ProfiledWindow{stats.first, stats.last}};
+}
+
+Footprint AccountRun::footprint_of(const Attribution& attribution) const {
+  Footprint footprint = make_footprint(attribution, operations_, devices_);
+  footprint.profiled = to_seconds(events_->stats().last - events_->stats().first);
+  return footprint;
+}
+
 void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
   ProgressBar bar("attributing");
   const EventTraceStats& stats = events_->stats();
@@ -222,12 +233,12 @@ void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& p
   if (stats.executions >= kWorthAThread && usable_processors() > 1) ahead.emplace(*events_);
   WatchedEvents events(ahead ? static_cast<EventSource&>(*ahead) : *events_, stats, bar);
   if (!settings.regress) {
-    footprint_ = make_footprint(attribute(events, power, {.multiplicity = multiplicity_}), operations_, devices_);
+    footprint_ = footprint_of(attribute(events, power, attribution_options()));
     return;
   }
   const RegressedAttribution result = attribute_by_regression(
-      events, power, {.attribution = {.multiplicity = multiplicity_}, .sensor_window = settings.sensor_window});
-  footprint_ = make_footprint(result.attribution, operations_, devices_);
+      events, power, {.attribution = attribution_options(), .sensor_window = settings.sensor_window});
+  footprint_ = footprint_of(result.attribution);
   for (const RegressionFit& fit : result.fits) {
     if (fit.readings == 0) {
       notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
@@ -293,7 +304,7 @@ Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
   SparsePower sparse(*power_, keep);
-  return make_footprint(attribute(*events_, sparse, {.multiplicity = multiplicity_}), operations_, devices_);
+  return footprint_of(attribute(*events_, sparse, attribution_options()));
 }
 
 PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<ActivityBins>& bins) {
@@ -311,8 +322,7 @@ PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<Activit
     }
   }
   const EventTraceStats& stats = events_->stats();
-  const Nanoseconds moved = shift_;
-  bins = std::make_unique<ActivityBins>(stats.first + moved, stats.last + moved, kPictureBins);
+  bins = std::make_unique<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
   events_->rewind(shift_);
   power_->rewind(0);
   bins->add_power(*power_);

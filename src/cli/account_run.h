@@ -53,6 +53,8 @@ class AccountRun {
   void settle_clock(const AccountSettings& settings);
   void attribute_all(const AccountSettings& settings);
   void attribute_power(const AccountSettings& settings, PowerSource& power);
+  [[nodiscard]] AttributionOptions attribution_options() const;
+  [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_traces();
   void note_devices(const AccountSettings& settings);
   void note_unmet(const char* option, const DeviceNames& names, const std::string& path,

@@ -25,8 +25,8 @@ constexpr const char* kEvents = R"({"traceEvents": [
 ]})";
 
 // 100 W from 0.9 s, 200 W from 1.3 s to 1.5 s. MatMul of layer 0: 0.1 s alone, 0.1 s of half: 15 J. Of layer 1: 5 J, 0.1 s
-// at 100 W and 0.1 s at 200 W: 35 J. Idle: 0.1 s at 100 W, and about 0.1 s at 200 W: a last reading holds for as long as
-// the others, nearly.
+// at 100 W and 0.1 s at 200 W: 35 J. Before the first event 0.1 s at 100 W, and after the last about 0.1 s at 200 W: a last reading holds for
+// as long as the others, nearly. Something always runs in between.
 constexpr const char* kPower = "timestamp,device,power_w\n0.9,CPU:0,100\n1.1,CPU:0,100\n1.3,CPU:0,200\n";
 
 struct Traces {
@@ -47,7 +47,9 @@ TEST(Account, GivesEveryJouleToSomething) {
   const double measured = result.at("measured_j");
   EXPECT_NEAR(measured, 80.0, 0.5);
   EXPECT_NEAR(result.at("attributed_j"), 50.0, 50e-9);
-  EXPECT_NEAR(result.at("idle_j").get<double>() + 50.0, measured, 1e-9 * measured);
+  EXPECT_NEAR(result.at("idle_j"), 0.0, 1e-9);
+  EXPECT_NEAR(result.at("outside_j").get<double>() + 50.0, measured, 1e-9 * measured);
+  EXPECT_NEAR(result.at("profiled_s"), 0.4, 1e-12);
   ASSERT_EQ(result.at("devices").size(), 1u);
   EXPECT_EQ(result.at("devices").at(0).at("device"), "CPU:0");
   ASSERT_EQ(result.at("footprint").size(), 2u);
@@ -64,6 +66,7 @@ TEST(Account, PrintsTheTopConsumers) {
   const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--top", "1"});
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr(" J = attributed 50.000 J (62."));
+  EXPECT_THAT(ran.out, HasSubstr(" + idle 0.000 J (0.0 %) + outside the profile "));
   EXPECT_THAT(ran.out, HasSubstr("m/layer_1/dense/MatMul"));
   EXPECT_THAT(ran.out, HasSubstr("and 1 more with 15.000 J"));
 }
@@ -84,6 +87,27 @@ TEST(Account, SummarisesAndWritesFiles) {
   EXPECT_THAT(file_text(traces.folder / "f.dot"), HasSubstr("layer_1\\n70.00 %"));
 }
 
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t at = text.find(begin);
+  return at == std::string::npos ? "" : text.substr(at, text.find(end, at) - at);
+}
+
+// Power whose clock is 1000 s ahead: once the events are moved there, the picture is that of clocks that agree.
+TEST(Account, ThePictureHasTheClockOffsetOnce) {
+  const Traces traces;
+  const auto picture = [&](const std::string& offset) {
+    const std::string page = traces.folder / "page.html";
+    const Ran ran = run_flyball(
+        {"account", "--events", traces.events, "--power", traces.power, "--clock-offset", offset, "--html", page});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return between(file_text(page), "<h2>Power</h2>", "<h2>Top consumers");
+  };
+  const std::string agreeing = picture("0s");
+  EXPECT_THAT(agreeing, HasSubstr("<polyline"));
+  write_file(traces.power, "timestamp,device,power_w\n1000.9,CPU:0,100\n1001.1,CPU:0,100\n1001.3,CPU:0,200\n");
+  EXPECT_EQ(picture("1000s"), agreeing);
+}
+
 TEST(Account, MethodsAgreeOnWhatTheyMeasured) {
   const Traces traces;
   const Ran ran = run_flyball(
@@ -91,8 +115,9 @@ TEST(Account, MethodsAgreeOnWhatTheyMeasured) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   const double measured = ran.json().at("measured_j");
   EXPECT_NEAR(measured, 80.0, 0.5);
-  EXPECT_NEAR(ran.json().at("attributed_j").get<double>() + ran.json().at("idle_j").get<double>(), measured,
+  EXPECT_NEAR(ran.json().at("attributed_j").get<double>() + ran.json().at("outside_j").get<double>(), measured,
               1e-9 * measured);
+  EXPECT_NEAR(ran.json().at("outside_j"), 30.0, 0.5);
 }
 
 // Eight GPUs of (n + 1) * 100 W from 0 s to 10 s, n the index; a program that saw CUDA_VISIBLE_DEVICES=4 calls it GPU:0
