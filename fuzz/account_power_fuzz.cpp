@@ -16,11 +16,12 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void read(std::string_view text, flyball::PowerFormat format) {
+void read(std::string_view text, flyball::PowerFormat format, bool add_up) {
   flyball::DeviceTable devices;
   flyball::PowerTraceOptions options;
   options.format = format;
   options.memory_bytes = 1u << 16;
+  if (add_up) options.device_names = {{"GPU:1", "GPU:0"}, {"CPU:0", "GPU:0"}};
   const auto trace = flyball::open_power_text("fuzz.csv", text, options, devices);
   std::map<flyball::DeviceId, flyball::Nanoseconds> ends;
   flyball::PowerSegment segment;
@@ -43,9 +44,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto format :
        {PowerFormat::kDetect, PowerFormat::kFlyball, PowerFormat::kCsv, PowerFormat::kNvidiaSmi, PowerFormat::kDcgm,
         PowerFormat::kZeus, PowerFormat::kPrometheusText, PowerFormat::kPrometheus}) {
-    try {
-      read(text, format);
-    } catch (const flyball::Error&) {
+    for (const bool add_up : {false, true}) {
+      try {
+        read(text, format, add_up);
+      } catch (const flyball::Error&) {
+      }
     }
   }
   return 0;

@@ -1,7 +1,9 @@
 // The bookkeeping of the sweep's attribution, a visitor of sweep.h; regression.cpp rides along with it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "account/attribution.h"
@@ -34,8 +36,10 @@ struct DeviceState {
   ShareIntegral share;
   JouleSum measured;
   JouleSum idle;
+  JouleSum outside;
   Nanoseconds powered = 0;
   Nanoseconds busy = 0;
+  Nanoseconds outside_time = 0;
   Nanoseconds uncovered = 0;
   std::uint64_t events = 0;
   std::vector<OperationState> operations;
@@ -43,7 +47,8 @@ struct DeviceState {
 
 class Accountant {
  public:
-  explicit Accountant(Multiplicity multiplicity) : multiplicity_(multiplicity) {}
+  explicit Accountant(const AttributionOptions& options)
+      : multiplicity_(options.multiplicity), window_(options.window) {}
 
   // Of an event: where its own share stands in open_. 0 where shares are operations'.
   using Token = std::uint32_t;
@@ -89,9 +94,13 @@ class Accountant {
     if (device.sharers > 0) {
       device.share.joules.add(joules / static_cast<double>(device.sharers));
       device.busy += end - begin;
-    } else {
-      device.idle.add(joules);
+      return;
     }
+    const Nanoseconds beyond = end - begin - within(begin, end);
+    const double outside = joules * (static_cast<double>(beyond) / static_cast<double>(end - begin));
+    device.outside.add(outside);
+    device.outside_time += beyond;
+    device.idle.add(joules - outside);
   }
 
   void on_no_power(DeviceId id, Nanoseconds begin, Nanoseconds end) {
@@ -113,14 +122,32 @@ class Accountant {
         result.operations.push_back({static_cast<OperationId>(k), id, Joules(operation.joules.value()),
                                      to_seconds(operation.busy), to_seconds(operation.powered), operation.events});
       }
-      result.devices.push_back({id, Joules(device.measured.value()), Joules(attributed.value()),
-                                Joules(device.idle.value()), to_seconds(device.powered), to_seconds(device.busy),
-                                to_seconds(device.uncovered), device.events});
+      const Nanoseconds idle_time = device.powered - device.busy - device.outside_time;
+      const Nanoseconds unmeasured =
+          window_ ? window_->end - window_->begin - device.busy - idle_time : device.uncovered;
+      result.devices.push_back({.device = id,
+                                .measured = Joules(device.measured.value()),
+                                .attributed = Joules(attributed.value()),
+                                .idle = Joules(device.idle.value()),
+                                .outside = Joules(device.outside.value()),
+                                .powered = to_seconds(device.powered),
+                                .busy = to_seconds(device.busy),
+                                .idle_time = to_seconds(idle_time),
+                                .outside_time = to_seconds(device.outside_time),
+                                .uncovered = to_seconds(device.uncovered),
+                                .unmeasured = to_seconds(unmeasured),
+                                .events = device.events});
     }
     return result;
   }
 
  private:
+  // How much of [begin, end) lies in the window.
+  [[nodiscard]] Nanoseconds within(Nanoseconds begin, Nanoseconds end) const {
+    if (!window_) return end - begin;
+    return std::max<Nanoseconds>(std::min(end, window_->end) - std::max(begin, window_->begin), 0);
+  }
+
   Token open(const ShareIntegral& share) {
     if (free_.empty()) {
       open_.push_back(share);
@@ -143,6 +170,7 @@ class Accountant {
   }
 
   Multiplicity multiplicity_;
+  std::optional<ProfiledWindow> window_;
   std::vector<DeviceState> devices_;
   std::vector<ShareIntegral> open_;  // of the events that run, where each has a share
   std::vector<Token> free_;          // places in it

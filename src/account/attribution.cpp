@@ -5,7 +5,7 @@
 
 namespace flyball {
 Attribution attribute(EventSource& events, PowerSource& power, const AttributionOptions& options) {
-  Accountant accountant(options.multiplicity);
+  Accountant accountant(options);
   ClosedEvents closed(events, options.closed_by);
   Sweep<Accountant>(accountant).run(closed, power);
   return accountant.result();

@@ -2,9 +2,10 @@
 //
 // At every moment the power of a device is shared equally among the operations that run on it then (multiplicity); an
 // operation holds its share from begin to end (durable events) at the device's most recent reading (recency). Power
-// while nothing runs is the device's idle energy, a row of its own. What is measured is neither lost nor made:
+// while nothing runs is the device's idle energy, and what it drew before and after the program was profiled is nobody
+// knows whose; both are rows of their own. What is measured is neither lost nor made:
 //
-//   measured = attributed + idle          to 1e-9 relative; the sums are compensated
+//   measured = attributed + idle + outside          to 1e-9 relative; the sums are compensated
 //
 // Where the power trace is silent (before its first reading, after its last, in a gap) nothing is measured, and an
 // operation that runs there has time without energy: `uncovered` says how much.
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "account/trace.h"
@@ -31,9 +33,15 @@ enum class Multiplicity : std::uint8_t {
   kEvents,      // each of its events
 };
 
+struct ProfiledWindow {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+
 struct AttributionOptions {
   Multiplicity multiplicity = Multiplicity::kOperations;
-  Nanoseconds closed_by = 0;  // added to the end of every event
+  std::optional<ProfiledWindow> window{};  // all events lie in it; none: the program was profiled all the time
+  Nanoseconds closed_by = 0;               // added to the end of every event
 };
 
 struct OperationShare {
@@ -51,10 +59,14 @@ struct DeviceShare {
   DeviceId device = 0;
   Joules measured;
   Joules attributed;
-  Joules idle;
-  Seconds powered;    // length of the power trace, without gaps
-  Seconds busy;       // while anything ran, power known
-  Seconds uncovered;  // while anything ran, power not known
+  Joules idle;           // in the window, while nothing ran
+  Joules outside;        // of the window
+  Seconds powered;       // length of the power trace, without gaps: busy + idle_time + outside_time
+  Seconds busy;          // while anything ran, power known
+  Seconds idle_time;     // in the window, while nothing ran, power known
+  Seconds outside_time;  // of the window, power known
+  Seconds uncovered;     // while anything ran, power not known
+  Seconds unmeasured;    // all of the window in which the power is not known; without a window: uncovered
   std::uint64_t events = 0;
 };
 

@@ -81,6 +81,7 @@ struct EventRecords {
   std::vector<bool> named;                                      // which names are such operations'
   Nanoseconds base_time = 0;
   bool has_runtime = false;
+  bool has_time = false;  // stats.first and stats.last are known
   EventTraceStats stats;
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -143,6 +144,9 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
     case 'O':
       if (category == "Operator") return KinetoKind::kOperation;
       break;
+    case 'T':
+      if (category == "Trace") return KinetoKind::kProfile;
+      break;
     case 'R':
       if (category == "Runtime") return KinetoKind::kRuntime;
       break;
@@ -204,11 +208,17 @@ std::uint32_t EventRecorder::lane_of(std::string_view process, std::string_view 
 
 void EventRecorder::add(const EventRecord& record) {
   records_.sorter.add(record);
+  const bool moment = record.kind == RecordKind::kBegin || record.kind == RecordKind::kEnd;
+  cover(record.begin, moment ? record.begin : record.end);
+  if (record.kind != RecordKind::kScope && record.kind != RecordKind::kEnd) ++records_.stats.executions;
+}
+
+// Then the program was profiled.
+void EventRecorder::cover(Nanoseconds begin, Nanoseconds end) {
   EventTraceStats& stats = records_.stats;
-  if (record.kind == RecordKind::kScope || record.kind == RecordKind::kEnd) return;
-  if (stats.executions++ == 0) stats.first = stats.last = record.begin;
-  stats.first = std::min(stats.first, record.begin);
-  stats.last = std::max(stats.last, record.kind == RecordKind::kBegin ? record.begin : record.end);
+  stats.first = records_.has_time ? std::min(stats.first, begin) : begin;
+  stats.last = records_.has_time ? std::max(stats.last, end) : end;
+  records_.has_time = true;
 }
 
 void EventRecorder::take(const JsonEvent& event) {
@@ -233,9 +243,11 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
   if (kind == KinetoKind::kIgnored) return;
   const bool is_module = event.name.starts_with(kModule);
   if (kind == KinetoKind::kPython && !is_module) return;
-  if (kind == KinetoKind::kAnnotation && is_step(event.name)) return;
   EventRecord record;
   if (!read_times(event, record)) return;
+  if (kind == KinetoKind::kProfile || (kind == KinetoKind::kAnnotation && is_step(event.name))) {
+    return cover(record.begin, record.end);
+  }
   std::string_view name = event.name;
   switch (kind) {
     case KinetoKind::kDevice: {
@@ -277,7 +289,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
         record.phase = Phase::kOptimizer;
         record.kind = RecordKind::kScope;
       } else if (is_step(name)) {
-        return;
+        return cover(record.begin, record.end);
       } else if (record.link != kNoLink || !event.module_hierarchy.empty()) {
         record.phase = Phase::kForward;
       }
@@ -304,7 +316,7 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
       break;
     default: return;
   }
-  if (is_step(event.name)) return;
+  if (is_step(event.name)) return cover(record.begin, event.phase == 'X' ? record.end : record.begin);
   if (is_backward(event.name)) record.phase = Phase::kBackward;
   if (is_optimizer(event.name)) record.phase = Phase::kOptimizer;
   record.lane = lane_of(event.process, event.thread, false);
@@ -368,7 +380,7 @@ std::string EventRecorder::tensorflow_device(std::string_view process, bool& dro
   return device;
 }
 
-std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
+std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
   dropped = false;
   const std::string_view process = records_.names[lane.process];
   const auto named = process_names_.find(process);
@@ -381,7 +393,7 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
   if (format_ == EventFormat::kKineto) {
     device = lane.on_gpu ? fmt::format("GPU:{}", process) : "CPU:0";
   } else if (format_ == EventFormat::kTensorFlow) {
-    if (std::string given = mapped(process_name); !given.empty()) return given;
+    if (std::string given = mapped(process_name); !given.empty()) return {std::string(process_name), given};
     device = tensorflow_device(process_name, dropped);
   } else {
     const auto thread = thread_names_.find(fmt::format("{}{}{}", process, kSeparator, records_.names[lane.thread]));
@@ -389,13 +401,13 @@ std::string EventRecorder::device_of(const EventLane& lane, bool& dropped) const
                                   : thread == thread_names_.end()                  ? records_.names[lane.thread]
                                                                                    : thread->second;
     if (options_.chrome_device != ChromeDevice::kNone) {
-      if (std::string given = mapped(text); !given.empty()) return given;
+      if (std::string given = mapped(text); !given.empty()) return {std::string(text), given};
       device = device_in(text);
     }
     if (device.empty()) device = "CPU:0";
   }
   const std::string given = mapped(device);
-  return given.empty() ? device : given;
+  return {device, given.empty() ? device : given};
 }
 
 void EventRecorder::append(EventRecorder&& later, std::unique_ptr<EventRecords> records) {
@@ -413,13 +425,8 @@ void EventRecorder::append(EventRecorder&& later, std::unique_ptr<EventRecords> 
   for (auto& [thread, name] : later.thread_names_) thread_names_[thread] = std::move(name);
   for (const auto& [reason, count] : later.dropped_) dropped_[reason] += count;
   records_.has_runtime = records_.has_runtime || records->has_runtime;
-  EventTraceStats& stats = records_.stats;
-  const EventTraceStats& more = records->stats;
-  if (more.executions > 0) {
-    stats.first = stats.executions == 0 ? more.first : std::min(stats.first, more.first);
-    stats.last = stats.executions == 0 ? more.last : std::max(stats.last, more.last);
-    stats.executions += more.executions;
-  }
+  if (records->has_time) cover(records->stats.first, records->stats.last);
+  records_.stats.executions += records->stats.executions;
   part.records = std::move(records);
   records_.later_parts.push_back(std::move(part));
 }
@@ -428,10 +435,12 @@ void EventRecorder::finish(DeviceTable& devices) {
   for (const auto& [process, name] : process_names_) {
     if (name.find("/stream:all") != std::string::npos) streamed_gpus_.push_back(device_in(name));
   }
+  std::map<std::string, DeviceId> names;
   for (EventLane& lane : records_.lanes) {
-    const std::string device = device_of(lane, lane.dropped);
-    if (!lane.dropped) lane.device = devices.intern(device);
+    const auto [name, device] = device_of(lane, lane.dropped);
+    if (!lane.dropped) names[name] = lane.device = devices.intern(device);
   }
+  for (const auto& [name, device] : names) records_.stats.devices.push_back({name, device});
   for (const auto& [reason, count] : dropped_) records_.stats.dropped.push_back({reason, count});
   std::sort(records_.stats.dropped.begin(), records_.stats.dropped.end(),
             [](const DroppedEvents& a, const DroppedEvents& b) { return a.reason < b.reason; });

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "account/event_record.h"
@@ -29,7 +30,7 @@ class EventRecorder {
   void finish(DeviceTable& devices);
 
  private:
-  enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice };
+  enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice, kProfile };
 
   // What TensorFlow's name and type of an operation say. Operations come again and again, so it is worked out once.
   struct NamedOperation {
@@ -51,9 +52,11 @@ class EventRecorder {
   void set_named(std::uint32_t name, Phase phase);
   void add_input(std::uint32_t from, std::uint32_t to);
   std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
-  [[nodiscard]] std::string device_of(const EventLane& lane, bool& dropped) const;
+  // What the trace calls the device, and what it is called here.
+  [[nodiscard]] std::pair<std::string, std::string> device_of(const EventLane& lane, bool& dropped) const;
   [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;
   void add(const EventRecord& record);
+  void cover(Nanoseconds begin, Nanoseconds end);
 
   EventFormat format_;
   const EventTraceOptions& options_;

@@ -61,6 +61,12 @@ struct DroppedEvents {
   std::uint64_t count = 0;
 };
 
+// A device as the trace has it ("GPU:0", or the text that the map gives another name), and which it is here.
+struct TracedDevice {
+  std::string name;
+  DeviceId device = 0;
+};
+
 struct EventTraceStats {
   EventFormat format = EventFormat::kDetect;
   std::uint64_t file_bytes = 0;        // after inflating
@@ -73,7 +79,8 @@ struct EventTraceStats {
   bool truncated = false;              // the file ends in the middle; what is whole was read
   std::uint64_t truncated_at = 0;      // and the byte where that ended
   std::uint64_t spilled_bytes = 0;     // that sorting put on disk
-  Nanoseconds first = 0;               // begin of the earliest execution
+  std::vector<TracedDevice> devices;   // each name once, in order of name; of what is not dropped
+  Nanoseconds first = 0;               // the profile: begin of the earliest execution, module, annotation, step or span
   Nanoseconds last = 0;                // end of the latest; both with the shift
 };
 

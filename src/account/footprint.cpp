@@ -60,23 +60,28 @@ void add_device(FootprintDevice& sum, const FootprintDevice& device) {
   sum.measured += device.measured;
   sum.attributed += device.attributed;
   sum.idle += device.idle;
+  sum.outside += device.outside;
   sum.other_processes += device.other_processes;
   sum.system += device.system;
   sum.monitor += device.monitor;
   sum.powered += device.powered;
   sum.busy += device.busy;
+  sum.idle_time += device.idle_time;
+  sum.outside_time += device.outside_time;
   sum.uncovered += device.uncovered;
+  sum.unmeasured += device.unmeasured;
   sum.events += device.events;
 }
 
 FootprintDevice divided(FootprintDevice device, double runs) {
   for (Joules FootprintDevice::*field :
-       {&FootprintDevice::measured, &FootprintDevice::attributed, &FootprintDevice::idle,
+       {&FootprintDevice::measured, &FootprintDevice::attributed, &FootprintDevice::idle, &FootprintDevice::outside,
         &FootprintDevice::other_processes, &FootprintDevice::system, &FootprintDevice::monitor}) {
     device.*field = device.*field / runs;
   }
   for (Seconds FootprintDevice::*field :
-       {&FootprintDevice::powered, &FootprintDevice::busy, &FootprintDevice::uncovered}) {
+       {&FootprintDevice::powered, &FootprintDevice::busy, &FootprintDevice::idle_time, &FootprintDevice::outside_time,
+        &FootprintDevice::uncovered, &FootprintDevice::unmeasured}) {
     device.*field = device.*field / runs;
   }
   device.events = static_cast<std::uint64_t>(std::llround(static_cast<double>(device.events) / runs));
@@ -99,6 +104,7 @@ double deviation(const std::vector<double>& values, double runs) {
 Joules Footprint::measured() const { return sum_over(devices, &FootprintDevice::measured); }
 Joules Footprint::attributed() const { return sum_over(devices, &FootprintDevice::attributed); }
 Joules Footprint::idle() const { return sum_over(devices, &FootprintDevice::idle); }
+Joules Footprint::outside() const { return sum_over(devices, &FootprintDevice::outside); }
 Joules Footprint::elsewhere() const {
   return sum_over(devices, &FootprintDevice::other_processes) + sum_over(devices, &FootprintDevice::system) +
          sum_over(devices, &FootprintDevice::monitor);
@@ -122,9 +128,13 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
     device.measured = share.measured;
     device.attributed = share.attributed;
     device.idle = share.idle;
+    device.outside = share.outside;
     device.powered = share.powered;
     device.busy = share.busy;
+    device.idle_time = share.idle_time;
+    device.outside_time = share.outside_time;
     device.uncovered = share.uncovered;
+    device.unmeasured = share.unmeasured;
     device.events = share.events;
     footprint.devices.push_back(std::move(device));
   }
@@ -202,6 +212,7 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
   result.runs = 0;
   for (const Footprint& run : runs) {
     result.runs += run.runs;
+    result.profiled += run.profiled / count;
     for (const FootprintDevice& device : run.devices) add_device(devices[device.device], device);
     for (const FootprintRow& row : run.rows) {
       Series& of_row = series[key_of(row)];

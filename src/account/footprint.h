@@ -32,29 +32,35 @@ struct FootprintRow {
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
 };
 
-// measured = attributed + idle + the other processes', the system's and the monitor's shares of a processor.
+// measured = attributed + idle + outside + the other processes', the system's and the monitor's shares of a processor.
 struct FootprintDevice {
   std::string device;
   Joules measured;
   Joules attributed;
-  Joules idle;
+  Joules idle;     // while nothing ran and the program was profiled
+  Joules outside;  // before and after the profile
   Joules other_processes;
   Joules system;
   Joules monitor;
-  Seconds powered;
+  Seconds powered;  // busy + idle_time + outside_time
   Seconds busy;
-  Seconds uncovered;
+  Seconds idle_time;
+  Seconds outside_time;
+  Seconds uncovered;   // without power, while anything ran
+  Seconds unmeasured;  // of the profile, without power
   std::uint64_t events = 0;
 };
 
 struct Footprint {
   int runs = 1;
+  Seconds profiled;  // from the first entry of the event trace to the last
   std::vector<FootprintDevice> devices;
   std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device and phase
 
   [[nodiscard]] Joules measured() const;
   [[nodiscard]] Joules attributed() const;
   [[nodiscard]] Joules idle() const;
+  [[nodiscard]] Joules outside() const;
   [[nodiscard]] Joules elsewhere() const;  // other processes, system and monitor
 };
 

@@ -24,12 +24,16 @@ FootprintDevice device_of(JsonObject& object) {
   device.measured = joules(object, "measured_j");
   device.attributed = joules(object, "attributed_j");
   device.idle = joules(object, "idle_j");
+  device.outside = joules(object, "outside_j");
   device.other_processes = joules(object, "other_processes_j");
   device.system = joules(object, "system_j");
   device.monitor = joules(object, "monitor_j");
   device.powered = seconds(object, "measured_s");
   device.busy = seconds(object, "busy_s");
+  device.idle_time = seconds(object, "idle_s");
+  device.outside_time = seconds(object, "outside_s");
   device.uncovered = seconds(object, "uncovered_s");
+  device.unmeasured = seconds(object, "unmeasured_s");
   return device;
 }
 
@@ -57,6 +61,7 @@ Footprint read_footprint(const std::string& source, std::string_view text) {
   if (!object.has("footprint")) throw InputError({source}, "there is no footprint in it", kMend);
   Footprint footprint;
   footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
+  footprint.profiled = seconds(object, "profiled_s");
   for (JsonObject& device : object.objects("devices")) footprint.devices.push_back(device_of(device));
   for (JsonObject& row : object.objects("footprint")) footprint.rows.push_back(row_of(row));
   merge_rows(footprint);

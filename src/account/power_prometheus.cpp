@@ -38,7 +38,7 @@ std::optional<Metric> metric_of(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<DeviceId> device_of(std::string_view name, const Labels& labels, ReadingSink& sink) {
+std::optional<SensorId> sensor_of(std::string_view name, const Labels& labels, ReadingSink& sink) {
   const auto value = [&labels](std::string_view key) -> const std::string* {
     const auto found =
         std::find_if(labels.begin(), labels.end(), [key](const auto& label) { return label.first == key; });
@@ -124,8 +124,8 @@ void read_series(const simdjson::dom::element& series, const std::string& name, 
     for (std::size_t i = 0; i < values.size(); ++i) sink.drop("a metric that is no power or energy: " + metric_name, 0);
     return;
   }
-  const auto device = device_of(metric_name, labels, sink);
-  if (!device) {
+  const auto sensor = sensor_of(metric_name, labels, sink);
+  if (!sensor) {
     for (std::size_t i = 0; i < values.size(); ++i) sink.drop("no device", 0);
     return;
   }
@@ -147,7 +147,7 @@ void read_series(const simdjson::dom::element& series, const std::string& name, 
       continue;
     }
     // Prometheus keeps milliseconds; a double of today's seconds has half a microsecond.
-    sink.add(std::llround(seconds * 1e3) * 1'000'000, *device, kind->kind, *value * kind->scale, 0);
+    sink.add(std::llround(seconds * 1e3) * 1'000'000, *sensor, kind->kind, *value * kind->scale, 0);
   }
 }
 
@@ -174,8 +174,8 @@ void read_prometheus_text_power(LineReader& lines, ReadingSink& sink) {
     const std::string_view value_text = take_word(line, at);
     const std::size_t stamp_column = at + 2;
     const std::string_view stamp_text = take_word(line, at);
-    const auto device = device_of(name, labels, sink);
-    if (!device) {
+    const auto sensor = sensor_of(name, labels, sink);
+    if (!sensor) {
       sink.drop("no device", lines.line());
       continue;
     }
@@ -195,7 +195,7 @@ void read_prometheus_text_power(LineReader& lines, ReadingSink& sink) {
       sink.drop("no value", lines.line());
       continue;
     }
-    sink.add(*stamp, *device, metric->kind, *value * metric->scale, lines.line());
+    sink.add(*stamp, *sensor, metric->kind, *value * metric->scale, lines.line());
   }
 }
 

@@ -89,7 +89,7 @@ ReadingSink::ReadingSink(const PowerTraceOptions& options, DeviceTable& devices,
                          std::function<void(const PowerReading&)> take)
     : options_(options), devices_(devices), stats_(stats), take_(std::move(take)) {}
 
-void ReadingSink::add(Nanoseconds time, DeviceId device, ReadingKind kind, double value, std::size_t line) {
+void ReadingSink::add(Nanoseconds time, SensorId sensor, ReadingKind kind, double value, std::size_t line) {
   const bool counter = kind == ReadingKind::kCounter;
   if (!std::isfinite(value)) return drop("a value that is no finite number", line);
   if (value < 0.0) return drop(counter ? "negative energy" : "negative power", line);
@@ -97,7 +97,7 @@ void ReadingSink::add(Nanoseconds time, DeviceId device, ReadingKind kind, doubl
   constexpr Nanoseconds kFarthest = Nanoseconds{1} << 62;
   if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^62 ns", line);
   ++stats_.readings;
-  take_({time, value, device, kind});
+  take_({time, value, sensor, kind});
 }
 
 void ReadingSink::drop(const std::string& reason, std::size_t line) {
@@ -110,7 +110,18 @@ void ReadingSink::drop(const std::string& reason, std::size_t line) {
   stats_.dropped.push_back({reason, 1, line});
 }
 
-DeviceId ReadingSink::device(std::string_view name) {
+// Two that become one device stay two sensors, each with readings of its own.
+SensorId ReadingSink::sensor(std::string_view name, std::string_view device) {
+  std::vector<PowerTraceSensor>& sensors = stats_.sensors;
+  const auto known = std::find_if(sensors.begin(), sensors.end(), [name](const auto& one) { return one.name == name; });
+  if (known != sensors.end()) return static_cast<SensorId>(known - sensors.begin());
+  PowerTraceSensor& fresh = sensors.emplace_back();
+  fresh.name = name;
+  fresh.device = devices_.intern(device);
+  return static_cast<SensorId>(sensors.size() - 1);
+}
+
+SensorId ReadingSink::device(std::string_view name) {
   // Every row names its device again.
   if (const auto seen = seen_.find(name); seen != seen_.end()) return seen->second;
   std::string known(name);
@@ -118,14 +129,14 @@ DeviceId ReadingSink::device(std::string_view name) {
     if (std::string told = device_in(name); !told.empty()) known = std::move(told);
   }
   const auto renamed = options_.device_names.find(known);
-  const DeviceId id = devices_.intern(renamed == options_.device_names.end() ? known : renamed->second);
+  const SensorId id = sensor(known, renamed == options_.device_names.end() ? known : renamed->second);
   return seen_.emplace(name, id).first->second;
 }
 
-DeviceId ReadingSink::gpu(std::string_view index_or_id) {
+SensorId ReadingSink::gpu(std::string_view index_or_id) {
   if (is_number(index_or_id)) return device(fmt::format("GPU:{}", index_or_id));
   const auto mapped = options_.device_names.find(index_or_id);
-  if (mapped != options_.device_names.end()) return devices_.intern(mapped->second);
+  if (mapped != options_.device_names.end()) return sensor(index_or_id, mapped->second);
   auto known = std::find(ids_.begin(), ids_.end(), index_or_id);
   if (known == ids_.end()) known = ids_.emplace(ids_.end(), index_or_id);
   return device(fmt::format("GPU:{}", known - ids_.begin()));

@@ -23,10 +23,12 @@ enum class ReadingKind : std::uint8_t {
   kCounter,    // J, since some beginning
 };
 
+using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
+
 struct PowerReading {
   Nanoseconds time = 0;
   double value = 0.0;
-  DeviceId device = 0;
+  SensorId sensor = 0;
   ReadingKind kind = ReadingKind::kPower;
 
   [[nodiscard]] std::uint64_t sort_key() const { return static_cast<std::uint64_t>(time) ^ (std::uint64_t{1} << 63); }
@@ -69,21 +71,23 @@ class ReadingSink {
               std::function<void(const PowerReading&)> take);
 
   // A value that is no number ("[N/A]"), not finite, or not believable is counted with its reason instead.
-  void add(Nanoseconds time, DeviceId device, ReadingKind kind, double value, std::size_t line);
+  void add(Nanoseconds time, SensorId sensor, ReadingKind kind, double value, std::size_t line);
   void drop(const std::string& reason, std::size_t line);
 
-  [[nodiscard]] DeviceId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
-  [[nodiscard]] DeviceId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming
+  [[nodiscard]] SensorId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
+  [[nodiscard]] SensorId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming
   [[nodiscard]] const PowerTraceOptions& options() const { return options_; }
   PowerTraceStats& stats() { return stats_; }
 
  private:
+  [[nodiscard]] SensorId sensor(std::string_view name, std::string_view device);
+
   const PowerTraceOptions& options_;
   DeviceTable& devices_;
   PowerTraceStats& stats_;
   std::function<void(const PowerReading&)> take_;
   std::vector<std::string> ids_;
-  std::unordered_map<std::string, DeviceId, StringHash, std::equal_to<>> seen_;  // by device()
+  std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;  // by device()
 };
 
 // A number, with the decimal point or comma of any locale; nullopt where the text is none.

@@ -144,9 +144,9 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
       sink.drop("no device", lines.line());
       continue;
     }
-    const DeviceId device = sink.device(name);
+    const SensorId sensor = sink.device(name);
     const Nanoseconds time = parse_stamp(lines, stamp.text, stamp.column, sink.options().utc_offset);
-    sink.add(time, device, kind, number_in(lines, value, kind == ReadingKind::kCounter ? "energy_j" : "power_w"),
+    sink.add(time, sensor, kind, number_in(lines, value, kind == ReadingKind::kCounter ? "energy_j" : "power_w"),
              lines.line());
   }
   if (time_column < 0) throw InputError({lines.name()}, "the file has no header and no rows", kMend);
@@ -261,7 +261,7 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
   std::string_view line;
   int power = -1;  // columns behind the device's
   int energy = -1;
-  std::map<DeviceId, std::int64_t> rows;
+  std::map<SensorId, std::int64_t> rows;
   const Nanoseconds period = to_nanoseconds(sink.options().row_period);
   while (lines.next(line)) {
     split_blanks(line, fields);
@@ -284,8 +284,8 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
       if (cut_short(lines, sink)) break;
       refuse(lines, 1, "the row has fewer fields than the head", kMend);
     }
-    const DeviceId device = sink.gpu((gpu + 1)->text);
-    Nanoseconds time = sink.options().begin + rows[device]++ * period;
+    const SensorId sensor = sink.gpu((gpu + 1)->text);
+    Nanoseconds time = sink.options().begin + rows[sensor]++ * period;
     if (gpu != fields.begin()) {
       const std::size_t end = gpu->column - 1;
       time = parse_stamp(lines, trim(line.substr(0, end)), 1, sink.options().utc_offset);
@@ -297,7 +297,7 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
       if (is_absent(field.text)) {
         sink.drop("no value", lines.line());
       } else {
-        sink.add(time, device, kind, number_in(lines, field, "the value") * scale, lines.line());
+        sink.add(time, sensor, kind, number_in(lines, field, "the value") * scale, lines.line());
       }
     }
   }

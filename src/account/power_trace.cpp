@@ -7,7 +7,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "account/external_sort.h"
 #include "account/power_reading.h"
@@ -60,9 +65,9 @@ class DistanceHistogram {
   std::uint64_t total_ = 0;
 };
 
-// One device's readings, in order of time, become segments.
-struct DeviceReadings {
-  PowerTraceDevice found;
+// One sensor's readings, in order of time, become segments.
+struct SensorReadings {
+  PowerTraceSensor found;
   DistanceHistogram distances;
   bool counts = false;  // it has a counter, beside which its power says nothing new
   bool has_last = false;
@@ -75,14 +80,42 @@ struct DeviceReadings {
   long double joules = 0.0L;
 };
 
+// The sum of several sensors' segments, which come in order of begin.
+struct DeviceSum {
+  std::vector<std::string> sensors;
+  std::vector<PowerSegment> running;                          // at most one of each sensor
+  Nanoseconds now = std::numeric_limits<Nanoseconds>::min();  // until then all is given
+  Nanoseconds partial = 0;
+
+  template <class Take>
+  void advance(Nanoseconds to, Take take) {
+    while (!running.empty()) {
+      Nanoseconds stop = to;
+      Watts power;
+      for (const PowerSegment& segment : running) {
+        now = std::max(now, segment.begin);
+        stop = std::min(stop, segment.end);
+        power += segment.power;
+      }
+      if (stop > now) {
+        take(PowerSegment{now, stop, running.front().device, power});
+        if (running.size() < sensors.size()) partial += stop - now;
+        now = stop;
+      }
+      std::erase_if(running, [this](const PowerSegment& segment) { return segment.end <= now; });
+      if (now >= to) return;
+    }
+  }
+};
+
 class PowerSegments : public PowerTrace {
  public:
   explicit PowerSegments(const PowerTraceOptions& options)
-      : options_(options), readings_(options.memory_bytes / 2), segments_(options.memory_bytes / 2) {}
+      : options_(options), readings_(options.memory_bytes / 2), segments_(new_segments()) {}
 
   void add(const PowerReading& reading) {
-    if (reading.device >= devices_.size()) devices_.resize(reading.device + std::size_t{1});
-    devices_[reading.device].counts = devices_[reading.device].counts || reading.kind == ReadingKind::kCounter;
+    if (reading.sensor >= sensors_.size()) sensors_.resize(reading.sensor + std::size_t{1});
+    sensors_[reading.sensor].counts = sensors_[reading.sensor].counts || reading.kind == ReadingKind::kCounter;
     readings_.add(reading);
   }
 
@@ -94,18 +127,11 @@ class PowerSegments : public PowerTrace {
     measure();
     readings_.rewind();
     cut();
-    segments_.finish();
-    stats_.spilled_bytes = readings_.spilled_bytes() + segments_.spilled_bytes();
-    for (DeviceId device = 0; device < devices_.size(); ++device) {
-      DeviceReadings& state = devices_[device];
-      if (state.found.readings == 0) continue;
-      state.found.device = device;
-      state.found.period = to_seconds(state.period);
-      state.found.gap_time = to_seconds(state.gap_time);
-      state.found.longest_gap = to_seconds(state.longest_gap);
-      state.found.energy = Joules(static_cast<double>(state.joules));
-      stats_.devices.push_back(state.found);
-    }
+    segments_->finish();
+    stats_.spilled_bytes = readings_.spilled_bytes() + segments_->spilled_bytes();
+    for (SensorId id = 0; id < stats_.sensors.size(); ++id) note_sensor(id);
+    std::erase_if(stats_.sensors, [](const PowerTraceSensor& sensor) { return sensor.readings == 0; });
+    add_up();
     if (empty_) {
       throw InputError({name}, "no device has two readings at different times",
                        "give a trace with at least two readings of a device; options name formats and devices");
@@ -119,12 +145,12 @@ class PowerSegments : public PowerTrace {
     shift_ = shift;
     stats_.first = first_ + shift;
     stats_.last = last_ + shift;
-    segments_.rewind();
+    segments_->rewind();
   }
 
   bool next(PowerSegment& segment) override {
     SegmentRecord record;
-    if (!segments_.next(record)) return false;
+    if (!segments_->next(record)) return false;
     segment = record.segment;
     segment.begin += shift_;
     segment.end += shift_;
@@ -132,7 +158,49 @@ class PowerSegments : public PowerTrace {
   }
 
  private:
-  [[nodiscard]] static bool counts_for(const DeviceReadings& state, const PowerReading& reading) {
+  [[nodiscard]] std::unique_ptr<ExternalSorter<SegmentRecord>> new_segments() const {
+    return std::make_unique<ExternalSorter<SegmentRecord>>(options_.memory_bytes / 2);
+  }
+
+  void note_sensor(SensorId id) {
+    if (id >= sensors_.size()) return;
+    SensorReadings& state = sensors_[id];
+    state.found.name = std::move(stats_.sensors[id].name);
+    state.found.device = stats_.sensors[id].device;
+    state.found.period = to_seconds(state.period);
+    state.found.gap_time = to_seconds(state.gap_time);
+    state.found.longest_gap = to_seconds(state.longest_gap);
+    state.found.energy = Joules(static_cast<double>(state.joules));
+    stats_.sensors[id] = state.found;
+  }
+
+  // Where several sensors are one device, their segments become segments of their sum.
+  void add_up() {
+    std::map<DeviceId, DeviceSum> sums;
+    for (const PowerTraceSensor& sensor : stats_.sensors) sums[sensor.device].sensors.push_back(sensor.name);
+    std::erase_if(sums, [](const auto& entry) { return entry.second.sensors.size() < 2; });
+    if (sums.empty()) return;
+    const std::unique_ptr<ExternalSorter<SegmentRecord>> single = std::exchange(segments_, new_segments());
+    const auto take = [this](const PowerSegment& segment) { segments_->add({segment}); };
+    SegmentRecord record;
+    while (single->next(record)) {
+      const auto sum = sums.find(record.segment.device);
+      if (sum == sums.end()) {
+        take(record.segment);
+      } else {
+        sum->second.advance(record.segment.begin, take);
+        sum->second.running.push_back(record.segment);
+      }
+    }
+    for (auto& [device, sum] : sums) {
+      sum.advance(std::numeric_limits<Nanoseconds>::max(), take);
+      stats_.sums.push_back({device, std::move(sum.sensors), to_seconds(sum.partial)});
+    }
+    segments_->finish();
+    stats_.spilled_bytes += segments_->spilled_bytes();
+  }
+
+  [[nodiscard]] static bool counts_for(const SensorReadings& state, const PowerReading& reading) {
     return !state.counts || reading.kind == ReadingKind::kCounter;
   }
 
@@ -141,7 +209,7 @@ class PowerSegments : public PowerTrace {
     PowerReading reading;
     std::uint64_t beside = 0;
     while (readings_.next(reading)) {
-      DeviceReadings& state = devices_[reading.device];
+      SensorReadings& state = sensors_[reading.sensor];
       if (!counts_for(state, reading)) {
         ++beside;
         continue;
@@ -155,7 +223,7 @@ class PowerSegments : public PowerTrace {
       state.last = reading;
       state.has_last = true;
     }
-    for (DeviceReadings& state : devices_) {
+    for (SensorReadings& state : sensors_) {
       state.period = state.distances.median();
       state.has_last = false;
     }
@@ -165,14 +233,14 @@ class PowerSegments : public PowerTrace {
   void cut() {
     PowerReading reading;
     while (readings_.next(reading)) {
-      DeviceReadings& state = devices_[reading.device];
+      SensorReadings& state = sensors_[reading.sensor];
       if (!counts_for(state, reading)) continue;
       // Of several at one time the last in the file counts.
       if (state.has_current && reading.time > state.current.time) settle(state);
       state.current = reading;
       state.has_current = true;
     }
-    for (DeviceReadings& state : devices_) {
+    for (SensorReadings& state : sensors_) {
       if (!state.has_current) continue;
       settle(state);
       // Nothing tells how long the last reading of power held; as long as they usually do.
@@ -182,13 +250,13 @@ class PowerSegments : public PowerTrace {
     }
   }
 
-  void settle(DeviceReadings& state) {
+  void settle(SensorReadings& state) {
     if (state.has_last) join(state, state.current);
     state.last = state.current;
     state.has_last = true;
   }
 
-  void join(DeviceReadings& state, const PowerReading& reading) {
+  void join(SensorReadings& state, const PowerReading& reading) {
     const PowerReading& last = state.last;
     const Nanoseconds distance = reading.time - last.time;
     const bool wide = static_cast<double>(distance) > options_.gap_periods * static_cast<double>(state.period);
@@ -220,14 +288,14 @@ class PowerSegments : public PowerTrace {
     if (wide) ++state.found.bridged;
   }
 
-  static void leave_out(DeviceReadings& state, Nanoseconds time) {
+  static void leave_out(SensorReadings& state, Nanoseconds time) {
     ++state.found.gaps;
     state.gap_time += time;
     state.longest_gap = std::max(state.longest_gap, time);
   }
 
-  void put(DeviceReadings& state, Nanoseconds begin, Nanoseconds end, double watts) {
-    segments_.add({{begin, end, state.last.device, Watts(watts)}});
+  void put(SensorReadings& state, Nanoseconds begin, Nanoseconds end, double watts) {
+    segments_->add({{begin, end, stats_.sensors[state.last.sensor].device, Watts(watts)}});
     state.joules += static_cast<long double>(watts) * static_cast<long double>(to_seconds(end - begin).value());
     if (empty_) stats_.first = begin;
     stats_.first = std::min(stats_.first, begin);
@@ -237,9 +305,9 @@ class PowerSegments : public PowerTrace {
 
   PowerTraceOptions options_;
   PowerTraceStats stats_;
-  std::vector<DeviceReadings> devices_;
+  std::vector<SensorReadings> sensors_;  // by SensorId
   ExternalSorter<PowerReading> readings_;
-  ExternalSorter<SegmentRecord> segments_;
+  std::unique_ptr<ExternalSorter<SegmentRecord>> segments_;
   bool empty_ = true;
   Nanoseconds shift_ = 0;
   Nanoseconds first_ = 0;

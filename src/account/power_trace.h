@@ -37,7 +37,8 @@ enum class PowerFormat : std::uint8_t {
 
 struct PowerTraceOptions {
   PowerFormat format = PowerFormat::kDetect;
-  // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule.
+  // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule. The power of
+  // several that become one is added up.
   std::map<std::string, std::string, std::less<>> device_names;
   double gap_periods = 5.0;              // a distance of more than so many of the device's median periods is a gap
   Seconds utc_offset;                    // local time less UTC, of stamps without a zone (nvidia-smi)
@@ -49,8 +50,9 @@ struct PowerTraceOptions {
   std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };
 
-// What one device's readings were like.
-struct PowerTraceDevice {
+// What one device of the trace was like, before devices that the options make one were added up.
+struct PowerTraceSensor {
+  std::string name;  // as the trace has it
   DeviceId device = 0;
   std::uint64_t readings = 0;
   Seconds period;                // the median distance of two readings
@@ -65,6 +67,13 @@ struct PowerTraceDevice {
   Joules energy;  // of the segments
 };
 
+// A device whose power is the sum of several of the trace's.
+struct PowerTraceSum {
+  DeviceId device = 0;
+  std::vector<std::string> sensors;  // their names
+  Seconds partial;  // in which some of them are measured and not all: the others count as nothing there
+};
+
 struct DroppedReadings {
   std::string reason;
   std::uint64_t count = 0;
@@ -75,7 +84,8 @@ struct PowerTraceStats {
   PowerFormat format = PowerFormat::kDetect;
   std::uint64_t readings = 0;
   std::vector<DroppedReadings> dropped;
-  std::vector<PowerTraceDevice> devices;  // in the order of their index
+  std::vector<PowerTraceSensor> sensors;  // those with readings, in the order of their coming
+  std::vector<PowerTraceSum> sums;        // in the order of their device
   bool truncated = false;                 // the file ends in the middle of a row, which was left out
   std::uint64_t spilled_bytes = 0;
   Nanoseconds first = 0;  // of the segments, with the shift

@@ -19,6 +19,10 @@ constexpr double kLastSecond = 9e9;  // in nanoseconds below 2^63
 
 bool later(const PowerSegment& a, const PowerSegment& b) { return a.begin > b.begin; }
 
+std::uint64_t grown(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
+
+}  // namespace
+
 std::optional<int> socket_named(std::string_view device) {
   for (const std::string_view kind : {"CPU:", "DRAM:"}) {
     if (!device.starts_with(kind)) continue;
@@ -29,10 +33,6 @@ std::optional<int> socket_named(std::string_view device) {
   }
   return std::nullopt;
 }
-
-std::uint64_t grown(std::uint64_t before, std::uint64_t after) { return after > before ? after - before : 0; }
-
-}  // namespace
 
 JiffiesTrace read_jiffies(const std::string& source, std::string_view text) {
   JiffiesTrace trace;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,9 @@ struct JiffiesTrace {
   std::map<int, int> socket_of;  // by cpu; one that is missing is of socket 0
   std::vector<JiffiesSample> samples;
 };
+
+// 1 of "CPU:1" and "DRAM:1"; nullopt of other names.
+[[nodiscard]] std::optional<int> socket_named(std::string_view device);
 
 // docs/formats/jiffies-trace.md. Throws InputError with the line of what is wrong.
 [[nodiscard]] JiffiesTrace read_jiffies(const std::string& source, std::string_view text);

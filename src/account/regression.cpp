@@ -124,7 +124,7 @@ struct DeviceWatch {
 class Regression {
  public:
   explicit Regression(const RegressionOptions& options)
-      : accountant_(options.attribution.multiplicity),
+      : accountant_(options.attribution),
         each_(options.attribution.multiplicity == Multiplicity::kEvents),
         window_(to_nanoseconds(options.sensor_window)) {}
 
@@ -286,7 +286,7 @@ class Regression {
     const std::size_t size = std::min(device.columns, kMostUnknowns) + (device.columns >= kMostUnknowns ? 1 : 0);
     Eigen::VectorXd seconds = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(size));
     Eigen::VectorXd joules = seconds;
-    seconds(0) = device.idle_total;
+    seconds(0) = share.idle_time.value();
     joules(0) = share.idle.value();
     for (const OperationShare& operation : operations) {
       if (operation.device != share.device) continue;
@@ -306,7 +306,7 @@ class Regression {
 
     const double whole = power.dot(seconds);
     if (whole <= 0.0) return fit;
-    fit.scale = share.measured.value() / whole;
+    fit.scale = (share.measured - share.outside).value() / whole;  // outside, nothing is to be told apart
     JouleSum attributed;
     for (OperationShare& operation : operations) {
       if (operation.device != share.device) continue;

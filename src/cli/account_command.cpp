@@ -27,6 +27,21 @@
 namespace flyball {
 namespace {
 
+DeviceNames device_names(const char* option, const std::vector<std::string>& given) {
+  DeviceNames names;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw UsageError(fmt::format("{}: expected NAME=DEVICE, such as python=CPU:0, got '{}'", option, text));
+    }
+    const std::string name = text.substr(0, equals);
+    if (!names.emplace(name, text.substr(equals + 1)).second) {
+      throw UsageError(fmt::format("{}: '{}' is given twice; one name is one device", option, name));
+    }
+  }
+  return names;
+}
+
 AccountSettings settings_of(const AccountOptions& options) {
   AccountSettings settings;
   settings.regress = options.method == "regress";
@@ -48,13 +63,8 @@ AccountSettings settings_of(const AccountOptions& options) {
     }
     settings.clock_offset = Seconds(negative ? -*seconds : *seconds);
   }
-  for (const std::string& text : options.devices) {
-    const std::size_t equals = text.rfind('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      throw UsageError(fmt::format("--device: expected NAME=DEVICE, such as python=CPU:0, got '{}'", text));
-    }
-    settings.device_names[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  settings.event_devices = device_names("--event-device", options.event_devices);
+  settings.power_devices = device_names("--power-device", options.power_devices);
   settings.kernel_names = options.kernels;
   settings.frames = options.frames;
   return settings;
@@ -124,7 +134,14 @@ void add_footprint_options(CLI::App& command, AccountOptions& options) {
   command
       .add_option("--jiffies", options.jiffies, "of 'flyball record --jiffies': a processor's energy is divided first")
       ->type_name("FILE");
-  command.add_option("--device", options.devices, "what a trace calls a device and which it is: python=CPU:0")
+  command
+      .add_option("--event-device", options.event_devices,
+                  "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4")
+      ->type_name("NAME=DEVICE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--power-device", options.power_devices,
+                  "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0")
       ->type_name("NAME=DEVICE")
       ->allow_extra_args(false);
   add_choice(command, "--method", options.method, {"sweep", "regress"}, "NAME",

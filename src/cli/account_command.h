@@ -14,7 +14,8 @@ struct AccountOptions {
   std::vector<std::string> events;
   std::vector<std::string> power;
   std::vector<std::string> jiffies;
-  std::vector<std::string> devices;
+  std::vector<std::string> event_devices;
+  std::vector<std::string> power_devices;
   std::optional<std::string> method;
   std::optional<Seconds> sensor_window;
   std::optional<std::string> share;

@@ -40,20 +40,18 @@ nlohmann::ordered_json number_or_null(double value) {
 std::string devices_text(const Footprint& footprint) {
   const bool divided = footprint.elsewhere() > Joules(0);
   std::vector<TextTable::Column> columns = {
-      {"device", "", kLeft}, {"measured", "J"}, {"attributed", "J"}, {"idle", "J"}};
+      {"device", "", kLeft}, {"measured", "J"}, {"attributed", "J"}, {"idle", "J"}, {"outside", "J"}};
   if (divided) columns.insert(columns.end(), {{"others", "J"}, {"system", "J"}, {"monitor", "J"}});
-  columns.insert(columns.end(), {{"busy", "s"}, {"measured", "s"}});
+  columns.insert(columns.end(), {{"busy", "s"}, {"idle", "s"}, {"outside", "s"}, {"no power", "s"}});
   TextTable table(columns);
   for (const FootprintDevice& device : footprint.devices) {
-    std::vector<std::string> cells = {device.device, format_fixed(device.measured.value(), 3),
-                                      format_fixed(device.attributed.value(), 3), format_fixed(device.idle.value(), 3)};
-    if (divided) {
-      for (const Joules joules : {device.other_processes, device.system, device.monitor}) {
-        cells.push_back(format_fixed(joules.value(), 3));
-      }
+    std::vector<Joules> energies = {device.measured, device.attributed, device.idle, device.outside};
+    if (divided) energies.insert(energies.end(), {device.other_processes, device.system, device.monitor});
+    std::vector<std::string> cells = {device.device};
+    for (const Joules joules : energies) cells.push_back(format_fixed(joules.value(), 3));
+    for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
+      cells.push_back(format_fixed(time.value(), 3));
     }
-    cells.push_back(format_fixed(device.busy.value(), 3));
-    cells.push_back(format_fixed(device.powered.value(), 3));
     table.add_row(std::move(cells));
   }
   return table.str();
@@ -77,6 +75,10 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
       fmt::format("measured {} J = attributed {} J ({:.1f} %) + idle {} J ({:.1f} %)",
                   format_fixed(measured.value(), 3), format_fixed(attributed.value(), 3), percent(attributed, measured),
                   format_fixed(footprint.idle().value(), 3), percent(footprint.idle(), measured));
+  if (footprint.outside() > Joules(0)) {
+    text += fmt::format(" + outside the profile {} J ({:.1f} %)", format_fixed(footprint.outside().value(), 3),
+                        percent(footprint.outside(), measured));
+  }
   if (footprint.elsewhere() > Joules(0)) {
     text += fmt::format(" + elsewhere {} J ({:.1f} %)", format_fixed(footprint.elsewhere().value(), 3),
                         percent(footprint.elsewhere(), measured));

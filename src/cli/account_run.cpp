@@ -1,6 +1,7 @@
 #include "cli/account_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,23 @@ bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanose
   return events.first + shift < power.last && power.first < events.last + shift;
 }
 
+// Jiffies divide a socket's energy: what the power map calls socket n must be of that socket.
+void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
+  for (const PowerTraceSensor& sensor : power.stats().sensors) {
+    const std::string& device = devices.name(sensor.device);
+    const std::optional<int> socket = socket_named(device);
+    const std::optional<int> own = socket_named(sensor.name);
+    const auto& sums = power.stats().sums;
+    const bool summed =
+        std::any_of(sums.begin(), sums.end(), [&](const auto& sum) { return sum.device == sensor.device; });
+    if (!socket || (own ? own == socket : !summed)) continue;
+    throw UsageError(
+        fmt::format("--power-device {0}={1}: --jiffies would divide the energy of {0} by what ran on socket {2}; drop "
+                    "one of the two",
+                    sensor.name, device, *socket));
+  }
+}
+
 std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
 
 std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
@@ -90,14 +108,14 @@ AccountRun::AccountRun(const std::string& events, const std::string& power, cons
   {
     ProgressBar bar("reading " + power);
     PowerTraceOptions options;
-    options.device_names = settings.device_names;
+    options.device_names = settings.power_devices;
     options.progress = [&bar](double share) { bar.update(share); };
     power_ = open_power_trace(power, options, devices_);
   }
   {
     ProgressBar bar("reading " + events);
     EventTraceOptions options;
-    options.device_names = settings.device_names;
+    options.device_names = settings.event_devices;
     options.kernel_names = settings.kernel_names;
     options.frames = settings.frames;
     options.progress = [&bar](double share) { bar.update(share); };
@@ -105,7 +123,35 @@ AccountRun::AccountRun(const std::string& events, const std::string& power, cons
   }
   settle_clock(settings);
   attribute_all(settings);
+  note_devices(settings);
   note_traces();
+}
+
+// What the device maps did, and what they did not.
+void AccountRun::note_devices(const AccountSettings& settings) {
+  std::vector<std::string> event_names;
+  for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
+  std::vector<std::string> power_names;
+  for (const PowerTraceSensor& sensor : power_->stats().sensors) power_names.push_back(sensor.name);
+  note_unmet("--event-device", settings.event_devices, events_path_, event_names);
+  note_unmet("--power-device", settings.power_devices, power_path_, power_names);
+  for (const PowerTraceSum& sum : power_->stats().sums) {
+    std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
+                                   fmt::join(sum.sensors, " and "));
+    if (sum.partial > Seconds(0)) {
+      note += fmt::format("; for {:.3f} s only some of them are measured", sum.partial.value());
+    }
+    notes_.push_back(std::move(note));
+  }
+}
+
+void AccountRun::note_unmet(const char* option, const DeviceNames& names, const std::string& path,
+                            const std::vector<std::string>& there) {
+  for (const auto& [name, device] : names) {
+    if (std::find(there.begin(), there.end(), name) != there.end()) continue;
+    notes_.push_back(
+        fmt::format("{} {}={} changes nothing: {} has {}", option, name, device, path, fmt::join(there, ", ")));
+  }
 }
 
 // As they are; by the offset that a recording of ours brings; by where power follows the events.
@@ -146,6 +192,7 @@ void AccountRun::settle_clock(const AccountSettings& settings) {
 void AccountRun::attribute_all(const AccountSettings& settings) {
   std::vector<ShareInterval> shares;
   if (!settings.jiffies.empty()) {
+    require_sockets(*power_, devices_);
     const std::string text = read_text_file(settings.jiffies);
     shares = processor_shares(read_jiffies(settings.jiffies, text));
     if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
@@ -168,6 +215,17 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
   }
 }
 
+AttributionOptions AccountRun::attribution_options() const {
+  const EventTraceStats& stats = events_->stats();
+  return {.multiplicity = multiplicity_, .window = ProfiledWindow{stats.first, stats.last}};
+}
+
+Footprint AccountRun::footprint_of(const Attribution& attribution) const {
+  Footprint footprint = make_footprint(attribution, operations_, devices_);
+  footprint.profiled = to_seconds(events_->stats().last - events_->stats().first);
+  return footprint;
+}
+
 void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
   ProgressBar bar("attributing");
   const EventTraceStats& stats = events_->stats();
@@ -175,12 +233,12 @@ void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& p
   if (stats.executions >= kWorthAThread && usable_processors() > 1) ahead.emplace(*events_);
   WatchedEvents events(ahead ? static_cast<EventSource&>(*ahead) : *events_, stats, bar);
   if (!settings.regress) {
-    footprint_ = make_footprint(attribute(events, power, {.multiplicity = multiplicity_}), operations_, devices_);
+    footprint_ = footprint_of(attribute(events, power, attribution_options()));
     return;
   }
   const RegressedAttribution result = attribute_by_regression(
-      events, power, {.attribution = {.multiplicity = multiplicity_}, .sensor_window = settings.sensor_window});
-  footprint_ = make_footprint(result.attribution, operations_, devices_);
+      events, power, {.attribution = attribution_options(), .sensor_window = settings.sensor_window});
+  footprint_ = footprint_of(result.attribution);
   for (const RegressionFit& fit : result.fits) {
     if (fit.readings == 0) {
       notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
@@ -215,14 +273,20 @@ void AccountRun::note_traces() {
                                  number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
   }
   if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", power_path_));
-  for (const PowerTraceDevice& device : power.devices) {
-    if (device.gaps > 0) {
-      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", devices_.name(device.device),
-                                   number_of(device.gaps, "gap"), device.gap_time.value()));
+  for (const PowerTraceSensor& sensor : power.sensors) {
+    if (sensor.gaps > 0) {
+      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
+                                   number_of(sensor.gaps, "gap"), sensor.gap_time.value()));
     }
-    if (device.resets > 0) {
-      notes_.push_back(
-          fmt::format("{}: the counter began anew {}", devices_.name(device.device), number_of(device.resets, "time")));
+    if (sensor.resets > 0) {
+      notes_.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
+    }
+    if (sensor.duplicates > 0) {
+      notes_.push_back(fmt::format("{}: {} left out, each with a later one of the same time", sensor.name,
+                                   number_of(sensor.duplicates, "reading")));
+    }
+    if (sensor.readings == 1) {
+      notes_.push_back(fmt::format("{}: a single reading, from which no energy follows", sensor.name));
     }
   }
   for (const FootprintDevice& device : footprint_.devices) {
@@ -240,7 +304,7 @@ Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
   SparsePower sparse(*power_, keep);
-  return make_footprint(attribute(*events_, sparse, {.multiplicity = multiplicity_}), operations_, devices_);
+  return footprint_of(attribute(*events_, sparse, attribution_options()));
 }
 
 PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<ActivityBins>& bins) {
@@ -258,8 +322,7 @@ PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<Activit
     }
   }
   const EventTraceStats& stats = events_->stats();
-  const Nanoseconds moved = shift_;
-  bins = std::make_unique<ActivityBins>(stats.first + moved, stats.last + moved, kPictureBins);
+  bins = std::make_unique<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
   events_->rewind(shift_);
   power_->rewind(0);
   bins->add_power(*power_);

@@ -19,13 +19,16 @@
 
 namespace flyball {
 
+using DeviceNames = std::map<std::string, std::string, std::less<>>;
+
 struct AccountSettings {
   bool regress = false;
   Seconds sensor_window;
   Multiplicity multiplicity = Multiplicity::kOperations;
   std::optional<Seconds> clock_offset;  // given; otherwise found where the traces do not overlap as they are
   bool estimate_offset = false;         // found even where they overlap
-  std::map<std::string, std::string, std::less<>> device_names;
+  DeviceNames event_devices;            // what the trace calls a device -> what it is here
+  DeviceNames power_devices;
   std::string jiffies;  // a file; none: the whole processor's energy is the program's
   bool kernel_names = false;
   bool frames = false;
@@ -50,7 +53,12 @@ class AccountRun {
   void settle_clock(const AccountSettings& settings);
   void attribute_all(const AccountSettings& settings);
   void attribute_power(const AccountSettings& settings, PowerSource& power);
+  [[nodiscard]] AttributionOptions attribution_options() const;
+  [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_traces();
+  void note_devices(const AccountSettings& settings);
+  void note_unmet(const char* option, const DeviceNames& names, const std::string& path,
+                  const std::vector<std::string>& there);
 
   OperationTable& operations_;
   DeviceTable& devices_;

@@ -201,11 +201,11 @@ Recording read_recording(const std::string& file) {
   }
   const Seconds whole = to_seconds(stats.last - stats.first);
   constexpr double kMostGaps = 0.01;
-  for (const PowerTraceDevice& device : stats.devices) {
-    if (device.gap_time <= kMostGaps * whole) continue;
+  for (const PowerTraceSensor& sensor : stats.sensors) {
+    if (sensor.gap_time <= kMostGaps * whole) continue;
     throw InputError({file},
-                     fmt::format("nothing is known of {} for {:.4g} s of {:.4g} s", devices.name(device.device),
-                                 device.gap_time.value(), whole.value()),
+                     fmt::format("nothing is known of {} for {:.4g} s of {:.4g} s", sensor.name,
+                                 sensor.gap_time.value(), whole.value()),
                      "cut the trace where its readings or its counter stop, or record again");
   }
   Recording recording{file, to_seconds(stats.first).value(), {}};

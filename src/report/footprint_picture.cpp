@@ -100,7 +100,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
     svg.line(x(tick), lanes_bottom, x(tick), lanes_bottom + 4, "axis");
     svg.text(x(tick), lanes_bottom + 16, times.label(tick), "small soft", Anchor::kMiddle);
   }
-  svg.text(right, lanes_bottom + 30, "s since the first event", "small soft", Anchor::kEnd);
+  svg.text(right, lanes_bottom + 30, "s since the profile began", "small soft", Anchor::kEnd);
   return svg;
 }
 

@@ -39,29 +39,41 @@ std::string headline(const FootprintPage& page) {
         fmt::format("<strong>{}</strong> takes {}&nbsp;% of the attributed {}&nbsp;J; {}", escape_markup(most.path),
                     format_fixed(share_of(most.total(), attributed), 1), grouped_number(attributed.value(), 0), text);
   }
-  return text + fmt::format(", {}&nbsp;% of it while nothing ran.",
-                            format_fixed(share_of(footprint.idle(), footprint.measured()), 1));
+  text += fmt::format(", {}&nbsp;% of it while nothing ran",
+                      format_fixed(share_of(footprint.idle(), footprint.measured()), 1));
+  if (footprint.outside() > Joules(0)) {
+    text += fmt::format(", {}&nbsp;% before and after the profile",
+                        format_fixed(share_of(footprint.outside(), footprint.measured()), 1));
+  }
+  return text + ".";
 }
 
 std::string device_table(const Footprint& footprint) {
   const bool divided = footprint.elsewhere() > Joules(0);
   std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"left\">device</th>";
   html += "<th>measured <small>J</small></th><th>attributed <small>J</small></th><th>idle <small>J</small></th>";
+  html += "<th>outside <small>J</small></th>";
   if (divided) {
     html +=
         "<th>other processes <small>J</small></th><th>system <small>J</small></th><th>monitor <small>J</small></th>";
   }
-  html += "<th>busy <small>s</small></th><th>without power data <small>s</small></th></tr></thead><tbody>\n";
+  for (const char* head : {"busy", "idle", "outside", "without power data"}) {
+    html += fmt::format("<th>{} <small>s</small></th>", head);
+  }
+  html += "</tr></thead><tbody>\n";
   for (const FootprintDevice& device : footprint.devices) {
-    html += fmt::format("<tr><th class=\"left\">{}</th><td>{}</td><td>{}</td><td>{}</td>", escape_markup(device.device),
-                        format_fixed(device.measured.value(), 2), format_fixed(device.attributed.value(), 2),
-                        format_fixed(device.idle.value(), 2));
+    html += fmt::format("<tr><th class=\"left\">{}</th>", escape_markup(device.device));
+    for (const Joules joules : {device.measured, device.attributed, device.idle, device.outside}) {
+      html += fmt::format("<td>{}</td>", format_fixed(joules.value(), 2));
+    }
     if (divided) {
       html += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", format_fixed(device.other_processes.value(), 2),
                           format_fixed(device.system.value(), 2), format_fixed(device.monitor.value(), 2));
     }
-    html += fmt::format("<td>{}</td><td>{}</td></tr>\n", format_fixed(device.busy.value(), 3),
-                        format_fixed(device.uncovered.value(), 3));
+    for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
+      html += fmt::format("<td>{}</td>", format_fixed(time.value(), 3));
+    }
+    html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";
 }
@@ -98,7 +110,11 @@ td.tensor{white-space:normal;overflow-wrap:anywhere;min-width:13rem}
 constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dl>
 <dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
-<dt>idle</dt><dd>energy of a device while none of the operations ran on it; measured = attributed + idle</dd>
+<dt>idle</dt><dd>a device's energy and time while none of the operations ran on it and the program was profiled, from the
+first entry of the event trace to the last</dd>
+<dt>outside</dt><dd>before that or after it, where nothing tells what ran; measured = attributed + idle + outside, and what
+of a processor was not the program's</dd>
+<dt>without power data</dt><dd>time of the profile in which the device's power is not known</dd>
 <dt>mean power</dt><dd>of an operation's share, over the time that it ran</dd>
 <dt>*</dt><dd>in a name: layers that are built alike, added up</dd>
 </dl>
@@ -113,11 +129,15 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
                        {"measured_j", device.measured.value()},
                        {"attributed_j", device.attributed.value()},
                        {"idle_j", device.idle.value()},
+                       {"outside_j", device.outside.value()},
                        {"other_processes_j", device.other_processes.value()},
                        {"system_j", device.system.value()},
                        {"monitor_j", device.monitor.value()},
                        {"measured_s", device.powered.value()},
                        {"busy_s", device.busy.value()},
+                       {"idle_s", device.idle_time.value()},
+                       {"outside_s", device.outside_time.value()},
+                       {"unmeasured_s", device.unmeasured.value()},
                        {"uncovered_s", device.uncovered.value()}});
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -139,10 +159,12 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
     rows.push_back(std::move(json));
   }
   const nlohmann::ordered_json json = {{"runs", footprint.runs},
+                                       {"profiled_s", footprint.profiled.value()},
                                        {"devices", std::move(devices)},
                                        {"measured_j", footprint.measured().value()},
                                        {"attributed_j", footprint.attributed().value()},
                                        {"idle_j", footprint.idle().value()},
+                                       {"outside_j", footprint.outside().value()},
                                        {"elsewhere_j", footprint.elsewhere().value()},
                                        {"footprint", std::move(rows)},
                                        {"notes", notes}};
@@ -156,8 +178,9 @@ std::string footprint_csv(const Footprint& footprint) {
                        row.energy.value(), row.busy.value(), row.mean_power().value(), row.energy_deviation.value());
   }
   for (const FootprintDevice& device : footprint.devices) {
-    csv += fmt::format("(idle),{},,{},{},,\n", csv_field(device.device), device.idle.value(),
-                       (device.powered - device.busy).value());
+    csv += fmt::format("(idle),{},,{},{},,\n", csv_field(device.device), device.idle.value(), device.idle_time.value());
+    csv += fmt::format("(outside),{},,{},{},,\n", csv_field(device.device), device.outside.value(),
+                       device.outside_time.value());
   }
   return csv;
 }

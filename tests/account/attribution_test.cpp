@@ -219,6 +219,35 @@ TEST(Attribution, EventsOutsideThePowerTraceHaveTimeButNoEnergy) {
   EXPECT_DOUBLE_EQ(result.devices[0].uncovered.value(), 3.0);
 }
 
+//           0   1   2   3   4   5   6   7   8   9   10 s
+// window            [-----------------------)
+// events                [---)   [-)
+// 100 W     [-----------------------)   [-----------)
+// Idle: 1 + 1 + 0.5 + 1 s; outside: 2 s before and 2 s after; no power for 1 s of the window, in which nothing ran.
+TEST(Attribution, IdleIsWhatTheProfileSaw) {
+  const std::vector<TraceEvent> events = {{3 * kSecond, 4 * kSecond, 0, 0}, {5 * kSecond, 11 * kSecond / 2, 0, 0}};
+  const std::vector<PowerSegment> power = {{0, 6 * kSecond, 0, Watts(100)},
+                                           {7 * kSecond, 10 * kSecond, 0, Watts(100)},
+                                           {kSecond, 9 * kSecond, 1, Watts(10)}};
+  const Attribution result = attributed(events, power, {.window = ProfiledWindow{2 * kSecond, 8 * kSecond}});
+  ASSERT_EQ(result.devices.size(), 2u);
+  const DeviceShare& device = result.devices[0];
+  EXPECT_NEAR(device.measured.value(), 900.0, 900e-9);
+  EXPECT_NEAR(device.attributed.value(), 150.0, 150e-9);
+  EXPECT_NEAR(device.idle.value(), 350.0, 350e-9);
+  EXPECT_NEAR(device.outside.value(), 400.0, 400e-9);
+  EXPECT_DOUBLE_EQ(device.powered.value(), 9.0);
+  EXPECT_DOUBLE_EQ(device.busy.value(), 1.5);
+  EXPECT_DOUBLE_EQ(device.idle_time.value(), 3.5);
+  EXPECT_DOUBLE_EQ(device.outside_time.value(), 4.0);
+  EXPECT_DOUBLE_EQ(device.unmeasured.value(), 1.0);
+  EXPECT_EQ(device.uncovered.value(), 0.0);
+  // One segment, from 1 s before the window to 1 s after it.
+  EXPECT_DOUBLE_EQ(result.devices[1].idle.value(), 60.0);
+  EXPECT_DOUBLE_EQ(result.devices[1].outside.value(), 20.0);
+  EXPECT_EQ(attributed(events, power).devices[0].outside.value(), 0.0);
+}
+
 TEST(Attribution, DevicesThatOnlyOneTraceKnows) {
   const Attribution result = attributed({{0, kSecond, 3, 0}}, {{0, kSecond, 1, Watts(10)}});
   ASSERT_EQ(result.devices.size(), 2u);

@@ -115,9 +115,10 @@ TEST(Kineto, KernelsBackwardAndModulesAreTied) {
   EXPECT_EQ(read.stats.untied_kernels, 1u);  // the copy
   EXPECT_EQ(read.stats.untied_backward, 0u);
   EXPECT_FALSE(read.stats.truncated);
-  EXPECT_EQ(read.stats.first, 1'700'000'000'000'090'000);
-  EXPECT_EQ(read.stats.last, 1'700'000'000'000'440'000);
-  EXPECT_EQ(read.events.front().begin, read.stats.first);
+  // The profiler's own span, 80 us to 480 us, in which the step and all that ran lie.
+  EXPECT_EQ(read.stats.first, 1'700'000'000'000'080'000);
+  EXPECT_EQ(read.stats.last, 1'700'000'000'000'480'000);
+  EXPECT_EQ(read.events.front().begin, 1'700'000'000'000'090'000);
   EXPECT_TRUE(read.has_edge("Encoder_0/aten::linear/aten::addmm", "Encoder_0/AddmmBackward0", EdgeKind::kBackward));
   EXPECT_TRUE(read.has_edge("Encoder_0/aten::linear", "Encoder_0/aten::linear/aten::addmm", EdgeKind::kOrder));
 }
@@ -171,7 +172,9 @@ TEST(Kineto, NestingConservesTime) {
   Nanoseconds sum = 0;
   for (const auto& [name, time] : read.busy) sum += time;
   EXPECT_EQ(sum, 12'244'600);
-  EXPECT_EQ(read.stats.first, 1'790'857'026'000'000'000 + 4'423'698'059'922'525);
+  // The profiler's own span, "PyTorch Profiler (0)": from 4423698059385.804 us for 28445.628 us.
+  EXPECT_EQ(read.stats.first, 1'790'857'026'000'000'000 + 4'423'698'059'385'804);
+  EXPECT_EQ(read.stats.last, read.stats.first + 28'445'628);
 }
 
 TEST(Kineto, TorchScriptsModuleHierarchy) {
@@ -234,6 +237,15 @@ TEST(Chrome, BeginsAndEndsNest) {
             (Busy{{"GPU:2 outer", 8'500}, {"GPU:2 outer/inner", 1'500}, {"GPU:2 open", 8'000}, {"GPU:2 last", 7'000}}));
   EXPECT_EQ(read.dropped("without a beginning"), 1u);
   EXPECT_EQ(read.stats.unfinished, 1u);
+}
+
+// 50 us is the time of an E, whose B stands at 10.
+TEST(Chrome, TheProfileEndsWithTheLastEntry) {
+  const Read read = read_text(R"([{"ph":"B","name":"a","pid":1,"tid":1,"ts":10},
+    {"ph":"X","name":"b","pid":1,"tid":2,"ts":3,"dur":9}, {"ph":"E","name":"a","pid":1,"tid":1,"ts":50}])");
+  EXPECT_EQ(read.stats.first, 3'000);
+  EXPECT_EQ(read.stats.last, 50'000);
+  EXPECT_EQ(read.stats.executions, 2u);
 }
 
 TEST(Chrome, DevicesByThreadOrGivenName) {

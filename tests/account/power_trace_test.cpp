@@ -23,9 +23,9 @@ struct Read {
   PowerTraceStats stats;
   DeviceTable devices;
 
-  [[nodiscard]] const PowerTraceDevice& device(std::string_view name) const {
-    return *std::find_if(stats.devices.begin(), stats.devices.end(),
-                         [&](const PowerTraceDevice& one) { return devices.name(one.device) == name; });
+  [[nodiscard]] const PowerTraceSensor& device(std::string_view name) const {
+    return *std::find_if(stats.sensors.begin(), stats.sensors.end(),
+                         [&](const PowerTraceSensor& one) { return one.name == name; });
   }
   [[nodiscard]] std::uint64_t dropped(std::string_view reason) const {
     for (const DroppedReadings& one : stats.dropped) {
@@ -70,7 +70,7 @@ TEST(PowerCsv, GapIsNotBridged) {
   const Read power = read("timestamp,device,power_w\n1,GPU:0,10\n2,GPU:0,10\n3,GPU:0,20\n13,GPU:0,30\n14,GPU:0,30\n");
   EXPECT_EQ(power.segments[2], "GPU:0 3-4 s 20 W");
   EXPECT_EQ(power.segments[3], "GPU:0 13-14 s 30 W");
-  const PowerTraceDevice& gpu = power.device("GPU:0");
+  const PowerTraceSensor& gpu = power.device("GPU:0");
   EXPECT_EQ(gpu.gaps, 1u);
   EXPECT_DOUBLE_EQ(gpu.gap_time.value(), 9.0);
   PowerTraceOptions patient;
@@ -106,6 +106,31 @@ TEST(PowerCsv, LaterOfTwoAtOneStampCountsAndOrderDoesNotMatter) {
   const Read power = read("timestamp,device,energy_j\n3,GPU:0,40\n1,GPU:0,0\n2,GPU:0,99\n2,GPU:0,10\n");
   EXPECT_EQ(power.segments, (Segments{"GPU:0 1-2 s 10 W", "GPU:0 2-3 s 30 W"}));
   EXPECT_EQ(power.device("GPU:0").duplicates, 1u);
+}
+
+// Two sockets onto one, from 10 s before the clock's zero: 1,000 J and 200 J in 10 s are 120 W.
+TEST(PowerCsv, DevicesThatBecomeOneAreAddedUp) {
+  PowerTraceOptions options;
+  options.device_names = {{"CPU:1", "CPU:0"}};
+  const Read counters =
+      read("timestamp,device,energy_j\n-10,CPU:0,0\n-10,CPU:1,0\n-10,GPU:0,0\n0,CPU:0,1000\n0,CPU:1,200\n0,GPU:0,50\n",
+           options);
+  EXPECT_EQ(counters.segments, (Segments{"GPU:0 -10-0 s 5 W", "CPU:0 -10-0 s 120 W"}));
+  ASSERT_EQ(counters.stats.sums.size(), 1u);
+  EXPECT_EQ(counters.stats.sums[0].sensors, (Segments{"CPU:0", "CPU:1"}));
+  EXPECT_EQ(counters.stats.sums[0].partial.value(), 0.0);
+  EXPECT_EQ(counters.device("CPU:1").energy.value(), 200.0);
+  // 10 W from 1 to 4 s and 4 W from 1.5 to 3.5 s: 30 J and 8 J. In the first and the last half second only one is known.
+  const Read powers =
+      read("timestamp,device,power_w\n1,CPU:0,10\n1.5,CPU:1,4\n2,CPU:0,10\n2.5,CPU:1,4\n3,CPU:0,10\n", options);
+  EXPECT_EQ(powers.segments, (Segments{"CPU:0 1-1.5 s 10 W", "CPU:0 1.5-2 s 14 W", "CPU:0 2-2.5 s 14 W",
+                                       "CPU:0 2.5-3 s 14 W", "CPU:0 3-3.5 s 14 W", "CPU:0 3.5-4 s 10 W"}));
+  EXPECT_DOUBLE_EQ(powers.stats.sums.at(0).partial.value(), 1.0);
+  // Exchanged, nothing is added up.
+  options.device_names = {{"CPU:1", "CPU:0"}, {"CPU:0", "CPU:1"}};
+  const Read exchanged = read("timestamp,device,energy_j\n0,CPU:0,0\n0,CPU:1,0\n1,CPU:0,7\n1,CPU:1,9\n", options);
+  EXPECT_EQ(exchanged.segments, (Segments{"CPU:1 0-1 s 7 W", "CPU:0 0-1 s 9 W"}));
+  EXPECT_TRUE(exchanged.stats.sums.empty());
 }
 
 TEST(PowerCsv, DatesZonesAndLineEnds) {

@@ -1,4 +1,5 @@
 // flyball account, run as users run it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +25,8 @@ constexpr const char* kEvents = R"({"traceEvents": [
 ]})";
 
 // 100 W from 0.9 s, 200 W from 1.3 s to 1.5 s. MatMul of layer 0: 0.1 s alone, 0.1 s of half: 15 J. Of layer 1: 5 J, 0.1 s
-// at 100 W and 0.1 s at 200 W: 35 J. Idle: 0.1 s at 100 W, and about 0.1 s at 200 W: a last reading holds for as long as
-// the others, nearly.
+// at 100 W and 0.1 s at 200 W: 35 J. Before the first event 0.1 s at 100 W, and after the last about 0.1 s at 200 W: a last reading holds for
+// as long as the others, nearly. Something always runs in between.
 constexpr const char* kPower = "timestamp,device,power_w\n0.9,CPU:0,100\n1.1,CPU:0,100\n1.3,CPU:0,200\n";
 
 struct Traces {
@@ -46,7 +47,9 @@ TEST(Account, GivesEveryJouleToSomething) {
   const double measured = result.at("measured_j");
   EXPECT_NEAR(measured, 80.0, 0.5);
   EXPECT_NEAR(result.at("attributed_j"), 50.0, 50e-9);
-  EXPECT_NEAR(result.at("idle_j").get<double>() + 50.0, measured, 1e-9 * measured);
+  EXPECT_NEAR(result.at("idle_j"), 0.0, 1e-9);
+  EXPECT_NEAR(result.at("outside_j").get<double>() + 50.0, measured, 1e-9 * measured);
+  EXPECT_NEAR(result.at("profiled_s"), 0.4, 1e-12);
   ASSERT_EQ(result.at("devices").size(), 1u);
   EXPECT_EQ(result.at("devices").at(0).at("device"), "CPU:0");
   ASSERT_EQ(result.at("footprint").size(), 2u);
@@ -63,6 +66,7 @@ TEST(Account, PrintsTheTopConsumers) {
   const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--top", "1"});
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr(" J = attributed 50.000 J (62."));
+  EXPECT_THAT(ran.out, HasSubstr(" + idle 0.000 J (0.0 %) + outside the profile "));
   EXPECT_THAT(ran.out, HasSubstr("m/layer_1/dense/MatMul"));
   EXPECT_THAT(ran.out, HasSubstr("and 1 more with 15.000 J"));
 }
@@ -83,6 +87,27 @@ TEST(Account, SummarisesAndWritesFiles) {
   EXPECT_THAT(file_text(traces.folder / "f.dot"), HasSubstr("layer_1\\n70.00 %"));
 }
 
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t at = text.find(begin);
+  return at == std::string::npos ? "" : text.substr(at, text.find(end, at) - at);
+}
+
+// Power whose clock is 1000 s ahead: once the events are moved there, the picture is that of clocks that agree.
+TEST(Account, ThePictureHasTheClockOffsetOnce) {
+  const Traces traces;
+  const auto picture = [&](const std::string& offset) {
+    const std::string page = traces.folder / "page.html";
+    const Ran ran = run_flyball(
+        {"account", "--events", traces.events, "--power", traces.power, "--clock-offset", offset, "--html", page});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return between(file_text(page), "<h2>Power</h2>", "<h2>Top consumers");
+  };
+  const std::string agreeing = picture("0s");
+  EXPECT_THAT(agreeing, HasSubstr("<polyline"));
+  write_file(traces.power, "timestamp,device,power_w\n1000.9,CPU:0,100\n1001.1,CPU:0,100\n1001.3,CPU:0,200\n");
+  EXPECT_EQ(picture("1000s"), agreeing);
+}
+
 TEST(Account, MethodsAgreeOnWhatTheyMeasured) {
   const Traces traces;
   const Ran ran = run_flyball(
@@ -90,8 +115,61 @@ TEST(Account, MethodsAgreeOnWhatTheyMeasured) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   const double measured = ran.json().at("measured_j");
   EXPECT_NEAR(measured, 80.0, 0.5);
-  EXPECT_NEAR(ran.json().at("attributed_j").get<double>() + ran.json().at("idle_j").get<double>(), measured,
+  EXPECT_NEAR(ran.json().at("attributed_j").get<double>() + ran.json().at("outside_j").get<double>(), measured,
               1e-9 * measured);
+  EXPECT_NEAR(ran.json().at("outside_j"), 30.0, 0.5);
+}
+
+// Eight GPUs of (n + 1) * 100 W from 0 s to 10 s, n the index; a program that saw CUDA_VISIBLE_DEVICES=4 calls it GPU:0
+// and ran on it from 2 s to 6 s: 4 s of 500 W. In all 3,600 W for 10 s.
+TEST(Account, AProgramThatSeesOneGpuOfEight) {
+  const Traces traces;
+  write_file(traces.events, R"({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 2000000, "dur": 4000000,
+     "args": {"device": 0, "correlation": 1}}]})");
+  std::string power = "timestamp,device,energy_j\n";
+  for (int second : {0, 10}) {
+    for (int gpu = 0; gpu < 8; ++gpu) power += fmt::format("{},GPU:{},{}\n", second, gpu, second * (gpu + 1) * 100);
+  }
+  write_file(traces.power, power);
+  const std::vector<std::string> account = {"account", "--events", traces.events, "--power", traces.power};
+  const auto with = [&account](std::vector<std::string> more) {
+    more.insert(more.begin(), account.begin(), account.end());
+    return run_flyball(more);
+  };
+  const Ran ran = with({"--event-device", "GPU:0=GPU:4", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NEAR(ran.json().at("measured_j"), 36'000.0, 36e-6);
+  EXPECT_NEAR(ran.json().at("attributed_j"), 2'000.0, 2e-6);
+  ASSERT_EQ(ran.json().at("devices").size(), 8u);
+  for (const json& device : ran.json().at("devices")) {
+    EXPECT_NEAR(device.at("attributed_j"), device.at("device") == "GPU:4" ? 2'000.0 : 0.0, 2e-6);
+  }
+  EXPECT_THAT(ran.out, Not(HasSubstr("is the sum of")));
+  // The same from the other side adds the physical GPU:0 to it, and says so: 4 s of 600 W.
+  const Ran other = with({"--power-device", "GPU:4=GPU:0"});
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("measured 36000.000 J = attributed 2400.000 J"));
+  EXPECT_THAT(other.out, HasSubstr("GPU:0 is the sum of GPU:0 and GPU:4 of the power trace"));
+  const Ran unmet = with({"--event-device", "GPU:9=GPU:4"});
+  ASSERT_EQ(unmet.status, 0) << unmet.err;
+  EXPECT_THAT(unmet.out, HasSubstr("--event-device GPU:9=GPU:4 changes nothing"));
+  EXPECT_THAT(unmet.out, HasSubstr("has GPU:0\n"));
+  EXPECT_THAT(with({"--event-device", "GPU:0=GPU:4", "--event-device", "GPU:0=GPU:5"}).err, HasSubstr("given twice"));
+  EXPECT_EQ(with({"--device", "GPU:0=GPU:4"}).status, 2);
+}
+
+// What ran on socket 1 says nothing of socket 0's energy.
+TEST(Account, JiffiesDivideOnlyTheirOwnSocket) {
+  const Traces traces;
+  write_file(traces.power, "timestamp,device,power_w\n0.9,CPU:1,100\n1.1,CPU:1,100\n1.3,CPU:1,200\n");
+  write_file(
+      traces.folder / "j.csv",
+      "timestamp,kind,id,cpu,busy,system\n0.9,cpu,0,0,0,0\n0.9,cpu,1,1,0,0\n1.5,cpu,0,0,60,0\n1.5,cpu,1,1,60,0\n");
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--jiffies",
+                               traces.folder / "j.csv", "--power-device", "CPU:1=CPU:0"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--power-device CPU:1=CPU:0: --jiffies would divide"));
 }
 
 TEST(Account, RunsComparedAndJudged) {

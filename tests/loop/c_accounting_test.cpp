@@ -126,7 +126,7 @@ TEST_F(CAccounting, RecordsWhatRunsBetweenStartAndStop) {
   const auto power = open_power_text("trace.csv", trace, {}, devices);
   EXPECT_LE(to_seconds(power->stats().first).value(), state.begin_unix_s);
   EXPECT_GE(to_seconds(power->stats().last).value(), state.begin_unix_s + state.length_s);
-  EXPECT_GT(power->stats().devices.at(0).energy, Joules(0));
+  EXPECT_GT(power->stats().sensors.at(0).energy, Joules(0));
 
   const std::string file = folder_ / "power.csv";
   ASSERT_EQ(library_.write(nullptr, "epoch", file.c_str()), FLYBALL_OK) << library_.last_error();

@@ -96,7 +96,7 @@ TEST_F(AccountSession, LeavesRowsOutWithALongerPeriodAndNoEnergy) {
     DeviceTable devices;
     const auto power = open_power_text("trace.csv", trace, {}, devices);
     const PowerTraceStats& stats = power->stats();
-    return stats.devices.at(0).energy / to_seconds(stats.last - stats.first);
+    return stats.sensors.at(0).energy / to_seconds(stats.last - stats.first);
   };
   AgentClient client(agent_.endpoint(), "");
   const double reference = watts(client.session_trace("all")).value();

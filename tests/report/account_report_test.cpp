@@ -39,9 +39,13 @@ struct Account {
                       row("bert/embeddings/Gather,\"x\"</script>", 1, Phase::kForward)};
     FootprintDevice& device = footprint.devices.emplace_back();
     device.device = "GPU:0";
-    device.measured = Joules(12);
+    device.measured = Joules(15);
     device.attributed = Joules(10);
     device.idle = Joules(2);
+    device.outside = Joules(3);
+    device.idle_time = Seconds(0.25);
+    device.outside_time = Seconds(0.75);
+    device.unmeasured = Seconds(0.125);
     merge_rows(footprint);
     const OperationId gather = operations.intern("bert/embeddings/Gather,\"x\"</script>", Phase::kForward);
     operations.add_edge(gather, operations.intern("bert/encoder/layer_0/MatMul", Phase::kForward));
@@ -50,7 +54,9 @@ struct Account {
 
 TEST(FootprintReport, Json) {
   const nlohmann::json json = nlohmann::json::parse(footprint_json(Account().footprint, {"a note"}));
-  EXPECT_EQ(json.at("measured_j"), 12.0);
+  EXPECT_EQ(json.at("measured_j"), 15.0);
+  EXPECT_EQ(json.at("outside_j"), 3.0);
+  EXPECT_EQ(json.at("devices").at(0).at("unmeasured_s"), 0.125);
   EXPECT_EQ(json.at("devices").at(0).at("idle_j"), 2.0);
   EXPECT_EQ(json.at("footprint").size(), 3u);
   EXPECT_EQ(json.at("footprint").at(0).at("phase"), "forward");
@@ -61,6 +67,7 @@ TEST(FootprintReport, Json) {
 TEST(FootprintReport, JsonIsReadBackAsItWas) {
   Footprint footprint = Account().footprint;
   footprint.devices[0].monitor = Joules(0.1);
+  footprint.profiled = Seconds(2);
   EXPECT_EQ(footprint_json(read_footprint("a.json", footprint_json(footprint, {})), {}), footprint_json(footprint, {}));
   footprint.rows[1].energy = Joules(5);
   const Footprint mean = mean_of_runs(std::vector{footprint, Account().footprint});
@@ -73,7 +80,7 @@ TEST(FootprintReport, CsvQuotes) {
   EXPECT_THAT(csv, StartsWith("name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n"));
   EXPECT_THAT(csv, HasSubstr("\"bert/embeddings/Gather,\"\"x\"\"<"
                              "/script>\",GPU:0,forward,1,0.5,2,0\n"));
-  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,"));
+  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,0.25,,\n(outside),GPU:0,,3,0.75,,\n"));
 }
 
 // Shares of the root's only part; an arrow; nothing that a name could break out of.
@@ -105,8 +112,11 @@ TEST(FootprintReport, Page) {
   const std::string html = footprint_html(page);
   EXPECT_THAT(html, HasSubstr("t &amp; u"));
   EXPECT_THAT(html, HasSubstr("<strong>bert/encoder</strong> takes 90.0&nbsp;%"));
+  EXPECT_THAT(html, HasSubstr("15&nbsp;J measured, 13.3&nbsp;% of it while nothing ran, 20.0&nbsp;% before and after"));
+  EXPECT_THAT(html, HasSubstr("<td>15.00</td><td>10.00</td><td>2.00</td><td>3.00</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>0.000</td><td>0.250</td><td>0.750</td><td>0.125</td>"));
   EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
-  EXPECT_THAT(html, HasSubstr("s since the first event"));
+  EXPECT_THAT(html, HasSubstr("s since the profile began"));
 }
 
 std::string inflated(const std::string& zipped) {
