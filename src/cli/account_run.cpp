@@ -76,6 +76,16 @@ bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanose
 
 std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
 
+std::string fit_text(const RegressionFit& fit) {
+  const std::string fitted =
+      fmt::format("{} fitted to {}", number_of(fit.unknowns, "power"), number_of(fit.readings, "reading"));
+  if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
+  const std::string varied = fmt::format("{} that vary by {:.3g} W", fitted, fit.deviation.value());
+  if (!fit.explained) return varied + "; too few to judge the fit";
+  return fmt::format("{}; of this variance, powers fitted to half of them explain {:.1f} % in the other half", varied,
+                     100.0 * *fit.explained);
+}
+
 std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
 
 }  // namespace
@@ -186,8 +196,7 @@ void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& p
       notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
       continue;
     }
-    notes_.push_back(fmt::format("{}: {} powers fitted to {} readings, which explains {:.1f} % of their variance",
-                                 devices_.name(fit.device), fit.unknowns, fit.readings, 100.0 * fit.explained));
+    notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
     if (fit.readings < 2 * fit.unknowns) {
       notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
                                    devices_.name(fit.device)));
