@@ -100,6 +100,7 @@ class PowerSegments : public PowerTrace {
       DeviceReadings& state = devices_[device];
       if (state.found.readings == 0) continue;
       state.found.device = device;
+      state.found.means = state.last.kind != ReadingKind::kPower;
       state.found.period = to_seconds(state.period);
       state.found.gap_time = to_seconds(state.gap_time);
       state.found.longest_gap = to_seconds(state.longest_gap);

@@ -93,8 +93,13 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   }
   guard.throw_if_interrupted();
   const Footprint footprint = mean_of_runs(footprints);
-  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself.
-  const Footprint summary = options.summary || options.html ? summarised(footprint, similar) : Footprint();
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
+  // draw varies together, so each run is summarised by itself.
+  Footprint summary;
+  if (options.summary || options.html) {
+    for (Footprint& run : footprints) run = summarised(run, similar);
+    summary = mean_of_runs(footprints);
+  }
   const EnergyTree tree = options.svg || options.html ? make_energy_tree(footprint, operations) : EnergyTree();
   const Footprint& shown = options.summary ? summary : footprint;
 

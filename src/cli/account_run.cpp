@@ -12,6 +12,7 @@
 #include "account/events_ahead.h"
 #include "account/processor_share.h"
 #include "account/regression.h"
+#include "account/sparse_power.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "base/text.h"
@@ -47,27 +48,6 @@ class WatchedEvents final : public EventSource {
   Nanoseconds first_;
   double length_;
   std::uint64_t count_ = 0;
-};
-
-// Every `keep`-th segment of each device, held until the next that is kept.
-class SparsePower final : public PowerSource {
- public:
-  SparsePower(PowerSource& source, std::size_t keep) : source_(source), keep_(keep) {}
-  bool next(PowerSegment& segment) override {
-    while (source_.next(segment)) {
-      if (segment.device >= seen_.size()) seen_.resize(segment.device + 1);
-      if (seen_[segment.device]++ % keep_ != 0) continue;
-      // The sweep cuts it where the next begins; the last is held no longer than the others.
-      segment.end += static_cast<Nanoseconds>(keep_ - 1) * (segment.end - segment.begin);
-      return true;
-    }
-    return false;
-  }
-
- private:
-  PowerSource& source_;
-  std::size_t keep_;
-  std::vector<std::size_t> seen_;
 };
 
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
@@ -248,7 +228,9 @@ void AccountRun::note_traces() {
 Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
-  SparsePower sparse(*power_, keep);
+  std::vector<bool> means(devices_.size());
+  for (const PowerTraceDevice& device : power_->stats().devices) means[device.device] = device.means;
+  SparsePower sparse(*power_, keep, std::move(means));
   return make_footprint(attribute(*events_, sparse, {.multiplicity = multiplicity_}), operations_, devices_);
 }
 
