@@ -198,6 +198,10 @@ void AccountRun::note_traces() {
     notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
                                  events_path_, number_of(events.untied_kernels, "kernel")));
   }
+  if (events.too_deep > 0) {
+    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", events_path_,
+                                 number_of(events.too_deep, "call")));
+  }
   const PowerTraceStats& power = power_->stats();
   for (const DroppedReadings& dropped : power.dropped) {
     notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", power_path_,

@@ -1,12 +1,15 @@
 // flyball account, run as users run it.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "cli/program.h"
 
 namespace flyball::testing {
@@ -143,7 +146,7 @@ TEST(Account, ThinsCountersOut) {
              "timestamp,device,energy_j\n0,CPU:0,0\n1,CPU:0,100\n2,CPU:0,500\n3,CPU:0,700\n4,CPU:0,900\n");
   const Ran quality = run_flyball({"account", "quality", folder / "run", "--format", "json"});
   ASSERT_EQ(quality.status, 0) << quality.err;
-  const json& every_second = quality.json().at("asss").at(1);
+  const json every_second = quality.json().at("asss").at(1);
   EXPECT_EQ(every_second.at("every"), 2);
   EXPECT_NEAR(every_second.at("similarity"), 2500.0 / (std::sqrt(47500.0) * 50.0), 1e-9);
 }
@@ -173,6 +176,40 @@ TEST(Account, SummarisesEachRunBeforeItsStatistics) {
   EXPECT_NEAR(row.at("energy_j"), 240.0, 1e-9);
   EXPECT_NEAR(row.at("energy_std_j"), 120.0, 1e-9);
   EXPECT_NEAR(row.at("mean_power_std_w"), 10.0, 1e-9);
+}
+
+// Pipes hold the program where it shall be when Ctrl-C comes: in the middle of reading, and of writing.
+TEST(Account, EndsAtOnceWhenInterrupted) {
+  const Traces traces;
+  const std::string pipe = traces.folder / "pipe.csv";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  {
+    const Running reading({"account", "--events", traces.events, "--power", pipe}, "/dev/null", traces.folder.path());
+    const FileDescriptor power(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));
+    reading.interrupt();
+    const Ran ran = reading.wait();
+    EXPECT_EQ(ran.status, 130);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr("error: interrupted"));
+  }
+  std::string events = "[";  // whose footprint is more than a pipe takes
+  for (int i = 0; i < 2000; ++i) {
+    events += R"({"ph": "X", "name": "operation_)" + std::to_string(i) + R"(", "pid": 1, "tid": 1, "ts": )" +
+              std::to_string(1000000 + i) + R"(, "dur": 1},)";
+  }
+  events.back() = ']';
+  write_file(traces.events, events);
+  const std::string result = traces.folder / "result.json";
+  const Running writing({"account", "--events", traces.events, "--power", pipe, "--json", result}, "/dev/null",
+                        traces.folder.path());
+  const std::string partial = result + ".partial." + std::to_string(writing.pid());
+  ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
+  write_file(pipe, kPower);
+  const FileDescriptor half(::open(partial.c_str(), O_RDONLY | O_CLOEXEC));
+  writing.interrupt();
+  EXPECT_EQ(writing.wait().status, 130);
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_FALSE(std::filesystem::exists(result));
 }
 
 TEST(Account, SaysWhatIsWrong) {
