@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/account_command.h"
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "client/agent_client.h"
 #include "draw/text_table.h"
@@ -196,7 +197,10 @@ void add_read(CLI::App& parent, const std::string& command_line) {
       "  flyball account read epoch-3 --out power.csv\n"
       "  flyball account read epoch-3 --events trace.json\n"
       "  flyball account read epoch-3 --events trace.json --html account.html --format json");
-  command->callback([options, command_line] { run_read(*options, command_line); });
+  command->callback([options, command_line] {
+    const InterruptExit interrupt_exit;
+    run_read(*options, command_line);
+  });
 }
 
 void add_list(CLI::App& parent) {
