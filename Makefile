@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 # Most requests that schemathesis makes up for one operation of the interface.
 OPENAPI_EXAMPLES ?= 100
-DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --out out/demo
+DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --planner all --out out/demo
 PEERS = bench/peers/run
 STEP = @scripts/step
 # The folders of tests/ whose own process has several threads; what other folders start is checked under asan.

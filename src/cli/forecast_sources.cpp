@@ -15,6 +15,7 @@
 #include "plan/planner.h"
 #include "plan/stage_clock.h"
 #include "report/plan_json.h"
+#include "report/zeus_export.h"
 
 namespace flyball {
 namespace {
@@ -110,7 +111,7 @@ void add_plan_options(CLI::App& command, PlanBillOptions& options) {
             "a plan of flyball plan --out, in place of RUN.toml: its whole run against all-maximum clocks");
   add_value(command, "--iterations", options.iterations, parse_iterations, "N", "with --plan: of the run");
   add_value(command, "--point", options.point, parse_point, "N",
-            "with --plan: which of its points (default the chosen one)");
+            "with --plan: which of its points, from 0, the fastest (default the chosen one)");
   add_value(command, "--slower", options.slower_pct, parse_percent, "PERCENT",
             "with --plan: the slowest point at most so much slower than all-maximum clocks");
   add_value(command, "--pipelines", options.pipelines, parse_count, "N",
@@ -147,8 +148,9 @@ EnergySheet sheet_of_plan(const PlanBillOptions& options) {
   const int gpus = options.pipelines.value_or(1) * options.tensor_parallel.value_or(1);
   const double factor = *options.iterations * gpus;
   EnergySheet sheet;
-  sheet.name =
-      fmt::format("{}, {} plan, point {} of {}", plan.header.source, plan.header.planner, point, plan.frontier.size());
+  // Points count from the fastest, Zeus's files from the slowest.
+  sheet.name = fmt::format("{}, {} plan, point {} of 0 to {} (Zeus: {})", plan.header.source, plan.header.planner,
+                           point, plan.frontier.size() - 1, zeus_file_name(plan.frontier.size() - 1 - point));
   sheet.count = *options.iterations;
   sheet.duration = *options.iterations * time;
   Joules forward(0);

@@ -110,9 +110,10 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
       "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"
-      "included. T_min is the shortest iteration; T* takes the least energy when\n"
-      "waiting for others is paid anyway; 'least total' takes the least when nobody\n"
-      "else is waited for. The gap is to a lower bound that no plan can beat.\n\n"
+      "included. T_min is the shortest iteration in the schedule's order; T* takes\n"
+      "the least energy when waiting for others is paid anyway; 'least total' takes\n"
+      "the least when nobody else is waited for. The gap is to a lower bound that no\n"
+      "plan of that order can beat.\n\n"
       "Examples:\n"
       "  flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"

@@ -156,17 +156,23 @@ struct SynthOptions {
   std::optional<double> noise_pct;
   std::optional<int> seed;
   std::optional<std::string> out;
+  std::optional<std::string> format;
   bool layers = false;
   bool list = false;
 };
 
-std::string listing() {
+std::string listing(bool as_json) {
+  if (as_json) {
+    const nlohmann::ordered_json json = {{"gpus", synth_gpus()}, {"workloads", synth_workloads()}};
+    return json.dump(2) + "\n";
+  }
   return fmt::format("GPUs:\n  {}\nworkloads:\n  {}\n", fmt::join(synth_gpus(), "\n  "),
                      fmt::join(synth_workloads(), "\n  "));
 }
 
 void run_synth(SynthOptions& options) {
-  if (options.list) return print_result(listing());
+  if (options.list) return print_result(listing(options.format == "json"));
+  if (options.format) throw UsageError("--format is for --list; profiles and layer times are CSV");
   if (options.layers && (options.stages || options.noise_pct || options.seed)) {
     throw UsageError(
         "--layers prints the layers before they are split and measured; drop --stages, --noise and --seed");
@@ -199,6 +205,7 @@ void add_synth(CLI::App& parent) {
   add_value(*command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
   command->add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
   command->add_flag("--list", options->list, "list the GPUs and workloads");
+  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "of that list: text (default) or json");
   add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
   command->footer(
       "Examples:\n"

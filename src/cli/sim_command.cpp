@@ -283,8 +283,8 @@ void add_status(CLI::App& parent) {
 void add_env(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("env", "shell lines that let programs see the simulated machine");
   const auto options = std::make_shared<CommonOptions>();
-  add_common(*command, *options, false);
-  command->footer("Examples:\n  eval \"$(flyball sim env)\"");
+  add_common(*command, *options);
+  command->footer("Examples:\n  eval \"$(flyball sim env)\"\n  flyball sim env --format json");
   command->callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     const std::string folder = simulated_library_folder();
@@ -295,10 +295,13 @@ void add_env(CLI::App& parent) {
       const std::string others = before;
       path = others == folder || others.starts_with(folder + ":") ? others : folder + ":" + others;
     }
-    std::string text = fmt::format("export LD_LIBRARY_PATH={}\nexport FLYBALL_SIM={}\n", shell_quoted(path),
-                                   shell_quoted(machine->name()));
+    ordered_json variables = {{"LD_LIBRARY_PATH", path}, {"FLYBALL_SIM", machine->name()}};
     const std::string powercap = machine->shared().powercap;
-    if (!powercap.empty()) text += fmt::format("export FLYBALL_POWERCAP_ROOT={}\n", shell_quoted(powercap));
+    if (!powercap.empty()) variables["FLYBALL_POWERCAP_ROOT"] = powercap;
+    if (options->json()) return print_result(variables.dump(2) + "\n");
+    std::string text;
+    for (const auto& [name, value] : variables.items())
+      text += fmt::format("export {}={}\n", name, shell_quoted(value.get<std::string>()));
     print_result(text);
   });
 }

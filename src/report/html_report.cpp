@@ -70,7 +70,8 @@ std::string cost_curves(const ReportInput& input) {
 
 constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dl>
-<dt>T<sub>min</sub></dt><dd>the fastest iteration that any clocks allow</dd>
+<dt>T<sub>min</sub></dt><dd>the fastest iteration that any clocks allow in the order of the schedule; EnvPipe may
+run a stage's computations in another order, and its points then lie left of it</dd>
 <dt>T*</dt><dd>the iteration time of least energy when waiting is paid for anyway: slower than this never saves</dd>
 <dt>T&#8242;</dt><dd>the iteration time of a straggler that all pipelines wait for</dd>
 <dt>least total energy</dt><dd>the cheapest point when nothing else sets the pace: beyond it, blocking costs more than

@@ -7,7 +7,7 @@
 //    schedule at once; or
 //  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the highest
 //    down, one per round of schedule and result, until the energy has risen five times in a row on every rank, plans, and
-//    answers with the plan from then on.
+//    answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the plan file.
 #pragma once
 
 #include <map>

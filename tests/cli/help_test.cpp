@@ -102,6 +102,36 @@ TEST(Help, ExamplesRun) {
   EXPECT_GE(count, 10u);
 }
 
+// Every name below "Commands:" or "Subcommands:" is a command, and has commands of its own or is one that runs.
+void add_leaves(const std::vector<std::string>& command, std::vector<std::string>& without_format) {
+  const std::string help = run_flyball(with(command, "--help")).out;
+  const std::size_t listed = help.find("ommands:\n");
+  std::size_t below = 0;
+  if (listed != std::string::npos) {
+    for (const std::string& line : lines_of(help.substr(listed))) {
+      if (line.empty()) break;
+      if (line.size() < 3 || !line.starts_with("  ") || line[2] == ' ') continue;
+      const std::string name = line.substr(2, line.find(' ', 2) - 2);
+      if (name == "help") continue;
+      add_leaves(with(command, name), without_format);
+      ++below;
+    }
+  }
+  if (below > 0 || help.find("--format") != std::string::npos) return;
+  std::string words;
+  for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
+  without_format.push_back(words);
+}
+
+// README names these kinds: a file in a format of its own, a log until it is stopped, nothing to say.
+TEST(Help, EveryCommandThatReportsHasAFormat) {
+  std::vector<std::string> without_format;
+  add_leaves({}, without_format);
+  EXPECT_THAT(without_format,
+              ::testing::UnorderedElementsAre("record", "forecast init", "cluster trace synth", "cluster trace convert",
+                                              "agent", "serve", "sim fault", "account drop"));
+}
+
 TEST(Help, VersionIsOneLine) {
   const Ran ran = run_flyball({"--version"});
   EXPECT_EQ(ran.status, 0);
