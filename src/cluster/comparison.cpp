@@ -139,18 +139,22 @@ std::vector<ComparedRun> compare_policies(const SimulationSetup& given, const Gr
 }
 
 std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::string_view policy, double energy_j) {
-  const SimulationResult* below = nullptr;
-  const SimulationResult* above = nullptr;
+  std::vector<std::pair<double, double>> curve;  // energy, JCT
   for (const ComparedRun& run : runs) {
-    if (run.policy != policy) continue;
-    const double energy = run.result.energy_j;
-    if (energy <= energy_j && (below == nullptr || energy > below->energy_j)) below = &run.result;
-    if (energy >= energy_j && (above == nullptr || energy < above->energy_j)) above = &run.result;
+    if (run.policy == policy) curve.emplace_back(run.result.energy_j, run.result.avg_jct_s);
   }
-  if (below == nullptr || above == nullptr) return std::nullopt;
-  if (above->energy_j <= below->energy_j) return below->avg_jct_s;
-  const double share = (energy_j - below->energy_j) / (above->energy_j - below->energy_j);
-  return below->avg_jct_s + share * (above->avg_jct_s - below->avg_jct_s);
+  std::sort(curve.begin(), curve.end());
+  std::optional<std::pair<double, double>> below;  // the last that was no slower than all before it
+  for (const auto& [energy, jct] : curve) {
+    if (below && jct >= below->second) continue;
+    if (energy > energy_j) {
+      if (!below) return std::nullopt;
+      const double share = (energy_j - below->first) / (energy - below->first);
+      return below->second + share * (jct - below->second);
+    }
+    below = {energy, jct};
+  }
+  return below ? std::optional(below->second) : std::nullopt;
 }
 
 const ComparedRun& reference_run(const std::vector<ComparedRun>& runs) {

@@ -43,8 +43,9 @@ struct ComparedRun {
                                                         const ComparisonRequest& request,
                                                         const std::function<bool(double)>& keep_going = nullptr);
 
-// The average JCT that `policy` reaches with that much energy: on the line between its runs next below and next above.
-// nullopt outside of its runs.
+// The average JCT that `policy` reaches with that much energy and no more: on the line between its runs next below and
+// next above, of those that none of its others beats in both; beyond the dearest of them, its own. nullopt below the
+// thriftiest.
 [[nodiscard]] std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::string_view policy,
                                                   double energy_j);
 

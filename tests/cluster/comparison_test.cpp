@@ -130,7 +130,8 @@ TEST(Comparison, CanBeStopped) {
   EXPECT_EQ(last, 1.0);
 }
 
-// Runs of (1000 J, 10 s), (2000 J, 6 s) and (4000 J, 4 s), in any order; another policy's do not count.
+// Runs of (1000 J, 10 s), (2000 J, 6 s) and (4000 J, 4 s), in any order; another policy's do not count, and neither do
+// those of 1500 J and 5000 J, which are slower than thriftier ones.
 TEST(Comparison, JctAtEqualEnergyLiesOnTheLine) {
   const auto run = [](const char* policy, double energy, double jct) {
     ComparedRun one;
@@ -139,14 +140,17 @@ TEST(Comparison, JctAtEqualEnergyLiesOnTheLine) {
     one.result.avg_jct_s = jct;
     return one;
   };
-  const std::vector<ComparedRun> runs = {run("a", 4000, 4), run("b", 1500, 1), run("a", 1000, 10), run("a", 2000, 6)};
+  const std::vector<ComparedRun> runs = {run("a", 4000, 4), run("b", 1500, 1),  run("a", 1000, 10),
+                                         run("a", 2000, 6), run("a", 1500, 12), run("a", 5000, 7)};
   EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 1500).value(), 8.0);
   EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 3500).value(), 4.5);
   EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 1000).value(), 10.0);
   EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 4000).value(), 4.0);
   EXPECT_DOUBLE_EQ(jct_at_energy(runs, "b", 1500).value(), 1.0);
   EXPECT_FALSE(jct_at_energy(runs, "a", 999).has_value());
-  EXPECT_FALSE(jct_at_energy(runs, "a", 4001).has_value());
+  EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 4500).value(), 4.0);  // with 500 J to spare
+  EXPECT_DOUBLE_EQ(jct_at_energy(runs, "a", 9000).value(), 4.0);
+  EXPECT_FALSE(jct_at_energy(runs, "b", 1499).has_value());
   EXPECT_FALSE(jct_at_energy(runs, "c", 1500).has_value());
 }
 
