@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "forecast/bill.h"
@@ -226,6 +227,45 @@ TEST(PyTorchSteps, BareListWithoutSteps) {
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kForward)].at(0).value(), 0.038, 1e-9);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kBackward)].at(1).value(), 0.050, 1e-9);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kUpdate)].at(1).value(), 0.012, 1e-9);
+}
+
+// Two steps of one rank: forward and backward take `work_ms`, the all-reduce from their end until 100 ms, update 10 ms.
+std::string trace_of_rank(int work_ms) {
+  std::string trace = R"({"traceEvents": [)";
+  for (int step = 0; step < 2; ++step) {
+    const int begin = 110 * step;
+    const auto add = [&](const char* name, int from, int ms) {
+      trace += fmt::format("{}{{\"ph\": \"X\", \"name\": \"{}\", \"ts\": {}, \"dur\": {}}}",
+                           trace.ends_with('[') ? "" : ",", name, 1000 * (begin + from), 1000 * ms);
+    };
+    add("ProfilerStep#7", 0, 110);
+    add("autograd::engine::evaluate_function: MmBackward", 20, work_ms - 20);
+    add("nccl:all_reduce", work_ms, 100 - work_ms);
+    add("Optimizer.step#SGD.step", 100, 10);
+  }
+  return trace + "]}";
+}
+
+TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
+  // Ranks that have worked for 60, 60 and 90 ms are all done with the all-reduce at 100 ms: it takes 10 ms, which the
+  // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward (50
+  // on average), 20 wait, 10 transfer and 10 update: 110.
+  std::vector<TracedSteps> ranks;
+  for (const int work : {60, 60, 90}) ranks.push_back(read_pytorch_steps("t.json", trace_of_rank(work)));
+  EXPECT_TRUE(ranks[0].communication);
+  EXPECT_TRUE(ranks[0].times[index_of(TrainingStage::kWait)].empty());
+  const TracedSteps all = steps_of_ranks({"0", "1", "2"}, ranks);
+  EXPECT_EQ(all.ranks, 3u);
+  ASSERT_EQ(all.steps, 2u);
+  const auto time = [&](TrainingStage stage) { return all.times[index_of(stage)].at(1).value(); };
+  EXPECT_NEAR(time(TrainingStage::kForward), 0.020, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kBackward), 0.050, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kCommunication), 0.010, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kWait), 0.020, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kUpdate), 0.010, 1e-9);
+  EXPECT_NEAR(all.iterations.at(1).value(), 0.110, 1e-9);
+  ranks[1].steps = 1;
+  expect_input_error([&] { (void)steps_of_ranks({"0", "1", "2"}, ranks); }, 0, 0, "1 steps, 2 in 0");
 }
 
 TEST(PyTorchSteps, RefusesWhatIsNoTrace) {
