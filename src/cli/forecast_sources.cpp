@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "account/power_trace.h"
@@ -144,8 +145,8 @@ EnergySheet sheet_of_plan(const PlanBillOptions& options) {
   const ClockPlan clocks = plan.frontier.plan(point);
   const Seconds time = plan.frontier.time(point);
 
-  const int gpus = options.pipelines.value_or(1) * options.tensor_parallel.value_or(1);
-  const double factor = *options.iterations * gpus;
+  const auto gpus = std::int64_t{options.pipelines.value_or(1)} * options.tensor_parallel.value_or(1);
+  const double factor = *options.iterations * static_cast<double>(gpus);
   EnergySheet sheet;
   sheet.name =
       fmt::format("{}, {} plan, point {} of {}", plan.header.source, plan.header.planner, point, plan.frontier.size());

@@ -54,7 +54,7 @@ TEST(Forecast, TextNamesWhatItShows) {
   EXPECT_THAT(ran.out, HasSubstr("total 0.2742 kWh"));
   EXPECT_THAT(ran.out, HasSubstr("the interval rests on usual spreads: list the times of several iterations"));
   EXPECT_THAT(ran.out, HasSubstr("add iteration_seconds to RUN.toml"));
-  EXPECT_THAT(ran.out, HasSubstr("cost 0.0823"));
+  EXPECT_THAT(ran.out, HasSubstr("cost 0.08226"));
   EXPECT_THAT(ran.out, Not(HasSubstr("CO2")));
 }
 
@@ -322,11 +322,47 @@ TEST(Forecast, RefusesContradictions) {
       {"forecast", kExample, "--price", "-1"},
       {"forecast", kExample, "--start", "5s"},
       {"forecast", kExample, "--epochs", "0"},
+      {"forecast", kExample, "--confidence", "99.99999999999999"},
+      {"forecast", kExample, "--confidence", "0"},
   };
   for (const auto& arguments : wrong)
     EXPECT_EQ(run_flyball(arguments).status, 2) << ::testing::PrintToString(arguments);
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--confidence", "99.99"}).status, 0);
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--confidence", "1"}).status, 0);
   EXPECT_EQ(run_flyball({"forecast", kExample, "--carbon", "-5"}).status, 3);
   EXPECT_EQ(run_flyball({"forecast", "no-such-file.toml"}).status, 1);
+}
+
+TEST(Forecast, SmallRunsHaveDigitsToo) {
+  // One processor of 100 W that works for 36 ms once: 3.6 J, a millionth of a kilowatt-hour, and idles for nothing.
+  const TempFolder folder;
+  std::string run = "samples = 10\nbatch = 10\n[[nodes]]\n[nodes.power_w]\nprocessor = { active = 100, idle = 10 }\n";
+  for (const char* stage : {"set_dataset", "load_data", "preprocess", "model_in_out", "update"}) {
+    run += fmt::format("[nodes.stage.{}]\nseconds = 0\n", stage);
+  }
+  run += "[nodes.stage.forward]\nmilliseconds = 12\n[nodes.stage.backward]\nmilliseconds = 24\n";
+  write_file(folder / "run.toml", run);
+  const Ran ran = run_flyball({"forecast", folder / "run.toml", "--price", "0.3"});
+  EXPECT_THAT(ran.out, HasSubstr("1 epoch, 1 iterations, 0.03600 s\n"));
+  EXPECT_THAT(ran.out, HasSubstr("total 0.000001000 kWh"));
+  EXPECT_THAT(ran.out, HasSubstr("  backward      0.000000667"));
+  EXPECT_THAT(ran.out, HasSubstr("cost 0.0000003000\n"));
+}
+
+TEST(Forecast, GpusAreCountedBeyondAnInt) {
+  // 65,536 pipelines of 65,536 GPUs a stage are 2^32 times what one takes.
+  const TempFolder folder;
+  ASSERT_EQ(run_flyball({"plan", "examples/profiles/bert-1.3b-a100-4stage.csv", "--microbatches", "8", "--out",
+                         folder / "plan"})
+                .status,
+            0);
+  const auto kwh = [&](const std::string& pipelines) {
+    return forecast({"--plan", folder / "plan/plan.json", "--iterations", "10", "--pipelines", pipelines,
+                     "--tensor-parallel", pipelines});
+  };
+  const json many = kwh("65536");
+  EXPECT_NEAR(many.at("total_kwh").get<double>() / kwh("1").at("total_kwh").get<double>() / 4294967296.0, 1.0, 1e-9);
+  EXPECT_EQ(many.at("node_types").at(0).at("count"), 4294967296);
 }
 
 TEST(Forecast, BadInputIsNamedWithItsPlace) {
