@@ -46,6 +46,15 @@ double parse_price(std::string_view option, std::string_view text) {
   return *value;
 }
 
+// Beyond that nothing is known of an interval's ends, and a double of the tail's.
+double parse_confidence(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value < 1.0 || *value > 99.99) {
+    throw UsageError(fmt::format("{} takes per cent, from 1 to 99.99, not '{}'", option, text));
+  }
+  return *value;
+}
+
 Tariff tariff_of(const ForecastOptions& options) {
   Tariff tariff;
   tariff.price_per_kwh = options.price;
@@ -195,8 +204,8 @@ void add_forecast_command(CLI::App& program, const std::string& command_line) {
   add_value(*command, "--epochs", options->epochs, parse_count, "N", "in place of RUN.toml's");
   add_value(*command, "--calibrate", options->calibration, parse_path, "[TYPE=]FILE",
             "component powers of a node type from what flyball record wrote");
-  add_value(*command, "--confidence", options->confidence_pct, parse_percent, "PERCENT",
-            "of the interval (default 90)");
+  add_value(*command, "--confidence", options->confidence_pct, parse_confidence, "PERCENT",
+            "of the interval, 1 to 99.99 (default 90)");
   add_plan_options(*command, options->plan);
   add_value(*command, "--cluster", options->cluster, parse_path, "FILE",
             "the JSON of a simulated cluster, in place of RUN.toml");

@@ -22,7 +22,7 @@ namespace flyball {
 namespace {
 
 struct InitOptions {
-  std::optional<std::string> trace;
+  std::vector<std::string> traces;
   std::optional<std::string> profile;
   std::optional<std::string> power;
   std::optional<std::string> out;
@@ -31,9 +31,9 @@ struct InitOptions {
 };
 
 constexpr TrainingStage kListed[] = {
-    TrainingStage::kSetDataset, TrainingStage::kLoadData,      TrainingStage::kPreprocess,
-    TrainingStage::kTransfer,   TrainingStage::kModelInOut,    TrainingStage::kForward,
-    TrainingStage::kBackward,   TrainingStage::kCommunication, TrainingStage::kUpdate};
+    TrainingStage::kSetDataset, TrainingStage::kLoadData, TrainingStage::kPreprocess, TrainingStage::kTransfer,
+    TrainingStage::kModelInOut, TrainingStage::kForward,  TrainingStage::kBackward,   TrainingStage::kCommunication,
+    TrainingStage::kUpdate,     TrainingStage::kWait};
 
 std::string_view explanation(TrainingStage stage) {
   switch (stage) {
@@ -46,6 +46,7 @@ std::string_view explanation(TrainingStage stage) {
     case TrainingStage::kBackward: return "one batch";
     case TrainingStage::kCommunication: return "the gradients' all-reduce, without waiting for slower nodes";
     case TrainingStage::kUpdate: return "the optimizer's step";
+    case TrainingStage::kWait: return "for slower nodes, before the all-reduce";
     default: return "";
   }
 }
@@ -69,9 +70,11 @@ constexpr std::string_view kNoIteration =
 struct Known {
   std::string name = "node";
   int count = 1;
+  std::size_t measured_nodes = 1;
   bool accelerator = false;
   PerComponent<std::optional<ComponentPower>> powers;
   PerStage<std::vector<Seconds>> times;
+  PerStage<std::string> doubts;  // what is uncertain of a measured time, a comment
   PerStage<std::optional<Watts>> accelerator_power;
   bool accelerator_idle_guessed = false;
   std::string batch = "samples of one node in one iteration";
@@ -98,14 +101,20 @@ std::string powers_text(const Known& known) {
 }
 
 std::string node_text(const Known& known) {
-  std::string text = fmt::format("\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: {}\n\n", known.name,
+  std::string text = fmt::format("\n[[nodes]]\nname = \"{}\"\ncount = {}\nbatch = 64  # CHANGE: {}\n", known.name,
                                  known.count, known.batch);
+  if (known.measured_nodes > 1) {
+    text += fmt::format("measured_nodes = {}  # times are means over so many\n", known.measured_nodes);
+  }
+  text += '\n';
   text += powers_text(known);
   for (const TrainingStage stage : kListed) {
     if (stage == TrainingStage::kTransfer && !known.accelerator) continue;
     const std::vector<Seconds>& times = known.times[index_of(stage)];
+    if (stage == TrainingStage::kWait && times.empty()) continue;  // it follows from the other stages
     text += fmt::format("[nodes.stage.{}]  # {}\n", name_of(stage), explanation(stage));
-    text += times.empty() ? "seconds = 0.0  # CHANGE\n" : fmt::format("seconds = {}\n", time_list(times));
+    text += times.empty() ? "seconds = 0.0  # CHANGE\n"
+                          : fmt::format("seconds = {}{}\n", time_list(times), known.doubts[index_of(stage)]);
     if (const auto power = known.accelerator_power[index_of(stage)]) {
       text += fmt::format("power_w = {{ accelerator = {:.5g} }}\n", power->value());
     }
@@ -157,20 +166,61 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
   return stages;
 }
 
+// Of one rank's trace nobody knows which of its communication was waiting. A model that adds the wait to that would charge
+// it twice, so that it is stated to be in there.
+void note_one_rank(const TracedSteps& traced, Known& known) {
+  const std::size_t communication = index_of(TrainingStage::kCommunication);
+  if (!traced.communication) {
+    known.times[communication].clear();
+    return;
+  }
+  if (traced.ranks > 1) return;
+  known.doubts[communication] =
+      "  # CHANGE: one rank's trace; the wait for slower ranks is in it. Give --trace once for every rank";
+  known.times[index_of(TrainingStage::kWait)] = {Seconds(0)};
+  known.doubts[index_of(TrainingStage::kWait)] = "  # CHANGE: not told apart from communication, above";
+}
+
+TracedSteps read_ranks(const std::vector<std::string>& files) {
+  std::vector<TracedSteps> ranks;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (std::find(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(i), files[i]) !=
+        files.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw UsageError(fmt::format("forecast init: --trace {} twice; give one file for every rank", files[i]));
+    }
+    ranks.push_back(read_pytorch_steps(files[i], inflated_text(files[i])));
+  }
+  return steps_of_ranks(files, ranks);
+}
+
 void run_init(const InitOptions& options) {
-  if (options.trace && options.profile) throw UsageError("forecast init: --trace or --profile, not both");
+  if (!options.traces.empty() && options.profile) throw UsageError("forecast init: --trace or --profile, not both");
   if (options.microbatches && !options.profile) throw UsageError("forecast init: --microbatches needs --profile");
   std::vector<Known> nodes(1);
   std::string origin;
   std::string iteration(kNoIteration);
-  if (options.trace) {
-    const TracedSteps traced = read_pytorch_steps(*options.trace, inflated_text(*options.trace));
+  int count = options.nodes.value_or(1);
+  if (!options.traces.empty()) {
+    const TracedSteps traced = read_ranks(options.traces);
+    const int ranks = static_cast<int>(traced.ranks);
+    if (options.nodes && count < ranks) {
+      throw UsageError(fmt::format("forecast init: --nodes {}, but traces of {} ranks", count, ranks));
+    }
+    count = std::max(count, ranks);
+    nodes.front().measured_nodes = traced.ranks;
     nodes.front().accelerator = traced.accelerator;
     nodes.front().times = traced.times;
+    note_one_rank(traced, nodes.front());
     const Seconds whole = std::accumulate(traced.iterations.begin(), traced.iterations.end(), Seconds(0));
     iteration = fmt::format("iteration_seconds = {:.6g}  # the stages are checked against it\n",
                             whole.value() / static_cast<double>(traced.steps));
-    origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, *options.trace);
+    origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, fmt::join(options.traces, ", "));
+    if (traced.ranks > 1) {
+      origin +=
+          "# Communication is each step's shortest of all ranks: the transfer. What it took longer on the others is "
+          "their "
+          "wait.\n";
+    }
   } else if (options.profile) {
     nodes = from_profile(read_profile_file(*options.profile), options.microbatches.value_or(1));
     origin = fmt::format(
@@ -192,7 +242,7 @@ void run_init(const InitOptions& options) {
   }
   std::string text = std::string(kHead) + iteration + origin;
   for (Known& known : nodes) {
-    known.count = options.nodes.value_or(1);
+    known.count = count;
     text += node_text(known);
   }
   text.pop_back();
@@ -206,14 +256,18 @@ void run_init(const InitOptions& options) {
 void add_forecast_init(CLI::App& forecast) {
   CLI::App* command = forecast.add_subcommand("init", "write a commented RUN.toml to begin with");
   const auto options = std::make_shared<InitOptions>();
-  add_value(*command, "--trace", options->trace, parse_path, "FILE",
-            "stage times from a trace of PyTorch's profiler (Chrome trace JSON)");
+  command
+      ->add_option("--trace", options->traces,
+                   "stage times from a trace of PyTorch's profiler (Chrome trace JSON); once for every rank, since one "
+                   "rank's communication has its wait for slower ones in it")
+      ->type_name("FILE");
   add_value(*command, "--profile", options->profile, parse_path, "FILE",
             "forward and backward from the profile that a flyball client measured");
   add_value(*command, "--microbatches", options->microbatches, parse_count, "N",
             "with --profile: forwards of a stage in one iteration (default 1)");
   add_value(*command, "--power", options->power, parse_path, "FILE", "component powers from what flyball record wrote");
-  add_value(*command, "--nodes", options->nodes, parse_count, "N", "nodes (of each type) of the run (default 1)");
+  add_value(*command, "--nodes", options->nodes, parse_count, "N",
+            "nodes (of each type) of the run (default 1, or the traced ranks)");
   add_value(*command, "-o,--output", options->out, parse_path, "FILE", "write to this file");
   command->footer(
       "Examples:\n"

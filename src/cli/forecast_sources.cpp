@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "account/power_trace.h"
@@ -145,8 +146,8 @@ EnergySheet sheet_of_plan(const PlanBillOptions& options) {
   const ClockPlan clocks = plan.frontier.plan(point);
   const Seconds time = plan.frontier.time(point);
 
-  const int gpus = options.pipelines.value_or(1) * options.tensor_parallel.value_or(1);
-  const double factor = *options.iterations * gpus;
+  const auto gpus = std::int64_t{options.pipelines.value_or(1)} * options.tensor_parallel.value_or(1);
+  const double factor = *options.iterations * static_cast<double>(gpus);
   EnergySheet sheet;
   // Points count from the fastest, Zeus's files from the slowest.
   sheet.name = fmt::format("{}, {} plan, point {} of 0 to {} (Zeus: {})", plan.header.source, plan.header.planner,

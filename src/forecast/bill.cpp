@@ -23,9 +23,28 @@ std::optional<int> digits(std::string_view text, std::size_t at, std::size_t cou
   return value;
 }
 
-// "2026-11-21T18:00", seconds and Z optional: UTC. Nothing for what is no such moment.
+// Takes "+02:00", "+0200" or "+02" off the end: how far the clock is ahead of UTC, in seconds.
+std::optional<double> take_offset(std::string_view& text) {
+  const std::size_t sign = text.find_last_of("+-");
+  if (sign == std::string_view::npos || sign < 16) return 0.0;  // within the date, or none
+  const std::string_view zone = text.substr(sign + 1);
+  const std::optional<int> hours = digits(zone, 0, 2);
+  const std::size_t colon = zone.size() == 5 && zone[2] == ':' ? 1 : 0;
+  const std::optional<int> minutes = zone.size() == 2 ? 0 : digits(zone, 2 + colon, 2);
+  if (!hours || !minutes || (zone.size() != 2 && zone.size() != 4 + colon) || *hours > 18 || *minutes > 59) {
+    return std::nullopt;
+  }
+  const double ahead = *hours * 3600.0 + *minutes * 60.0;
+  const double offset = text[sign] == '-' ? -ahead : ahead;
+  text = text.substr(0, sign);
+  return offset;
+}
+
+// "2026-11-21T18:00", seconds optional, with Z, an offset or nothing: UTC. Nothing for what is no such moment.
 std::optional<double> iso_seconds(std::string_view text) {
   if (text.ends_with('Z')) text.remove_suffix(1);
+  const std::optional<double> offset = take_offset(text);
+  if (!offset) return std::nullopt;
   if (text.size() != 16 && text.size() != 19) return std::nullopt;
   if (text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != ' ') || text[13] != ':') return std::nullopt;
   const auto year = digits(text, 0, 4);
@@ -40,7 +59,7 @@ std::optional<double> iso_seconds(std::string_view text) {
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return static_cast<double>(days) * 86400.0 + *hour * 3600.0 + *minute * 60.0 + *second;
+  return static_cast<double>(days) * 86400.0 + *hour * 3600.0 + *minute * 60.0 + *second - *offset;
 }
 
 constexpr double kMostGrams = 5000.0;  // oil alone is below 1,000
@@ -61,19 +80,7 @@ double integral_until(const CarbonSeries& series, Seconds time) {
 EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast) {
   EnergySheet sheet;
   sheet.name = run.name;
-  const bool all_timed = std::all_of(run.node_types.begin(), run.node_types.end(),
-                                     [](const NodeType& type) { return !type.spans_file.empty(); });
-  if (!run.iteration && !all_timed) {
-    sheet.note = "stage times are unchecked (minutes for seconds would go unseen): add iteration_seconds to RUN.toml";
-  }
-  const bool repeated = std::any_of(run.node_types.begin(), run.node_types.end(), [](const NodeType& type) {
-    return std::any_of(type.stages.begin(), type.stages.end(),
-                       [](const StageMeasurement& stage) { return stage.times.size() > 1; });
-  });
-  if (!repeated) {
-    sheet.note += sheet.note.empty() ? "" : "\n";
-    sheet.note += "the interval rests on usual spreads: list the times of several iterations";
-  }
+  sheet.notes = doubts_of(run);
   sheet.energy = forecast.energy;
   sheet.duration = forecast.duration;
   sheet.count = forecast.iterations;

@@ -1,6 +1,7 @@
 // From joules to what is paid for them: kilowatt-hours, carbon dioxide and money, of whatever was forecast.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,7 @@ struct EnergySheet {
   };
   struct Nodes {
     std::string name;
-    int count = 1;
+    std::int64_t count = 1;
     Joules energy;
     std::optional<Seconds> wait;  // for the slowest node, per iteration
   };
@@ -38,7 +39,7 @@ struct EnergySheet {
   };
 
   std::string name;
-  std::string note;  // what the reader should know of how sure this is; empty: nothing
+  std::vector<std::string> notes;  // what the reader should know of how sure this is, a sentence each
   Joules energy;
   Seconds duration;
   double count = 0.0;

@@ -8,7 +8,8 @@
 // The wait. A measured `wait` stage is used as it is. Otherwise every node of a type draws its local time (all stages of
 // an iteration before communication) from the type's measurements, and the iteration waits for the greatest of all N
 // draws, whose mean follows exactly from the empirical distributions; with one measurement a type this is the
-// difference of eq. 40 to the slowest type. Few measurements know little of the tail, so the wait is rather too short.
+// difference of eq. 40 to the slowest type. Where a type states its nodes' `spread`, draws are spread out by it. Few
+// measurements know little of the tail, so the wait is rather too short; the interval has what it may be at the most.
 //
 // A run's nodes end together, so every node is charged for every second of it: a type whose other stages, its all-reduce
 // among them, are over before those of the longest type idles until then. Nothing else can be meant by measurements of a

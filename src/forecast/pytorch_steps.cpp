@@ -176,6 +176,8 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
   const auto add = [&traced](TrainingStage stage, double microseconds) {
     traced.times[index_of(stage)].emplace_back(std::max(0.0, microseconds) * 1e-6);
   };
+  traced.communication = std::any_of(reader.events.begin(), reader.events.end(),
+                                     [](const auto& event) { return event.first == Kind::kCommunication; });
   std::sort(reader.events.begin(), reader.events.end(),
             [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
   for (const Range& step : apart) {
@@ -212,6 +214,40 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
                      "profile training steps with torch.profiler.profile(...) and call its step() after each");
   }
   return traced;
+}
+
+TracedSteps steps_of_ranks(const std::vector<std::string>& sources, const std::vector<TracedSteps>& ranks) {
+  TracedSteps all = ranks.front();
+  all.ranks = ranks.size();
+  if (ranks.size() == 1) return all;
+  const auto share = 1.0 / static_cast<double>(ranks.size());
+  std::vector<Seconds>& wait = all.times[index_of(TrainingStage::kWait)];
+  wait.assign(all.steps, Seconds(0));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].steps != all.steps) {
+      throw InputError({sources[r]}, fmt::format("{} steps, {} in {}", ranks[r].steps, all.steps, sources.front()),
+                       "trace the same steps of all ranks");
+    }
+    all.accelerator = all.accelerator || ranks[r].accelerator;
+    all.communication = all.communication || ranks[r].communication;
+  }
+  for (std::size_t k = 0; k < all.steps; ++k) {
+    all.iterations[k] = Seconds(0);
+    for (const TracedSteps& rank : ranks) all.iterations[k] += share * rank.iterations[k];
+    for (std::size_t s = 0; s < kTrainingStages; ++s) {
+      if (ranks.front().times[s].empty()) continue;
+      Seconds mean(0);
+      Seconds shortest = ranks.front().times[s][k];
+      for (const TracedSteps& rank : ranks) {
+        mean += share * rank.times[s][k];
+        shortest = std::min(shortest, rank.times[s][k]);
+      }
+      const bool communication = static_cast<TrainingStage>(s) == TrainingStage::kCommunication;
+      all.times[s][k] = communication ? shortest : mean;
+      if (communication) wait[k] = mean - shortest;
+    }
+  }
+  return all;
 }
 
 }  // namespace flyball

@@ -4,7 +4,8 @@
 // optimizer's step to the end of the next. In it, what belongs to which stage follows from the names that
 // PyTorch itself writes: the DataLoader's next batch, autograd's functions, collectives, copies to the device, the
 // optimizer's step; forward is the host's time between the batch and the first gradient. Communication that runs while
-// gradients are computed counts for what sticks out. Times are the host's: of an accelerator they are right where the
+// gradients are computed counts for what sticks out. What sticks out on one rank is the transfer and, before it, the wait
+// for slower ranks, which look alike there; only the traces of several ranks tell the two apart (steps_of_ranks()). Times are the host's: of an accelerator they are right where the
 // step waits for it, as loss.item() and most optimizers make it.
 #pragma once
 
@@ -19,15 +20,23 @@ namespace flyball {
 
 struct TracedSteps {
   // Per iteration, in order. Only stages of one iteration that the trace shows: load_data, transfer, forward, backward,
-  // communication, update.
+  // communication, update; of several ranks also wait.
   PerStage<std::vector<Seconds>> times;
   std::vector<Seconds> iterations;  // how long each step was as a whole
   std::size_t steps = 0;
-  bool accelerator = false;  // kernels or copies of a device were seen
+  std::size_t ranks = 1;
+  bool accelerator = false;    // kernels or copies of a device were seen
+  bool communication = false;  // collectives were seen, hidden or not
 };
 
 // The first step is left out where there are three or more: it warms up. Memory is the events' times alone. Throws
 // InputError where the text is no JSON, has no list of events, or no step with a backward pass.
 [[nodiscard]] TracedSteps read_pytorch_steps(const std::string& source, std::string_view text);
+
+// The same steps of several ranks in one: means over the ranks, but for communication, which is that of the rank that
+// came last and had the transfer alone before it, the shortest. What the others' is longer is their wait. Throws
+// InputError, of sources[i], where ranks were traced for different numbers of steps. Precondition: not empty.
+[[nodiscard]] TracedSteps steps_of_ranks(const std::vector<std::string>& sources,
+                                         const std::vector<TracedSteps>& ranks);
 
 }  // namespace flyball

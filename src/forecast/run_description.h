@@ -4,8 +4,7 @@
 // with attach_recording() (recording.h).
 #pragma once
 
-#include <filesystem>
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,7 +58,7 @@ struct RunDescription {
   std::optional<Seconds> iteration;  // as a clock on the wall shows it; what stage times are checked against
   std::vector<NodeType> node_types;
 
-  [[nodiscard]] int nodes() const;
+  [[nodiscard]] std::int64_t nodes() const;
   // n / (sum of the nodes' batches): how often eqs. 23, 33 and 38 charge a batch. Not rounded: the last, smaller batch
   // of an epoch costs its share.
   [[nodiscard]] double iterations_per_epoch() const;
@@ -77,5 +76,9 @@ void set_usual_activity(NodeType& type, bool accelerator);
 // where stages were measured in different iterations, where the stages of an iteration do not add up to `iteration`:
 // minutes given for seconds, and where one type takes 50 times as long as another.
 void check_complete(const RunDescription& run);
+
+// What is possible but more likely a mistake, a sentence each with the reason: a batch of all nodes given as that of one,
+// powers that only milliwatts explain, one stage in another unit, times that nothing checks. Of a complete description.
+[[nodiscard]] std::vector<std::string> doubts_of(const RunDescription& run);
 
 }  // namespace flyball

@@ -11,6 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/toml_file.h"
 #include "forecast/run_description.h"
+#include "forecast/samples.h"
 
 namespace flyball {
 namespace {
@@ -291,10 +292,6 @@ class RunFile final : TomlFile {
   }
 };
 
-Seconds mean_of(const std::vector<Seconds>& times) {
-  return std::accumulate(times.begin(), times.end(), Seconds(0)) / static_cast<double>(times.size());
-}
-
 // What somebody probably wrote whose stages add up to `ratio` iterations; empty for no idea.
 std::string likely_mend(double ratio) {
   struct Guess {
@@ -352,9 +349,9 @@ void check_iteration(const RunDescription& run) {
 
 }  // namespace
 
-int RunDescription::nodes() const {
-  return std::accumulate(node_types.begin(), node_types.end(), 0,
-                         [](int sum, const NodeType& type) { return sum + type.count; });
+std::int64_t RunDescription::nodes() const {
+  return std::accumulate(node_types.begin(), node_types.end(), std::int64_t{0},
+                         [](std::int64_t sum, const NodeType& type) { return sum + type.count; });
 }
 
 double RunDescription::iterations_per_epoch() const {

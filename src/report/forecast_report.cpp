@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -14,10 +15,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// `decimals`, or as many more as four digits of the value take.
+int decimals_for(double value, int decimals) {
+  constexpr int kMost = 12;
+  if (std::abs(value) < 1e-9) return decimals;
+  return std::clamp(3 - static_cast<int>(std::floor(std::log10(std::abs(value)))), decimals, kMost);
+}
+
 // As many decimals for all figures of a sheet as give its total five digits or so.
 int decimals_of(const EnergySheet& sheet) {
   const double total = kilowatt_hours(sheet.energy);
-  return total >= 1000.0 ? 1 : total >= 100.0 ? 2 : total >= 10.0 ? 3 : 4;
+  return total >= 1000.0 ? 1 : total >= 100.0 ? 2 : total >= 10.0 ? 3 : decimals_for(total, 4);
 }
 
 std::string kwh(const EnergySheet& sheet, Joules energy) {
@@ -41,7 +49,7 @@ std::string span_of_time(Seconds time) {
   if (s >= 2.0 * 86400.0) return fmt::format("{} d", format_fixed(s / 86400.0, 1));
   if (s >= 2.0 * 3600.0) return fmt::format("{} h", format_fixed(s / 3600.0, 1));
   if (s >= 120.0) return fmt::format("{} min", format_fixed(s / 60.0, 1));
-  return fmt::format("{} s", format_fixed(s, 2));
+  return fmt::format("{} s", format_fixed(s, decimals_for(s, 2)));
 }
 
 struct Saving {
@@ -82,7 +90,7 @@ std::vector<Charge> charges_of(const ForecastReport& report) {
 
 std::string amount(double value) {
   if (std::abs(value) >= 1000.0) return grouped_number(value, 0);
-  return format_fixed(value, std::abs(value) >= 10.0 ? 2 : 4);
+  return format_fixed(value, std::abs(value) >= 10.0 ? 2 : decimals_for(value, 4));
 }
 
 std::string run_line(const EnergySheet& sheet) {
@@ -133,7 +141,7 @@ std::string forecast_text(const ForecastReport& report) {
   std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
   out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
   if (sheet.interval) out += fmt::format("; {}", interval_line(sheet));
-  if (!sheet.note.empty()) out += "\n" + sheet.note;
+  for (const std::string& note : sheet.notes) out += "\n" + note;
   out += "\n\n";
   TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
   for (const EnergySheet::Group& group : sheet.stages) {
@@ -151,7 +159,7 @@ std::string forecast_text(const ForecastReport& report) {
   TextTable nodes({{"nodes", "", Align::kLeft}, {"count", ""}, {"energy kWh", ""}, {"share %", ""}, {"wait s", ""}});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.add_row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy), share(type.energy, sheet.energy),
-                   type.wait ? format_fixed(type.wait->value(), 4) : "-"});
+                   type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
   }
   out += nodes.str();
   const std::vector<Charge> charges = charges_of(report);
@@ -191,7 +199,7 @@ std::string forecast_json(const ForecastReport& report) {
                {"duration_s", sheet.duration.value()},
                {"total_kwh", kilowatt_hours(sheet.energy)},
                {"interval", nullptr},
-               {"note", sheet.note.empty() ? Json(nullptr) : Json(sheet.note)}};
+               {"note", sheet.notes.empty() ? Json(nullptr) : Json(fmt::format("{}", fmt::join(sheet.notes, "\n")))}};
   if (sheet.interval) {
     json["interval"] = {{"confidence_pct", sheet.interval->confidence * 100.0},
                         {"low_kwh", kilowatt_hours(sheet.interval->low)},
@@ -252,7 +260,9 @@ std::string forecast_html(const ForecastReport& report) {
     }
     body += bill.str();
   }
-  if (!sheet.note.empty()) body += fmt::format("<p class=\"note\">{}</p>\n", escape_markup(sheet.note));
+  for (const std::string& line : sheet.notes) {
+    body += fmt::format("<p class=\"note\">{}</p>\n", escape_markup(line));
+  }
   body += "<h2>Where the energy goes</h2>\n";
   body += energy_bars(sheet, 1000).inlined("wide") + energy_bars(sheet, 380).inlined("narrow");
   HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});
@@ -271,7 +281,7 @@ std::string forecast_html(const ForecastReport& report) {
   HtmlTable nodes({"Nodes", "Count", "Energy<small>kWh</small>", "Wait<small>s per iteration</small>"});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy),
-               type.wait ? format_fixed(type.wait->value(), 4) : "-"});
+               type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
   }
   body += nodes.str();
   bool heading = false;

@@ -54,7 +54,7 @@ TEST(Forecast, TextNamesWhatItShows) {
   EXPECT_THAT(ran.out, HasSubstr("total 0.2742 kWh"));
   EXPECT_THAT(ran.out, HasSubstr("the interval rests on usual spreads: list the times of several iterations"));
   EXPECT_THAT(ran.out, HasSubstr("add iteration_seconds to RUN.toml"));
-  EXPECT_THAT(ran.out, HasSubstr("cost 0.0823"));
+  EXPECT_THAT(ran.out, HasSubstr("cost 0.08226"));
   EXPECT_THAT(ran.out, Not(HasSubstr("CO2")));
 }
 
@@ -266,6 +266,53 @@ TEST(Forecast, InitFromAPyTorchTrace) {
   EXPECT_THAT(refused.err, HasSubstr("the stages of an iteration take 100.1 s, the iteration 0.2 s"));
 }
 
+// Two steps of 110 ms of a rank whose forward and backward take `work_ms`; the all-reduce ends at 100 ms, then 10 ms update.
+std::string rank_trace(int work_ms) {
+  std::string trace = R"({"traceEvents": [)";
+  for (int step = 0; step < 2; ++step) {
+    trace += fmt::format(R"({}{{"ph": "X", "name": "ProfilerStep#{}", "ts": {}, "dur": 110000}},
+{{"ph": "X", "name": "autograd::engine::evaluate_function: MmBackward", "ts": {}, "dur": {}}},
+{{"ph": "X", "name": "nccl:all_reduce", "ts": {}, "dur": {}}},
+{{"ph": "X", "name": "Optimizer.step#SGD.step", "ts": {}, "dur": 10000}})",
+                         step == 0 ? "" : ",", step, 110'000 * step, 110'000 * step + 20'000, 1000 * (work_ms - 20),
+                         110'000 * step + 1000 * work_ms, 1000 * (100 - work_ms), 110'000 * step + 100'000);
+  }
+  return trace + "]}";
+}
+
+TEST(Forecast, InitTakesTheWaitOutOfCommunication) {
+  // A rank of 60 ms and one of 90 ms: 10 ms of transfer, and 15 ms of waiting on average. Whatever is where, an
+  // iteration takes 110 ms, and 50000 samples are 50000 / 128 iterations.
+  const TempFolder folder;
+  write_file(folder / "0.json", rank_trace(60));
+  write_file(folder / "1.json", rank_trace(90));
+  const Ran both = run_flyball({"forecast", "init", "--trace", folder / "0.json", "--trace", folder / "1.json"});
+  ASSERT_EQ(both.status, 0) << both.err;
+  EXPECT_THAT(both.out, HasSubstr("count = 2\n"));
+  EXPECT_THAT(both.out, HasSubstr("measured_nodes = 2  # times are means over so many\n"));
+  write_file(folder / "both.toml", both.out);
+  const json apart = forecast({folder / "both.toml"});
+  const double iterations = 50000.0 / 128.0;
+  EXPECT_NEAR(apart.at("duration_s"), 0.110 * iterations, 1e-6);
+  EXPECT_NEAR(apart.at("node_types").at(0).at("wait_s"), 0.015, 1e-9);
+  // eq. 36 at the guessed powers: network 15, processor 120, memory 40, disk idle 5; 10 ms on two nodes.
+  EXPECT_NEAR(apart.at("stages").at("communicate").at("parts").at("communication"),
+              2 * iterations * 0.010 * 180.0 / 3.6e6, 1e-9);
+
+  // One rank alone: nobody can tell, which it says; the time is right all the same, since no wait is added.
+  const Ran one = run_flyball({"forecast", "init", "--trace", folder / "0.json", "--nodes", "2"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("# CHANGE: one rank's trace; the wait for slower ranks is in it."));
+  write_file(folder / "one.toml", one.out);
+  EXPECT_NEAR(forecast({folder / "one.toml"}).at("duration_s"), 0.110 * iterations, 1e-6);
+
+  EXPECT_EQ(run_flyball({"forecast", "init", "--trace", folder / "0.json", "--trace", folder / "0.json"}).status, 2);
+  EXPECT_EQ(
+      run_flyball({"forecast", "init", "--trace", folder / "0.json", "--trace", folder / "1.json", "--nodes", "1"})
+          .status,
+      2);
+}
+
 TEST(Forecast, RefusesContradictions) {
   const std::vector<std::vector<std::string>> wrong = {
       {"forecast"},
@@ -275,11 +322,47 @@ TEST(Forecast, RefusesContradictions) {
       {"forecast", kExample, "--price", "-1"},
       {"forecast", kExample, "--start", "5s"},
       {"forecast", kExample, "--epochs", "0"},
+      {"forecast", kExample, "--confidence", "99.99999999999999"},
+      {"forecast", kExample, "--confidence", "0"},
   };
   for (const auto& arguments : wrong)
     EXPECT_EQ(run_flyball(arguments).status, 2) << ::testing::PrintToString(arguments);
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--confidence", "99.99"}).status, 0);
+  EXPECT_EQ(run_flyball({"forecast", kExample, "--confidence", "1"}).status, 0);
   EXPECT_EQ(run_flyball({"forecast", kExample, "--carbon", "-5"}).status, 3);
   EXPECT_EQ(run_flyball({"forecast", "no-such-file.toml"}).status, 1);
+}
+
+TEST(Forecast, SmallRunsHaveDigitsToo) {
+  // One processor of 100 W that works for 36 ms once: 3.6 J, a millionth of a kilowatt-hour, and idles for nothing.
+  const TempFolder folder;
+  std::string run = "samples = 10\nbatch = 10\n[[nodes]]\n[nodes.power_w]\nprocessor = { active = 100, idle = 10 }\n";
+  for (const char* stage : {"set_dataset", "load_data", "preprocess", "model_in_out", "update"}) {
+    run += fmt::format("[nodes.stage.{}]\nseconds = 0\n", stage);
+  }
+  run += "[nodes.stage.forward]\nmilliseconds = 12\n[nodes.stage.backward]\nmilliseconds = 24\n";
+  write_file(folder / "run.toml", run);
+  const Ran ran = run_flyball({"forecast", folder / "run.toml", "--price", "0.3"});
+  EXPECT_THAT(ran.out, HasSubstr("1 epoch, 1 iterations, 0.03600 s\n"));
+  EXPECT_THAT(ran.out, HasSubstr("total 0.000001000 kWh"));
+  EXPECT_THAT(ran.out, HasSubstr("  backward      0.000000667"));
+  EXPECT_THAT(ran.out, HasSubstr("cost 0.0000003000\n"));
+}
+
+TEST(Forecast, GpusAreCountedBeyondAnInt) {
+  // 65,536 pipelines of 65,536 GPUs a stage are 2^32 times what one takes.
+  const TempFolder folder;
+  ASSERT_EQ(run_flyball({"plan", "examples/profiles/bert-1.3b-a100-4stage.csv", "--microbatches", "8", "--out",
+                         folder / "plan"})
+                .status,
+            0);
+  const auto kwh = [&](const std::string& pipelines) {
+    return forecast({"--plan", folder / "plan/plan.json", "--iterations", "10", "--pipelines", pipelines,
+                     "--tensor-parallel", pipelines});
+  };
+  const json many = kwh("65536");
+  EXPECT_NEAR(many.at("total_kwh").get<double>() / kwh("1").at("total_kwh").get<double>() / 4294967296.0, 1.0, 1e-9);
+  EXPECT_EQ(many.at("node_types").at(0).at("count"), 4294967296);
 }
 
 TEST(Forecast, BadInputIsNamedWithItsPlace) {

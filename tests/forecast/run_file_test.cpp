@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "forecast/bill.h"
@@ -126,13 +127,63 @@ TEST(RunFile, ChecksTimesOfAnEpochToo) {
   std::string text = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/forecast/resnet50-mt128.toml");
   text.insert(text.find("epochs = 1"), "iteration_seconds = 118.5\n");
   const RunDescription run = read(text);
-  EXPECT_THAT(energy_sheet(run, forecast_run(run)).note, ::testing::Not(::testing::HasSubstr("iteration_seconds")));
+  EXPECT_THAT(doubts_of(run), ::testing::Not(::testing::Contains(::testing::HasSubstr("iteration_seconds"))));
   for (std::size_t at = text.find("minutes ="); at != std::string::npos; at = text.find("minutes =")) {
     text.replace(at, 7, "seconds");
   }
   refused(text, 40, 14, "are the stages in minutes? write minutes = ...");  // at the longest, backward
   const RunDescription unchecked = read(kRun);
-  EXPECT_THAT(energy_sheet(unchecked, forecast_run(unchecked)).note, ::testing::HasSubstr("add iteration_seconds"));
+  EXPECT_THAT(doubts_of(unchecked), ::testing::Contains(::testing::HasSubstr("add iteration_seconds")));
+}
+
+// The doubts about kRun with `from` written as `to`, less the two that are about measuring.
+std::vector<std::string> doubts(const std::string& from, const std::string& to) {
+  std::vector<std::string> list = doubts_of(read(with(from, to)));
+  std::erase_if(list, [](const std::string& one) { return one.starts_with("stage times are unchecked"); });
+  return list;
+}
+
+TEST(RunFile, DoubtsWhatIsPossibleAndUnlikely) {
+  using ::testing::ElementsAre;
+  using ::testing::HasSubstr;
+  using ::testing::IsEmpty;
+  EXPECT_THAT(doubts("batch = 10", "batch = 12"), IsEmpty());
+  // Eight nodes that share a batch of 64 as 8 each; as it stands 512 of 1000 samples an iteration, 1.95 an epoch.
+  EXPECT_THAT(
+      doubts("batch = 10\n[[nodes]]\n", "batch = 64\n[[nodes]]\ncount = 8\nstage.communication.seconds = 0.1\n"),
+      ElementsAre(HasSubstr("batch = 64 on each of 8 nodes makes 512 samples an iteration and 1.95 iterations")));
+  // Memory of 3 and 1 W in milliwatts; as it stands 3 kW.
+  EXPECT_THAT(doubts("idle = 20 }", "idle = 20 }\nmemory = { active = 3000, idle = 1000 }"),
+              ElementsAre(HasSubstr("memory of 'node type 1' draws 3000 W, more than one node's usually can")));
+  EXPECT_THAT(doubts("seconds = 0.01", "seconds = 0.01\npower_w = { processor = 120000 }"),
+              ElementsAre(HasSubstr("processor of 'node type 1' draws 120000 W in update")));
+  // Loading for 5 ms, written as 5 s: 5 + 0.42, of which all others take 0.11 + 0.3 + 0.01.
+  EXPECT_THAT(
+      doubts("milliseconds = 5", "seconds = 5"),
+      ElementsAre(HasSubstr("load_data of 'node type 1' takes 5 s of an iteration, all other stages together 0.42 s")));
+  // Forward in milliseconds where seconds are meant, 1000 times too short.
+  EXPECT_THAT(doubts("seconds = [0.1, 0.11, 0.12]", "milliseconds = [0.1, 0.11, 0.12]"),
+              ElementsAre(HasSubstr("takes 0.00011 s and backward 0.3 s")));
+}
+
+TEST(RunFile, ExamplesAreBeyondDoubt) {
+  for (const char* name : {"two-generations", "vgg16-mt128", "vgg16-ft32", "vit-mt128", "resnet50-mt128"}) {
+    const RunDescription run =
+        read(read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/forecast/" + name + ".toml"));
+    for (const std::string& doubt : doubts_of(run)) {
+      EXPECT_TRUE(doubt.starts_with("stage times are unchecked") || doubt.starts_with("the interval rests"))
+          << name << ": " << doubt;
+    }
+  }
+}
+
+TEST(RunFile, CountsMoreNodesThanAnIntHolds) {
+  // 500 types of 10,000,000 nodes: 5e9, beyond 2^32. 1000 samples in batches of 10 are 1000 / 5e10 iterations.
+  std::string text = "samples = 1000\nbatch = 10\n";
+  for (int t = 0; t < 500; ++t) text += "[[nodes]]\ncount = 10000000\n";
+  const RunDescription run = read_run("RUN.toml", text);
+  EXPECT_EQ(run.nodes(), 5'000'000'000);
+  EXPECT_DOUBLE_EQ(run.iterations_per_epoch(), 2e-8);
 }
 
 TEST(RunFile, RefusesRecordingsThatDoNotFit) {
@@ -162,6 +213,17 @@ TEST(Carbon, HoldsRepeatsAndAverages) {
   // 1.25 days from noon: 12 h at 300, 12 h at 100, 6 h at 300 = (18 x 300 + 12 x 100) / 30
   EXPECT_NEAR(mean_intensity(day, Seconds(12 * 3600.0), Seconds(30 * 3600.0)), 220.0, 1e-9);
   EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(13 * 3600.0), Seconds(0)), 300.0);
+  // Noon in central Europe's summer is 10:00 UTC; a whole offset west of it, in three spellings, later by itself.
+  for (const char* offset : {"-02:30", "-0230"}) {
+    const CarbonSeries zones = read_carbon("c.csv", fmt::format("timestamp,g_per_kwh\n2026-07-21T12:00+02:00,100\n"
+                                                                "2026-07-21T12:00:00Z,200\n2026-07-21T12:00{},300\n",
+                                                                offset));
+    EXPECT_DOUBLE_EQ(zones.begins[1].value(), 2 * 3600.0);
+    EXPECT_DOUBLE_EQ(zones.begins[2].value(), 4.5 * 3600.0);
+  }
+  EXPECT_DOUBLE_EQ(
+      read_carbon("c.csv", "timestamp,g_per_kwh\n2026-07-21T12:00+02,1\n2026-07-21T12:00,2\n").begins[1].value(),
+      2 * 3600.0);
   const CarbonSeries constant = read_carbon("c.csv", "timestamp,g_per_kwh\n0,380\n");
   EXPECT_DOUBLE_EQ(mean_intensity(constant, Seconds(0), Seconds(1e7)), 380.0);
   Tariff tariff;
@@ -179,6 +241,8 @@ TEST(Carbon, RefusesWhatCannotBe) {
   expect_input_error(read_rows("0,-3\n"), 2, 3, "an intensity of -3");
   expect_input_error(read_rows("0,300\n0,200\n"), 3, 1, "not after");
   expect_input_error(read_rows("2026-13-01T00:00,300\n"), 2, 1, "2026-13-01T00:00");
+  expect_input_error(read_rows("2026-11-01T00:00+2:00,300\n"), 2, 1, "2026-11-01T00:00+2:00");
+  expect_input_error(read_rows("2026-11-01T00:00+02:75,300\n"), 2, 1, "2026-11-01T00:00+02:75");
   expect_input_error(read_rows(""), 1, 1, "no rows");
 }
 
@@ -226,6 +290,45 @@ TEST(PyTorchSteps, BareListWithoutSteps) {
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kForward)].at(0).value(), 0.038, 1e-9);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kBackward)].at(1).value(), 0.050, 1e-9);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kUpdate)].at(1).value(), 0.012, 1e-9);
+}
+
+// Two steps of one rank: forward and backward take `work_ms`, the all-reduce from their end until 100 ms, update 10 ms.
+std::string trace_of_rank(int work_ms) {
+  std::string trace = R"({"traceEvents": [)";
+  for (int step = 0; step < 2; ++step) {
+    const int begin = 110 * step;
+    const auto add = [&](const char* name, int from, int ms) {
+      trace += fmt::format("{}{{\"ph\": \"X\", \"name\": \"{}\", \"ts\": {}, \"dur\": {}}}",
+                           trace.ends_with('[') ? "" : ",", name, 1000 * (begin + from), 1000 * ms);
+    };
+    add("ProfilerStep#7", 0, 110);
+    add("autograd::engine::evaluate_function: MmBackward", 20, work_ms - 20);
+    add("nccl:all_reduce", work_ms, 100 - work_ms);
+    add("Optimizer.step#SGD.step", 100, 10);
+  }
+  return trace + "]}";
+}
+
+TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
+  // Ranks that have worked for 60, 60 and 90 ms are all done with the all-reduce at 100 ms: it takes 10 ms, which the
+  // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward (50
+  // on average), 20 wait, 10 transfer and 10 update: 110.
+  std::vector<TracedSteps> ranks;
+  for (const int work : {60, 60, 90}) ranks.push_back(read_pytorch_steps("t.json", trace_of_rank(work)));
+  EXPECT_TRUE(ranks[0].communication);
+  EXPECT_TRUE(ranks[0].times[index_of(TrainingStage::kWait)].empty());
+  const TracedSteps all = steps_of_ranks({"0", "1", "2"}, ranks);
+  EXPECT_EQ(all.ranks, 3u);
+  ASSERT_EQ(all.steps, 2u);
+  const auto time = [&](TrainingStage stage) { return all.times[index_of(stage)].at(1).value(); };
+  EXPECT_NEAR(time(TrainingStage::kForward), 0.020, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kBackward), 0.050, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kCommunication), 0.010, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kWait), 0.020, 1e-9);
+  EXPECT_NEAR(time(TrainingStage::kUpdate), 0.010, 1e-9);
+  EXPECT_NEAR(all.iterations.at(1).value(), 0.110, 1e-9);
+  ranks[1].steps = 1;
+  expect_input_error([&] { (void)steps_of_ranks({"0", "1", "2"}, ranks); }, 0, 0, "1 steps, 2 in 0");
 }
 
 TEST(PyTorchSteps, RefusesWhatIsNoTrace) {
