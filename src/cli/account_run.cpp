@@ -251,10 +251,10 @@ void AccountRun::check_clock(bool warn) {
       notes_.emplace_back("clocks not checked: no device is in both traces of which work and power change");
       return;
     case OffsetVerdict::kWeak:
-      notes_.push_back(
-          fmt::format("clocks not checked: power hardly follows the events (correlation {:.3f} at best, as they are "
-                      "{:.3f}); see that both are of one run, and of the same devices",
-                      found.correlation, found.correlation_unshifted));
+      notes_.push_back(fmt::format(
+          "clocks not checked: power hardly follows the events, as where a device works all the time (correlation "
+          "{:.3f} at best, as they are {:.3f}); see that both are of one run, and of the same devices",
+          found.correlation, found.correlation_unshifted));
       return;
     default: break;
   }
