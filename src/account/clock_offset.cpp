@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -135,12 +136,15 @@ struct Correlation {
 };
 
 Correlation correlate(std::vector<double> x, std::vector<double> y) {
-  // Around their means, where sums lose least.
-  for (std::vector<double>* values : {&x, &y}) {
+  // Around their means, where sums lose least. What rounding leaves of them does not count as varying.
+  double rounding_x = 0.0;
+  double rounding_y = 0.0;
+  for (const auto& [values, rounding] : {std::pair(&x, &rounding_x), {&y, &rounding_y}}) {
     double mean = 0.0;
     for (const double v : *values) mean += v;
     mean /= static_cast<double>(values->size());
     for (double& v : *values) v -= mean;
+    *rounding = 1e-20 * mean * mean;
   }
   std::size_t n = 1;
   while (n < x.size() + y.size()) n *= 2;
@@ -174,7 +178,7 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
     const double xy = a[static_cast<std::size_t>(lag >= 0 ? lag : static_cast<std::int64_t>(n) + lag)].real() / count;
     const double floor_x = 1e-9 * (sxx.back() / static_cast<double>(nx));
     const double floor_y = 1e-9 * (syy.back() / static_cast<double>(ny));
-    const bool moves = var_x > floor_x && var_y > floor_y && var_x > 0.0 && var_y > 0.0;
+    const bool moves = var_x > std::max(floor_x, rounding_x) && var_y > std::max(floor_y, rounding_y);
     result.value.push_back(moves ? std::clamp((xy - mean_x * mean_y) / std::sqrt(var_x * var_y), -1.0, 1.0) : 0.0);
     result.bins.push_back(count);
   }
@@ -184,7 +188,18 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
 struct DeviceBins {
   std::optional<Bins> busy;
   std::optional<Bins> power;
+  std::optional<Bins> powered;  // for how much of each the power is known
   Nanoseconds busy_until = 0;
+
+  // Mean power of each bin; of what is not known (a gap, the ends) the mean of all, which follows nothing.
+  [[nodiscard]] std::vector<double> mean_power() const {
+    std::vector<double> values = power->values();
+    const std::vector<double>& known = powered->values();
+    const double mean =
+        std::accumulate(values.begin(), values.end(), 0.0) / std::accumulate(known.begin(), known.end(), 0.0);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = known[i] > 0.0 ? values[i] / known[i] : mean;
+    return values;
+  }
 };
 
 // The busy time of a device whose events come in order: what reaches beyond what was seen before.
@@ -228,9 +243,13 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   while (power.next(segment)) {
     if (segment.end <= segment.begin) continue;
     DeviceBins& device = devices[segment.device];
-    if (!device.power) device.power.emplace(first_width);
-    device.power->add(segment.begin, segment.end,
-                      segment.power.value() * static_cast<double>(segment.end - segment.begin));
+    if (!device.power) {
+      device.power.emplace(first_width);
+      device.powered.emplace(first_width);
+    }
+    const auto length = static_cast<double>(segment.end - segment.begin);
+    device.powered->add(segment.begin, segment.end, length);
+    device.power->add(segment.begin, segment.end, segment.power.value() * length);
     power_first = std::min(power_first, segment.begin);
     power_last = std::max(power_last, segment.end);
     segment_time += static_cast<double>(segment.end - segment.begin);
@@ -263,8 +282,11 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   std::map<std::int64_t, std::pair<double, double>> sums;  // by lag: weighted correlation, weight
   for (auto& [id, bins] : devices) {
     while (bins.busy->width() < width) bins.busy->coarsen();
-    while (bins.power->width() < width) bins.power->coarsen();
-    const Correlation one = correlate(bins.busy->values(), bins.power->values());
+    while (bins.power->width() < width) {
+      bins.power->coarsen();
+      bins.powered->coarsen();
+    }
+    const Correlation one = correlate(bins.busy->values(), bins.mean_power());
     const std::int64_t between = bins.power->origin() - bins.busy->origin();
     const double least = static_cast<double>(std::min(bins.busy->values().size(), bins.power->values().size())) / 2.0;
     bool moves = false;

@@ -1,9 +1,10 @@
 // How far the clocks of an event trace and a power trace are apart, from what both saw: a device draws more while it
 // works.
 //
-// Per device, the share of time in which anything ran and the mean power are laid into equal bins; the offset is where
-// their correlation (Pearson, over the bins that both cover) is largest, summed over the devices by their overlap. By
-// fast Fourier transform: O(n log n) for n bins, of which there are at most 2^18 however long the traces.
+// Per device, the share of time in which anything ran and the mean power are laid into equal bins (where power is not
+// known, its mean over all); the offset is where their correlation (Pearson, over the bins that both cover) is largest,
+// summed over the devices by their overlap. By fast Fourier transform: O(n log n) for n bins, of which there are at most
+// 2^18 however long the traces.
 //
 // A sensor that averages or is late shows as an offset of its own (about half its window); the estimate takes it
 // along, which is what attribution wants. A program that repeats itself correlates at every whole iteration: then the

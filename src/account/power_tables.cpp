@@ -230,8 +230,8 @@ void read_zeus_power(LineReader& lines, ReadingSink& sink) {
   while (lines.next(line)) {
     if (trim(line).empty()) continue;
     split(line, ",", fields);
-    if (fields.front().text == "Time" || fields.front().text == "time") {
-      milliwatts = fields.front().text == "Time";
+    if (trim(line) == "Time,Power") {
+      milliwatts = true;
       continue;
     }
     if (!lines.complete()) {
@@ -285,7 +285,7 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
       refuse(lines, 1, "the row has fewer fields than the head", kMend);
     }
     const SensorId sensor = sink.gpu((gpu + 1)->text);
-    Nanoseconds time = sink.options().begin + rows[sensor]++ * period;
+    Nanoseconds time = rows[sensor]++ * period;
     if (gpu != fields.begin()) {
       const std::size_t end = gpu->column - 1;
       time = parse_stamp(lines, trim(line.substr(0, end)), 1, sink.options().utc_offset);

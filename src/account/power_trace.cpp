@@ -22,6 +22,8 @@
 namespace flyball {
 namespace {
 
+constexpr double kGapPeriods = 5.0;  // a distance of more than so many of the sensor's median periods is a gap
+
 struct SegmentRecord {
   PowerSegment segment;
 
@@ -260,7 +262,7 @@ class PowerSegments : public PowerTrace {
   void join(SensorReadings& state, const PowerReading& reading) {
     const PowerReading& last = state.last;
     const Nanoseconds distance = reading.time - last.time;
-    const bool wide = static_cast<double>(distance) > options_.gap_periods * static_cast<double>(state.period);
+    const bool wide = static_cast<double>(distance) > kGapPeriods * static_cast<double>(state.period);
     switch (reading.kind) {
       case ReadingKind::kPower:
         if (wide) {
@@ -273,8 +275,10 @@ class PowerSegments : public PowerTrace {
       case ReadingKind::kMeanPower: put(state, last.time, reading.time, reading.value); break;
       case ReadingKind::kCounter: {
         double joules = reading.value - last.value;
-        if (joules < 0.0 && options_.counter_range && joules + options_.counter_range->value() >= 0.0) {
-          joules += options_.counter_range->value();
+        const auto& ranges = options_.counter_ranges;
+        const auto range = joules < 0.0 ? ranges.find(stats_.sensors[reading.sensor].name) : ranges.end();
+        if (range != ranges.end() && joules + range->second.value() >= 0.0) {
+          joules += range->second.value();
           ++state.found.wraps;
         }
         if (joules < 0.0) {
@@ -336,7 +340,7 @@ PowerFormat detect(const LineReader& lines) {
     if (line.front() == '#') continue;
     if (holds(line, "power.draw")) return PowerFormat::kNvidiaSmi;
     if (holds(line, "timestamp")) return PowerFormat::kCsv;
-    if (line.starts_with("Time,Power") || line.starts_with("time,")) return PowerFormat::kZeus;
+    if (line == "Time,Power") return PowerFormat::kZeus;
     if (line.size() > 10 && line[4] == '/' && line[7] == '/') return PowerFormat::kNvidiaSmi;
     if (parse_decimal(line.substr(0, line.find(',')), 9) && holds(line, ",")) return PowerFormat::kZeus;
     if (holds(line, "{") && holds(line, "}")) return PowerFormat::kPrometheusText;

@@ -40,11 +40,10 @@ struct PowerTraceOptions {
   // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule. The power of
   // several that become one is added up.
   std::map<std::string, std::string, std::less<>> device_names;
-  double gap_periods = 5.0;              // a distance of more than so many of the device's median periods is a gap
-  Seconds utc_offset;                    // local time less UTC, of stamps without a zone (nvidia-smi)
-  std::optional<Joules> counter_range;   // a counter that falls has passed this range; otherwise it began anew
+  Seconds utc_offset;  // local time less UTC, of stamps without a zone (nvidia-smi)
+  // By the name that the trace has for it, a counter that falls has passed this range; others began anew.
+  std::map<std::string, Joules, std::less<>> counter_ranges;
   Seconds row_period{1.0};               // between the rows of a format without stamps (dcgmi dmon)
-  Nanoseconds begin = 0;                 // and the time of the first
   Nanoseconds shift = 0;                 // added to every time
   std::size_t memory_bytes = 64u << 20;  // for the sorting
   std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]

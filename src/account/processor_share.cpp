@@ -161,6 +161,11 @@ void ProgramPower::take_apart(const PowerSegment& segment) {
   if (!socket) return keep(segment);
   if (segment.device >= rest_.size()) rest_.resize(segment.device + 1);
   Rest& rest = rest_[segment.device];
+  const auto keep_whole = [&](const PowerSegment& piece) {
+    rest.uncovered += (piece.power * to_seconds(piece.end - piece.begin)).value();
+    rest.uncovered_time += piece.end - piece.begin;
+    keep(piece);
+  };
   PowerSegment left = segment;
   auto at = std::partition_point(shares_.begin(), shares_.end(),
                                  [&left](const ShareInterval& interval) { return interval.end <= left.begin; });
@@ -169,7 +174,7 @@ void ProgramPower::take_apart(const PowerSegment& segment) {
     if (at->begin > left.begin) {
       PowerSegment before = left;
       before.end = left.begin = at->begin;
-      keep(before);
+      keep_whole(before);
     }
     PowerSegment piece = left;
     piece.end = std::min(left.end, at->end);
@@ -181,11 +186,13 @@ void ProgramPower::take_apart(const PowerSegment& segment) {
       rest.system += joules * shares.system;
       rest.monitor += joules * shares.monitor;
       piece.power = piece.power * (1.0 - shares.other - shares.system - shares.monitor);
+      keep(piece);
+    } else {
+      keep_whole(piece);
     }
-    keep(piece);
     if (left.begin == left.end) return;
   }
-  keep(left);
+  keep_whole(left);
 }
 
 }  // namespace flyball

@@ -69,13 +69,15 @@ struct ShareInterval {
 [[nodiscard]] std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace);
 
 // A power trace of which the CPU:n and DRAM:n segments are cut down to the program's share of socket n; other devices
-// pass. What was cut off is kept. Time that the jiffies do not cover is passed on whole.
+// pass. What was cut off is kept. What the jiffies do not cover, in time or of sockets, is passed on whole and counted.
 class ProgramPower final : public PowerSource {
  public:
   struct Rest {
     double other = 0.0;  // J
     double system = 0.0;
     double monitor = 0.0;
+    double uncovered = 0.0;  // passed on whole
+    Nanoseconds uncovered_time = 0;
   };
 
   // All must outlive this.

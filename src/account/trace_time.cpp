@@ -163,6 +163,12 @@ bool read_decimal(std::string_view text, int digits, Nanoseconds& number) {
   return read_any_decimal(text, digits, number);
 }
 
+std::optional<Seconds> parse_utc_offset(std::string_view text) {
+  std::int64_t ahead = 0;
+  if (text.empty() || !take_zone(text, ahead)) return std::nullopt;
+  return Seconds(static_cast<double>(ahead));
+}
+
 std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset) {
   text = bare(text);
   const auto year = take_number(text, 4);

@@ -23,4 +23,7 @@ namespace flyball {
 // without a zone is local time, `utc_offset` ahead of UTC. nullopt where the text is no such stamp or no such day exists.
 [[nodiscard]] std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset);
 
+// "+01:00", "-0530", "Z": how far local time is ahead of UTC.
+[[nodiscard]] std::optional<Seconds> parse_utc_offset(std::string_view text);
+
 }  // namespace flyball

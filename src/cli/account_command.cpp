@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "account/energy_tree.h"
 #include "account/footprint_file.h"
 #include "account/self_similar.h"
+#include "account/trace_time.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/account_output.h"
@@ -27,19 +29,21 @@
 namespace flyball {
 namespace {
 
-DeviceNames device_names(const char* option, const std::vector<std::string>& given) {
-  DeviceNames names;
+// NAME=VALUE, given several times.
+std::map<std::string, std::string, std::less<>> named_values(const char* option, const std::vector<std::string>& given,
+                                                             const char* wanted) {
+  std::map<std::string, std::string, std::less<>> values;
   for (const std::string& text : given) {
     const std::size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      throw UsageError(fmt::format("{}: expected NAME=DEVICE, such as python=CPU:0, got '{}'", option, text));
+      throw UsageError(fmt::format("{}: expected {}, got '{}'", option, wanted, text));
     }
     const std::string name = text.substr(0, equals);
-    if (!names.emplace(name, text.substr(equals + 1)).second) {
-      throw UsageError(fmt::format("{}: '{}' is given twice; one name is one device", option, name));
+    if (!values.emplace(name, text.substr(equals + 1)).second) {
+      throw UsageError(fmt::format("{}: '{}' is given twice", option, name));
     }
   }
-  return names;
+  return values;
 }
 
 AccountSettings settings_of(const AccountOptions& options) {
@@ -63,10 +67,25 @@ AccountSettings settings_of(const AccountOptions& options) {
     }
     settings.clock_offset = Seconds(negative ? -*seconds : *seconds);
   }
-  settings.event_devices = device_names("--event-device", options.event_devices);
-  settings.power_devices = device_names("--power-device", options.power_devices);
-  settings.kernel_names = options.kernels;
-  settings.frames = options.frames;
+  settings.events.device_names =
+      named_values("--event-device", options.event_devices, "NAME=DEVICE, such as python=CPU:0");
+  settings.events.kernel_names = options.kernels;
+  settings.events.frames = options.frames;
+  if (options.chrome_device == "thread") settings.events.chrome_device = ChromeDevice::kThread;
+  if (options.chrome_device == "none") settings.events.chrome_device = ChromeDevice::kNone;
+  settings.power.device_names =
+      named_values("--power-device", options.power_devices, "NAME=DEVICE, such as CPU:1=CPU:0");
+  for (const auto& [name, joules] :
+       named_values("--counter-range", options.counter_ranges, "NAME=JOULES, such as CPU:0=262143.32885")) {
+    settings.power.counter_ranges[name] = Joules(parse_positive("--counter-range", joules));
+  }
+  if (options.utc_offset) {
+    const std::optional<Seconds> ahead = parse_utc_offset(*options.utc_offset);
+    if (!ahead)
+      throw UsageError(fmt::format("--utc-offset: expected +01:00 or the like, got '{}'", *options.utc_offset));
+    settings.power.utc_offset = *ahead;
+  }
+  if (options.row_period) settings.power.row_period = *options.row_period;
   return settings;
 }
 
@@ -145,6 +164,17 @@ void add_footprint_options(CLI::App& command, AccountOptions& options) {
                   "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0")
       ->type_name("NAME=DEVICE")
       ->allow_extra_args(false);
+  add_choice(command, "--chrome-device", options.chrome_device, {"process", "thread", "none"}, "NAME",
+             "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
+  command
+      .add_option("--counter-range", options.counter_ranges,
+                  "where a counter of the power trace begins anew: CPU:0=262143.32885 of RAPL")
+      ->type_name("NAME=JOULES")
+      ->allow_extra_args(false);
+  add_value(command, "--utc-offset", options.utc_offset, parse_path, "HH:MM",
+            "of local times in the power trace, as nvidia-smi writes them: +01:00 (default +00:00)");
+  add_value(command, "--row-period", options.row_period, parse_duration, "TIME",
+            "between rows of a power trace without times, as dcgmi dmon writes it (default 1s)");
   add_choice(command, "--method", options.method, {"sweep", "regress"}, "NAME",
              "sweep (default); regress: for kernels far shorter than the sensor's window");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
@@ -152,7 +182,7 @@ void add_footprint_options(CLI::App& command, AccountOptions& options) {
   add_choice(command, "--share", options.share, {"operations", "events"}, "NAME",
              "who shares power: distinct operations (default) or events");
   add_value(command, "--clock-offset", options.clock_offset, parse_path, "TIME",
-            "add to the events' times; auto: find it. Default: 0 where the traces overlap, else auto");
+            "add to the events' times; auto: find it. Default: 0 where the traces overlap, checked; else auto");
   add_value(command, "--similar", options.similar, parse_path, "PATTERN",
             "layers built alike: in what matches, numbers count as one (default: layer_3, layers.3, h.3, ...)");
   command.add_flag("--summary", options.summary, "add up self-similar layers in the text, JSON and CSV");

@@ -16,6 +16,10 @@ struct AccountOptions {
   std::vector<std::string> jiffies;
   std::vector<std::string> event_devices;
   std::vector<std::string> power_devices;
+  std::vector<std::string> counter_ranges;
+  std::optional<std::string> utc_offset;
+  std::optional<Seconds> row_period;
+  std::optional<std::string> chrome_device;
   std::optional<std::string> method;
   std::optional<Seconds> sensor_window;
   std::optional<std::string> share;

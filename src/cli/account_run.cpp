@@ -51,6 +51,24 @@ class WatchedEvents final : public EventSource {
   std::uint64_t count_ = 0;
 };
 
+// A trace's events, by a thread of their own where they are many.
+class AheadIfMany {
+ public:
+  explicit AheadIfMany(EventTrace& trace) : trace_(trace) {
+    if (trace.stats().executions >= kWorthAThread && usable_processors() > 1) {
+      ahead_ = std::make_unique<EventsAhead>(trace);
+    }
+  }
+  [[nodiscard]] EventSource& source() const {
+    if (ahead_) return *ahead_;
+    return trace_;
+  }
+
+ private:
+  EventTrace& trace_;
+  std::unique_ptr<EventsAhead> ahead_;
+};
+
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
   return events.first + shift < power.last && power.first < events.last + shift;
 }
@@ -97,20 +115,17 @@ AccountRun::AccountRun(const std::string& events, const std::string& power, cons
       multiplicity_(settings.multiplicity) {
   {
     ProgressBar bar("reading " + power);
-    PowerTraceOptions options;
-    options.device_names = settings.power_devices;
+    PowerTraceOptions options = settings.power;
     options.progress = [&bar](double share) { bar.update(share); };
     power_ = open_power_trace(power, options, devices_);
   }
   {
     ProgressBar bar("reading " + events);
-    EventTraceOptions options;
-    options.device_names = settings.event_devices;
-    options.kernel_names = settings.kernel_names;
-    options.frames = settings.frames;
+    EventTraceOptions options = settings.events;
     options.progress = [&bar](double share) { bar.update(share); };
     events_ = open_event_trace(events, options, operations_, devices_);
   }
+  if (events_->stats().executions == 0) throw_nothing_ran();
   settle_clock(settings);
   attribute_all(settings);
   note_devices(settings);
@@ -123,8 +138,23 @@ void AccountRun::note_devices(const AccountSettings& settings) {
   for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
   std::vector<std::string> power_names;
   for (const PowerTraceSensor& sensor : power_->stats().sensors) power_names.push_back(sensor.name);
-  note_unmet("--event-device", settings.event_devices, events_path_, event_names);
-  note_unmet("--power-device", settings.power_devices, power_path_, power_names);
+  const auto note_unmet = [this](const char* option, const auto& map, const std::string& path,
+                                 const std::vector<std::string>& there) {
+    for (const auto& [name, value] : map) {
+      if (std::find(there.begin(), there.end(), name) != there.end()) continue;
+      notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
+    }
+  };
+  note_unmet("--event-device", settings.events.device_names, events_path_, event_names);
+  note_unmet("--power-device", settings.power.device_names, power_path_, power_names);
+  note_unmet("--counter-range", settings.power.counter_ranges, power_path_, power_names);
+  if (settings.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
+    notes_.push_back(
+        fmt::format("--chrome-device changes nothing: {} is {}", events_path_, name_of(events_->stats().format)));
+  }
+  if (settings.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
+    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", power_path_));
+  }
   for (const PowerTraceSum& sum : power_->stats().sums) {
     std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
                                    fmt::join(sum.sensors, " and "));
@@ -135,48 +165,104 @@ void AccountRun::note_devices(const AccountSettings& settings) {
   }
 }
 
-void AccountRun::note_unmet(const char* option, const DeviceNames& names, const std::string& path,
-                            const std::vector<std::string>& there) {
-  for (const auto& [name, device] : names) {
-    if (std::find(there.begin(), there.end(), name) != there.end()) continue;
-    notes_.push_back(
-        fmt::format("{} {}={} changes nothing: {} has {}", option, name, device, path, fmt::join(there, ", ")));
-  }
+// Not a matter of clocks, though no offset lays nothing over power.
+void AccountRun::throw_nothing_ran() const {
+  const EventTraceStats& stats = events_->stats();
+  std::string problem = fmt::format("nothing ran in this trace: its list has {}, and none is an operation that ran",
+                                    stats.entries == 1 ? "one entry" : fmt::format("{} entries", stats.entries));
+  for (const DroppedEvents& dropped : stats.dropped) problem += fmt::format("; {}: {}", dropped.reason, dropped.count);
+  throw InputError({events_path_}, problem,
+                   "see that the profiler was on while the program worked, and that this is its event trace");
+}
+
+ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
+  ProgressBar bar("checking the clocks");
+  events_->rewind(shift);
+  power_->rewind(0);
+  const AheadIfMany ahead(*events_);
+  WatchedEvents events(ahead.source(), events_->stats(), bar);
+  return estimate_clock_offset(events, *power_);
 }
 
 // As they are; by the offset that a recording of ours brings; by where power follows the events.
 void AccountRun::settle_clock(const AccountSettings& settings) {
   const EventTraceStats& events = events_->stats();
   const PowerTraceStats& power = power_->stats();
+  bool found = false;
   if (settings.clock_offset) {
     shift_ = to_nanoseconds(*settings.clock_offset);
     notes_.push_back(fmt::format("clock offset {} given, added to the events' times", seconds_text(shift_)));
-  } else if (settings.estimate_offset || !overlap(events, power, 0)) {
-    if (!settings.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
-      shift_ = *power.monotonic_offset;
-      notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
-    } else {
-      const ClockOffset estimate = estimate_clock_offset(*events_, *power_);
-      const std::string found = fmt::format(
-          "clock offset {} ({}: correlation {:.3f}, next best {:.3f} at {:+.3f} s)", seconds_text(estimate.offset),
-          name_of(estimate.verdict), estimate.correlation, estimate.runner_up, estimate.runner_up_offset.value());
-      if (estimate.verdict == OffsetVerdict::kWeak || estimate.verdict == OffsetVerdict::kNoData) {
-        if (!overlap(events, power, 0)) {
-          throw InputError({events_path_},
-                           fmt::format("the events and {} are of different times, and power does not tell how to lay "
-                                       "one over the other; {}",
-                                       power_path_, found),
-                           "give --clock-offset TIME, to be added to the events' times");
-        }
-        notes_.push_back(found + ", not applied");
-      } else {
-        shift_ = estimate.offset;
-        notes_.push_back(found + ", added to the events' times");
-      }
-    }
+  } else if (!settings.estimate_offset && overlap(events, power, 0)) {
+    // As they are.
+  } else if (!settings.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
+    shift_ = *power.monotonic_offset;
+    notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
+  } else {
+    find_clock();
+    found = true;
   }
+  if (!found) check_clock(!settings.clock_offset);
   events_->rewind(shift_);
   power_->rewind(0);
+}
+
+void AccountRun::find_clock() {
+  const bool apart = !overlap(events_->stats(), power_->stats(), 0);
+  const ClockOffset estimate = estimate_offset(0);
+  const std::string found = fmt::format("clock offset {} ({}: correlation {:.3f}, next best {:.3f} at {:+.3f} s)",
+                                        seconds_text(estimate.offset), name_of(estimate.verdict), estimate.correlation,
+                                        estimate.runner_up, estimate.runner_up_offset.value());
+  if (estimate.verdict == OffsetVerdict::kCertain || estimate.verdict == OffsetVerdict::kAmbiguous) {
+    shift_ = estimate.offset;
+    notes_.push_back(found + ", added to the events' times");
+    return;
+  }
+  if (apart) {
+    throw InputError({events_path_},
+                     fmt::format("the events and {} are of different times, and power does not tell how to lay "
+                                 "one over the other; {}",
+                                 power_path_, found),
+                     "give --clock-offset TIME, to be added to the events' times");
+  }
+  notes_.push_back(found + ", not applied");
+}
+
+// Whether power follows the events as they lie now, which a clock that is wrong by less than the traces' length does not
+// show otherwise. Says what was found, and warns where it is certain that they lie wrong, unless the user laid them so.
+void AccountRun::check_clock(bool warn) {
+  constexpr double kAsWell = 0.9;  // of the best correlation
+  const ClockOffset found = estimate_offset(shift_);
+  const std::string fit =
+      fmt::format("{:+.3f} s ({}: correlation {:.3f}, as they are {:.3f}, next best {:.3f} at {:+.3f} s)",
+                  to_seconds(found.offset).value(), name_of(found.verdict), found.correlation,
+                  found.correlation_unshifted, found.runner_up, found.runner_up_offset.value());
+  switch (found.verdict) {
+    case OffsetVerdict::kNoData:
+      notes_.emplace_back("clocks not checked: no device is in both traces of which work and power change");
+      return;
+    case OffsetVerdict::kWeak:
+      notes_.push_back(fmt::format(
+          "clocks not checked: power hardly follows the events, as where a device works all the time (correlation "
+          "{:.3f} at best, as they are {:.3f}); see that both are of one run, and of the same devices",
+          found.correlation, found.correlation_unshifted));
+      return;
+    default: break;
+  }
+  if (found.correlation_unshifted >= kAsWell * found.correlation) {
+    notes_.push_back(fmt::format("clocks agree: power follows the events best at {}", fit));
+  } else if (found.verdict == OffsetVerdict::kAmbiguous) {
+    notes_.push_back(fmt::format(
+        "clocks not checked for certain: power follows the events best at {}, as it may by chance where traces "
+        "are short or regular; check the time of a known event",
+        fit));
+  } else {
+    const std::string text = fmt::format(
+        "clocks apart, or the sensor late: power follows the events best with {} added to their times, which was not "
+        "done; --clock-offset auto does it",
+        fit);
+    notes_.push_back(text);
+    if (warn) print_warning(fmt::format("{}: {}", events_path_, text));
+  }
 }
 
 void AccountRun::attribute_all(const AccountSettings& settings) {
@@ -201,6 +287,10 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
       device.system = Joules(rest.system);
       device.monitor = Joules(rest.monitor);
       device.measured += Joules(rest.other + rest.system + rest.monitor);
+      if (!shares.empty() && rest.uncovered > 0.001 * device.measured.value()) {
+        notes_.push_back(fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and count as the program's",
+                                     name, to_seconds(rest.uncovered_time).value(), rest.uncovered));
+      }
     }
   }
 }
@@ -219,15 +309,15 @@ Footprint AccountRun::footprint_of(const Attribution& attribution) const {
 void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
   ProgressBar bar("attributing");
   const EventTraceStats& stats = events_->stats();
-  std::optional<EventsAhead> ahead;
-  if (stats.executions >= kWorthAThread && usable_processors() > 1) ahead.emplace(*events_);
-  WatchedEvents events(ahead ? static_cast<EventSource&>(*ahead) : *events_, stats, bar);
+  const AttributionOptions options = attribution_options();
+  const AheadIfMany ahead(*events_);
+  WatchedEvents events(ahead.source(), stats, bar);
   if (!settings.regress) {
-    footprint_ = footprint_of(attribute(events, power, attribution_options()));
+    footprint_ = footprint_of(attribute(events, power, options));
     return;
   }
-  const RegressedAttribution result = attribute_by_regression(
-      events, power, {.attribution = attribution_options(), .sensor_window = settings.sensor_window});
+  const RegressedAttribution result =
+      attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings.sensor_window});
   footprint_ = footprint_of(result.attribution);
   for (const RegressionFit& fit : result.fits) {
     if (fit.readings == 0) {
@@ -273,6 +363,10 @@ void AccountRun::note_traces() {
     }
     if (sensor.resets > 0) {
       notes_.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
+    }
+    if (sensor.wraps > 0) {
+      notes_.push_back(
+          fmt::format("{}: the counter passed its range {}", sensor.name, number_of(sensor.wraps, "time")));
     }
     if (sensor.duplicates > 0) {
       notes_.push_back(fmt::format("{}: {} left out, each with a later one of the same time", sensor.name,

@@ -1,7 +1,6 @@
 // One run's traces, opened, put on one clock, attributed.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "account/activity.h"
 #include "account/attribution.h"
+#include "account/clock_offset.h"
 #include "account/energy_tree.h"
 #include "account/event_trace.h"
 #include "account/footprint.h"
@@ -19,19 +19,15 @@
 
 namespace flyball {
 
-using DeviceNames = std::map<std::string, std::string, std::less<>>;
-
 struct AccountSettings {
   bool regress = false;
   Seconds sensor_window;
   Multiplicity multiplicity = Multiplicity::kOperations;
   std::optional<Seconds> clock_offset;  // given; otherwise found where the traces do not overlap as they are
   bool estimate_offset = false;         // found even where they overlap
-  DeviceNames event_devices;            // what the trace calls a device -> what it is here
-  DeviceNames power_devices;
+  EventTraceOptions events;
+  PowerTraceOptions power;
   std::string jiffies;  // a file; none: the whole processor's energy is the program's
-  bool kernel_names = false;
-  bool frames = false;
 };
 
 class AccountRun {
@@ -51,14 +47,16 @@ class AccountRun {
 
  private:
   void settle_clock(const AccountSettings& settings);
+  [[nodiscard]] ClockOffset estimate_offset(Nanoseconds shift);
+  void find_clock();
+  void check_clock(bool warn);
   void attribute_all(const AccountSettings& settings);
   void attribute_power(const AccountSettings& settings, PowerSource& power);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_traces();
   void note_devices(const AccountSettings& settings);
-  void note_unmet(const char* option, const DeviceNames& names, const std::string& path,
-                  const std::vector<std::string>& there);
+  [[noreturn]] void throw_nothing_ran() const;
 
   OperationTable& operations_;
   DeviceTable& devices_;

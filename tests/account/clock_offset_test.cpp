@@ -111,6 +111,10 @@ TEST(ClockOffset, SaysWhenThereIsNothingToGoBy) {
   Case flat = bursts(0);
   for (PowerSegment& segment : flat.power) segment.power = Watts(100);
   EXPECT_EQ(estimate(flat).verdict, OffsetVerdict::kNoData);
+  // Neither are the ends of a trace that do not fill a bin, nor a gap, a change of power.
+  Case ends = bursts(0);
+  ends.power = {{3 * kMs, 30'001 * kMs, 0, Watts(50)}, {40'002 * kMs, 60'007 * kMs, 0, Watts(50)}};
+  EXPECT_EQ(estimate(ends).verdict, OffsetVerdict::kNoData);
   Case noise = bursts(0);
   std::mt19937 random(2);
   for (PowerSegment& segment : noise.power) segment.power = Watts(static_cast<double>(random() % 100));

@@ -74,6 +74,8 @@ TEST(ProcessorShare, PowerIsCutDownAndTheRestKept) {
   EXPECT_NEAR(power.rest()[cpu].other, 10.0, 1e-9);
   EXPECT_NEAR(power.rest()[cpu].system, 120.0, 1e-9);
   EXPECT_NEAR(power.rest()[cpu].monitor, 20.0, 1e-9);
+  EXPECT_NEAR(power.rest()[cpu].uncovered, 200.0, 1e-9);
+  EXPECT_EQ(power.rest()[cpu].uncovered_time, 2 * kSecond);
 }
 
 TEST(ProcessorShare, RefusesWhatIsNoTrace) {
