@@ -178,6 +178,29 @@ TEST(Account, SummarisesEachRunBeforeItsStatistics) {
   EXPECT_NEAR(row.at("mean_power_std_w"), 10.0, 1e-9);
 }
 
+// A name that would clear the screen: escaped in text and errors, what it is in JSON and CSV.
+TEST(Account, ForeignNamesDoNotReachTheTerminal) {
+  const Traces traces;
+  const std::string name = "m/\x1b[2Jlayer\xC2\x9B";
+  write_file(traces.events,
+             R"([{"ph": "X", "name": "m/\u001b[2Jlayer\u009b", "pid": 1, "tid": 1, "ts": 1000000, "dur": 1000}])");
+  const std::vector<std::string> account = {"account", "--events", traces.events, "--power", traces.power};
+  std::vector<std::string> arguments = account;
+  arguments.insert(arguments.end(), {"--csv", traces.folder / "f.csv"});
+  const Ran text = run_flyball(arguments);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("m/\\u001b[2Jlayer\\u009b"));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x9B")));
+  EXPECT_THAT(file_text(traces.folder / "f.csv"), HasSubstr(name + ",CPU:0,"));
+  arguments = account;
+  arguments.insert(arguments.end(), {"--format", "json"});
+  EXPECT_EQ(run_flyball(arguments).json().at("footprint").at(0).at("name"), name);
+  const Ran failed = run_flyball({"account", "--events", "\x1b[2J.json", "--power", traces.power});
+  EXPECT_THAT(failed.err, HasSubstr("\\u001b[2J.json"));
+  EXPECT_THAT(failed.err, Not(HasSubstr("\x1b")));
+}
+
 // Pipes hold the program where it shall be when Ctrl-C comes: in the middle of reading, and of writing.
 TEST(Account, EndsAtOnceWhenInterrupted) {
   const Traces traces;
