@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/nearest_name.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/account_run.h"
 #include "draw/scale.h"
@@ -116,7 +117,7 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
     text += fmt::format("and {} more with {} J\n", footprint.rows.size() - shown, format_fixed(rest.value(), 3));
   }
   if (!notes.empty()) text += '\n';
-  for (const std::string& note : notes) text += note + "\n";
+  for (const std::string& note : notes) text += printable(note) + "\n";
   return text;
 }
 

@@ -176,7 +176,7 @@ void run_read(ReadOptions options, const std::string& command_line) {
     return run_account(options.account, command_line);
   }
   if (options.account.format == "json") return print_result(json_text(to_json(session)));
-  if (!options.output) return print_result(trace);
+  if (!options.output) return print_data(trace);
   print_report(fmt::format("flyball: {}: {}\n", *options.output, rows_text(session)));
 }
 

@@ -298,11 +298,11 @@ void add_env(CLI::App& parent) {
     ordered_json variables = {{"LD_LIBRARY_PATH", path}, {"FLYBALL_SIM", machine->name()}};
     const std::string powercap = machine->shared().powercap;
     if (!powercap.empty()) variables["FLYBALL_POWERCAP_ROOT"] = powercap;
-    if (options->json()) return print_result(variables.dump(2) + "\n");
+    if (options->json()) return print_data(variables.dump(2) + "\n");
     std::string text;
     for (const auto& [name, value] : variables.items())
       text += fmt::format("export {}={}\n", name, shell_quoted(value.get<std::string>()));
-    print_result(text);
+    print_data(text);
   });
 }
 

@@ -381,6 +381,20 @@ TEST(Account, ThinsCountersOut) {
   EXPECT_NEAR(every_second.at("similarity"), 2500.0 / (std::sqrt(47500.0) * 50.0), 1e-9);
 }
 
+// A counter at a constant 50 W, read in unequal steps, tells nothing of two operations.
+TEST(Account, RegressSaysWhenPowerTellsNothing) {
+  const Traces traces;
+  std::string power = "timestamp,device,energy_j\n";
+  for (const char* row : {"0.9,CPU:0,45", "1.0,CPU:0,50", "1.14,CPU:0,57", "1.3,CPU:0,65", "1.5,CPU:0,75"}) {
+    power += std::string(row) + "\n";
+  }
+  write_file(traces.power, power);
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--method", "regress"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("3 powers fitted to 4 readings that do not vary"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("explain")));
+}
+
 // Three runs of twelve layers that draw 10, 20 and 30 J each: 120, 240 and 360 J of all, 120 J around their mean. Were the
 // layers independent it would be 34.6 J.
 TEST(Account, SummarisesEachRunBeforeItsStatistics) {
@@ -406,6 +420,29 @@ TEST(Account, SummarisesEachRunBeforeItsStatistics) {
   EXPECT_NEAR(row.at("energy_j"), 240.0, 1e-9);
   EXPECT_NEAR(row.at("energy_std_j"), 120.0, 1e-9);
   EXPECT_NEAR(row.at("mean_power_std_w"), 10.0, 1e-9);
+}
+
+// A name that would clear the screen: escaped in text and errors, what it is in JSON and CSV.
+TEST(Account, ForeignNamesDoNotReachTheTerminal) {
+  const Traces traces;
+  const std::string name = "m/\x1b[2Jlayer\xC2\x9B";
+  write_file(traces.events,
+             R"([{"ph": "X", "name": "m/\u001b[2Jlayer\u009b", "pid": 1, "tid": 1, "ts": 1000000, "dur": 1000}])");
+  const std::vector<std::string> account = {"account", "--events", traces.events, "--power", traces.power};
+  std::vector<std::string> arguments = account;
+  arguments.insert(arguments.end(), {"--csv", traces.folder / "f.csv"});
+  const Ran text = run_flyball(arguments);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("m/\\u001b[2Jlayer\\u009b"));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x9B")));
+  EXPECT_THAT(file_text(traces.folder / "f.csv"), HasSubstr(name + ",CPU:0,"));
+  arguments = account;
+  arguments.insert(arguments.end(), {"--format", "json"});
+  EXPECT_EQ(run_flyball(arguments).json().at("footprint").at(0).at("name"), name);
+  const Ran failed = run_flyball({"account", "--events", "\x1b[2J.json", "--power", traces.power});
+  EXPECT_THAT(failed.err, HasSubstr("\\u001b[2J.json"));
+  EXPECT_THAT(failed.err, Not(HasSubstr("\x1b")));
 }
 
 // Pipes hold the program where it shall be when Ctrl-C comes: in the middle of reading, and of writing.
