@@ -77,7 +77,10 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
       fmt::format("Layers of the stages: [{}], {}.", fmt::join(bounds, ", "),
                   published ? "as published (" + workload.source + ")" : "split for the shortest longest stage"),
   };
-  if (!workload.fitted) lines.emplace_back("No figure published for this workload on this GPU went into it.");
+  lines.emplace_back(
+      workload.fitted
+          ? "Shares and powers were set by hand for this workload on this GPU (there, \"What was set by hand\")."
+          : "No energy published for this workload on this GPU went into it.");
   if (workload.microbatches > 0) {
     lines.push_back(
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));

@@ -186,7 +186,9 @@ TEST(Synth, WithoutAPublishedPartitionTheLongestStageIsShortest) {
   const SynthProfile made = synth({"gpt3-1.3b", "h100", 5});
   EXPECT_EQ(made.bounds.size(), 6u);
   EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("split for the shortest longest stage")));
-  EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("No figure published for this workload")));
+  EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("No energy published for this workload")));
+  EXPECT_THAT(synth({"t5-3b", "a100", 4}).comment,
+              testing::Contains(testing::HasSubstr("set by hand for this workload on this GPU")));
 }
 
 // --- Calibration ----------------------------------------------------------------------------------------------------
