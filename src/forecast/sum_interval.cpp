@@ -59,13 +59,15 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
   if (measured.empty() || (measured.size() == 1 && prior.weight <= 0.0)) return std::nullopt;
   const auto count = static_cast<double>(measured.size());
   const double mean = std::accumulate(measured.begin(), measured.end(), 0.0) / count;
-  std::vector<double> deviations;
   double largest = 0.0;
-  for (const double value : measured) {
-    deviations.push_back(value - mean);
-    largest = std::max(largest, std::abs(value - mean));
-  }
-  if (largest <= 1e-14 * std::abs(mean) && prior.weight * prior.deviation <= 0.0) return 0.0;
+  for (const double value : measured) largest = std::max(largest, std::abs(value - mean));
+  const bool certain = prior.weight * prior.deviation <= 0.0;
+  if (certain && largest <= 1e-14 * std::abs(mean)) return 0.0;
+  // In units of what is known of the spread, so that no square is too small for a double.
+  const double unit = std::max(largest, certain ? 0.0 : prior.deviation);
+  std::vector<double> deviations;
+  for (const double value : measured) deviations.push_back((value - mean) / unit);
+  prior.deviation /= unit;
   const StudentsT student(count - 1.0 + prior.weight);
   const double quantile = boost::math::quantile(student, 0.5 + 0.5 * confidence);
   std::vector<Belief> beliefs;
@@ -92,7 +94,7 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
   std::uintmax_t rounds = 100;
   const auto [low, high] = boost::math::tools::toms748_solve(outside, 0.0, 1.001 * widest,
                                                              boost::math::tools::eps_tolerance<double>(30), rounds);
-  return repeats * 0.5 * (low + high);
+  return repeats * unit * 0.5 * (low + high);
 }
 
 }  // namespace flyball

@@ -71,6 +71,10 @@ TEST(SumInterval, Edges) {
   // In other units the same.
   const std::vector<double> large = {1e12, 1.2e12, 0.9e12, 1.1e12};
   EXPECT_NEAR(*sum_half_width(large, 10.0, 0.9) / *sum_half_width(few, 10.0, 0.9), 1e12, 1e6);
+  // So small that their squares are not numbers of a double any more.
+  const std::vector<double> small = {1e-300, 1.2e-300, 0.9e-300, 1.1e-300};
+  EXPECT_NEAR(*sum_half_width(small, 10.0, 0.9, {}, {1e-300, 2.0}) / *sum_half_width(few, 10.0, 0.9, {}, {1.0, 2.0}),
+              1e-300, 1e-306);
 }
 
 // Uniform in (0, 1) and normal numbers that are the same with every standard library.
