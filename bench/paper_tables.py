@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of Perseus (SOSP'24) and EnvPipe (ATC'23), emulated on the shipped profiles, beside the printed figures.
+"""The tables of Perseus (SOSP'24), EnvPipe (ATC'23) and PowerFlow (2023), emulated on the shipped profiles and job
+traces, beside the printed figures.
 
     python3 bench/paper_tables.py --program build/flyball                                # print all tables
     python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md   # rewrite them in place
@@ -25,6 +26,8 @@ from statistics import mean
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "examples" / "profiles"
 PARTITIONS = ROOT / "examples" / "partition"
+CLUSTER = ROOT / "data" / "cluster"
+DAY = ROOT / "examples" / "cluster" / "day.csv"
 
 # Perseus table 3: profile, printed name, saving % of Perseus and EnvPipe, slowdown % of Perseus and EnvPipe.
 TABLE_3 = {
@@ -70,6 +73,13 @@ TABLE_6 = [
 
 # Perseus section 2.4 (average saving %) and 6.2.3 (average share of it realised without slowdown, %).
 POTENTIAL = {"A100, 4 stages": (16, 74), "A40, 8 stages": (27, 89)}
+
+# PowerFlow table 2, mean absolute percentage errors of the fitted models (time, energy), and section 6.2: how many times
+# longer jobs take than under PowerFlow with the same energy, "at most". Figure 7 itself prints curves and no numbers.
+POWERFLOW_2 = {"resnet18": ("ResNet18", 6.1, 6.9), "vgg16": ("VGG16", 3.8, 6.0),
+               "inception_v3": ("Inception V3", 2.6, 4.5), "gpt2": ("GPT2", 2.1, 6.8),
+               "deepspeech2": ("Deep Speech 2", 4.5, 3.5)}
+POWERFLOW_7 = {"gandiva": 3.39, "tiresias": 1.73, "gandiva+zeus": 2.90, "tiresias+zeus": 1.62, "afs": 1.57}
 
 # Perseus table 7: workload, GPU, then ratio and layer indices of 4 and of 8 stages.
 TABLE_7 = """
@@ -342,6 +352,41 @@ def profiles(flyball: Flyball) -> str:
     return markdown(heads, rows)
 
 
+def powerflow_2(flyball: Flyball) -> str:
+    fits = {gpu: {fit["model"]: fit for fit in flyball.run("cluster", "fit", str(CLUSTER / f"{gpu}.csv"), "--gpu", gpu)["models"]}
+            for gpu in ("v100", "a100-pcie")}
+    rows = []
+    for model, (name, time, energy) in POWERFLOW_2.items():
+        errors = [[fixed(100 * fits[gpu][model][kind]) for gpu in fits] for kind in ("mape_time", "mape_energy")]
+        rows.append([name, fixed(time), *errors[0], fixed(energy), *errors[1]])
+    return markdown(["Model", "time %, paper (V100)", "V100, here", "A100, here", "energy %, paper (V100)", "V100, here",
+                     "A100, here"], rows)
+
+
+def powerflow_7(flyball: Flyball) -> str:
+    """Against our own scheduler, which is the reference of a comparison, and against algorithm 1 as published."""
+    def compared(policies: str) -> dict:
+        return flyball.run("cluster", "compare", "--trace", str(DAY), "--sweep", "energy", "--policies", policies)
+
+    every = compared("all")
+    own = every["reference"]
+    published = next(run["policy"] for run in every["runs"] if run["policy"].startswith("powerflow") and run["policy"] != own)
+    against = {own: every, published: compared(",".join([published, *POWERFLOW_7]))}
+    rows = []
+    for policy, printed in {**POWERFLOW_7, published: None, own: None}.items():
+        row = [policy, "" if printed is None else fixed(printed, 2)]
+        for reference, comparison in against.items():
+            runs = [run["jct_ratio_at_equal_energy"] for run in comparison["runs"] if run["policy"] == policy]
+            ratios = [ratio for ratio in runs if ratio is not None]
+            row += [fixed(max(ratios), 2), fixed(min(ratios), 2), f"{len(ratios)} of {len(runs)}"] if (
+                ratios and policy != reference) else ["", "", f"0 of {len(runs)}" if runs and policy != reference else ""]
+        rows.append(row)
+    heads = ["times as long, at equal energy", "over PowerFlow, paper: at most"]
+    for reference in against:
+        heads += [f"over {reference}, here: at most", "at least", "runs with such energy"]
+    return markdown(heads, rows[:-1])
+
+
 TABLES = {
     "perseus-3-a100-saving": lambda f: table_3(f, "A100, 4 stages", slowdown=False),
     "perseus-3-a100-slowdown": lambda f: table_3(f, "A100, 4 stages", slowdown=True),
@@ -356,6 +401,8 @@ TABLES = {
     "envpipe-10": figure_10,
     "envpipe-11": figure_11,
     "envpipe-12": figure_12,
+    "powerflow-2": powerflow_2,
+    "powerflow-7": powerflow_7,
     "profiles": profiles,
 }
 

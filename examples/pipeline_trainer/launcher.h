@@ -35,8 +35,8 @@ class Launcher {
   void step();
   // Iterations until `done` says so of the stages' states; false after `most`.
   bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most);
-  // Nine iterations and more in three parts, of which that of the middle time is told: what holds up this machine once,
-  // and counts time_scale times, is in one of them.
+  // Nine iterations and more in parts of a third, at least three, until the two fastest agree: what holds this machine up
+  // counts time_scale times, and never makes an iteration faster. The slower of the two is told.
   Window measure(const std::string& name, int steps);
 
   void profile();

@@ -44,7 +44,8 @@ Usage: pipeline_trainer [OPTIONS]
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
-  --steps N             per measured window (default 10); nine and more in three parts, the middle one is told
+  --steps N             per measured window (default 10); nine and more in three parts, or in more until the two fastest
+                        agree, of which the slower one is told
   --plan-only           measure one window by the plan that the server has, and nothing else
   --windows N           measure so many windows by plan, one after the other (default 1)
   --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never)

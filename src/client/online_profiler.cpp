@@ -7,6 +7,31 @@
 namespace flyball {
 namespace {
 
+// A clock is measured again where an instruction's runs lie so far apart, as a share of their median, and so many times
+// as far as at the steadiest clock of the sweep: runs that differ by themselves do so at every clock.
+constexpr double kUnsteady = 0.05;
+constexpr double kFarBeyondTheSteadiest = 4.0;
+constexpr int kMostAttempts = 4;
+
+// The range of the middle half of an instruction's runs over their median, for the instruction with the widest.
+double spread_of(const std::vector<InstructionSpan>& spans) {
+  std::vector<std::vector<Nanoseconds>> lengths;
+  for (const InstructionSpan& span : spans) {
+    if (span.type >= lengths.size()) lengths.resize(span.type + 1u);
+    lengths[span.type].push_back(span.end - span.begin);
+  }
+  double widest = 0.0;
+  for (std::vector<Nanoseconds>& of_type : lengths) {
+    if (of_type.empty()) continue;
+    std::sort(of_type.begin(), of_type.end());
+    const auto at = [&](std::size_t quarter) {
+      return static_cast<double>(of_type[quarter * (of_type.size() - 1) / 4]);
+    };
+    if (at(2) > 0.0) widest = std::max(widest, (at(3) - at(1)) / at(2));
+  }
+  return widest;
+}
+
 std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
   std::vector<Megahertz> chosen;
   for (std::size_t i = 0; i < clocks.size(); i += static_cast<std::size_t>(stride)) chosen.push_back(clocks[i]);
@@ -47,7 +72,17 @@ void OnlineProfiler::step_end(StepRecord step) {
   ++collecting_.steps;
   collecting_.spans.insert(collecting_.spans.end(), step.spans.begin(), step.spans.end());
   if (collecting_.steps < options_.steps_per_clock) return;
-  complete_.push_back(std::exchange(collecting_, {}));
+  const double spread = spread_of(collecting_.spans);
+  if (attempts_++ == 0 || spread < spread_) {
+    spread_ = spread;
+    steadiest_ = std::move(collecting_);
+  }
+  collecting_ = {};
+  const bool unsteady = spread_ > kUnsteady && (!least_spread_ || spread_ > kFarBeyondTheSteadiest * *least_spread_);
+  if (unsteady && attempts_ < kMostAttempts) return;
+  attempts_ = 0;
+  least_spread_ = std::min(spread_, least_spread_.value_or(spread_));
+  complete_.push_back(std::exchange(steadiest_, {}));
   if (++current_ == clocks_.size()) {
     swept_ = true;
     current_ = clocks_.size() - 1;

@@ -4,6 +4,10 @@
 // a step's instructions has risen `rises_to_stop` times in a row: beyond that, clocks cost time and energy both. Every
 // rank sweeps by itself; what its neighbours do shows only in how long it waits.
 //
+// Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
+// directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far apart;
+// its steps are taken again, a few times at most, and the steadiest count.
+//
 // Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
 // energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,
 // sets one or starts a thread.
@@ -51,7 +55,8 @@ struct CounterNews {
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 
-// Thread-safe; no call but evaluate() takes longer than microseconds, and none waits for evaluate().
+// Thread-safe; no call but evaluate() takes longer than microseconds (step_end() sorts a clock's runs, once for each), and
+// none waits for evaluate().
 class OnlineProfiler {
  public:
   struct Options {
@@ -94,7 +99,11 @@ class OnlineProfiler {
   int warm_up_left_ = 0;
   bool swept_ = false;  // no more steps are wanted
   Collected collecting_;
-  std::vector<Collected> complete_;  // not yet evaluated
+  Collected steadiest_;  // of the attempts at the current clock, with its spread
+  double spread_ = 0.0;
+  int attempts_ = 0;
+  std::optional<double> least_spread_;  // of the clocks that are complete
+  std::vector<Collected> complete_;     // not yet evaluated
   int evaluated_ = 0;
   bool stopped_ = false;
 
