@@ -214,7 +214,11 @@ void run_fit(const FitOptions& options) {
   spec.gpu = options.gpu.value_or("v100");
   const GpuModel gpu = load_gpu_model(spec.gpu);
   const Megahertz f0 = options.voltage_break ? Megahertz(*options.voltage_break) : voltage_break_of(gpu);
-  const MeasurementSet measured = read_measurements_file(options.measurements, gpu.maximum);
+  if (f0 < gpu.minimum || f0 > gpu.maximum) {
+    throw UsageError(fmt::format("--voltage-break is {:g} MHz; the clocks of a {} are from {:g} to {:g} MHz",
+                                 f0.value(), gpu.name, gpu.minimum.value(), gpu.maximum.value()));
+  }
+  const MeasurementSet measured = read_measurements_of(gpu, options.measurements);
   const double holdout = options.holdout.value_or(0.1);
   Random random(static_cast<std::uint64_t>(options.seed.value_or(1)));
   std::vector<FittedModel> models;

@@ -153,7 +153,7 @@ ComparisonRequest request_of(const CompareOptions& options, const ClusterInput& 
     request.clocks = swept_clocks(input);
   }
   if (sweep) {
-    request.etas = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0};
+    request.etas = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0};  // the last tenth decides most
     request.zeus_etas = {0.0, 0.25, 0.5, 0.75, 1.0};
   }
   if (options.etas) request.etas = *options.etas;
@@ -213,10 +213,9 @@ void add_cluster_compare_command(CLI::App& parent, const std::string& command_li
   add_value(*command, "--zeus-etas", options->zeus_etas, parse_list(parse_zeus_eta), "SHARE,...",
             "policies with Zeus's clocks run at each of these")
       ->excludes("--zeus-eta");
-  add_choice(
-      *command, "--sweep", options->sweep, {"energy"}, "NAME",
-      "energy: runs from little energy to much, seven clocks, seven budgets and five of Zeus's shares where none "
-      "are listed")
+  add_choice(*command, "--sweep", options->sweep, {"energy"}, "NAME",
+             "energy: runs from little energy to much, seven clocks, nine budgets and five of Zeus's shares where none "
+             "are listed")
       ->excludes("--clock")
       ->excludes("--eta")
       ->excludes("--zeus-eta");

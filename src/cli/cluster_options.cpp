@@ -100,6 +100,21 @@ void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions&
   warn_if_ignored("--off-after", options.off_after.has_value(), !options.no_node_shutdown, " with --no-node-shutdown");
 }
 
+MeasurementSet read_measurements_of(const GpuModel& gpu, const std::string& path) {
+  MeasurementSet measured = read_measurements_file(path, gpu.maximum);
+  for (const auto& [model, rows] : measured) {
+    for (const JobMeasurement& row : rows) {
+      const Megahertz clock = row.configuration.clock;
+      if (clock >= gpu.minimum && clock <= gpu.maximum) continue;
+      throw InputError({path},
+                       fmt::format("{} has a row at {:g} MHz; the clocks of a {} are from {:g} to {:g} MHz", model,
+                                   clock.value(), gpu.name, gpu.minimum.value(), gpu.maximum.value()),
+                       "name the GPU that was measured with --gpu, or delete the row");
+    }
+  }
+  return measured;
+}
+
 ClusterInput load_cluster(const ClusterOptions& options) {
   SimulationSetup setup;
   ClusterSpec& spec = setup.spec;
@@ -120,7 +135,7 @@ ClusterInput load_cluster(const ClusterOptions& options) {
                                                                      : PipelineSpeeds::kFrontier;
   if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines, speeds);
   const GpuModel gpu = load_gpu_model(spec.gpu);
-  GroundTruth truth = options.table ? GroundTruth(*options.table, read_measurements_file(*options.table, gpu.maximum))
+  GroundTruth truth = options.table ? GroundTruth(*options.table, read_measurements_of(gpu, *options.table))
                                     : load_ground_truth(spec.gpu);
   PolicyOptions policy;
   if (options.clock) policy.clock = Megahertz(*options.clock);

@@ -9,6 +9,7 @@
 
 #include "cluster/ground_truth.h"
 #include "cluster/job_trace.h"
+#include "cluster/measurements.h"
 #include "cluster/simulator.h"
 #include "profile/gpu_model.h"
 
@@ -68,6 +69,9 @@ inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's c
 
 [[nodiscard]] double parse_eta(std::string_view option, std::string_view text);       // above 0, to 10
 [[nodiscard]] double parse_zeus_eta(std::string_view option, std::string_view text);  // from 0 to 1
+
+// Reads it for that GPU. Throws InputError for a clock that the GPU does not have, and what the reader throws.
+[[nodiscard]] MeasurementSet read_measurements_of(const GpuModel& gpu, const std::string& path);
 
 // `flyball cluster compare`.
 void add_cluster_compare_command(CLI::App& parent, const std::string& command_line);

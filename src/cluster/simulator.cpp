@@ -328,9 +328,9 @@ std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size
   return costs;
 }
 
-// Nothing will happen any more, and jobs are left: the limit is less than the least that one of them draws.
+// Nothing will happen any more, and jobs are left: the limit is less than the least that one of them counts with.
 void Simulation::Engine::fail_waiting() const {
-  Watts most;  // of what jobs draw at least
+  Watts most;  // of what jobs count with at least
   int hungriest = -1;
   for (const int job : state.active) {
     const int kind = state.jobs[at(job)].kind;
@@ -345,9 +345,10 @@ void Simulation::Engine::fail_waiting() const {
                                       state.active.size() == 1 ? "1 job" : fmt::format("{} jobs", state.active.size()));
   if (hungriest < 0 || most <= state.power_limit) throw Error(who + ", though nothing keeps it from running them");
   const double eta = std::ceil(1000.0 * (most / (state.spec.p_max * state.spec.gpus()))) / 1000.0;
-  throw UsageError(
-      fmt::format("{}: job {} ({}) draws {:.0f} W at least, and the limit is {:.0f} W; give --eta {:g} or more", who,
-                  hungriest, state.kind_of(hungriest).model, most.value(), state.power_limit.value(), eta));
+  throw UsageError(fmt::format(
+      "{}: job {} ({}) needs {:.0f} W of the budget at least{}, and the limit is {:.0f} W; give --eta {:g} or more",
+      who, hungriest, state.kind_of(hungriest).model, most.value(),
+      belief ? ", the reserve for what was never metered included" : "", state.power_limit.value(), eta));
 }
 
 Simulation::Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,

@@ -93,6 +93,27 @@ TEST(ClusterSimulate, SaysWhatIsWrong) {
   EXPECT_THAT(ran.err, HasSubstr("from 0 (only time) to 1 (only energy), not '2'"));
 }
 
+// A V100 has clocks from 135 to 1530 MHz.
+TEST(ClusterSimulate, RefusesClocksThatTheGpuDoesNotHave) {
+  const TempFolder folder;
+  testing::write_file(folder / "jobs.csv", kTrace);
+  testing::write_file(folder / "table.csv",
+                      "model,gpus,batch_size,clock_mhz,step_time_s,step_energy_j\nvgg16,1,64,1980,0.1,20\n");
+  Ran ran = run_flyball({"cluster", "simulate", "--trace", "jobs.csv", "--policy", "fifo", "--clock", "900"}, "",
+                        folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("no job can run at 900 MHz"));
+  EXPECT_THAT(ran.err, HasSubstr("and the nearest is 1020"));
+  ran = run_flyball({"cluster", "simulate", "--trace", "jobs.csv", "--table", "table.csv"}, "", folder.path());
+  EXPECT_EQ(ran.status, 3);
+  EXPECT_THAT(ran.err, HasSubstr("vgg16 has a row at 1980 MHz; the clocks of a v100 are from 135 to 1530 MHz"));
+  ran = run_flyball({"cluster", "fit", "table.csv"}, "", folder.path());
+  EXPECT_EQ(ran.status, 3);
+  ran = run_flyball({"cluster", "fit", "table.csv", "--gpu", "h100", "--voltage-break", "2500"}, "", folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--voltage-break is 2500 MHz"));
+}
+
 // The same at once with an option that has an effect: no warning.
 TEST(ClusterSimulate, WarnsOfOptionsThatThePolicyIgnores) {
   const TempFolder folder;
@@ -200,7 +221,7 @@ TEST(ClusterCompare, SweepsEnergy) {
   std::map<std::string, int> runs;
   const auto json = ran.json();
   for (const auto& run : json["runs"]) ++runs[run["policy"].get<std::string>()];
-  EXPECT_EQ(runs, (std::map<std::string, int>{{"joule-price", 7}, {"fifo", 7}, {"gandiva+zeus", 5}}));
+  EXPECT_EQ(runs, (std::map<std::string, int>{{"joule-price", 9}, {"fifo", 7}, {"gandiva+zeus", 5}}));
 }
 
 TEST(ClusterCompare, SaysWhatIsWrong) {

@@ -277,7 +277,7 @@ TEST(Simulation, SaysWhichBudgetWouldDo) {
         [&] {
           (void)simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy);
         },
-        "leaves 2 jobs waiting for ever: job 0 (unit) draws 50 W at least, and the limit is 32 W; "
+        "leaves 2 jobs waiting for ever: job 0 (unit) needs 50 W of the budget at least, and the limit is 32 W; "
         "give --eta 0.063 or more");
     setup.eta = 0.063;
     EXPECT_EQ(simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy).jobs, 2u) << policy;
