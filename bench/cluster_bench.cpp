@@ -76,6 +76,19 @@ void a_hundred_thousand_jobs(benchmark::State& state) {
 }
 BENCHMARK(a_hundred_thousand_jobs)->Iterations(1)->Unit(benchmark::kSecond);
 
+// So many jobs submitted at once to 64 GPUs. Arguments: policy, jobs.
+void jobs_at_once(benchmark::State& state) {
+  const char* const names[] = {"joule-price", "afs", "powerflow", "fifo", "srtf", "tiresias", "gandiva"};
+  JobTrace trace = day(static_cast<int>(state.range(1)), 24.0);
+  for (TraceJob& job : trace.jobs) job.submit = Seconds(0.0);
+  run(state, names[state.range(0)], cluster_of(16, 4, Knowledge::kLearned), trace);
+}
+BENCHMARK(jobs_at_once)
+    ->ArgsProduct({{0, 1}, {10'000, 100'000}})
+    ->ArgsProduct({{2, 3, 4, 5, 6}, {10'000}})
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
+
 // One decision of joule-price with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs run on
 // 125 and more); 1: the models of all networks have been fitted anew, too; 2: prices are found anew, without that.
 void one_decision(benchmark::State& state) {
@@ -112,11 +125,20 @@ void one_decision(benchmark::State& state) {
       std::iota(events.kinds_changed.begin(), events.kinds_changed.end(), 0);
     }
     one.phase = JobPhase::kWaiting;
+    if (one.gpus > 0) std::erase(cluster.holding, job);
     one.gpus = 0;
     decision.clear();
     policy->decide(cluster, events, decision);
     for (const Assignment& given : decision.assignments) {
       ClusterJob& changed = cluster.jobs[static_cast<std::size_t>(given.job)];
+      if ((changed.gpus > 0) != (given.gpus > 0)) {
+        const auto place = std::lower_bound(cluster.holding.begin(), cluster.holding.end(), given.job);
+        if (given.gpus > 0) {
+          cluster.holding.insert(place, given.job);
+        } else {
+          cluster.holding.erase(place);
+        }
+      }
       changed.gpus = given.gpus;
       changed.speed = given.speed;
       changed.phase = given.gpus > 0 ? JobPhase::kRunning : JobPhase::kWaiting;

@@ -80,12 +80,15 @@ struct ClusterState {
   std::vector<std::vector<Watts>> counted_power;  // by kind, size, speed: what the limit counts (power_book.h)
   std::vector<ClusterJob> jobs;                   // in order of submission
   std::vector<int> active;                        // submitted and not done, rising
+  std::vector<int> holding;                       // of these, those that have GPUs, rising
   Seconds now;
   Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
   bool profiling = false;  // costs are learned by profiling, see to_be_profiled()
   // By kind, bit i: size i was profiled or is just being; no other job of the kind is. Empty: every job is profiled.
   std::vector<std::uint64_t> profiled_sizes;
+  // By kind, bit i: profiling has shown what size i costs. Empty where nothing is profiled.
+  std::vector<std::uint64_t> measured_sizes;
   int done = 0;  // jobs
 
   // What the jobs' power may add up to: the limit, and a billionth more, so that it is never rounding that decides whether

@@ -2,29 +2,46 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <utility>
 
 namespace flyball {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+constexpr int kMostGuessed = 64;  // GPUs
 // Weight of a guessed point beside a measured one.
 constexpr double kGuessWeight = 0.05;
-// A network is fitted anew when its profiled sizes have grown by this factor.
+// A network is fitted anew when what was measured of it has grown by this factor.
 constexpr double kGrowth = 1.3;
-constexpr std::size_t kFittedClocks = 4;
+constexpr std::size_t kFittedClocks = 5;  // of a size
 // A refit that leaves a mean error of more than this began at a bad place, and is done again from the beginning.
 constexpr double kPoorFit = 0.05;
+
+// By what a guess expects the time of a job to fall from so many GPUs to so many others.
+double guessed_speedup(const ClusterSpec& spec, int from, int to) {
+  const auto doublings = [&](int gpus) {  // within a node, and beyond
+    const double inside = std::log2(std::min(gpus, spec.gpus_per_node));
+    return std::pair(inside, std::log2(gpus) - inside);
+  };
+  const auto [inside_from, apart_from] = doublings(from);
+  const auto [inside_to, apart_to] = doublings(to);
+  return std::pow(2.0 * kGuessedScaling, inside_to - inside_from) *
+         std::pow(2.0 * kGuessedScalingApart, apart_to - apart_from);
+}
+
+// And how the power of all its GPUs rises.
+double guessed_power_rise(int from, int to) { return std::pow(2.0 * 0.97, std::log2(static_cast<double>(to) / from)); }
 
 // A GPU's clock against its time and power, roughly, for networks of which nothing is known: half of the computation
 // waits for the SM clock, and power falls as V^2 f to two thirds.
 IterationCost guessed_cost(const ClusterSpec& spec, int gpus, double clock_ratio, Seconds one_gpu, Watts one_power) {
-  const double doublings = std::log2(gpus);
   const double slower = 0.5 + 0.5 / clock_ratio;
-  const Seconds time = one_gpu * slower * std::pow(2.0 * kGuessedScaling, -doublings);
+  const Seconds time = one_gpu * slower / guessed_speedup(spec, 1, gpus);
   const double draw = 0.5 + 0.5 * clock_ratio * clock_ratio * clock_ratio;
-  const Watts power = (spec.idle + (one_power - spec.idle) * draw * std::pow(0.97, doublings)) * gpus;
+  const Watts power = (spec.idle + (one_power - spec.idle) * draw) * guessed_power_rise(1, gpus);
   return {time, power * time};
 }
 
@@ -34,14 +51,13 @@ int packed_nodes(const ClusterSpec& spec, int gpus) { return (gpus + spec.gpus_p
 
 CostBelief::CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds,
                        std::vector<CostSheet>& believed)
-    : spec_(&spec), kinds_(&kinds), network_of_(kinds.size()), measured_(kinds.size()) {
+    : spec_(&spec), kinds_(&kinds), network_of_(kinds.size()) {
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    measured_[kind].resize(kinds[kind].sizes.size());
     if (!kinds[kind].elastic) continue;  // a pipeline's frontier is known
     auto network = std::find_if(networks_.begin(), networks_.end(),
                                 [&](const Network& one) { return one.model == kinds[kind].model; });
     if (network == networks_.end()) {
-      networks_.push_back({kinds[kind].model, {}, {}, {}, 0, {}});
+      networks_.push_back({kinds[kind].model, {}, {}, 0, 0, {}});
       network = std::prev(networks_.end());
     }
     network_of_[kind] = static_cast<std::size_t>(network - networks_.begin());
@@ -50,64 +66,74 @@ CostBelief::CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind
   }
 }
 
-bool CostBelief::knows(const ProfiledSize& what) const {
-  const std::vector<ProfiledSize>& known = networks_[network_of_[at(what.kind)]].known;
-  return std::find(known.begin(), known.end(), what) != known.end();
+bool CostBelief::knows(const ProfiledSpeeds& what) const {
+  const Network& network = networks_[network_of_[at(what.at.kind)]];
+  const auto known = network.known.find(what.at);
+  if (known == network.known.end()) return false;
+  return std::all_of(what.speeds.begin(), what.speeds.end(),
+                     [&](int speed) { return known->second.count(speed) != 0; });
 }
 
-std::vector<int> CostBelief::learn(const ProfiledSize& what, const std::vector<IterationCost>& measured,
+std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
                                    std::vector<CostSheet>& believed) {
-  const ClusterJobKind& kind = (*kinds_)[at(what.kind)];
-  Network& network = networks_[network_of_[at(what.kind)]];
-  if (knows(what)) return {};
-  network.known.push_back(what);
-  // The models are smooth in the clock: a few of them say as much as all, and are fitted in a fraction of the time.
-  const std::size_t stride = std::max<std::size_t>(1, (measured.size() - 1) / kFittedClocks);
-  for (std::size_t speed = 0; speed < measured.size(); speed += stride) {
-    network.measurements.push_back(
-        {{kind.sizes[at(what.size)], what.nodes, kind.batch_size, kind.clocks[speed]}, measured[speed]});
-  }
-  if (what.nodes == packed_nodes(*spec_, kind.sizes[at(what.size)])) measured_[at(what.kind)][at(what.size)] = measured;
-  if (static_cast<double>(network.known.size()) < kGrowth * static_cast<double>(network.fitted_to)) {
-    write_sheet(network, what.kind, believed[at(what.kind)]);
-    return {what.kind};
+  Network& network = networks_[network_of_[at(what.at.kind)]];
+  SpeedCosts& known = network.known[what.at];
+  network.points -= std::min(known.size(), kFittedClocks);
+  for (const int speed : what.speeds) known[speed] = measured[at(speed)];
+  network.points += std::min(known.size(), kFittedClocks);
+  if (static_cast<double>(network.points) < kGrowth * static_cast<double>(network.fitted_to)) {
+    write_sheet(network, what.at.kind, believed[at(what.at.kind)]);
+    return {what.at.kind};
   }
   refit(network);
   for (const int each : network.kinds) write_sheet(network, each, believed[at(each)]);
   return network.kinds;
 }
 
-void CostBelief::refit(Network& network) {
-  std::vector<JobMeasurement> points = network.measurements;
-  // What was never seen is guessed from the largest size that was.
-  int largest = 1;
-  bool several_nodes = false;
-  const JobMeasurement* base = nullptr;
-  for (const JobMeasurement& point : network.measurements) {
-    several_nodes = several_nodes || point.configuration.nodes > 1;
-    if (base == nullptr || point.configuration.gpus > largest) base = &point;
-    largest = std::max(largest, point.configuration.gpus);
+// The models are smooth in the clock: a few clocks of a size say as much as all, and are fitted in a fraction of the time.
+std::vector<JobMeasurement> CostBelief::measurements(const Network& network) const {
+  std::vector<JobMeasurement> points;
+  for (const auto& [what, costs] : network.known) {
+    const ClusterJobKind& kind = (*kinds_)[at(what.kind)];
+    const std::size_t count = std::min(costs.size(), kFittedClocks);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& [speed, cost] =
+          *std::next(costs.begin(), static_cast<std::ptrdiff_t>(count == 1 ? 0 : i * (costs.size() - 1) / (count - 1)));
+      points.push_back({{kind.sizes[at(what.size)], what.nodes, kind.batch_size, kind.clocks[at(speed)]}, cost});
+    }
   }
-  const auto guess = [&](int gpus) {
-    for (const JobMeasurement& point : network.measurements) {
-      const JobConfiguration& seen = point.configuration;
-      if (seen.gpus != base->configuration.gpus || seen.batch_size != base->configuration.batch_size) continue;
-      const double doublings = std::log2(static_cast<double>(gpus) / seen.gpus);
-      JobMeasurement made = point;
+  return points;
+}
+
+// For as many GPUs as the network was never seen at, from the nearest number at which it was.
+void CostBelief::add_guesses(std::vector<JobMeasurement>& points) const {
+  std::set<int> seen;
+  for (const JobMeasurement& point : points) seen.insert(point.configuration.gpus);
+  const std::size_t measured = points.size();
+  for (int gpus = 1; gpus <= std::min(kMostGuessed, spec_->gpus()); gpus *= 2) {
+    if (seen.count(gpus) != 0) continue;
+    const int nearest = *std::min_element(seen.begin(), seen.end(), [&](int a, int b) {
+      return std::abs(std::log2(static_cast<double>(a) / gpus)) < std::abs(std::log2(static_cast<double>(b) / gpus));
+    });
+    for (std::size_t i = 0; i < measured; ++i) {
+      JobMeasurement made = points[i];
+      if (made.configuration.gpus != nearest || made.configuration.batch_size < gpus) continue;
+      const Watts power = made.cost.power() * guessed_power_rise(nearest, gpus);
       made.configuration.gpus = gpus;
       made.configuration.nodes = packed_nodes(*spec_, gpus);
-      made.cost.time = point.cost.time * std::pow(2.0 * kGuessedScaling, -doublings);
-      made.cost.energy = point.cost.power() * std::pow(2.0 * 0.97, doublings) * made.cost.time;
+      made.cost.time = made.cost.time / guessed_speedup(*spec_, nearest, gpus);
+      made.cost.energy = power * made.cost.time;
       made.weight = kGuessWeight;
       points.push_back(made);
     }
-  };
-  if (largest < spec_->gpus_per_node) guess(spec_->gpus_per_node);
-  if (!several_nodes && spec_->gpus() > spec_->gpus_per_node) {
-    guess(2 * spec_->gpus_per_node);
-    guess(4 * spec_->gpus_per_node);
   }
-  const auto error = [&](const JobModel& model) { return model_error(model, network.measurements).time; };
+}
+
+void CostBelief::refit(Network& network) {
+  const std::vector<JobMeasurement> measured = measurements(network);
+  std::vector<JobMeasurement> points = measured;
+  add_guesses(points);
+  const auto error = [&](const JobModel& model) { return model_error(model, measured).time; };
   JobModel fitted = fit_job_model(points, spec_->voltage_break, network.fitted_to == 0 ? nullptr : &network.fitted);
   if (network.fitted_to > 0 && error(fitted) > kPoorFit) {
     const JobModel fresh = fit_job_model(points, spec_->voltage_break);
@@ -115,7 +141,7 @@ void CostBelief::refit(Network& network) {
     ++fits_;
   }
   network.fitted = fitted;
-  network.fitted_to = network.known.size();
+  network.fitted_to = network.points;
   ++fits_;
 }
 
@@ -129,15 +155,15 @@ void CostBelief::write_sheet(const Network& network, int kind_index, CostSheet& 
               ? network.fitted.predict({gpus, packed_nodes(*spec_, gpus), kind.batch_size, kind.clocks[speed]})
               : guessed_cost(*spec_, gpus, kind.clocks[speed] / kind.clocks.back(), Seconds(0.5), spec_->p_max);
     }
-    const std::vector<IterationCost>& known = measured_[at(kind_index)][size];
-    if (known.empty()) continue;
+    const auto known = network.known.find({kind_index, static_cast<int>(size), packed_nodes(*spec_, gpus)});
+    if (known == network.known.end()) continue;
     double time = 0.0;
     double energy = 0.0;
-    for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
-      time += std::log(known[speed].time / sheet.at(size, speed).time);
-      energy += std::log(known[speed].energy / sheet.at(size, speed).energy);
+    for (const auto& [speed, cost] : known->second) {
+      time += std::log(cost.time / sheet.at(size, at(speed)).time);
+      energy += std::log(cost.energy / sheet.at(size, at(speed)).energy);
     }
-    const auto count = static_cast<double>(kind.speeds);
+    const auto count = static_cast<double>(known->second.size());
     for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
       IterationCost& cost = sheet.at(size, speed);
       cost.time = cost.time * std::exp(time / count);

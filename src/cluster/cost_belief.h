@@ -3,11 +3,12 @@
 //
 // Costs come from the model, which is smooth in the clock: differences between neighbouring clocks are smaller than the
 // noise of a measurement. At a size that was profiled the model is scaled to what was measured there. Before anything is
-// known of sizes with more GPUs, a guess stands in: each doubling is worth kGuessedScaling of two.
+// known of other sizes a guess stands in: a doubling is worth kGuessedScaling of two within a node, and
+// kGuessedScalingApart where it takes more nodes.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 namespace flyball {
 
 inline constexpr double kGuessedScaling = 0.85;
+inline constexpr double kGuessedScalingApart = 0.65;
 
 // A profiled configuration: a size of a kind, on so many nodes.
 struct ProfiledSize {
@@ -27,38 +29,47 @@ struct ProfiledSize {
   auto operator<=>(const ProfiledSize&) const = default;
 };
 
+// And the speeds that it was profiled at, rising.
+struct ProfiledSpeeds {
+  ProfiledSize at;
+  std::vector<int> speeds;
+};
+
 class CostBelief {
  public:
-  // `typical`: power of one busy GPU at the highest clock, for the guess. Fills in the sheets of all kinds.
+  // Fills in the sheets of all kinds with guesses.
   CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds, std::vector<CostSheet>& believed);
 
-  // A job was profiled; `measured` has the costs at every speed. The kinds whose believed costs changed, rising.
-  [[nodiscard]] std::vector<int> learn(const ProfiledSize& what, const std::vector<IterationCost>& measured,
+  // A job was profiled; `measured` has the costs by speed, of which those of `what` are read. What was measured before at
+  // the same size and speed is replaced. The kinds whose believed costs changed, rising.
+  [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
                                        std::vector<CostSheet>& believed);
 
-  // Whether it was profiled: learning it again would change nothing.
-  [[nodiscard]] bool knows(const ProfiledSize& what) const;
+  // Whether all of it was profiled before.
+  [[nodiscard]] bool knows(const ProfiledSpeeds& what) const;
 
   [[nodiscard]] int fits() const { return fits_; }
 
  private:
+  using SpeedCosts = std::map<int, IterationCost>;
   struct Network {
     std::string model;
     std::vector<int> kinds;
-    std::vector<ProfiledSize> known;
-    std::vector<JobMeasurement> measurements;
-    std::size_t fitted_to = 0;  // of `known`, when last fitted
+    std::map<ProfiledSize, SpeedCosts> known;
+    std::size_t points = 0;     // in `known`, as many of a size as a fit looks at
+    std::size_t fitted_to = 0;  // of them, when last fitted
     JobModel fitted;
   };
 
   void refit(Network& network);
+  [[nodiscard]] std::vector<JobMeasurement> measurements(const Network& network) const;
+  void add_guesses(std::vector<JobMeasurement>& points) const;
   void write_sheet(const Network& network, int kind, CostSheet& sheet) const;
 
   const ClusterSpec* spec_;
   const std::vector<ClusterJobKind>* kinds_;
   std::vector<Network> networks_;
-  std::vector<std::size_t> network_of_;                            // by kind
-  std::vector<std::vector<std::vector<IterationCost>>> measured_;  // by kind, size; empty: not profiled
+  std::vector<std::size_t> network_of_;  // by kind
   int fits_ = 0;
 };
 

@@ -124,7 +124,7 @@ void Simulation::Engine::take_gpus(int job) {
   set_pace(job, 0.0, 0);
   ++runs[at(job)].version;
   runs[at(job)].event = Seconds(-1.0);
-  runs[at(job)].profile_left = Seconds(0.0);
+  runs[at(job)].profiling = {};
   if (one.to_profile) mark_profiled(job, false);
   one.to_profile = false;
   free_nodes_of(job);
@@ -147,6 +147,7 @@ void Simulation::Engine::give_gpus(const Assignment& assignment, std::set<int>& 
   settle(assignment.job);  // what it waited is not service
   ClusterJob& one = state.jobs[at(assignment.job)];
   one.gpus = assignment.gpus;
+  state.holding.insert(std::lower_bound(state.holding.begin(), state.holding.end(), assignment.job), assignment.job);
   one.speed = assignment.speed;
   placed.insert(assignment.job);
 }
@@ -184,7 +185,7 @@ void Simulation::Engine::moved(int job) {
   JobRun& run = runs[at(job)];
   settle(job);
   if (one.phase == JobPhase::kProfiling) {
-    run.profile_left = std::max(Seconds(0.0), run.event - state.now);
+    run.profiling.left = std::max(Seconds(0.0), run.event - state.now);
     profiling_power -= run.power;
   }
   start(job);

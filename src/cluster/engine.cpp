@@ -114,9 +114,19 @@ bool Simulation::Engine::step() {
   shut_down_nodes();
   if (over_limit()) to_decide = true;
   if (to_decide) decide();
-  for (int i = 0; i < kMostCorrections && over_limit() && !decision.assignments.empty(); ++i) decide();
+  correct();
+  if (over_limit() && profiling_power > 0) {  // nothing else can give way
+    end_all_profiling();
+    decide();
+    correct();
+  }
   if (setup.record) record_power();
   return true;
+}
+
+// Decides again where what was decided turns out to draw more than the limit, or ended a profiling.
+void Simulation::Engine::correct() {
+  for (int i = 0; i < kMostCorrections && (to_decide || over_limit()) && !decision.assignments.empty(); ++i) decide();
 }
 
 void Simulation::Engine::arrive() {
@@ -146,7 +156,8 @@ void Simulation::Engine::phase_ends(int job) {
   const double left = one.iterations - one.done;
   const bool complete_now = left <= one.iterations * 1e-9 || completion(job) <= state.now;
   if (complete_now) return complete(job);
-  end_profiling(job);
+  if (one.phase == JobPhase::kProfiling) return end_slice(job);
+  schedule(job, completion(job));  // a run that ended early by rounding goes on for what is left
 }
 
 // Restarted, woken, or both: the job computes from now on.
@@ -156,29 +167,20 @@ void Simulation::Engine::begin_work(int job) {
   if (one.first_start.value() < 0.0) one.first_start = state.now;
   if (!one.to_profile) return begin_run(job);
   one.phase = JobPhase::kProfiling;
-  if (run.profile_left.value() <= 0.0) run.profile_left = state.spec.profiling;
-  // Equal slices of time at every speed.
-  const ClusterJobKind& kind = state.kinds[at(one.kind)];
-  const int size = kind.size_index(one.gpus);
-  const int on_nodes = placement->nodes_of(job);
-  double rate = 0.0;
-  double power = 0.0;
-  for (int speed = 0; speed < static_cast<int>(kind.speeds); ++speed) {
-    const IterationCost cost = true_cost(one.kind, size, on_nodes, speed);
-    rate += 1.0 / cost.time.value();
-    power += cost.power().value();
+  if (run.profiling.top < 0) {
+    const auto size = at(state.kinds[at(one.kind)].size_index(one.gpus));
+    const Watts counted = state.counted(one.kind, size, at(one.speed));
+    run.profiling = {one.speed, 0, slice_time(job), microwatts(counted)};
   }
-  const auto slices = static_cast<double>(kind.speeds);
-  set_pace(job, rate / slices, microwatts(Watts(power / slices)));
-  schedule(job, std::min(state.now + run.profile_left, completion(job)));
   record_span(job);
+  begin_slice(job);
 }
 
 void Simulation::Engine::begin_run(int job) {
   ClusterJob& one = state.jobs[at(job)];
   one.phase = JobPhase::kRunning;
   go_on(job);
-  read_meter(job);
+  read_meter(job, state.jobs[at(job)].speed);
   record_span(job);
   if (one.partner >= 0) partner_changed(one.partner);
 }
@@ -238,20 +240,71 @@ void Simulation::Engine::partner_changed(int job) {
   record_span(job);
 }
 
+// All speeds take the time that a profiling is said to take; fewer take their share of it.
+Seconds Simulation::Engine::slice_time(int job) const {
+  return state.spec.profiling / static_cast<double>(state.kind_of(job).speeds);
+}
+
+int Simulation::Engine::slices_up_to(int top) const { return std::min(top + 1, traits.profiled_speeds); }
+
+// Evenly spread.
+int Simulation::Engine::profiled_speed(int top, int slice) const {
+  const int last = slices_up_to(top) - 1;
+  return last == 0 ? top : (top * slice + last / 2) / last;
+}
+
+// Where a job draws more than it was counted with, and all of them more than they may, it is not profiled any further.
+void Simulation::Engine::begin_slice(int job) {
+  const ClusterJob& one = state.jobs[at(job)];
+  const JobRun& run = runs[at(job)];
+  const int speed = profiled_speed(run.profiling.top, run.profiling.slice);
+  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
+  const IterationCost cost = true_cost(one.kind, size, placement->nodes_of(job), speed);
+  set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
+  read_meter(job, speed);
+  if (run.power > run.profiling.allowed && over_limit()) return end_profiling(job);
+  schedule(job, std::min(state.now + run.profiling.left, completion(job)));
+}
+
+void Simulation::Engine::end_slice(int job) {
+  const ClusterJob& one = state.jobs[at(job)];
+  JobRun& run = runs[at(job)];
+  ++run.profiling.slice;
+  if (run.profiling.slice == slices_up_to(run.profiling.top)) return end_profiling(job);
+  const auto size = at(state.kinds[at(one.kind)].size_index(one.gpus));
+  const int next = profiled_speed(run.profiling.top, run.profiling.slice);
+  const Microwatts draw = microwatts(state.counted(one.kind, size, at(next)));
+  const Microwatts room = microwatts(state.spendable_power()) - (job_power - run.power);
+  if (draw > std::max(run.profiling.allowed, room)) return end_profiling(job);
+  run.profiling.left = slice_time(job);
+  profiling_power -= run.power;
+  begin_slice(job);
+}
+
+// The job goes on at the fastest speed that it was profiled at.
 void Simulation::Engine::end_profiling(int job) {
   ClusterJob& one = state.jobs[at(job)];
-  if (one.phase != JobPhase::kProfiling) {
-    // A run that ended early by rounding goes on for what is left.
-    schedule(job, completion(job));
-    return;
-  }
+  const Profiling done = runs[at(job)].profiling;
   profiling_power -= runs[at(job)].power;
+  if (!learn(job)) {
+    mark_profiled(job, false);
+  } else if (const int size = state.kinds[at(one.kind)].size_index(one.gpus); size < 64) {
+    one.profiled |= std::uint64_t{1} << size;
+  }
   one.to_profile = false;
-  runs[at(job)].profile_left = Seconds(0.0);
-  learn(job);
+  one.speed = profiled_speed(done.top, std::max(0, done.slice - 1));
+  runs[at(job)].profiling = {};
   happened.profiled.push_back(job);
   to_decide = true;
   begin_run(job);
+}
+
+void Simulation::Engine::end_all_profiling() {
+  for (const int job : state.active) {
+    if (state.jobs[at(job)].phase != JobPhase::kProfiling) continue;
+    settle(job);
+    end_profiling(job);
+  }
 }
 
 // That the job's kind is taken care of at the job's size.
@@ -265,15 +318,23 @@ void Simulation::Engine::mark_profiled(int job, bool marked) {
   sizes = marked ? sizes | bit : sizes & ~bit;
 }
 
-void Simulation::Engine::learn(int job) {
-  if (!belief) return;
-  ClusterJob& one = state.jobs[at(job)];
+// What the job's profiling has shown so far; false: nothing.
+bool Simulation::Engine::learn(int job) {
+  const ClusterJob& one = state.jobs[at(job)];
+  const Profiling& seen = runs[at(job)].profiling;
+  if (!belief || seen.slice == 0) return false;
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  if (size < 64) one.profiled |= std::uint64_t{1} << size;
-  const ProfiledSize what{one.kind, size, placement->nodes_of(job)};
-  if (belief->knows(what)) return;
-  const auto changed = belief->learn(what, measured_costs(what.kind, what.size, what.nodes), state.believed);
+  ProfiledSpeeds what{{one.kind, size, placement->nodes_of(job)}, {}};
+  for (int slice = 0; slice < seen.slice; ++slice) what.speeds.push_back(profiled_speed(seen.top, slice));
+  if (!belief->knows(what)) learn(what);
+  return true;
+}
+
+void Simulation::Engine::learn(const ProfiledSpeeds& what) {
+  const auto measured = measured_costs(what.at.kind, what.at.size, what.at.nodes);
+  const auto changed = belief->learn(what, measured, state.believed);
   learned.push_back(what);
+  if (what.at.size < 64) state.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
   for (const int kind : changed) {
     power_book->recount(kind);
     insert_sorted(happened.kinds_changed, kind);
@@ -282,12 +343,12 @@ void Simulation::Engine::learn(int job) {
 
 // Under a policy that learns, what jobs draw is known where they have run. A job that lies on more nodes than it need is
 // no guide for others.
-void Simulation::Engine::read_meter(int job) {
+void Simulation::Engine::read_meter(int job, int speed) {
   if (!belief) return;
   const ClusterJob& one = state.jobs[at(job)];
   if (placement->nodes_of(job) != packed_nodes(state.spec, one.gpus)) return;
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  if (!power_book->meter(one.kind, size, one.speed, one.power)) return;
+  if (!power_book->meter(one.kind, size, speed, one.power)) return;
   power_book->recount(one.kind);
   insert_sorted(happened.power_changed, one.kind);
 }
@@ -303,8 +364,9 @@ void Simulation::Engine::learn_everything() {
     const ClusterJobKind& one = state.kinds[at(kind)];
     if (!one.elastic) continue;
     for (int size = 0; size < static_cast<int>(one.sizes.size()); ++size) {
-      const ProfiledSize what{kind, size, packed_nodes(state.spec, one.sizes[at(size)])};
-      (void)belief->learn(what, measured_costs(kind, size, what.nodes), state.believed);
+      ProfiledSpeeds what{{kind, size, packed_nodes(state.spec, one.sizes[at(size)])}, {}};
+      for (int speed = 0; speed < static_cast<int>(one.speeds); ++speed) what.speeds.push_back(speed);
+      (void)belief->learn(what, measured_costs(kind, size, what.at.nodes), state.believed);
     }
   }
 }
@@ -313,8 +375,10 @@ void Simulation::Engine::complete(int job) {
   ClusterJob& one = state.jobs[at(job)];
   if (one.phase == JobPhase::kProfiling) {
     profiling_power -= runs[at(job)].power;
+    (void)learn(job);
     mark_profiled(job, false);  // cut short: the next of its kind is profiled
     one.to_profile = false;
+    runs[at(job)].profiling = {};
   }
   one.phase = JobPhase::kDone;
   one.done = one.iterations;
@@ -335,6 +399,7 @@ void Simulation::Engine::complete(int job) {
 void Simulation::Engine::free_nodes_of(int job) {
   ClusterJob& one = state.jobs[at(job)];
   one.gpus = one.nodes = 0;
+  state.holding.erase(std::lower_bound(state.holding.begin(), state.holding.end(), job));
   one.gpu_utilisation = 0.0;
   if (one.partner >= 0) {
     const int partner = one.partner;
@@ -382,8 +447,7 @@ void Simulation::Engine::record_span(int job) {
 
 void Simulation::Engine::record_power() {
   const int held = state.spec.gpus() - state.free_gpus;
-  int waiting = 0;
-  for (const int job : state.active) waiting += state.jobs[at(job)].has_gpus() ? 0 : 1;
+  const auto waiting = static_cast<int>(state.active.size() - state.holding.size());
   const Watts power(static_cast<double>(job_power + idle_power()) * 1e-6);
   if (!history.power.empty() && history.power.back().at == state.now) history.power.pop_back();
   history.power.push_back({state.now, held, waiting, nodes_on, power});

@@ -50,12 +50,20 @@ struct Simulation::Engine {
   void restore(const std::string& text);
   [[noreturn]] void fail_waiting() const;
 
+  // The profiling that a job goes through, or that a restart interrupts: a slice of time at each of some speeds, from the
+  // thriftiest up.
+  struct Profiling {
+    int top = -1;            // the fastest speed; -1: it has not begun
+    int slice = 0;           // slices that are done
+    Seconds left;            // of the one that is not
+    Microwatts allowed = 0;  // what the policy counted the job with
+  };
   // What a job has beyond what policies see.
   struct JobRun {
-    int version = 0;         // of its pending event; older ones are stale
-    Seconds event{-1.0};     // when its phase ends; negative: never
-    Seconds profile_left{};  // of the profiling that a restart interrupts
+    int version = 0;      // of its pending event; older ones are stale
+    Seconds event{-1.0};  // when its phase ends, or a slice of its profiling; negative: never
     Microwatts power = 0;
+    Profiling profiling;
     std::size_t span_open = SIZE_MAX;  // in the history
   };
   struct NodeRun {
@@ -88,6 +96,7 @@ struct Simulation::Engine {
   void settle(int job);
   void set_pace(int job, double rate, Microwatts power);
   void schedule(int job, Seconds at);
+  void correct();
   void arrive();
   [[nodiscard]] Seconds completion(int job) const;
   void phase_ends(int job);
@@ -98,11 +107,18 @@ struct Simulation::Engine {
   [[nodiscard]] IterationCost cost_now(int job);
   [[nodiscard]] Microwatts idle_part(int job) const;
   void complete(int job);
+  [[nodiscard]] Seconds slice_time(int job) const;
+  [[nodiscard]] int profiled_speed(int top, int slice) const;
+  [[nodiscard]] int slices_up_to(int top) const;
+  void begin_slice(int job);
+  void end_slice(int job);
   void end_profiling(int job);
+  void end_all_profiling();
   void mark_profiled(int job, bool marked);
-  void learn(int job);
+  bool learn(int job);
+  void learn(const ProfiledSpeeds& what);
   void learn_everything();
-  void read_meter(int job);
+  void read_meter(int job, int speed);
   [[nodiscard]] bool over_limit() const;
   void shut_down_nodes();
 
@@ -145,8 +161,8 @@ struct Simulation::Engine {
   std::optional<Seconds> timer;
   ClusterEvents happened;
   bool to_decide = false;
-  std::vector<ProfiledSize> learned;  // in order, for snapshots
-  Decision decision;                  // reused
+  std::vector<ProfiledSpeeds> learned;  // in order, for snapshots
+  Decision decision;                    // reused
 
   // -- accounts
   Microwatts job_power = 0;

@@ -1,7 +1,10 @@
 #include "cluster/offers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
+#include <utility>
 
 namespace flyball {
 namespace {
@@ -26,27 +29,62 @@ void keep_hull(std::vector<Offer>& speeds) {
   speeds.resize(kept);
 }
 
+// The sizes that a kind was measured at, of those that a mask has room for.
+template <class Each>
+void for_each_measured(const ClusterState& cluster, std::size_t kind, Each each) {
+  const std::vector<int>& sizes = cluster.kinds[kind].sizes;
+  for (std::size_t size = 0; size < std::min<std::size_t>(64, sizes.size()); ++size) {
+    if ((cluster.measured_sizes[kind] >> size & 1) != 0) each(sizes[size]);
+  }
+}
+
+double unsure_of(const ClusterState& cluster, std::size_t kind, int gpus) {
+  double least = std::numeric_limits<double>::infinity();
+  for_each_measured(cluster, kind, [&](int measured) {
+    const auto [few, many] = std::minmax(gpus, measured);
+    double variance = kUnsure * kUnsure * std::log2(static_cast<double>(many) / few);
+    if (few <= cluster.spec.gpus_per_node && many > cluster.spec.gpus_per_node) {
+      variance += kUnsureApart * kUnsureApart - kUnsure * kUnsure;
+    }
+    least = std::min(least, variance);
+  });
+  return std::isfinite(least) ? std::sqrt(least) : 0.0;
+}
+
+int most_offered(const ClusterState& cluster, std::size_t kind) {
+  int most = cluster.spec.gpus_per_node;
+  for (std::size_t other = 0; other < cluster.kinds.size(); ++other) {
+    if (cluster.kinds[other].model != cluster.kinds[kind].model) continue;
+    for_each_measured(cluster, other, [&](int measured) { most = std::max(most, kWidening * measured); });
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<SizeOffers> offers_of(const ClusterState& cluster, int kind) {
   const auto index = static_cast<std::size_t>(kind);
   const ClusterJobKind& given = cluster.kinds[index];
+  const bool learned = given.elastic && !cluster.measured_sizes.empty();
+  // The fewest GPUs are always offered.
+  const int most =
+      learned ? std::max(given.elastic_sizes().front(), most_offered(cluster, index)) : std::numeric_limits<int>::max();
   std::vector<SizeOffers> sizes;
   for (const int gpus : given.elastic_sizes()) {
+    if (gpus > most) break;
     SizeOffers one;
     one.gpus = gpus;
     one.size = given.size_index(gpus);
     const auto size = static_cast<std::size_t>(one.size);
-    double sum = 0.0;
+    if (learned) one.unsure = unsure_of(cluster, index, gpus);
+    one.reach = std::exp(-3.0 * one.unsure);
     for (std::size_t speed = 0; speed < given.speeds; ++speed) {
       const IterationCost& cost = cluster.believed[index].at(size, speed);
       const double watts = cluster.counted(kind, size, speed).value();
       one.speeds.push_back({static_cast<int>(speed), cost.time.value(), cost.energy.value(), 1.0 / cost.time.value(),
                             cost.power().value(), watts});
-      sum += watts;
     }
     keep_hull(one.speeds);
-    one.profile_watts = sum / static_cast<double>(given.speeds);
     sizes.push_back(std::move(one));
   }
   return sizes;
@@ -77,6 +115,14 @@ Gain best_gain(const SizeOffers& size, double worth, const Prices& prices) {
   }
   best.value -= prices.gpu * size.gpus;
   return best;
+}
+
+double value_of_trying(double gross, double unsure, double cost, double sure) {
+  const double strike = cost + sure;
+  if (strike <= 0.0) return gross - cost;  // never less than `sure`
+  const double d = std::log(gross / strike) / unsure;
+  const auto normal = [](double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); };
+  return sure + gross * normal(d + 0.5 * unsure) - strike * normal(d - 0.5 * unsure);
 }
 
 }  // namespace flyball

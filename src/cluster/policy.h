@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,8 @@ struct PolicyTraits {
   int jobs_per_gpu = 1;  // at most; 2 only with kAnywhere and without profiling
   // Only the first job of a kind is profiled at a size: the others train the same network with the same batch size.
   bool profiles_kinds = false;
+  // Of the speeds up to the one that is assigned, a job is profiled at so many at most, evenly spread.
+  int profiled_speeds = std::numeric_limits<int>::max();
 };
 
 // Called by one thread, in the order of simulated time. Deterministic: no clocks, no addresses, no unordered containers
@@ -72,7 +75,9 @@ class Policy {
   [[nodiscard]] virtual PolicyTraits traits() const = 0;
 
   // Adds to `decision`, which comes empty. The GPUs of all jobs after it must be at most the cluster's, and jobs that
-  // are being profiled keep their GPUs and speed (a job without profile is free); the simulator throws Error otherwise.
+  // are being profiled keep their GPUs (a job without profile is free); the simulator throws Error otherwise. A job that
+  // begins to be profiled goes through the speeds up to the one assigned, as far as the power limit allows, and runs on
+  // at the last of them.
   virtual void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) = 0;
 
   // Whatever the policy needs to go on from a snapshot, beyond the cluster's state; restore() gets it on a new policy,

@@ -1,5 +1,6 @@
 #include "cluster/power_book.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace flyball {
@@ -21,28 +22,56 @@ PowerBook::PowerBook(ClusterState& state, double reserve)
 
 bool PowerBook::meter(int kind, int size, int speed, Watts power) {
   Watts& known = metered_[at(kind)][at(size) * state_->kinds[at(kind)].speeds + at(speed)];
-  if (known.value() > 0.0) return false;
+  if (known == power) return false;
   known = power;
   return true;
 }
 
 void PowerBook::recount(int kind) {
-  const CostSheet& believed = state_->believed[at(kind)];
-  const std::size_t sizes = state_->kinds[at(kind)].sizes.size();
-  const auto speeds = static_cast<int>(state_->kinds[at(kind)].speeds);
-  const double unseen = state_->kinds[at(kind)].elastic ? 1.0 + reserve_ : 1.0;  // a pipeline's frontier is known
+  const ClusterJobKind& given = state_->kinds[at(kind)];
+  const std::size_t sizes = given.sizes.size();
+  std::vector<bool> known(sizes);
+  for (std::size_t size = 0; size < sizes; ++size) known[size] = count_metered(kind, size);
   for (std::size_t size = 0; size < sizes; ++size) {
-    const Watts* const metered = &metered_[at(kind)][size * at(speeds)];
-    for (int speed = 0; speed < speeds; ++speed) {
-      int nearest = -1;
-      for (int other = 0; other < speeds; ++other) {
-        if (metered[other].value() <= 0.0) continue;
-        if (nearest < 0 || std::abs(other - speed) < std::abs(nearest - speed)) nearest = other;
+    if (known[size]) continue;
+    std::size_t below = size;
+    while (below > 0 && !known[below - 1]) --below;
+    std::size_t above = size + 1;
+    while (above < sizes && !known[above]) ++above;
+    for (std::size_t speed = 0; speed < given.speeds; ++speed) {
+      const Watts believed = state_->believed[at(kind)].at(size, speed).power();
+      Watts counts = believed * (given.elastic ? 1.0 + reserve_ : 1.0);  // a pipeline's frontier is known
+      if (below > 0 || above < sizes) {
+        counts = believed;
+        const auto bound = [&](std::size_t other) {
+          const Watts all = state_->counted(kind, other, speed);
+          const Watts each = all * (static_cast<double>(given.sizes[size]) / given.sizes[other]);
+          counts = std::clamp(counts, std::min(all, each), std::max(all, each));
+        };
+        if (above < sizes) bound(above);
+        if (below > 0) bound(below - 1);
       }
-      const double off = nearest < 0 ? unseen : metered[nearest] / believed.at(size, at(nearest)).power();
-      state_->counted_power[at(kind)][size * at(speeds) + at(speed)] = believed.at(size, at(speed)).power() * off;
+      state_->counted_power[at(kind)][size * given.speeds + speed] = counts;
     }
   }
+}
+
+// False: nothing was metered at that size.
+bool PowerBook::count_metered(int kind, std::size_t size) {
+  const CostSheet& believed = state_->believed[at(kind)];
+  const auto speeds = static_cast<int>(state_->kinds[at(kind)].speeds);
+  const Watts* const metered = &metered_[at(kind)][size * at(speeds)];
+  if (std::none_of(metered, metered + speeds, [](Watts power) { return power.value() > 0.0; })) return false;
+  for (int speed = 0; speed < speeds; ++speed) {
+    int nearest = -1;
+    for (int other = 0; other < speeds; ++other) {
+      if (metered[other].value() <= 0.0) continue;
+      if (nearest < 0 || std::abs(other - speed) < std::abs(nearest - speed)) nearest = other;
+    }
+    const double off = metered[nearest] / believed.at(size, at(nearest)).power();
+    state_->counted_power[at(kind)][size * at(speeds) + at(speed)] = believed.at(size, at(speed)).power() * off;
+  }
+  return true;
 }
 
 std::vector<PowerBook::Place> PowerBook::metered() const {

@@ -156,6 +156,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
     if (setup.knowledge == Knowledge::kFitted) learn_everything();
   }
   if (state.profiling && traits.profiles_kinds) state.profiled_sizes.resize(state.kinds.size());
+  if (state.profiling) state.measured_sizes.resize(state.kinds.size());
   power_book.emplace(state, belief ? kUnseenReserve : 0.0);
   runs.resize(state.jobs.size());
   nodes.resize(at(spec.nodes));
@@ -334,14 +335,10 @@ void Simulation::Engine::fail_waiting() const {
   for (const int job : state.active) {
     const int kind = state.jobs[at(job)].kind;
     const int size = state.kinds[at(kind)].size_index(state.kinds[at(kind)].elastic_sizes().front());
-    const std::size_t speeds = state.kinds[at(kind)].speeds;
     Watts least = state.counted(kind, at(size), 0);
-    Watts mean;
-    for (std::size_t speed = 0; speed < speeds; ++speed) {
+    for (std::size_t speed = 0; speed < state.kinds[at(kind)].speeds; ++speed) {
       least = std::min(least, state.counted(kind, at(size), speed));
-      mean += state.counted(kind, at(size), speed) / static_cast<double>(speeds);
     }
-    if (state.to_be_profiled(job, size)) least = std::max(least, mean);
     if (hungriest < 0 || least > most) most = least, hungriest = job;
   }
   const std::string who = fmt::format("policy {} leaves {} waiting for ever", policy_name,

@@ -52,7 +52,8 @@ std::string Simulation::snapshot() const {
     Json job = job_json(engine.state.jobs[i], *engine.placement, static_cast<int>(i));
     const Engine::JobRun& run = engine.runs[i];
     job["event"] = run.event.value();
-    job["profile_left"] = run.profile_left.value();
+    const Engine::Profiling& profiling = run.profiling;
+    job["profiling"] = {profiling.top, profiling.slice, profiling.left.value(), profiling.allowed};
     job["microwatts"] = run.power;
     jobs.push_back(std::move(job));
   }
@@ -61,7 +62,9 @@ std::string Simulation::snapshot() const {
     nodes.push_back({node.on, node.usable.value(), node.off_at.value()});
   }
   Json learned = Json::array();
-  for (const ProfiledSize& what : engine.learned) learned.push_back({what.kind, what.size, what.nodes});
+  for (const ProfiledSpeeds& what : engine.learned) {
+    learned.push_back({what.at.kind, what.at.size, what.at.nodes, what.speeds});
+  }
   Json metered = Json::array();
   for (const PowerBook::Place& what : engine.power_book->metered())
     metered.push_back({what.kind, what.size, what.speed, what.power.value()});
@@ -124,17 +127,19 @@ void Simulation::Engine::restore(const std::string& text) {
     placement->set_powered(static_cast<int>(i), node.on);
     if (node.off_at.value() >= 0.0) shut_downs.emplace(node.off_at.value(), static_cast<int>(i));
   }
-  for (const Json& what : json.at("learned")) {
-    const ProfiledSize size{what.at(0).get<int>(), what.at(1).get<int>(), what.at(2).get<int>()};
+  for (const Json& given : json.at("learned")) {
+    const ProfiledSpeeds what{{given.at(0).get<int>(), given.at(1).get<int>(), given.at(2).get<int>()},
+                              given.at(3).get<std::vector<int>>()};
+    const ProfiledSize& size = what.at;
     require(belief && size.kind >= 0 && at(size.kind) < state.kinds.size() && size.size >= 0 &&
                 at(size.size) < state.kinds[at(size.kind)].sizes.size(),
             "it learned of a size that no job has");
-    learned.push_back(size);
-    if (!state.profiled_sizes.empty() && size.size < 64) {
-      state.profiled_sizes[at(size.kind)] |= std::uint64_t{1} << size.size;
+    for (const int speed : what.speeds) {
+      require(speed >= 0 && at(speed) < state.kinds[at(size.kind)].speeds, "it learned of a speed that no job has");
     }
-    (void)belief->learn(size, measured_costs(size.kind, size.size, size.nodes), state.believed);
+    learn(what);
   }
+  happened.clear();
   for (const Json& what : json.at("metered")) {
     const PowerBook::Place place{what.at(0).get<int>(), what.at(1).get<int>(), what.at(2).get<int>(),
                                  Watts(what.at(3).get<double>())};
@@ -176,8 +181,14 @@ void Simulation::Engine::restore_job(int index, const Json& given) {
   job.energy = Joules(given.at("energy").get<double>());
   given.at("restarts").get_to(job.restarts);
   given.at("profiled").get_to(job.profiled);
+  if (!state.profiled_sizes.empty()) state.profiled_sizes[at(job.kind)] |= job.profiled;
   run.event = seconds("event");
-  run.profile_left = seconds("profile_left");
+  const Json& profiling = given.at("profiling");
+  run.profiling = {profiling.at(0).get<int>(), profiling.at(1).get<int>(), Seconds(profiling.at(2).get<double>()),
+                   profiling.at(3).get<Microwatts>()};
+  require(run.profiling.top < static_cast<int>(kind.speeds) && run.profiling.slice >= 0 &&
+              run.profiling.slice <= run.profiling.top + 1,
+          "a job is profiled at speeds that it does not have");
   given.at("to_profile").get_to(job.to_profile);
   given.at("microwatts").get_to(run.power);
   std::vector<GpuBlock> blocks;
@@ -201,6 +212,7 @@ void Simulation::Engine::restore_job(int index, const Json& given) {
     ++state.done;
   } else {
     state.active.push_back(index);
+    if (job.has_gpus()) state.holding.push_back(index);
   }
 }
 

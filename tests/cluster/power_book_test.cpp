@@ -47,7 +47,7 @@ TEST(PowerBook, WhatWasMeteredCountsAndScalesWhatIsNearIt) {
   ClusterState state = believed_state(true);
   PowerBook book(state, 0.25);
   EXPECT_TRUE(book.meter(0, 0, 1, Watts(300.0)));
-  EXPECT_FALSE(book.meter(0, 0, 1, Watts(310.0)));
+  EXPECT_FALSE(book.meter(0, 0, 1, Watts(300.0)));
   EXPECT_TRUE(book.meter(0, 0, 3, Watts(200.0)));
   book.recount(0);
   EXPECT_EQ(counted(state), (std::vector<double>{150.0, 300.0, 450.0, 200.0}));
@@ -65,6 +65,39 @@ TEST(PowerBook, MeteredPowerOutlastsBeliefs) {
   book.recount(0);
   EXPECT_DOUBLE_EQ(counted(state)[0], 110.0);
   EXPECT_DOUBLE_EQ(counted(state)[1], 440.0);
+}
+
+// The last reading counts, not the first: 360 W in place of 300.
+TEST(PowerBook, ANewReadingReplacesTheOldOne) {
+  ClusterState state = believed_state(true);
+  PowerBook book(state, 0.25);
+  EXPECT_TRUE(book.meter(0, 0, 1, Watts(300.0)));
+  EXPECT_TRUE(book.meter(0, 0, 1, Watts(360.0)));
+  book.recount(0);
+  EXPECT_DOUBLE_EQ(counted(state)[1], 360.0);
+  EXPECT_DOUBLE_EQ(counted(state)[0], 180.0);
+}
+
+// Sizes of 1, 2 and 4 GPUs, believed to draw 100, 150 and 800 W. Nothing metered: a quarter more. Once 2 GPUs are seen to
+// draw 180 W, 4 draw from 180 to 360 W and one from 90 to 180 W: the belief of 800 becomes 360, that of 100 stands, and
+// neither has a reserve.
+TEST(PowerBook, NoReserveOutlastsTheFirstReading) {
+  ClusterState state;
+  ClusterJobKind kind;
+  kind.sizes = {1, 2, 4};
+  kind.speeds = 1;
+  state.kinds.push_back(kind);
+  CostSheet sheet(3, 1);
+  const double believed[] = {100.0, 150.0, 800.0};
+  for (std::size_t size = 0; size < 3; ++size) sheet.at(size, 0) = {Seconds(1.0), Joules(believed[size])};
+  state.believed.push_back(sheet);
+  PowerBook book(state, 0.25);
+  EXPECT_DOUBLE_EQ(state.counted(0, 2, 0).value(), 1000.0);
+  EXPECT_TRUE(book.meter(0, 1, 0, Watts(180.0)));
+  book.recount(0);
+  EXPECT_DOUBLE_EQ(state.counted(0, 0, 0).value(), 100.0);
+  EXPECT_DOUBLE_EQ(state.counted(0, 1, 0).value(), 180.0);
+  EXPECT_DOUBLE_EQ(state.counted(0, 2, 0).value(), 360.0);
 }
 
 }  // namespace

@@ -13,12 +13,13 @@
 // has two, which the rule says, too, unless a job gains more than twofold. A larger share that would cost more time for
 // the restart than it saves is left out, as under powerflow.
 //
-// Cost of a decision: O(jobs log jobs + GPUs * jobs with GPUs).
+// Cost of a decision: O(GPUs * jobs with GPUs), however many wait.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "cluster/policy_rules.h"
+#include "cluster/waiting_queue.h"
 
 namespace flyball {
 namespace {
@@ -51,10 +52,11 @@ class Afs : public Policy {
 
   [[nodiscard]] PolicyTraits traits() const override { return {.placement = PlacementRule::kPacked}; }
 
-  void decide(const ClusterState& cluster, const ClusterEvents& /*events*/, Decision& decision) override {
+  void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     if (sizes_.empty()) {
       for (const ClusterJobKind& kind : cluster.kinds) sizes_.push_back(kind.elastic_sizes());
     }
+    waiting_.read(cluster, events, group_of);
     int free = first_gpus(cluster, decision);
     while (Share* next = top_priority(free)) {
       free -= next->more_gpus();
@@ -67,11 +69,19 @@ class Afs : public Policy {
       if (gpus == one.gpus || (one.has_gpus() && gpus > one.gpus && !worth_a_restart(cluster, share))) continue;
       decision.assignments.push_back({share.job, gpus, speed_(cluster, share.job, gpus)});
     }
+    waiting_.note(cluster, decision, group_of);
   }
 
  private:
+  static std::size_t group_of(const ClusterJob& job) { return static_cast<std::size_t>(job.kind); }
+
   [[nodiscard]] double rate(const ClusterState& cluster, int job, int gpus) const {
     return 1.0 / cluster.believed_cost(job, gpus, speed_(cluster, job, gpus)).time.value();
+  }
+
+  [[nodiscard]] double rate_of_kind(const ClusterState& cluster, std::size_t kind) const {
+    const std::vector<WaitingQueue::Place>& waiting = waiting_.queue.places(kind);
+    return rate(cluster, waiting.front().job, sizes_[kind].front());
   }
 
   void read_rate(const ClusterState& cluster, Share& share) const {
@@ -82,28 +92,45 @@ class Afs : public Policy {
     share.gain = (rate(cluster, share.job, share.gpus() + more) - share.rate) / more;
   }
 
+  [[nodiscard]] Share smallest_share(const ClusterState& cluster, int job) const {
+    const std::vector<int>& sizes = sizes_[group_of(cluster.jobs[static_cast<std::size_t>(job)])];
+    Share share{job, &sizes, 0, cluster.remaining_iterations(job), 0.0, 0.0};
+    read_rate(cluster, share);
+    return share;
+  }
+
   // Every job its smallest size, the shortest first; jobs that have GPUs and are left without lose them. How many GPUs
-  // are left.
+  // are left. Of those that wait, only as many are looked at as there is room for.
   int first_gpus(const ClusterState& cluster, Decision& decision) {
-    candidates_.clear();
-    for (const int job : cluster.active) {
-      const std::vector<int>& sizes =
-          sizes_[static_cast<std::size_t>(cluster.jobs[static_cast<std::size_t>(job)].kind)];
-      Share share{job, &sizes, 0, cluster.remaining_iterations(job), 0.0, 0.0};
-      read_rate(cluster, share);
-      candidates_.push_back(share);
-    }
-    std::sort(candidates_.begin(), candidates_.end(), [](const Share& a, const Share& b) {
+    running_.clear();
+    for (const int job : cluster.holding) running_.push_back(smallest_share(cluster, job));
+    std::sort(running_.begin(), running_.end(), [](const Share& a, const Share& b) {
       return std::pair(a.time_left(), a.job) < std::pair(b.time_left(), b.job);
+    });
+    std::vector<double> rates(sizes_.size());  // of jobs that wait, all of a kind alike
+    auto walk = waiting_.queue.walk([&](std::size_t kind, double iterations) {
+      if (rates[kind] == 0.0) rates[kind] = rate_of_kind(cluster, kind);
+      return iterations / rates[kind];
     });
     int free = cluster.spec.gpus();
     shares_.clear();
-    for (const Share& share : candidates_) {
-      if (share.gpus() <= free) {
-        free -= share.gpus();
-        shares_.push_back(share);
-      } else if (cluster.jobs[static_cast<std::size_t>(share.job)].has_gpus()) {
-        decision.assignments.push_back({share.job, 0, 0});
+    std::size_t next = 0;  // of those that run
+    while (next < running_.size() || !walk.done()) {
+      if (walk.done() || (next < running_.size() && std::pair(running_[next].time_left(), running_[next].job) <
+                                                        std::pair(walk.front().key, walk.front().job))) {
+        const Share& share = running_[next++];
+        if (share.gpus() <= free) {
+          free -= share.gpus();
+          shares_.push_back(share);
+        } else {
+          decision.assignments.push_back({share.job, 0, 0});
+        }
+      } else if (sizes_[walk.front().group].front() > free) {
+        walk.drop_group();
+      } else {
+        shares_.push_back(smallest_share(cluster, walk.front().job));
+        free -= shares_.back().gpus();
+        walk.pop();
       }
     }
     return free;
@@ -127,7 +154,8 @@ class Afs : public Policy {
 
   SpeedRule speed_;
   std::vector<std::vector<int>> sizes_;  // by kind
-  std::vector<Share> candidates_;        // reused, as are the shares
+  WaitingJobs waiting_;                  // by kind
+  std::vector<Share> running_;           // reused, as are the shares
   std::vector<Share> shares_;
 };
 

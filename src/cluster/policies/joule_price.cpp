@@ -25,54 +25,30 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "cluster/offers.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
+#include "cluster/price_views.h"
+#include "cluster/waiting_queue.h"
 
 namespace flyball {
 namespace {
 
-// Of the present price of a GPU, what counts for a job that all others outlast by far.
-constexpr double kLasting = 0.6;
-constexpr int kRanks = 8;  // by which that is rounded
-constexpr std::size_t kRankCount = kRanks + 1;
-
-// 0, then rising by a tenth, to where a GPU is worth more than any job.
-constexpr int kGpuPrices = 180;
-
-// What comes to the price of a joule: 0, then rising by a fifth.
-constexpr int kPowerPrices = 90;
-
-std::vector<double> rising_prices(int steps, double first, double factor) {
-  std::vector<double> prices{0.0};
-  for (int step = 1; step < steps; ++step) prices.push_back(first * std::pow(factor, step - 1));
-  return prices;
-}
-
-constexpr std::size_t kMostViews = 200'000;  // kept, some 150 bytes each
+// Enough for a curve; at all 18 of a V100 a job is held four times as long.
+constexpr int kProfiledSpeeds = 5;
 
 constexpr int kPatience = 64;  // GPUs per event until prices are found again
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-struct Choice {
-  int level = -1;  // of the kind's sizes; -1: none
-  int offer = 0;
-  int gpus = 0;
-};
-
-struct Candidate {
+struct Candidate : KindRank {  // the rank: how many of the others outlast it
   int job = 0;
-  int kind = 0;
   int gpus = 0;           // that it has
   int level = -1;         // of the kind's sizes, of that many; -1: none
   bool restarts = false;  // where it gets another number
-  int rank = 0;           // of kRanks: how many of the others outlast it
   double work = 0.0;      // iterations left
   double cost = 0.0;      // of it, on the fewest GPUs at the thriftiest speed, with its restart
 };
@@ -113,22 +89,17 @@ int first_enough(int steps, int from, IsEnough is_enough) {
 class JoulePrice : public Policy {
  public:
   [[nodiscard]] PolicyTraits traits() const override {
-    return {.placement = PlacementRule::kPacked, .profiles = true, .profiles_kinds = true};
+    return {.placement = PlacementRule::kPacked,
+            .profiles = true,
+            .profiles_kinds = true,
+            .profiled_speeds = kProfiledSpeeds};
   }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
-    read_offers(cluster, events);
-    read_energy_price(cluster);
-    const std::size_t count = events.arrived.size() + events.finished.size() + events.profiled.size();
-    const bool anew = count == 0 || events.budget || !events.kinds_changed.empty() || !events.power_changed.empty();
-    events_ += static_cast<int>(count);
-    if (!anew && events_ * kPatience <= cluster.spec.gpus() && fill_in(cluster, events, decision)) return;
-    decision.clear();
-    events_ = 0;
-    gather(cluster);
-    admit(cluster);
-    find_prices(cluster);
-    emit(cluster, decision);
+    views_.read(cluster, events.kinds_changed, events.power_changed);
+    waiting_.read(cluster, events, group_of, 2);
+    choose_all(cluster, events, decision);
+    waiting_.note(cluster, decision, group_of);
   }
 
   [[nodiscard]] nlohmann::ordered_json save() const override {
@@ -143,59 +114,46 @@ class JoulePrice : public Policy {
   }
 
  private:
+  void choose_all(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
+    const std::size_t count = events.arrived.size() + events.finished.size() + events.profiled.size();
+    const bool anew = count == 0 || events.budget || !events.kinds_changed.empty() || !events.power_changed.empty();
+    events_ += static_cast<int>(count);
+    if (!anew && events_ * kPatience <= cluster.spec.gpus() && fill_in(cluster, events, decision)) return;
+    decision.clear();
+    events_ = 0;
+    gather(cluster);
+    admit(cluster);
+    find_prices(cluster);
+    emit(cluster, decision);
+  }
+
   // ---- what is known
 
-  void read_offers(const ClusterState& cluster, const ClusterEvents& events) {
-    if (offers_.empty()) {
-      offers_.resize(cluster.kinds.size());
-      versions_.resize(cluster.kinds.size());
-      first_gain_ = {0};
-      for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) {
-        offers_[at(kind)] = offers_of(cluster, kind);
-        for (std::size_t rank = 0; rank < kRankCount; ++rank) {
-          first_gain_.push_back(first_gain_.back() + offers_[at(kind)].size());
-        }
-      }
-      return;
-    }
-    for (const int kind : events.kinds_changed) {
-      offers_[at(kind)] = offers_of(cluster, kind);
-      ++versions_[at(kind)];
-    }
-    for (const int kind : events.power_changed) offers_[at(kind)] = offers_of(cluster, kind);
-  }
-
-  void read_energy_price(const ClusterState& cluster) {
-    const double all = cluster.spec.p_max.value() * cluster.spec.gpus();
-    const double eta = cluster.power_limit.value() / all;
-    const double price = eta >= 1.0 ? 0.0 : (1.0 - eta) / (std::max(eta, 1e-3) * cluster.spec.p_max.value());
-    if (price != energy_price_) {
-      pages_.clear();
-      worths_.clear();
-    }
-    energy_price_ = price;
-  }
-
   [[nodiscard]] const std::vector<SizeOffers>& offers(const ClusterState& cluster, int job) const {
-    return offers_[at(cluster.jobs[at(job)].kind)];
+    return views_.offers(cluster.jobs[at(job)].kind);
   }
 
-  [[nodiscard]] double watts(const ClusterState& cluster, int job, const SizeOffers& size, int offer) const {
-    const double running = size.speeds[at(offer)].watts;
-    return cluster.to_be_profiled(job, size.size) ? std::max(running, size.profile_watts) : running;
-  }
-
-  // What a job with GPUs counts with as it is.
-  [[nodiscard]] double watts_now(const ClusterState& cluster, int job) const {
+  // What a job with GPUs counts with as it is; one that is profiled with the fastest speed that it will come to.
+  [[nodiscard]] static double watts_now(const ClusterState& cluster, int job) {
     const ClusterJob& one = cluster.jobs[at(job)];
-    if (one.phase == JobPhase::kProfiling) return one.power.value();  // the meter tells
     const auto size = at(cluster.kinds[at(one.kind)].size_index(one.gpus));
     const double running = cluster.counted(one.kind, size, at(one.speed)).value();
-    if (!one.to_profile) return running;
-    for (const SizeOffers& each : offers(cluster, job)) {
-      if (each.gpus == one.gpus) return std::max(running, each.profile_watts);
+    return one.phase == JobPhase::kProfiling ? std::max(running, one.power.value()) : running;
+  }
+
+  // Up to which speed a job that is given a size and a speed is profiled, where it is: also faster ones, as far as there
+  // is power, so that the models are told more than what they chose.
+  static int profiled_up_to(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
+                            double& watts_left) {
+    if (!cluster.to_be_profiled(job, size.size)) return offer.speed;
+    const int kind = cluster.jobs[at(job)].kind;
+    for (int speed = cluster.top_speed(job); speed > offer.speed; --speed) {
+      const double more = cluster.counted(kind, at(size.size), at(speed)).value() - offer.watts;
+      if (more > watts_left) continue;
+      watts_left -= std::max(0.0, more);
+      return speed;
     }
-    return running;
+    return offer.speed;
   }
 
   // ---- who may run
@@ -209,179 +167,164 @@ class JoulePrice : public Policy {
     made.gpus = one.gpus;
     made.restarts = one.first_start.value() >= 0.0;
     made.work = cluster.remaining_iterations(job);
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
+    const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
     for (std::size_t level = 0; level < sizes.size(); ++level) {
       if (sizes[level].gpus == one.gpus) made.level = static_cast<int>(level);
     }
     return made;
   }
 
-  // All jobs that are free to be changed, those first that have least to pay for.
+  // Of work on the fewest GPUs at the thriftiest speed.
+  [[nodiscard]] double cost_of(std::size_t kind, double work) const {
+    const Offer& thriftiest = views_.offers(static_cast<int>(kind)).front().speeds.front();
+    return work * (thriftiest.time + views_.energy_price() * thriftiest.energy);
+  }
+
+  // The groups of those that wait: by kind, and whether they have run before, which costs a restart more.
+  static std::size_t group_of(const ClusterJob& job) {
+    return 2 * at(job.kind) + (job.first_start.value() >= 0.0 ? 1 : 0);
+  }
+
+  // Those that have GPUs and are free to be changed, those first that have least to pay for.
   void gather(const ClusterState& cluster) {
     gpus_ = cluster.spec.gpus();
     watts_ = cluster.spendable_power().value();
     nobody_held_ = true;
-    candidates_.clear();
-    for (const int job : cluster.active) {
-      const ClusterJob& one = cluster.jobs[at(job)];
+    running_.clear();
+    for (const int job : cluster.holding) {
       if (cluster.is_held(job)) {
-        gpus_ -= one.gpus;
+        gpus_ -= cluster.jobs[at(job)].gpus;
         watts_ -= watts_now(cluster, job);
         nobody_held_ = false;
         continue;
       }
-      const Offer& thriftiest = offers(cluster, job).front().speeds.front();
       Candidate next = candidate_of(cluster, job);
-      next.cost = next.work * (thriftiest.time + energy_price_ * thriftiest.energy);
-      if (next.gpus == 0 && next.restarts) next.cost += cluster.spec.restart.value();
-      candidates_.push_back(next);
+      next.cost = cost_of(at(next.kind), next.work);
+      running_.push_back(next);
     }
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    std::sort(running_.begin(), running_.end(), [](const Candidate& a, const Candidate& b) {
       return a.cost != b.cost ? a.cost < b.cost : a.job < b.job;
     });
-    const auto jobs = static_cast<int>(candidates_.size());
-    for (int i = 0; i < jobs; ++i) candidates_[at(i)].rank = ((jobs - i) * kRanks + jobs / 2) / jobs;
   }
 
-  // Those for whom there is a GPU and the least power; the others are dropped from the candidates.
+  // The candidates: those for whom there is a GPU and the least power. Of those that run, the others stop. What a kind
+  // takes at least does not depend on the job, so where one of those that wait does not fit, none like it does.
   void admit(const ClusterState& cluster) {
-    waiting_.clear();
-    std::size_t admitted = 0;
-    int gpus = gpus_;
-    double left = watts_;
-    const auto take_those_that_fit = [&] {
-      for (std::size_t i = 0; i < candidates_.size(); ++i) {
-        const SizeOffers& least = offers(cluster, candidates_[i].job).front();
-        const double draws = watts(cluster, candidates_[i].job, least, 0);
-        if (least.gpus > gpus || draws > left) {
-          waiting_.push_back(candidates_[i].job);
-          continue;
-        }
-        gpus -= least.gpus;
-        left -= draws;
-        candidates_[admitted++] = candidates_[i];
-      }
-    };
-    take_those_that_fit();
+    take_those_that_fit(cluster, watts_);
     // A reserve must not keep the only job waiting: nothing would ever be metered.
-    if (admitted == 0 && nobody_held_ && !candidates_.empty()) {
-      waiting_.clear();
-      watts_ = left = cluster.spendable_power().value() * (1.0 + kUnseenReserve);
-      take_those_that_fit();
+    if (candidates_.empty() && nobody_held_ && running_.size() + waiting_.queue.size() > 0) {
+      watts_ = cluster.spendable_power().value() * (1.0 + kUnseenReserve);
+      take_those_that_fit(cluster, watts_);
     }
-    candidates_.resize(admitted);
+  }
+
+  void take_those_that_fit(const ClusterState& cluster, double left) {
+    candidates_.clear();
+    stopped_.clear();
+    int gpus = gpus_;
+    const auto fits = [&](int kind) {
+      const SizeOffers& least = views_.offers(kind).front();
+      return least.gpus <= gpus && least.speeds.front().watts <= left;
+    };
+    auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
+      return cost_of(group / 2, work) + (group % 2 == 1 ? cluster.spec.restart.value() : 0.0);
+    });
+    const auto jobs = static_cast<int>(running_.size() + waiting_.queue.size());
+    const auto take = [&](Candidate one, std::size_t before) {
+      const SizeOffers& least = views_.offers(one.kind).front();
+      gpus -= least.gpus;
+      left -= least.speeds.front().watts;
+      one.rank = ((jobs - static_cast<int>(before)) * kRanks + jobs / 2) / jobs;
+      candidates_.push_back(one);
+    };
+    std::size_t next = 0;  // of those that run
+    while (next < running_.size() || !walk.done()) {
+      const bool from_running =
+          walk.done() || (next < running_.size() && std::pair(running_[next].cost, running_[next].job) <
+                                                        std::pair(walk.front().key, walk.front().job));
+      if (from_running) {
+        const Candidate& one = running_[next];
+        if (fits(one.kind)) {
+          take(one, next + walk.before(one.cost, one.job));
+        } else {
+          stopped_.push_back(one.job);
+        }
+        ++next;
+        continue;
+      }
+      const auto [cost, job, group] = walk.front();
+      if (!fits(static_cast<int>(group / 2))) {
+        walk.drop_group();
+        continue;
+      }
+      Candidate one = candidate_of(cluster, job);
+      one.cost = cost;
+      take(one, next + walk.before(cost, job));
+      walk.pop();
+    }
   }
 
   // ---- prices
 
-  // The steps of both prices.
-  struct Steps {
-    int power = 0;
-    int gpu = 0;
-  };
-
-  [[nodiscard]] Prices prices_at(const Steps& steps) const {
-    return {energy_price_ + power_prices_[at(steps.power)], gpu_prices_[at(steps.gpu)]};
-  }
-
-  // What a kind would choose at some prices, by rank.
-  struct View {
-    int version = -1;  // of the kind's offers
-    Choice best;       // of a job that need not restart
-    double worth = 0.0;
-  };
-  // At one pair of prices.
-  struct Page {
-    std::vector<View> views;  // by kind and rank
-    std::vector<Gain> gains;  // and level
-  };
-  struct Worth {
-    int version = -1;  // of the kind's offers
-    double value = 0.0;
-  };
-
-  // Decisions come back to the same few prices, so what was seen there is kept.
-  Page& page_at(const Steps& steps) {
-    const std::size_t views = offers_.size() * kRankCount;
-    if (pages_.size() * views > kMostViews) pages_.clear();
-    Page& page = pages_[steps.power * kGpuPrices + steps.gpu];
-    page.views.resize(views);
-    page.gains.resize(first_gain_.back());
-    return page;
-  }
-
-  static std::size_t view_index(const Candidate& one) { return at(one.kind) * kRankCount + at(one.rank); }
-  [[nodiscard]] Gain* gains(Page& page, const Candidate& one) const {
-    return page.gains.data() + first_gain_[view_index(one)];
-  }
-
-  const View& view(Page& page, const Candidate& one, const Steps& steps) {
-    View& seen = page.views[view_index(one)];
-    if (seen.version != versions_[at(one.kind)]) look(seen, gains(page, one), one, steps);
-    return seen;
-  }
-
-  int offer_at(Page& page, const Candidate& one, const Steps& steps, int level) {
-    (void)view(page, one, steps);
-    return gains(page, one)[level].offer;
-  }
-
-  void look(View& seen, Gain* gains, const Candidate& one, const Steps& steps) {
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-    const Prices prices = prices_at(steps);
-    seen.version = versions_[at(one.kind)];
-    seen.worth = worth_of(one, steps.gpu);
-    std::size_t best = 0;
-    for (std::size_t level = 0; level < sizes.size(); ++level) {
-      gains[level] = best_gain(sizes[level], seen.worth, prices);
-      if (gains[level].value > gains[best].value) best = level;
-    }
-    seen.best = {static_cast<int>(best), gains[best].offer, sizes[best].gpus};
-  }
-
-  // The price of power is not for long, and has no part in it.
-  double worth_of(const Candidate& one, int gpu_step) {
-    worths_.resize(kGpuPrices * offers_.size() * kRankCount);
-    Worth& seen = worths_[at(gpu_step) * offers_.size() * kRankCount + view_index(one)];
-    if (seen.version != versions_[at(one.kind)]) {
-      const double lasting = kLasting + (1.0 - kLasting) * one.rank / kRanks;
-      seen.version = versions_[at(one.kind)];
-      seen.value = least_cost(offers_[at(one.kind)], {energy_price_, gpu_prices_[at(gpu_step)] * lasting});
-    }
-    return seen.value;
-  }
-
   // Of sizes up to `most` GPUs. A restart is paid from what the rest of the job gains.
-  Choice choose(const ClusterState& cluster, const Candidate& one, Page& page, const Steps& steps, int most) {
-    const View& seen = view(page, one, steps);
-    if (seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
-    const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-    const Gain* const gained_by = gains(page, one);
-    Choice best;
+  SizeChoice choose(const ClusterState& cluster, const Candidate& one, PriceViews::Page& page, const PriceSteps& steps,
+                    int most) {
+    const PriceViews::View& seen = views_.view(page, one, steps);
+    const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
+    const bool all_known =
+        std::all_of(sizes.begin(), sizes.end(), [](const SizeOffers& size) { return size.unsure == 0.0; });
+    if (all_known && seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
+    const Gain* const gained_by = views_.gains(page, one);
+    SizeChoice best;
     double most_gained = -std::numeric_limits<double>::infinity();
     // Staying as it is costs no restart: what gains less than that without one is not looked at.
     const double least = one.level >= 0 && one.gpus <= most ? gained_by[one.level].value : most_gained;
-    for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
-      if (gained_by[level].value < least || gained_by[level].value <= most_gained) continue;
+    const auto consider = [&](std::size_t level, double value) {
       const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
-      const double gained = gained_by[level].value - restart_loss(cluster, one, sizes[level].gpus, seen.worth, offer);
-      if (gained <= most_gained) continue;
+      const double gained = value - restart_loss(cluster, one, sizes[level], seen.worth, offer);
+      if (gained <= most_gained) return;
       most_gained = gained;
       best = {static_cast<int>(level), gained_by[level].offer, sizes[level].gpus};
+    };
+    const auto is_trial = [&](std::size_t level) { return sizes[level].unsure > 0.0 && sizes[level].gpus != one.gpus; };
+    for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
+      const double value = gained_by[level].value;
+      if (!is_trial(level) && value >= least && value > most_gained) consider(level, value);
+    }
+    if (all_known) return best;
+    const double sure = most_gained;
+    for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
+      if (!is_trial(level)) continue;
+      const double value = gained_by[level].value;
+      const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
+      const double gross = seen.worth * offer.rate;
+      if (!std::isfinite(sure)) {
+        consider(level, value);
+        continue;
+      }
+      if (gross < sizes[level].reach * (gross - value + sure)) continue;
+      const double held = std::max(0.0, sure - value) * profiling_time(cluster) / std::max(1.0, one.work * offer.time);
+      consider(level, value_of_trying(gross, sizes[level].unsure, gross - value, sure) - held);
     }
     return best;
   }
 
-  // What a restart takes, spread over the rest of the job.
-  [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, int gpus, double worth,
-                                           const Offer& offer) {
-    if (!one.restarts || gpus == one.gpus) return 0.0;
-    return cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
+  // For which a job that tries a size has it at least.
+  [[nodiscard]] static double profiling_time(const ClusterState& cluster) {
+    return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
+  }
+
+  // What a restart takes, spread over the rest of the job; a size that is tried may cost the way back, too.
+  [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
+                                           double worth, const Offer& offer) {
+    if (size.gpus == one.gpus) return 0.0;
+    const double restarts = (one.restarts ? 1.0 : 0.0) + (size.unsure > 0.0 ? 1.0 : 0.0);
+    return restarts * cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
   }
 
   // What all candidates choose, into `choices`; how many GPUs that is.
-  int ask(const ClusterState& cluster, const Steps& steps, std::vector<Choice>& choices) {
-    Page& page = page_at(steps);
+  int ask(const ClusterState& cluster, const PriceSteps& steps, std::vector<SizeChoice>& choices) {
+    PriceViews::Page& page = views_.page_at(steps);
     choices.resize(candidates_.size());
     int gpus = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -391,16 +334,16 @@ class JoulePrice : public Policy {
     return gpus;
   }
 
-  [[nodiscard]] const SizeOffers& size_of(std::size_t candidate, const Choice& choice) const {
-    return offers_[at(candidates_[candidate].kind)][at(choice.level)];
+  [[nodiscard]] const SizeOffers& size_of(std::size_t candidate, const SizeChoice& choice) const {
+    return views_.offers(candidates_[candidate].kind)[at(choice.level)];
   }
 
-  [[nodiscard]] Choice choice_of(std::size_t candidate, int level, int offer) const {
-    return {level, offer, offers_[at(candidates_[candidate].kind)][at(level)].gpus};
+  [[nodiscard]] SizeChoice choice_of(std::size_t candidate, int level, int offer) const {
+    return {level, offer, views_.offers(candidates_[candidate].kind)[at(level)].gpus};
   }
 
-  [[nodiscard]] double watts_of(const ClusterState& cluster, std::size_t candidate, const Choice& choice) const {
-    return watts(cluster, candidates_[candidate].job, size_of(candidate, choice), choice.offer);
+  [[nodiscard]] double watts_of(std::size_t candidate, const SizeChoice& choice) const {
+    return size_of(candidate, choice).speeds[at(choice.offer)].watts;
   }
 
   // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
@@ -429,26 +372,26 @@ class JoulePrice : public Policy {
       }
     }
     double sum = 0.0;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) sum += watts_of(cluster, i, choices_[i]);
+    for (std::size_t i = 0; i < candidates_.size(); ++i) sum += watts_of(i, choices_[i]);
     return sum;
   }
 
   // Where no price makes them fit (jobs that gain as much as they are given never give GPUs back): all have the fewest,
   // and the first ones of what is left what they would like if GPUs cost nothing, or what there is of it.
   void share_in_order(const ClusterState& cluster, int power_step) {
-    const Steps steps{power_step, 0};
+    const PriceSteps steps{power_step, 0};
     ask(cluster, steps, others_);
-    Page& page = page_at(steps);
+    PriceViews::Page& page = views_.page_at(steps);
     int left = gpus_;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      choices_[i] = choice_of(i, 0, offer_at(page, candidates_[i], steps, 0));
+      choices_[i] = choice_of(i, 0, views_.offer_at(page, candidates_[i], steps, 0));
       left -= choices_[i].gpus;
     }
     for (std::size_t i = 0; i < candidates_.size() && left > 0; ++i) {
       const int least = choices_[i].gpus;
       while (others_[i].level > 0 && size_of(i, others_[i]).gpus - least > left) --others_[i].level;
       if (others_[i].level == 0) continue;
-      choices_[i] = choice_of(i, others_[i].level, offer_at(page, candidates_[i], steps, others_[i].level));
+      choices_[i] = choice_of(i, others_[i].level, views_.offer_at(page, candidates_[i], steps, others_[i].level));
       left -= choices_[i].gpus - least;
     }
   }
@@ -478,30 +421,30 @@ class JoulePrice : public Policy {
     int gpus_left = gpus_;
     for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= choices_[i].gpus;
     if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
-    const Steps steps{power_step_, gpu_step_};
-    Page& page = page_at(steps);
+    const PriceSteps steps{power_step_, gpu_step_};
+    PriceViews::Page& page = views_.page_at(steps);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& one = candidates_[i];
-      const std::vector<SizeOffers>& sizes = offers_[at(one.kind)];
-      const double worth = view(page, one, steps).worth;
-      const Choice now = choices_[i];
+      const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
+      const double worth = views_.view(page, one, steps).worth;
+      const SizeChoice now = choices_[i];
       const int gpus_now = now.gpus;
-      const double watts_then = watts_left + watts_of(cluster, i, now);
+      const double watts_then = watts_left + watts_of(i, now);
       double most_gained = -std::numeric_limits<double>::infinity();
       for (std::size_t level = at(now.level); level < sizes.size(); ++level) {
         if (sizes[level].gpus - gpus_now > gpus_left) break;
         for (int offer = 0; offer < static_cast<int>(sizes[level].speeds.size()); ++offer) {
           const Offer& each = sizes[level].speeds[at(offer)];
-          if (watts(cluster, one.job, sizes[level], offer) > watts_then) continue;
-          const double gained = worth * each.rate - energy_price_ * each.power -
-                                restart_loss(cluster, one, sizes[level].gpus, worth, each);
+          if (each.watts > watts_then) continue;
+          const double gained = worth * each.rate - views_.energy_price() * each.power -
+                                restart_loss(cluster, one, sizes[level], worth, each);
           if (gained <= most_gained) continue;
           most_gained = gained;
           choices_[i] = {static_cast<int>(level), offer, sizes[level].gpus};
         }
       }
       gpus_left -= choices_[i].gpus - gpus_now;
-      watts_left = watts_then - watts_of(cluster, i, choices_[i]);
+      watts_left = watts_then - watts_of(i, choices_[i]);
     }
   }
 
@@ -513,10 +456,15 @@ class JoulePrice : public Policy {
   }
 
   void emit(const ClusterState& cluster, Decision& decision) {
-    for (const int job : waiting_) assign(cluster, job, 0, 0, decision);
+    for (const int job : stopped_) assign(cluster, job, 0, 0, decision);
+    double left = watts_;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) left -= watts_of(i, choices_[i]);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const SizeOffers& size = size_of(i, choices_[i]);
-      assign(cluster, candidates_[i].job, size.gpus, size.speeds[at(choices_[i].offer)].speed, decision);
+      const Offer& offer = size.speeds[at(choices_[i].offer)];
+      const int job = candidates_[i].job;
+      const bool stays = size.gpus == cluster.jobs[at(job)].gpus;
+      assign(cluster, job, size.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left), decision);
     }
     std::sort(decision.assignments.begin(), decision.assignments.end(),
               [](const Assignment& a, const Assignment& b) { return a.job < b.job; });
@@ -526,48 +474,44 @@ class JoulePrice : public Policy {
   bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
     int gpus = cluster.free_gpus;
     double left = cluster.spendable_power().value();
-    for (const int job : cluster.active) {
-      if (cluster.jobs[at(job)].has_gpus()) left -= watts_now(cluster, job);
-    }
-    const Steps steps{power_step_, gpu_step_};
-    Page& page = page_at(steps);
+    for (const int job : cluster.holding) left -= watts_now(cluster, job);
+    const PriceSteps steps{power_step_, gpu_step_};
+    PriceViews::Page& page = views_.page_at(steps);
     for (const std::vector<int>* list : {&events.arrived, &events.profiled}) {
       for (const int job : *list) {
         const ClusterJob& one = cluster.jobs[at(job)];
         if (!one.active()) continue;
         Candidate candidate = candidate_of(cluster, job);
         candidate.rank = kRanks / 2;
-        const Choice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
+        const SizeChoice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
         if (choice.level < 0) return false;
         const SizeOffers& size = offers(cluster, job)[at(choice.level)];
         gpus -= choice.gpus - one.gpus;
-        left -= watts(cluster, job, size, choice.offer) - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
+        const Offer& offer = size.speeds[at(choice.offer)];
+        left -= offer.watts - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
         if (left < 0.0) return false;
-        assign(cluster, job, choice.gpus, size.speeds[at(choice.offer)].speed, decision);
+        const bool stays = choice.gpus == one.gpus;
+        assign(cluster, job, choice.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left),
+               decision);
       }
     }
     return true;
   }
 
-  std::vector<std::vector<SizeOffers>> offers_;  // by kind
-  std::vector<int> versions_;                    // of what they cost, to tell when it changes
-  std::vector<std::size_t> first_gain_;          // of a page's views, by view_index(), and all
-  std::map<int, Page> pages_;                    // by steps
-  std::vector<Worth> worths_;                    // by GPU step, kind and rank
-  const std::vector<double> gpu_prices_ = rising_prices(kGpuPrices, 1e-3, 1.1);
-  const std::vector<double> power_prices_ = rising_prices(kPowerPrices, 1e-5, 1.2);
-  double energy_price_ = 0.0;
+  PriceViews views_;
   int gpu_step_ = 0;
   int power_step_ = 0;
   int events_ = 0;  // since prices were found
+  WaitingJobs waiting_;
   // Of the decision that is being made:
   int gpus_ = 0;  // that are free to be given
   double watts_ = 0.0;
   bool nobody_held_ = true;
   std::vector<Candidate> candidates_;
-  std::vector<int> waiting_;
-  std::vector<Choice> choices_;
-  std::vector<Choice> others_;
+  std::vector<Candidate> running_;
+  std::vector<int> stopped_;
+  std::vector<SizeChoice> choices_;
+  std::vector<SizeChoice> others_;
 };
 
 }  // namespace

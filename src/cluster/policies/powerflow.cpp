@@ -60,10 +60,9 @@ struct KindPlan {
   std::vector<int> sizes;  // GPUs by level
   std::vector<int> size_index;
   std::size_t speeds = 0;
-  std::vector<double> watts;          // by level and speed
-  std::vector<double> base_watts;     // by level, at speed 0
-  std::vector<double> profile_watts;  // by level
-  std::vector<int> jobs;              // all active, rising
+  std::vector<double> watts;       // by level and speed
+  std::vector<double> base_watts;  // by level, at speed 0
+  std::vector<int> jobs;           // all active, rising
   // Of the jobs that are free to be changed:
   int free_jobs = 0;
   std::vector<int> holding;   // how many are at each level
@@ -89,8 +88,9 @@ class PowerFlow : public Policy {
     plan_sizes(cluster, 0.0);
     // A reserve must not keep the only job waiting: nothing would ever be metered.
     if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
-    plan_speeds();
+    plan_speeds(cluster);
     emit(cluster, decision);
+    newly_pinned_.clear();
   }
 
   // All that it keeps follows from the cluster's state.
@@ -110,6 +110,7 @@ class PowerFlow : public Policy {
       }
     }
     for (KindPlan& kind : kinds_) kind.dirty = true;
+    newly_pinned_.clear();
   }
 
  private:
@@ -182,15 +183,11 @@ class PowerFlow : public Policy {
     kind.speeds = speeds;
     kind.watts.clear();
     kind.base_watts.clear();
-    kind.profile_watts.clear();
     for (const int size : kind.size_index) {
-      double sum = 0.0;
       for (std::size_t speed = 0; speed < speeds; ++speed) {
         kind.watts.push_back(cluster.counted(k, at(size), speed).value());
-        sum += kind.watts.back();
       }
       kind.base_watts.push_back(kind.watts[kind.watts.size() - speeds]);
-      kind.profile_watts.push_back(sum / static_cast<double>(speeds));
     }
   }
 
@@ -229,6 +226,7 @@ class PowerFlow : public Policy {
     --kind.free_jobs;
     is_pinned_[at(job)] = true;
     pinned_.insert(job);
+    newly_pinned_.push_back(job);
   }
 
   void unpin(const ClusterState& cluster, int job) {
@@ -247,9 +245,7 @@ class PowerFlow : public Policy {
 
   // What the job draws at that level until speeds are raised.
   [[nodiscard]] double watts_at(const ClusterState& cluster, int job, int level) {
-    if (level < 0) return 0.0;
-    const KindPlan& kind = kind_of(cluster, job);
-    return will_be_profiled(cluster, job, level) ? kind.profile_watts[at(level)] : kind.base_watts[at(level)];
+    return level < 0 ? 0.0 : kind_of(cluster, job).base_watts[at(level)];
   }
 
   // ---- GPUs (algorithm 1, lines 2-20)
@@ -262,8 +258,9 @@ class PowerFlow : public Policy {
       const KindPlan& kind = kind_of(cluster, job);
       const ClusterJob& one = cluster.jobs[at(job)];
       gpus -= kind.sizes[at(level_[at(job)])];
-      // Once it runs, the meter tells.
-      watts -= one.phase == JobPhase::kProfiling ? one.power.value() : kind.profile_watts[at(level_[at(job)])];
+      // The fastest speed that it will come to.
+      const double counted = kind.watts[at(level_[at(job)]) * kind.speeds + at(one.speed)];
+      watts -= one.phase == JobPhase::kProfiling ? std::max(counted, one.power.value()) : counted;
     }
     power_left_ = watts;  // of what is pinned so far; free jobs follow
     chosen_.clear();
@@ -426,7 +423,9 @@ class PowerFlow : public Policy {
 
   // ---- speeds (lines 21-30)
 
-  void plan_speeds() {
+  // Also of the jobs that will be profiled now: up to the speed that they would run at.
+  void plan_speeds(const ClusterState& cluster) {
+    for (const int job : newly_pinned_) ++kind_of(cluster, job).holding[at(level_[at(job)])];
     for (KindPlan& kind : kinds_) {
       kind.old_speed = kind.speed;
       kind.old_faster = kind.faster;
@@ -449,6 +448,7 @@ class PowerFlow : public Policy {
       watts -= jobs * each;
       kind.speed[at(step.level)] = step.speed + 1;
     }
+    for (const int job : newly_pinned_) --kind_of(cluster, job).holding[at(level_[at(job)])];
     for (KindPlan& kind : kinds_) {
       if (kind.speed != kind.old_speed || kind.faster != kind.old_faster) kind.dirty = true;
     }
@@ -466,8 +466,9 @@ class PowerFlow : public Policy {
         Assignment wanted{job, 0, 0};
         if (level >= 0) {
           wanted.gpus = kind.sizes[at(level)];
-          // While it is profiled, a job's speed does not matter.
-          wanted.speed = is_pinned_[at(job)] ? one.speed : kind.speed[at(level)];
+          // While it is profiled, a job keeps the speed that it began with.
+          const bool keeps = is_pinned_[at(job)] && wanted.gpus == one.gpus;
+          wanted.speed = keeps ? one.speed : kind.speed[at(level)];
           if (std::binary_search(faster_.begin(), faster_.end(), job)) ++wanted.speed;
         }
         if (wanted.gpus != one.gpus || (wanted.gpus > 0 && wanted.speed != one.speed)) {
@@ -501,6 +502,7 @@ class PowerFlow : public Policy {
   std::vector<int> level_;       // by job; -1: no GPUs
   std::vector<bool> is_pinned_;
   std::set<int> pinned_;
+  std::vector<int> newly_pinned_;
   double power_left_ = 0.0;
   bool scarce_ = false;
   // Reused from decision to decision:
