@@ -69,7 +69,7 @@ typedef struct flyball_session_options {
   int chunks;          /* model chunks per stage; 1 */
   int data_parallel;   /* 1 */
   int tensor_parallel; /* 1 */
-  double blocking_w;   /* draw of a GPU that waits; 75 */
+  double blocking_w;   /* draw of a GPU that waits; 0: as the sweep measures it, 75 where hardly any waits */
   double noise;        /* share of a computation's energy that the meter cannot tell apart; 0 */
   /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe)
    * keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
@@ -140,7 +140,8 @@ FLYBALL_API int flyball_step_end(flyball_session* session);
  * seconds; 1: it has recovered. The notice goes out in the background. */
 FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree);
 
-/* The sweep starts over with the next step. */
+/* The sweep starts over with the next step. What it measures takes the place of all that was measured before: in this
+ * session at once, in the server's plan when the sweep is over. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };

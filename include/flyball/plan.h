@@ -38,8 +38,9 @@ struct PlanRequest {
   std::string schedule = "1f1b";
   // Model chunks per stage; above 1 with interleaved-1f1b only.
   int chunks = 1;
-  // Draw of a GPU that waits, 0 to 1e6: one number, or one per stage.
-  std::vector<double> blocking_power_w = {75.0};
+  // Draw of a GPU that waits, 0 to 1e6: one number, or one per stage. Empty: as the profile has it in its rows `waiting`,
+  // else 75.
+  std::vector<double> blocking_power_w;
   // Microbatches whose activations a stage can hold: one number, or one per stage; empty for no limit. EnvPipe moves
   // forwards of 1f1b no further; less than 1f1b itself holds is refused.
   std::vector<int> memory_limit = {};
@@ -86,9 +87,12 @@ class PlannedFrontier {
   // All computations at their highest clock: what runs without a plan. Its bound is NaN.
   [[nodiscard]] TradeOff baseline() const;
 
-  // The slowest point that ends by `deadline_s`, or the fastest (0) when none does. With a straggler's iteration time
-  // this is T_opt = min(T*, T') (Perseus eq. 2). Takes microseconds.
+  // For a pipeline that waits for others until `deadline_s` anyway, a straggler's iteration time: the slowest point that
+  // ends by then, T_opt = min(T*, T') (Perseus eq. 2), or the fastest (0) when none does. Takes microseconds.
   [[nodiscard]] std::size_t point_for(double deadline_s) const;
+  // For one that waits for nobody: of the points that end by `deadline_s` the one of least total energy, or the fastest
+  // (0) when none does. Slower points than least_total() take more energy.
+  [[nodiscard]] std::size_t cheapest_by(double deadline_s) const;
   // The point of least total energy, for a pipeline that nobody waits for.
   [[nodiscard]] std::size_t least_total() const;
   // What a point takes while a straggler's iteration lasts `straggler_time_s`: the wait is charged as blocking.

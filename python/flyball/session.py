@@ -83,7 +83,7 @@ class Session:
       schedule          "1f1b", "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1"
       planner           "perseus", "envpipe", "uniform", "max", ...
       executed_steps    "envpipe" adjusts its plan by the steps that run here; False: by emulated ones
-      blocking_w        draw of a GPU that waits, W
+      blocking_w        draw of a GPU that waits, W; 0: as the sweep measures it, 75 where hardly any waits
       noise             share of a computation's energy that the meter cannot tell apart
       memory_limit      per stage, microbatches whose activations fit; planners that reorder keep to it
       switch_latency_s, min_dwell_s
@@ -129,7 +129,7 @@ class Session:
         schedule: str = "1f1b",
         planner: str = "perseus",
         executed_steps: bool = True,
-        blocking_w: float = 75.0,
+        blocking_w: float = 0.0,
         noise: float = 0.0,
         memory_limit: Sequence[int] = (),
         switch_latency_s: float = 0.0,
@@ -260,7 +260,8 @@ class Session:
             self._native.set_straggler(id, delay_s, degree)
 
     def profile_again(self) -> None:
-        """The sweep starts over with the next step."""
+        """The sweep starts over with the next step. What it measures takes the place of all that was measured before: in
+        this session at once, in the server's plan when the sweep is over."""
         if self._native is not None:
             self._native.profile_again()
 

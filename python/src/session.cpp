@@ -56,9 +56,9 @@ class OwnSession {
     take(given, "chunks", options.job.chunks);
     take(given, "data_parallel", options.job.data_parallel);
     take(given, "tensor_parallel", options.job.tensor_parallel);
-    double blocking_w = 75.0;
+    double blocking_w = 0.0;
     take(given, "blocking_w", blocking_w);
-    options.job.blocking_power = {Watts(blocking_w)};
+    if (blocking_w != 0.0) options.job.blocking_power = {Watts(blocking_w)};
     take(given, "noise", options.job.noise);
     take(given, "memory_limit", options.job.memory_limit);
     take_seconds(given, "switch_latency_s", options.job.switch_latency);

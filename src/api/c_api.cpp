@@ -80,7 +80,7 @@ SessionOptions options_of(const flyball_session_options& from) {
   options.job.chunks = from.chunks;
   options.job.data_parallel = from.data_parallel;
   options.job.tensor_parallel = from.tensor_parallel;
-  options.job.blocking_power = {Watts(from.blocking_w)};
+  if (from.blocking_w != 0.0) options.job.blocking_power = {Watts(from.blocking_w)};
   options.job.noise = from.noise;
   options.job.switch_latency = Seconds(from.switch_latency_s);
   options.job.min_dwell = Seconds(from.min_dwell_s);
@@ -113,7 +113,6 @@ flyball_session_options defaults() {
   flyball_session_options options{};
   options.size = sizeof options;
   options.chunks = options.data_parallel = options.tensor_parallel = 1;
-  options.blocking_w = 75.0;
   options.profile = 1;
   options.steps_per_clock = options.rises_to_stop = 5;
   options.clock_stride = 1;

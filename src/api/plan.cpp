@@ -35,7 +35,6 @@ PipelineSpec spec_of(const PlanRequest& request) {
   spec.schedule = parse_schedule(request.schedule);
   spec.microbatches = request.microbatches;
   spec.chunks = request.chunks;
-  spec.blocking_power.clear();
   for (const double power : request.blocking_power_w) {
     if (!(power >= 0.0 && power <= kMostBlockingWatts)) {
       throw UsageError(
@@ -43,7 +42,6 @@ PipelineSpec spec_of(const PlanRequest& request) {
     }
     spec.blocking_power.emplace_back(power);
   }
-  if (spec.blocking_power.empty()) throw UsageError("blocking_power_w is empty; give one number, or one per stage");
   spec.memory_limit = request.memory_limit;
   return spec;
 }
@@ -62,8 +60,9 @@ struct PlannedFrontier::State {
         spec(spec_of(request)),
         planner(request.planner),
         dag(build_dag(spec, profile)),
-        problem(make_problem(dag, spec.blocking_power, nanoseconds_of("unit_time_s", request.unit_time_s),
-                             cost_model_of(request), noise_of(request), spec.memory_limit)) {
+        problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile),
+                             nanoseconds_of("unit_time_s", request.unit_time_s), cost_model_of(request),
+                             noise_of(request), spec.memory_limit)) {
     for (const double time : request.wanted_times_s) problem.focus.push_back(nanoseconds_of("wanted_times_s", time));
   }
 
@@ -93,6 +92,10 @@ TradeOff PlannedFrontier::baseline() const {
 
 std::size_t PlannedFrontier::point_for(double deadline_s) const {
   return state_->result.frontier.lookup(nanoseconds_of("deadline_s", deadline_s));
+}
+
+std::size_t PlannedFrontier::cheapest_by(double deadline_s) const {
+  return state_->result.frontier.cheapest_by(nanoseconds_of("deadline_s", deadline_s));
 }
 
 std::size_t PlannedFrontier::least_total() const { return state_->result.frontier.least_total_energy(); }

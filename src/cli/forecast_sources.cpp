@@ -45,7 +45,8 @@ struct StageEnergy {
   Seconds busy;
 };
 
-std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const ClockPlan& plan) {
+std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const ClockPlan& plan,
+                                          const std::vector<Watts>& blocking) {
   std::vector<StageEnergy> stages(static_cast<std::size_t>(dag.stages()));
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
@@ -54,7 +55,11 @@ std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const Clock
     const bool backward = type.instruction.starts_with("backward") || type.instruction == "recompute";
     Joules& part = type.instruction == "forward" ? own.forward : backward ? own.backward : own.other;
     part += option.energy;
-    if (type.occupies_stage) own.busy += option.time;
+    if (type.occupies_stage) {
+      own.busy += option.time;
+    } else {  // the stage is charged as waiting meanwhile
+      part -= charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]) * option.time;
+    }
   }
   return stages;
 }
@@ -68,7 +73,7 @@ std::size_t chosen_point(const PlanBillOptions& options, const PlanFile& plan, S
     }
     return static_cast<std::size_t>(*options.point);
   }
-  if (options.slower_pct) return frontier.lookup(to_nanoseconds((1.0 + *options.slower_pct / 100.0) * fastest));
+  if (options.slower_pct) return frontier.cheapest_by(to_nanoseconds((1.0 + *options.slower_pct / 100.0) * fastest));
   return plan.header.selected.value_or(0);
 }
 
@@ -158,7 +163,7 @@ EnergySheet sheet_of_plan(const PlanBillOptions& options) {
   Joules backward(0);
   Joules other(0);
   Joules blocked(0);
-  const std::vector<StageEnergy> stages = energy_of_stages(plan.dag, clocks);
+  const std::vector<StageEnergy> stages = energy_of_stages(plan.dag, clocks, plan.blocking);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Joules waiting = factor * (plan.blocking[s] * (time - stages[s].busy));
     const Joules own = factor * (stages[s].forward + stages[s].backward + stages[s].other) + waiting;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/console.h"
 #include "cli/option_values.h"
 
 namespace flyball {
@@ -45,22 +46,12 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
   return spec;
 }
 
-std::vector<Watts> power_per_stage(const PipelineSpec& spec, const ComputationDag& dag) {
-  const auto stages = static_cast<std::size_t>(dag.stages());
-  if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != stages) {
-    throw UsageError(fmt::format("{} for {}; give one, or one per stage (--blocking-power)",
-                                 counted(std::ssize(spec.blocking_power), "blocking power"),
-                                 counted(dag.stages(), "stage")));
-  }
-  std::vector<Watts> blocking;
-  for (int stage = 0; stage < dag.stages(); ++stage) blocking.push_back(spec.blocking(stage));
-  return blocking;
-}
-
-PlanProblem stated_problem(const PipelineSpec& spec, const ComputationDag& dag, const PipelineOptions& options) {
+PlanProblem stated_problem(const PipelineSpec& spec, const Profile& profile, const ComputationDag& dag,
+                           const PipelineOptions& options) {
   const CostModel model = options.cost_model == "exponential" ? CostModel::kExponential : CostModel::kHull;
-  return make_problem(dag, power_per_stage(spec, dag), to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)),
-                      model, options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
+  return make_problem(dag, spec.blocking_powers(dag.stages(), profile),
+                      to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)), model,
+                      options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
 }
 
 // Straight from the descriptor: a stream takes Ctrl-C for the end of the input.
@@ -101,7 +92,8 @@ void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
           "pipeline file with these and further settings; options given here override it")
       ->type_name("FILE");
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
-            "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
+            "draw of a GPU that waits, in watts: one number, or one per stage (default: as the profile has it in rows "
+            "'waiting', else 75)");
   add_value(command, "--memory-limit", options.memory_limit, parse_counts, "N[,N...]",
             "microbatches whose activations a stage can hold: one number, or one per stage (default no limit); EnvPipe "
             "moves forwards of 1f1b no further");
@@ -120,7 +112,8 @@ LoadedPipeline::LoadedPipeline(Profile measured, PipelineSpec stated, const Pipe
     : profile(std::move(measured)),
       spec(std::move(stated)),
       dag(build_dag(spec, profile)),
-      problem(stated_problem(spec, dag, options)) {}
+      problem(stated_problem(spec, profile, dag, options)),
+      noise(dag) {}
 
 std::string LoadedPipeline::title() const {
   const std::string name =
@@ -142,7 +135,11 @@ Profile load_profile(const std::string& path, const InterruptGuard& guard) {
 std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options, const InterruptGuard& guard) {
   PipelineSpec spec = stated_pipeline(options);
   Profile profile = load_profile(options.profile, guard);
-  return std::make_unique<LoadedPipeline>(std::move(profile), std::move(spec), options);
+  auto pipeline = std::make_unique<LoadedPipeline>(std::move(profile), std::move(spec), options);
+  for (const std::string& words : blocking_warnings(pipeline->spec, pipeline->profile, pipeline->dag)) {
+    print_warning(words);
+  }
+  return pipeline;
 }
 
 std::string counted(long count, std::string_view noun, std::string_view plural) {

@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
+#include "plan/expected_saving.h"
 #include "plan/planner.h"
 #include "profile/profile.h"
 
@@ -45,6 +46,7 @@ struct LoadedPipeline {
   PipelineSpec spec;
   ComputationDag dag;
   PlanProblem problem;
+  MeasurementNoise noise;
 
   // "gpt3.csv: 4 stages, 128 microbatches, 1f1b", for headings.
   [[nodiscard]] std::string title() const;

@@ -76,7 +76,7 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   refuse_missed_target(runs.front().summary, options);
   std::vector<WrittenFile> files;
   if (options.out) files = write_plan_files(*options.out, *pipeline, runs, zeus_choice(options), command);
-  if (options.format == "json") return print_result(plan_results_json(runs, true));
+  if (options.format == "json") return print_result(plan_results_json(*pipeline, runs, true));
   print_result(plan_results_text(*pipeline, runs) + (files.empty() ? "" : files_text(*options.out, files)));
 }
 
@@ -95,7 +95,7 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
   add_choice(*command, "--planner", options->planner, planner_choices(), "NAME",
              fmt::format("{}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
   add_value(*command, "--target-time", options->target_time, parse_duration, "TIME",
-            "choose the slowest plan that ends by then (default: the fastest plan)");
+            "choose the plan of least energy that ends by then (default: the fastest plan)");
   add_value(*command, "--straggler", options->straggler, parse_straggler, "FACTOR",
             "another pipeline takes FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
   add_value(*command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",

@@ -57,7 +57,9 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   input.t_star = summary.t_star;
   input.t_least_total = summary.t_least_total;
   input.t_straggler = summary.straggler_time;
+  input.slower_is_dearer = summary.limit == PaceLimit::kLeastEnergy;
   input.summary = {{"Saving", format_fixed(summary.selected.saving_pct, 2), "%"},
+                   {"Saving to expect", expected_saving_text(main), main.expected ? "%" : ""},
                    {"Slowdown", format_fixed(summary.selected.slowdown_pct, 2), "%"},
                    {"Over the lower bound", format_fixed(summary.selected.gap_pct, 3), "%"},
                    {"Clock switches per iteration", fmt::to_string(summary.selected.switches), ""},
@@ -123,7 +125,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
     render("plan-switching.json", "the chosen plan with clock changes reduced",
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
   }
-  render("summary.json", "the figures above and the frontier", plan_results_json(runs, false));
+  render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
   render("timeline.svg", "the iteration before and after", timeline_svg(input));
   render("frontier.svg", "time against energy, every planner", frontier_svg(input));
   render("cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input));

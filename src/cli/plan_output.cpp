@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <nlohmann/json.hpp>
@@ -32,7 +33,23 @@ Json charged_json(const PointFigures& figures, Seconds dwell) {
           {"shortest_dwell", dwell.value()}};
 }
 
-Json run_json(const PlannerRun& run, bool measured) {
+Json expected_json(const PlannerRun& run, const MeasurementNoise& noise) {
+  if (!run.expected) return {{"noise", "unknown"}};
+  const ExpectedFigures& expected = *run.expected;
+  return {{"noise", "from smoothness"},
+          {"time_noise_pct", 100.0 * noise.of_times()},
+          {"energy_noise_pct", 100.0 * noise.of_energies()},
+          {"time", expected.time.mean},
+          {"time_deviation", expected.time.deviation},
+          {"energy", expected.energy.mean},
+          {"energy_deviation", expected.energy.deviation},
+          {"saving_pct", expected.saving_pct.mean},
+          {"saving_deviation_pct", expected.saving_pct.deviation},
+          {"slowdown_pct", expected.slowdown_pct.mean},
+          {"slowdown_deviation_pct", expected.slowdown_pct.deviation}};
+}
+
+Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measured) {
   const PlanSummary& summary = run.summary;
   const Frontier& frontier = run.result.frontier;
   const PlannerStats& stats = run.result.stats;
@@ -55,7 +72,9 @@ Json run_json(const PlannerRun& run, bool measured) {
                  {"gap_pct", selected.gap_pct},
                  {"saving_pct", plain_zero(selected.saving_pct)},
                  {"slowdown_pct", selected.slowdown_pct},
-                 {"switches", selected.switches}}},
+                 {"switches", selected.switches},
+                 {"limited_by", name_of(summary.limit)},
+                 {"expected", expected_json(run, noise)}}},
                {"frontier", std::move(points)},
                {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
   if (run.switching) {
@@ -127,6 +146,23 @@ std::string comparison(const std::vector<PlannerRun>& runs) {
   return table.str();
 }
 
+// No deviation is shown as none.
+std::string with_deviation(const Expected& expected) {
+  return fmt::format("{} ± {}", format_fixed(expected.mean, 2), format_fixed(std::max(expected.deviation, 0.005), 2));
+}
+
+// What the chosen plan's saving is worth.
+std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
+  if (!run.expected) {
+    return "\nsaving to expect: unknown; too few clocks were measured to tell their noise\n";
+  }
+  return fmt::format(
+      "\nsaving to expect: {} %, slower {} %\n(the measurements' noise, {} % of energies and {} % of times, as their\n"
+      "smoothness tells, flatters what is chosen by them)\n",
+      expected_saving_text(run), with_deviation(run.expected->slowdown_pct),
+      format_fixed(100.0 * pipeline.noise.of_energies(), 2), format_fixed(100.0 * pipeline.noise.of_times(), 2));
+}
+
 // The chosen plan when clock changes are not free. Bounds are of free changes, hence no gap.
 std::string switching_table(const PlannerRun& run) {
   if (!run.switching) return "";
@@ -170,7 +206,11 @@ std::string whole_job(const LoadedPipeline& pipeline, const PlanSummary& summary
 }
 
 std::string pace(const PlanSummary& summary) {
-  if (!summary.straggler_time) return "";
+  if (!summary.straggler_time) {
+    if (summary.limit != PaceLimit::kLeastEnergy) return "";
+    return fmt::format("pace: {:.4f} s leave room, but plans slower than {:.4f} s take more energy\n",
+                       summary.allowed_time.value(), summary.selected.time.value());
+  }
   std::string text = fmt::format("straggler: T' = {:.4f} s sets the pace; energies include waiting for it\n",
                                  summary.straggler_time->value());
   if (*summary.straggler_time > summary.t_star) {
@@ -182,11 +222,15 @@ std::string pace(const PlanSummary& summary) {
 
 }  // namespace
 
-std::string plan_results_json(const std::vector<PlannerRun>& runs, bool measured) {
-  Json json = run_json(runs.front(), measured);
+std::string expected_saving_text(const PlannerRun& run) {
+  return run.expected ? with_deviation(run.expected->saving_pct) : "unknown";
+}
+
+std::string plan_results_json(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs, bool measured) {
+  Json json = run_json(runs.front(), pipeline.noise, measured);
   if (runs.size() > 1) {
     json["planners"] = Json::array();
-    for (const PlannerRun& run : runs) json["planners"].push_back(run_json(run, measured));
+    for (const PlannerRun& run : runs) json["planners"].push_back(run_json(run, pipeline.noise, measured));
   }
   return json.dump(2) + "\n";
 }
@@ -196,7 +240,8 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   const Frontier& frontier = main.result.frontier;
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
   if (runs.size() > 1) text += comparison(runs) + "\n";
-  text += landmarks(pipeline.problem, main) + switching_table(main) + whole_job(pipeline, main.summary);
+  text += landmarks(pipeline.problem, main) + expectation(pipeline, main) + switching_table(main) +
+          whole_job(pipeline, main.summary);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

@@ -41,9 +41,8 @@ BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, co
 // The selected plan may take until the pace that was asked for, but never less than it does with free changes.
 SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& run, const PlanningRequest& request) {
   const PlanSummary& summary = run.summary;
-  const Seconds pace = allowed_time(problem, request.pace);
   return switching_figures(problem, run.result.dag_of(problem), run.result.frontier.plan(summary.selected_point),
-                           std::max(pace, summary.selected.time), *request.switching, summary.baseline,
+                           std::max(summary.allowed_time, summary.selected.time), *request.switching, summary.baseline,
                            summary.straggler_time);
 }
 
@@ -66,12 +65,16 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt};
+    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
     run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request.pace,
                             bound == bounds.end() ? nullptr : &bound->second);
+    if (pipeline.noise.known()) {
+      run.expected = expected_figures(pipeline.problem, pipeline.noise, dag,
+                                      run.result.frontier.plan(run.summary.selected_point), run.summary.straggler_time);
+    }
     if (request.switching) run.switching = charge_switching(pipeline.problem, run, request);
     runs.push_back(std::move(run));
   }

@@ -8,6 +8,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/pipeline_options.h"
+#include "plan/expected_saving.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 
@@ -21,6 +22,7 @@ struct PlannerRun {
   PlannerResult result;
   PlanSummary summary;
   std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
+  std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
 };
 
 // What is to be known of a pipeline.

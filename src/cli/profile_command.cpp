@@ -53,12 +53,7 @@ OperationFigures figures_of(const OperationProfile& operation, Watts blocking) {
 Watts blocking_of(const ShowOptions& options, const Profile& profile, int stage) {
   PipelineSpec spec;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
-  if (spec.blocking_power.size() != 1 && spec.blocking_power.size() != static_cast<std::size_t>(profile.stages)) {
-    throw UsageError(fmt::format("{} for {}; give one, or one per stage (--blocking-power)",
-                                 counted(std::ssize(spec.blocking_power), "blocking power"),
-                                 counted(profile.stages, "stage")));
-  }
-  return spec.blocking(stage);
+  return spec.blocking_powers(profile.stages, profile)[static_cast<std::size_t>(stage)];
 }
 
 // Longest stage's forward over the shortest's at their fastest (Perseus table 1); 0 when a stage has none.

@@ -18,6 +18,7 @@ constexpr Seconds kLongestRetry{3.0};
 constexpr Seconds kLongestSettling{3.0};                    // of the counter, at a window's end
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
+constexpr double kLeastWaiting = 0.01;                      // of the time, for its power to be known
 
 std::string type_name(const ScheduledComputation& computation) {
   if (computation.chunk == 0) return computation.instruction;
@@ -256,7 +257,7 @@ CounterNews Session::counter_news(Nanoseconds after) {
   return news;
 }
 
-void Session::take(const ProfiledClock& clock) {
+void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler) {
   MeasurementReport report;
   report.rank = options_.rank.rank;
   for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
@@ -266,11 +267,13 @@ void Session::take(const ProfiledClock& clock) {
                                    static_cast<std::int64_t>(found.samples)});
   }
   const std::scoped_lock lock(mutex_);
+  if (profiler != profiler_) return;  // of a sweep that has been given up
   const double weight = clock.activity.waiting_share;
   waiting_sum_ += weight * clock.activity.waiting.value() / options_.time_scale;
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
   report.sequence = next_sequence_++;
+  report.begins_sweep = reports_.empty();
   reports_.push_back(std::move(report));
 }
 
@@ -283,15 +286,26 @@ void Session::evaluate() {
   if (!profiler) return;
   for (const ProfiledClock& clock :
        profiler->evaluate([this](Nanoseconds after) { return counter_news(after); }, types_.count())) {
-    take(clock);
+    take(clock, profiler);
   }
   const SweepProgress progress = profiler->progress();
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;
   state_.sweep = progress;
   if (!progress.finished) return;
+  add_waiting(progress.clocks_done);
   profiler_.reset();
   finish_due_ = true;
+}
+
+// What the GPU drew while it waited, over the whole sweep; of next to no waiting it cannot be told.
+void Session::add_waiting(int clocks) {
+  if (reports_.empty() || waiting_weight_ < kLeastWaiting * clocks || !(waiting_sum_ > 0.0)) return;
+  MeasurementReport report;
+  report.rank = options_.rank.rank;
+  report.sequence = next_sequence_++;
+  report.measurements.push_back({"waiting", Megahertz(0), Seconds(1), Joules(waiting_sum_ / waiting_weight_), 1});
+  reports_.push_back(std::move(report));
 }
 
 // What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go out.
@@ -318,29 +332,43 @@ bool Session::talk() {
     }());
     lock.lock();
     joined_ = true;
-    // What the server already has: of this session after it was away, or of a rank of ours that died before.
-    unsent_ = 0;
-    while (unsent_ < reports_.size() && reports_[unsent_].sequence <= registered.last_sequence) ++unsent_;
-    if (reports_.empty()) next_sequence_ = std::max(next_sequence_, registered.last_sequence + 1);
+    // What the server already has: of this session after it was away, or of a rank of ours that died before, whose
+    // numbers ours must then be above.
+    acknowledged_ = registered.last_sequence;
+    if (!acknowledged_own_ || reports_.empty()) {
+      next_sequence_ = std::max(next_sequence_, acknowledged_ + 1 + std::ssize(reports_));
+      std::int64_t sequence = next_sequence_ - std::ssize(reports_);
+      for (MeasurementReport& report : reports_) report.sequence = sequence++;
+    }
     // A server that did not know this rank counts its schedules anew.
     if (registered.created) heard_version_ = 0;
     lock.unlock();
     changed_.notify_all();
     return true;
   }
-  if (unsent_ < reports_.size()) {
-    const MeasurementReport report = reports_[unsent_];
+  const auto unsent = std::find_if(reports_.begin(), reports_.end(),
+                                   [&](const MeasurementReport& one) { return one.sequence > acknowledged_; });
+  if (unsent != reports_.end()) {
+    MeasurementReport report = *unsent;
+    // Where it has nothing there is nothing to forget.
+    report.begins_sweep = report.begins_sweep && acknowledged_ >= 0;
     lock.unlock();
     send_or_drop([&] { (void)server.send(options_.job.id, report); });
     lock.lock();
-    ++unsent_;
+    acknowledged_ = report.sequence;
+    acknowledged_own_ = true;
     return true;
   }
   if (finish_due_) {
-    lock.unlock();
-    server.finish_profiling(options_.job.id, options_.rank.rank);
-    lock.lock();
     finish_due_ = false;
+    lock.unlock();
+    try {
+      server.finish_profiling(options_.job.id, options_.rank.rank);
+    } catch (const Error&) {
+      lock.lock();
+      finish_due_ = finish_due_ || !profiler_;  // unless a new sweep has begun
+      throw;
+    }
     return true;
   }
   if (!stragglers_.empty()) {
@@ -472,6 +500,9 @@ void Session::profile_again() {
   const std::scoped_lock lock(mutex_);
   state_.sweep = profiler->progress();
   profiler_ = std::move(profiler);
+  reports_.clear();
+  waiting_sum_ = waiting_weight_ = 0.0;
+  finish_due_ = false;
 }
 
 SessionState Session::state() const {

@@ -117,11 +117,12 @@ class Session {
   // Any thread's, like all below. The notice goes out in the background.
   void set_straggler(StragglerNotice notice);
 
-  // The sweep starts over with the next step.
+  // The sweep starts over with the next step, and what it measures takes the place of all that was measured before: here
+  // at once, in the server's plan when the sweep is over.
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
-  // All that was measured so far, in the order of the sweep.
+  // What the sweep has measured so far, in its order.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
   // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the profile
   // that `flyball plan` reads.
@@ -146,7 +147,8 @@ class Session {
   // The reporter's thread: evaluates the sweep and tells the server.
   void report();
   void evaluate();
-  void take(const ProfiledClock& clock);
+  void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
+  void add_waiting(int clocks);
   template <class Send>
   void send_or_drop(Send send);
   bool talk();
@@ -188,9 +190,10 @@ class Session {
   bool joined_ = false;
   bool reachable_ = false;
   bool told_of_server_ = false;
-  std::vector<MeasurementReport> reports_;  // all that were made, for a server that lost them
-  std::size_t unsent_ = 0;                  // index of the first one that the server does not have
+  std::vector<MeasurementReport> reports_;  // all of the sweep, for a server that lost them
   std::int64_t next_sequence_ = 0;
+  std::int64_t acknowledged_ = -1;  // sequence of the last report that the server has, whoever sent it
+  bool acknowledged_own_ = false;
   bool finish_due_ = false;  // the server is to be told that profiling is over
   std::deque<StragglerNotice> stragglers_;
   std::deque<StepReport> steps_;    // that the server wants; the oldest go where it cannot keep up

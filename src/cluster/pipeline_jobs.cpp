@@ -28,7 +28,8 @@ Planned plan_pipeline(const std::filesystem::path& path, int microbatches, Pipel
   spec.microbatches = microbatches;
   const ComputationDag dag = build_dag(spec, profile);
   constexpr Nanoseconds kUnitTime = 1'000'000;
-  const PlanProblem problem = make_problem(dag, spec.blocking_power, kUnitTime, CostModel::kHull);
+  const PlanProblem problem =
+      make_problem(dag, spec.blocking_powers(dag.stages(), profile), kUnitTime, CostModel::kHull);
   return {dag.stages(),
           make_planner(speeds == PipelineSpeeds::kMaxClocks ? "max" : "perseus")->plan(problem, {}).frontier};
 }

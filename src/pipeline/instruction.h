@@ -30,8 +30,10 @@ inline constexpr std::string_view kP2pName = "p2p";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
+// Not run but measured beside them: a GPU that waits for other stages. Its energy over its time is the blocking power.
+inline constexpr std::string_view kWaitingName = "waiting";
 
-// Whether it is one of the four above.
+// Whether it is one of the five above.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
 // Without the ".1" of a chunk's own profile: what a framework calls the instruction.

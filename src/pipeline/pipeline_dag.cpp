@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
 
 namespace flyball {
@@ -64,7 +66,7 @@ class DagBuilder {
   // The type of a constant-time operation, or -1: the specification's, else the profile's.
   int constant_type(int stage, std::string_view name, const std::optional<ConstantOperation>& stated, bool occupies) {
     if (stated) {
-      const Joules blocked = occupies ? spec_.blocking(stage) * stated->time : Joules(0);
+      const Joules blocked = occupies ? spec_.blocking(stage, profile_) * stated->time : Joules(0);
       const ClockOption option{Megahertz(0), stated->time, stated->energy.value_or(blocked)};
       return type_index({stage, std::string(name), {option}, occupies});
     }
@@ -142,18 +144,79 @@ class DagBuilder {
   std::map<Key, int> node_of_;
 };
 
+std::vector<double> numbers_of(const std::vector<Watts>& powers) {
+  std::vector<double> numbers;
+  for (const Watts power : powers) numbers.push_back(power.value());
+  return numbers;
+}
+
 void check_blocking(const PipelineSpec& spec, int stages) {
-  if (spec.blocking_power.size() == 1 || spec.blocking_power.size() == static_cast<std::size_t>(stages)) return;
+  if (spec.blocking_power.size() <= 1 || spec.blocking_power.size() == static_cast<std::size_t>(stages)) return;
   throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
                                spec.blocking_power.size(), stages));
 }
 
 }  // namespace
 
-Watts PipelineSpec::total_blocking(int stage_count) const {
-  Watts total;
-  for (int stage = 0; stage < stage_count; ++stage) total += blocking(stage);
-  return total;
+std::optional<Watts> measured_waiting(const Profile& profile, int stage) {
+  const OperationProfile* waiting = profile.find(stage, kWaitingName);
+  if (waiting == nullptr) return std::nullopt;
+  Watts sum;
+  for (const ClockOption& option : waiting->options) sum += option.energy / option.time;
+  return sum / static_cast<double>(waiting->options.size());
+}
+
+Watts PipelineSpec::blocking(int stage, const Profile& profile) const {
+  if (blocking_power.size() == 1) return blocking_power[0];
+  if (!blocking_power.empty()) return blocking_power.at(static_cast<std::size_t>(stage));
+  return measured_waiting(profile, stage).value_or(kDefaultBlockingPower);
+}
+
+std::vector<Watts> PipelineSpec::blocking_powers(int stages_of_dag, const Profile& profile) const {
+  check_blocking(*this, stages_of_dag);
+  std::vector<Watts> powers;
+  for (int stage = 0; stage < stages_of_dag; ++stage) powers.push_back(blocking(stage, profile));
+  return powers;
+}
+
+std::vector<std::string> blocking_warnings(const PipelineSpec& spec, const Profile& profile,
+                                           const ComputationDag& dag) {
+  constexpr double kFarOff = 0.05;
+  std::vector<std::string> warnings;
+  std::vector<std::string> off;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const auto measured = measured_waiting(profile, stage);
+    const Watts assumed = spec.blocking(stage, profile);
+    if (!measured || std::abs(assumed / *measured - 1.0) <= kFarOff) continue;
+    off.push_back(fmt::format("stage {} {:.4g} W", stage, measured->value()));
+  }
+  if (!off.empty()) {
+    warnings.push_back(fmt::format(
+        "the stated blocking power is not what was measured: {}, stated {:.4g} W; energies and savings follow what is "
+        "stated, leave it out to take what was measured",
+        fmt::join(off, ", "), fmt::join(numbers_of(spec.blocking_power), ", ")));
+  }
+  const OperationType* least = nullptr;
+  const ClockOption* least_option = nullptr;
+  double least_share = 1.0 - 1e-9;  // operations whose energy is not stated draw just the blocking power
+  for (const OperationType& type : dag.types()) {
+    for (const ClockOption& option : type.options) {
+      const double share = option.energy / (spec.blocking(type.stage, profile) * option.time);
+      // A transfer without energy of its own was not measured.
+      if (!(share < least_share) || !(option.energy > Joules(0))) continue;
+      least_share = share;
+      least = &type;
+      least_option = &option;
+    }
+  }
+  if (least != nullptr) {
+    warnings.push_back(fmt::format(
+        "a GPU that waits is to draw {:.4g} W, more than stage {} {} at {:.0f} MHz does ({:.4g} W): plans then work "
+        "slowly rather than wait; check the blocking power",
+        spec.blocking(least->stage, profile).value(), least->stage, least->instruction, least_option->frequency.value(),
+        (least_option->energy / least_option->time).value()));
+  }
+  return warnings;
 }
 
 ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {

@@ -14,7 +14,7 @@
 
 namespace flyball {
 
-// Blocked GPU's draw, measured on P2P waits; about 70-75 W on the data-centre boards of the Zeus manual.
+// Blocked GPU's draw where it is neither stated nor measured; about 70-75 W on the data-centre boards of the Zeus manual.
 inline constexpr Watts kDefaultBlockingPower{75.0};
 
 // More is a slip of the unit, in a pipeline file and everywhere else that powers are read.
@@ -32,8 +32,8 @@ struct PipelineSpec {
   int stages = 0;  // 0: as many as the profile has
   int microbatches = 0;
   int chunks = 1;
-  // One for all stages, or one per stage.
-  std::vector<Watts> blocking_power{kDefaultBlockingPower};
+  // As stated: one for all stages, or one per stage; empty where it is not.
+  std::vector<Watts> blocking_power;
   // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty for no limit.
   std::vector<int> memory_limit;
   int data_parallel = 1;
@@ -46,12 +46,19 @@ struct PipelineSpec {
   // Explicit DAG (JSON) in place of a schedule; empty when unused.
   std::string dag_file;
 
-  [[nodiscard]] Watts blocking(int stage) const {
-    return blocking_power.size() == 1 ? blocking_power[0] : blocking_power.at(static_cast<std::size_t>(stage));
-  }
-  // Sum over stages: what the pipeline draws while all of it is blocked.
-  [[nodiscard]] Watts total_blocking(int stage_count) const;
+  // What a stage draws while it waits: as stated, else as measured with the profile, else the default.
+  [[nodiscard]] Watts blocking(int stage, const Profile& profile) const;
+  // The same of all stages. Throws UsageError where another number of powers is stated.
+  [[nodiscard]] std::vector<Watts> blocking_powers(int stages, const Profile& profile) const;
 };
+
+// The mean power of the profile's rows `waiting` of that stage, over their clocks; none where it has no such rows.
+[[nodiscard]] std::optional<Watts> measured_waiting(const Profile& profile, int stage);
+
+// What is odd about the blocking powers, in sentences: one that is stated lies more than 5 % off the measured one, or a
+// waiting GPU is to draw more than an operation does.
+[[nodiscard]] std::vector<std::string> blocking_warnings(const PipelineSpec& spec, const Profile& profile,
+                                                         const ComputationDag& dag);
 
 // Reads a pipeline file; docs/formats/pipeline-file.md gives its keys. A relative dag_file is taken relative to `path`.
 // Keys that the file does not state keep their default: microbatches then stay 0 and are the caller's to ask for.

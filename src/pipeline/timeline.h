@@ -39,17 +39,22 @@ struct Timeline {
 // Durations of a plan from the measured options.
 [[nodiscard]] std::vector<Nanoseconds> plan_durations(const ComputationDag& dag, const ClockPlan& plan);
 
+// The part of an operation's power that a stage which waits would draw anyway, so that running the operation for t takes
+// e - charged_blocking * t more than waiting does. An operation's energy is the GPU's whole draw. A computation takes the
+// place of waiting, and may draw less; a transfer runs beside it, and what it draws up to the blocking power is that of
+// the wait. One without energy of its own hence costs the wait and nothing else.
+[[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
+
 // Perseus eq. 3, for one pipeline: what the chosen discrete clocks really take.
 struct EnergyBreakdown {
-  Joules computation;     // sum of e_i
-  Joules blocking;        // P_blocking * (N T - sum t_i), bubbles and waits inside the iteration
+  Joules computation;     // sum of e_i, transfers included
+  Joules blocking;        // P_blocking * N T - sum of charged_blocking * t_i: bubbles and waits inside the iteration
   Joules straggler_wait;  // P_blocking * N * (T' - T)
 
   [[nodiscard]] Joules total() const { return computation + blocking + straggler_wait; }
 };
 
-// `blocking` holds one power per stage; `straggler_time` below the makespan counts as no straggler. Operations that do
-// not occupy a stage add their energy but no busy time.
+// `blocking` holds one power per stage; `straggler_time` below the makespan counts as no straggler.
 [[nodiscard]] EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nanoseconds makespan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 
@@ -59,24 +64,5 @@ struct EnergyBreakdown {
 
 // The option whose clock is nearest; the higher one where two are equally near.
 [[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
-
-// The same plan with clock changes that are not free. A change asked for at the start of an operation takes hold
-// `latency` later (about 10 ms in the driver, Perseus 3.1); until then the operation runs at the stage's previous clock.
-struct SwitchedOperation {
-  Nanoseconds duration = 0;
-  Joules energy;
-};
-// One operation that asks for its clock when the stage runs at `held`; where the type was not measured at that clock,
-// its nearest stands in.
-[[nodiscard]] SwitchedOperation run_switched(const OperationType& type, std::uint16_t option, Megahertz held,
-                                             Nanoseconds latency);
-
-struct SwitchedRun {
-  Nanoseconds makespan = 0;
-  EnergyBreakdown energy;
-  std::vector<Nanoseconds> durations;
-};
-[[nodiscard]] SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan,
-                                            std::span<const Watts> blocking, Nanoseconds latency);
 
 }  // namespace flyball

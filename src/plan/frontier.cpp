@@ -71,10 +71,10 @@ std::size_t Frontier::lookup(Nanoseconds deadline) const {
   return after == points_.begin() ? 0 : static_cast<std::size_t>(after - points_.begin()) - 1;
 }
 
-std::size_t Frontier::least_total_energy() const {
+std::size_t Frontier::cheapest_by(Nanoseconds deadline) const {
   assert(!points_.empty());
   std::size_t best = 0;
-  for (std::size_t i = 1; i < points_.size(); ++i) {
+  for (std::size_t i = 1; i < points_.size() && points_[i].time <= deadline; ++i) {
     if (energy(i) < energy(best)) best = i;
   }
   return best;

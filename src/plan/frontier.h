@@ -48,12 +48,18 @@ class Frontier {
   // Rebuilds one plan. Cost: nodes + edits up to the nearest full copy.
   [[nodiscard]] ClockPlan plan(std::size_t index) const;
 
-  // The point to run when the iteration may take `deadline`: the slowest point not slower than that, or the fastest when
-  // all are slower. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Cost O(log points).
+  // The point to run when others are waited for until `deadline` anyway: the slowest point not slower than that, or the
+  // fastest when all are slower. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Cost O(log points).
   [[nodiscard]] std::size_t lookup(Nanoseconds deadline) const;
 
-  // The point of least total energy, blocking included: the best when nothing else sets the pace.
-  [[nodiscard]] std::size_t least_total_energy() const;
+  // The point to run when nothing else sets the pace and the iteration may take `deadline`: of the points not slower
+  // than that the one of least total energy, blocking included, or the fastest point when all are slower. Beyond the
+  // point of least energy a plan is slower and dearer both: its stages' blocking costs more than its clocks save. Cost
+  // O(points).
+  [[nodiscard]] std::size_t cheapest_by(Nanoseconds deadline) const;
+
+  // The point of least total energy of all.
+  [[nodiscard]] std::size_t least_total_energy() const { return cheapest_by(points_.back().time); }
 
   [[nodiscard]] Watts total_blocking() const { return total_blocking_; }
   [[nodiscard]] std::size_t edit_count() const { return edits_.size(); }

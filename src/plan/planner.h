@@ -45,9 +45,9 @@ struct PlanProblem {
   [[nodiscard]] Watts total_blocking() const;
   // The hull of every type, in the order of the DAG's types, as solve_relaxation() takes them.
   [[nodiscard]] std::vector<CostCurve> hulls() const;
-  // What the stage would draw during the operation anyway: nothing where it does not hold the stage.
+  // pipeline/timeline.h's, with the power of the operation's stage.
   [[nodiscard]] Watts charged_blocking(const OperationType& type) const {
-    return type.occupies_stage ? blocking[static_cast<std::size_t>(type.stage)] : Watts(0);
+    return flyball::charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]);
   }
 };
 

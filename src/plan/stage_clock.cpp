@@ -83,9 +83,7 @@ FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking,
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-    // A transfer runs beside the stage, which is charged as blocked meanwhile.
-    point.net_joules += type.occupies_stage ? net_joules(option, blocking[static_cast<std::size_t>(type.stage)])
-                                            : option.energy.value();
+    point.net_joules += net_joules(option, charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]));
   }
   return point;
 }

@@ -17,6 +17,17 @@ namespace {
 
 double percent_over(double value, double reference) { return 100.0 * (value / reference - 1.0); }
 
+PaceLimit limit_of(const PaceRequest& request, const PlanSummary& summary, const Frontier& frontier) {
+  if (summary.straggler_time) {
+    return *summary.straggler_time > summary.t_star ? PaceLimit::kTStar : PaceLimit::kStragglerTime;
+  }
+  const Seconds selected = frontier.time(summary.selected_point);
+  const bool slower_fits = summary.selected_point != frontier.lookup(to_nanoseconds(summary.allowed_time));
+  const bool nothing_saves_more = selected == summary.t_least_total && summary.allowed_time > selected;
+  if (slower_fits || nothing_saves_more) return PaceLimit::kLeastEnergy;
+  return request.target_time ? PaceLimit::kTargetTime : PaceLimit::kBaselineTime;
+}
+
 // T' for the energy functions; 0 is none.
 Nanoseconds pace_of(std::optional<Seconds> straggler) { return straggler ? to_nanoseconds(*straggler) : 0; }
 
@@ -36,6 +47,17 @@ void compare(PointFigures& point, const PointFigures& baseline) {
 }
 
 }  // namespace
+
+std::string_view name_of(PaceLimit limit) {
+  switch (limit) {
+    case PaceLimit::kBaselineTime: return "baseline_time";
+    case PaceLimit::kTargetTime: return "target_time";
+    case PaceLimit::kLeastEnergy: return "least_energy";
+    case PaceLimit::kStragglerTime: return "straggler_time";
+    case PaceLimit::kTStar: return "t_star";
+  }
+  return "";
+}
 
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound) {
   for (std::size_t i = 0; i < frontier.size(); ++i) {
@@ -105,7 +127,10 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
         point_figures(dag, frontier, 0, summary.baseline, summary.straggler_time).lower_bound;
     compare(summary.baseline, summary.baseline);
   }
-  summary.selected_point = frontier.lookup(to_nanoseconds(allowed_time(problem, request)));
+  summary.allowed_time = allowed_time(problem, request);
+  const Nanoseconds allowed = to_nanoseconds(summary.allowed_time);
+  summary.selected_point = request.straggler ? frontier.lookup(allowed) : frontier.cheapest_by(allowed);
+  summary.limit = limit_of(request, summary, frontier);
   summary.selected = point_figures(dag, frontier, summary.selected_point, summary.baseline, summary.straggler_time);
   return summary;
 }

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
+#include "pipeline/late_clocks.h"
 #include "plan/frontier.h"
 #include "plan/planner.h"
 #include "plan/relaxation.h"
@@ -20,9 +22,19 @@ namespace flyball {
 // do and slows nothing. That can be a little more than T_min: near the top of the clocks a measured time may fall with
 // the clock, by noise, and T_min takes the best of each computation.
 struct PaceRequest {
-  std::optional<Seconds> target_time;  // the slowest plan that ends by then
+  std::optional<Seconds> target_time;  // the plan of least energy that ends by then
   std::optional<double> straggler;     // T' = this times T_min, at least 1; the plan of T_opt = min(T*, T')
 };
+
+// Why a plan is no slower than it is.
+enum class PaceLimit {
+  kBaselineTime,   // it slows nothing
+  kTargetTime,     // it ends by the target
+  kLeastEnergy,    // slower plans would be allowed, but take more energy
+  kStragglerTime,  // it ends by T'
+  kTStar,          // slower than T* nothing is saved, however long the straggler takes
+};
+[[nodiscard]] std::string_view name_of(PaceLimit limit);  // "least_energy"
 
 struct PointFigures {
   Seconds time;
@@ -42,6 +54,8 @@ struct PlanSummary {
   std::optional<Seconds> straggler_time;  // T'
   PointFigures baseline;                  // all-maximum clocks
   std::size_t selected_point = 0;         // index into the frontier
+  Seconds allowed_time;                   // that the request leaves
+  PaceLimit limit = PaceLimit::kBaselineTime;
   PointFigures selected;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/late_clocks.h"
 #include "plan/stage_clock.h"
 #include "profile/cost_curve.h"
 
@@ -27,7 +28,7 @@ using Edit = std::vector<std::pair<int, std::uint16_t>>;
 
 // What an edit does to the charged iteration.
 struct Effect {
-  Nanoseconds makespan = 0;
+  Nanoseconds makespan = 0;    // of the longest
   double energy_change = 0.0;  // J, blocking included
 };
 
@@ -40,9 +41,7 @@ class SwitchReducer {
         plan_(std::move(plan)),
         order_(at(dag_.stages())),
         beside_(at(dag_.size())),
-        durations_(plan_durations(dag_, plan_)),
-        net_(at(dag_.size()), 0.0),
-        finish_(at(dag_.size())) {
+        late_(dag_, problem.blocking, latency) {
     for (std::size_t stage = 0; stage < order_.size(); ++stage) {
       auto& operations = order_[stage];
       for (const int i : dag_.stage_order(static_cast<int>(stage))) {
@@ -52,9 +51,8 @@ class SwitchReducer {
       for (std::size_t k = 0; k < n; ++k) {
         beside_[at(operations[k])] = {operations[(k + n - 1) % n], operations[(k + 1) % n]};
       }
-      for (const int i : operations) charge(i);
     }
-    timeline_ = emulate(dag_, durations_);
+    adopt(late_.run(plan_));
   }
 
   // Step 1 of the header. Every change raises a clock.
@@ -65,12 +63,12 @@ class SwitchReducer {
       for (const int i : critical_path(dag_, timeline_)) {
         const Nanoseconds delay = durations_[at(i)] - duration(i, plan_[at(i)]);
         if (delay <= 0) continue;
-        const int before = beside_[at(i)].first;
-        const auto raised = option_at(dag_.type_of(before), clock(i));
-        if (!raised || *raised >= plan_[at(before)]) continue;
-        const double price = (net(before, *raised) - net(before, plan_[at(before)])) / to_seconds(delay).value();
+        const auto raise = slower_before(i);
+        if (!raise) continue;
+        const auto [before, raised] = *raise;
+        const double price = (net(before, raised) - net(before, plan_[at(before)])) / to_seconds(delay).value();
         if (best && price >= best_price) continue;
-        best = {before, *raised};
+        best = raise;
         best_price = price;
       }
       if (!best) return;
@@ -160,41 +158,38 @@ class SwitchReducer {
     return order_[stage][position % order_[stage].size()];
   }
 
-  void charge(int i) {
-    const OperationType& type = dag_.type_of(i);
-    const SwitchedOperation run = run_switched(type, plan_[at(i)], clock(beside_[at(i)].first), latency_);
-    durations_[at(i)] = run.duration;
-    net_[at(i)] = (run.energy - problem_.charged_blocking(type) * to_seconds(run.duration)).value();
+  // Where the clock is asked for too late for an operation: the nearest one before it on its stage whose clock is lower,
+  // and its option at the operation's clock. None where it was not measured at that.
+  [[nodiscard]] std::optional<std::pair<int, std::uint16_t>> slower_before(int i) const {
+    for (int before = beside_[at(i)].first; before != i; before = beside_[at(before)].first) {
+      const auto raised = option_at(dag_.type_of(before), clock(i));
+      if (!raised) return std::nullopt;
+      if (*raised < plan_[at(before)]) return std::pair(before, *raised);
+    }
+    return std::nullopt;
   }
 
-  // Applies an edit and swaps the old options into it. Returns the change of net energy.
-  double swap(Edit& edit) {
-    double change = 0.0;
-    // The operation after an edited one begins at another clock.
-    const auto with_next = [&](auto visit) {
-      for (const auto& [i, option] : edit) visit(i);
-      const int next = beside_[at(edit.back().first)].second;
-      if (next != edit.front().first) visit(next);
-    };
-    with_next([&](int i) { change -= net_[at(i)]; });
+  // Applies an edit and swaps the old options into it.
+  void swap(Edit& edit) {
     for (auto& [i, option] : edit) std::swap(plan_[at(i)], option);
-    with_next([&](int i) { charge(i); });
-    with_next([&](int i) { change += net_[at(i)]; });
-    return change;
   }
 
-  // Edits are consecutive operations of one stage.
   [[nodiscard]] Effect try_edit(Edit edit) {
-    Effect effect;
-    effect.energy_change = swap(edit);
-    effect.makespan = makespan(dag_, durations_, finish_);
-    effect.energy_change += (problem_.total_blocking() * to_seconds(effect.makespan - timeline_.makespan)).value();
+    swap(edit);
+    const SwitchedRun& run = late_.run(plan_);
+    const Effect effect{run.longest, (run.energy.total() - energy_).value()};
     swap(edit);
     return effect;
   }
 
   void accept(Edit edit) {
     swap(edit);
+    adopt(late_.run(plan_));
+  }
+
+  void adopt(const SwitchedRun& run) {
+    durations_ = run.durations;
+    energy_ = run.energy.total();
     timeline_ = emulate(dag_, durations_);
   }
 
@@ -230,8 +225,8 @@ class SwitchReducer {
     return edit;
   }
 
-  // A cheap necessary condition, so that most edits need no emulation: a slower clock must not overrun an operation's
-  // slack, a dearer one can only pay by what it takes off the critical path.
+  // A cheap sieve, so that most edits need no emulation: a slower clock must not overrun an operation's slack, a dearer
+  // one can hardly pay but by what it takes off the critical path.
   [[nodiscard]] bool may_pay(const Edit& edit, Nanoseconds deadline) const {
     double net_change = 0.0;
     bool critical = timeline_.critical(beside_[at(edit.back().first)].second);
@@ -239,7 +234,8 @@ class SwitchReducer {
       const auto [i, option] = edit[k];
       net_change += net(i, option) - net(i, plan_[at(i)]);
       critical = critical || timeline_.critical(i);
-      if (k == 0) continue;  // may begin at a faster neighbour's clock
+      // May still run at a faster clock of before: the change waits for one that is under way, and takes as long itself.
+      if (k == 0 || timeline_.start[at(i)] - timeline_.start[at(edit[0].first)] < 2 * latency_) continue;
       const Nanoseconds slack = timeline_.latest_start[at(i)] - timeline_.start[at(i)] + deadline - timeline_.makespan;
       if (duration(i, option) - durations_[at(i)] > slack) return false;
     }
@@ -261,7 +257,7 @@ class SwitchReducer {
           auto edit = at_clock(stage, all[r], target);
           if (!edit || !may_pay(*edit, limit)) continue;
           const Effect effect = try_edit(*edit);
-          if (effect.makespan > limit || effect.energy_change > best_change) continue;
+          if (effect.makespan > limit || effect.energy_change > best_change + rounding()) continue;
           best = std::move(edit);
           best_change = effect.energy_change;
         }
@@ -278,10 +274,13 @@ class SwitchReducer {
     return changed;
   }
 
-  [[nodiscard]] static bool better(const Effect& a, const Effect& b, Nanoseconds deadline) {
+  // Sums of as many energies differ by more only where something has changed.
+  [[nodiscard]] double rounding() const { return 1e-12 * energy_.value(); }
+
+  [[nodiscard]] bool better(const Effect& a, const Effect& b, Nanoseconds deadline) const {
     const Nanoseconds late_a = std::max<Nanoseconds>(0, a.makespan - deadline);
     const Nanoseconds late_b = std::max<Nanoseconds>(0, b.makespan - deadline);
-    return late_a != late_b ? late_a < late_b : a.energy_change < b.energy_change;
+    return late_a != late_b ? late_a < late_b : a.energy_change < b.energy_change - rounding();
   }
 
   const PlanProblem& problem_;
@@ -290,10 +289,10 @@ class SwitchReducer {
   ClockPlan plan_;
   std::vector<std::vector<int>> order_;      // per stage, the operations with a choice of clocks
   std::vector<std::pair<int, int>> beside_;  // the ones before and after on the stage, around the iteration's end
-  std::vector<Nanoseconds> durations_;       // charged
-  std::vector<double> net_;                  // J, charged, net of blocking; 0 without a choice
-  std::vector<Nanoseconds> finish_;          // scratch
-  Timeline timeline_;                        // of durations_
+  LateClocks late_;
+  std::vector<Nanoseconds> durations_;  // charged, of the longest iteration
+  Timeline timeline_;                   // of durations_
+  Joules energy_;                       // charged, of an iteration
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Clock changes are not free: fewer of them where they do not pay.
 //
-// A change asked for at the start of an operation takes hold `latency` later (about 10 ms in the driver, Perseus section
-// 3.1); until then the operation runs at the old clock, as emulate_switching() charges it. A change to a higher clock
-// therefore delays the operation that asked for it, which on the critical path delays the iteration. Changes in quick
-// succession also disturb collectives, hence a least dwell time between two changes of a stage.
+// A change asked for at the start of an operation takes hold `latency` later, as LateClocks (pipeline/late_clocks.h) runs
+// and charges it. A change to a higher clock therefore delays the operation that asked for it and, where the latency
+// outlasts that, those behind it, which on the critical path delays the iteration. Changes in quick succession also
+// disturb collectives, hence a least dwell time between two changes of a stage.
 #pragma once
 
 #include "base/units.h"
@@ -13,13 +13,14 @@
 namespace flyball {
 
 // The plan, changed so that running it with real clock changes keeps its promise:
-//   1. while the charged iteration is longer than `deadline`, an operation before a delayed critical one is raised to
-//      its clock, so that the change happens earlier, on an operation that can bear it;
+//   1. while the charged iteration is longer than `deadline`, the nearest slower operation before a delayed critical one
+//      is raised to its clock, so that the change happens earlier, on an operation that can bear it;
 //   2. changes of a stage that follow within `min_dwell` are merged: one of the runs of equal clock beside the change
 //      takes its neighbour's clock, whichever costs least within the deadline;
 //   3. runs take a neighbour's clock wherever that keeps the deadline and does not raise the charged energy;
 //   4. runs take the next lower clock under the same conditions, so that the slack left over is spent.
-// Times are per iteration and repeat: the last operation of a stage precedes its first.
+// Times are per iteration and repeat: the last operation of a stage precedes its first. Where charged iterations differ
+// from one another, the longest counts for times and their mean for energies.
 //
 // Guarantees, where the operations of a stage share their clocks and higher clocks are faster:
 //   - never more switches than `plan` has;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "profile/gpu_model.h"
+#include "profile/random_bits.h"
 #include "profile/workload_model.h"
 
 namespace flyball {
@@ -23,19 +24,11 @@ std::uint64_t hash_text(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
-  state += 0x9e3779b97f4a7c15u;
-  std::uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 // Nearly normal with variance 1: the sum of twelve uniform numbers less its mean.
 double standard_noise(std::uint64_t seed, std::string_view what) {
   std::uint64_t state = hash_text(what) ^ (seed * 0x9e3779b97f4a7c15u);
   double sum = -6.0;
-  for (int i = 0; i < 12; ++i) sum += static_cast<double>(next_random(state) >> 11) * 0x1p-53;
+  for (int i = 0; i < 12; ++i) sum += next_uniform(state);
   return sum;
 }
 

@@ -42,7 +42,10 @@ std::string headline(const ReportInput& input) {
           ? fmt::format("in an unchanged {}", with_unit(format_fixed(t1, 3), "s"))
           : fmt::format("in {} instead of {} ({})", with_unit(format_fixed(t1, 3), "s"),
                         with_unit(format_fixed(t0, 3), "s"), with_unit(format_signed(slowdown, 2), "%"));
-  if (!input.t_straggler) return fmt::format("{}, {}.", energy, time);
+  if (!input.t_straggler) {
+    return fmt::format("{}, {}.{}", energy, time,
+                       input.slower_is_dearer ? " It might take longer, but slower plans take more energy." : "");
+  }
   return fmt::format("{} while a straggler takes {}, waiting counted; the pipeline itself is done {}.", energy,
                      with_unit(format_fixed(input.t_straggler->value(), 3), "s"), time);
 }

@@ -31,7 +31,7 @@ struct RealisedPlan {
   EnergyBreakdown energy;  // of one pipeline and iteration, waiting for a straggler included
 };
 
-// The plan with clock changes free of cost; fill the fields from emulate_switching() where they are not.
+// The plan with clock changes free of cost; fill the fields from emulate_switching() (pipeline/late_clocks.h) where they are not.
 [[nodiscard]] RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan plan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 
@@ -64,6 +64,7 @@ struct ReportInput {
   Seconds t_star;                        // least energy when waiting is paid anyway
   std::optional<Seconds> t_least_total;  // least total energy, blocking included, without straggler
   std::optional<Seconds> t_straggler;    // T'
+  bool slower_is_dearer = false;         // the choice might be slower, but no slower plan takes less energy
   std::vector<SummaryRow> summary;       // further facts: solver, gap, counts
   std::vector<std::string> commands;     // that made this report
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -89,6 +90,7 @@ void Job::restore(LoadedRank loaded) {
   rank.durable = true;
   rank.last_sequence = rank.enqueued_sequence = loaded.rank.last_sequence;
   rank.sums = std::make_shared<MeasurementSums>(std::move(loaded.sums));
+  rank.collected = std::move(loaded.collected);
   set_profiled(rank, loaded.rank.profiled);
 }
 
@@ -124,7 +126,8 @@ std::vector<int> Job::missing_ranks(std::size_t most) const {
 // --- Measurements ------------------------------------------------------------------------------------------------
 
 void Job::check_report(const JobRank& rank, const MeasurementReport& report) const {
-  if (rank.sums->size() + report.measurements.size() > kMostSums) {
+  const std::size_t collected = report.begins_sweep ? 0 : rank.collected.size();
+  if (collected + report.measurements.size() > kMostSums) {
     throw HttpError(400, fmt::format("rank {} reports more than {} instructions and clocks", report.rank, kMostSums));
   }
   for (std::size_t i = 0; i < report.measurements.size(); ++i) {
@@ -132,7 +135,7 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
     if (!is_known_instruction(request(), one.instruction)) {
       throw HttpError(400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
                                        "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
-                                       "own as forward.1), p2p, data_load, gradient_sync and optimizer_step",
+                                       "own as forward.1), p2p, data_load, gradient_sync, optimizer_step and waiting",
                                        i, one.instruction));
     }
     const std::vector<int>& clocks = rank.request.clocks_mhz;
@@ -147,12 +150,41 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
 
 void Job::count_report(JobRank& rank, const MeasurementReport& report) {
   rank.last_sequence = report.sequence;
+  // The first report of a sweep after one that has been finished.
+  take_up_sweep(rank);
   set_profiled(rank, false);
-  if (report.measurements.empty()) return;
+  if (report.begins_sweep) rank.collected.clear();
+  for (const InstructionMeasurement& one : report.measurements) add_measurement(rank.collected, one);
+}
+
+bool Job::take_up_sweep(JobRank& rank) {
+  if (!rank.profiled || rank.collected.empty()) return false;
+  const auto measured_again = [&](const MeasurementSum& sum) {
+    return std::any_of(rank.collected.begin(), rank.collected.end(),
+                       [&](const MeasurementSum& one) { return one.instruction == sum.instruction; });
+  };
   // A planner may still read the old ones.
-  auto sums = std::make_shared<MeasurementSums>(*rank.sums);
-  for (const InstructionMeasurement& one : report.measurements) add_measurement(*sums, one);
+  auto sums = std::make_shared<MeasurementSums>();
+  std::remove_copy_if(rank.sums->begin(), rank.sums->end(), std::back_inserter(*sums), measured_again);
+  sums->insert(sums->end(), rank.collected.begin(), rank.collected.end());
+  std::stable_sort(sums->begin(), sums->end(),
+                   [](const auto& a, const auto& b) { return a.instruction < b.instruction; });
   rank.sums = std::move(sums);
+  rank.collected.clear();
+  return true;
+}
+
+std::vector<int> Job::take_up_sweeps() {
+  std::vector<int> taken;
+  for (auto& [number, rank] : ranks_) {
+    if (take_up_sweep(rank)) taken.push_back(number);
+  }
+  return taken;
+}
+
+bool Job::has_new_sweeps() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& entry) { return entry.second.profiled && !entry.second.collected.empty(); });
 }
 
 void Job::set_profiled(JobRank& rank, bool profiled) {
@@ -356,7 +388,8 @@ JobStatus Job::status(double now) const {
   status.planning_progress = planning_ ? progress_ : current_ ? 1.0 : 0.0;
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
-  status.trouble = failure_.empty() ? left_out_ : failure_;
+  const char* between = left_out_.empty() || warnings_.empty() ? "" : "; ";
+  status.trouble = failure_.empty() ? left_out_ + between + warnings_ : failure_;
   status.stragglers = straggler_states(now);
   return status;
 }

@@ -23,7 +23,9 @@ struct JobRank {
   std::int64_t last_sequence = -1;      // counted
   std::int64_t enqueued_sequence = -1;  // on its way to the disk
   bool profiled = false;
+  // What it was planned with, and what has been measured since.
   std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
+  MeasurementSums collected;
 };
 
 // Notices about one straggler.
@@ -93,7 +95,7 @@ class Job {
   [[nodiscard]] bool all_profiled() const;
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
-  // Of the ranks that have finished measuring, or of all that have measured anything.
+  // Of the ranks that have finished measuring, or of all that have been planned with.
   [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
 
@@ -102,6 +104,12 @@ class Job {
   void check_report(const JobRank& rank, const MeasurementReport& report) const;
   void count_report(JobRank& rank, const MeasurementReport& report);
   void set_profiled(JobRank& rank, bool profiled);
+  // Of a rank that has finished measuring: what has been measured since takes the place of what it was planned with, of
+  // every instruction that it has measured again. False where there is nothing.
+  static bool take_up_sweep(JobRank& rank);
+  // The same of all ranks that have finished; their numbers.
+  std::vector<int> take_up_sweeps();
+  [[nodiscard]] bool has_new_sweeps() const;
 
   // --- Stragglers ---
   // Throws HttpError.
@@ -122,6 +130,7 @@ class Job {
   void set_plan(std::shared_ptr<const JobPlan> plan) { plan_ = std::move(plan); }
   void set_failure(std::string failure) { failure_ = std::move(failure); }
   void set_left_out(std::string left_out) { left_out_ = std::move(left_out); }
+  void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
 
@@ -157,6 +166,7 @@ class Job {
   double progress_ = 0.0;
   std::string failure_;
   std::string left_out_;
+  std::string warnings_;  // about the plan
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
 };

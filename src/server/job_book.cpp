@@ -31,10 +31,12 @@ void check_loaded(const LoadedJob& loaded) {
   for (const LoadedRank& rank : loaded.ranks) {
     job.check_rank(rank.rank.rank);
     job.add_rank(rank.rank.rank);
-    for (const MeasurementSum& sum : rank.sums) {
-      if (is_known_instruction(loaded.job.request, sum.instruction)) continue;
-      throw UsageError(fmt::format("rank {} has measured '{}', which is no instruction of the job", rank.rank.rank.rank,
-                                   sum.instruction));
+    for (const MeasurementSums* sums : {&rank.sums, &rank.collected}) {
+      for (const MeasurementSum& sum : *sums) {
+        if (is_known_instruction(loaded.job.request, sum.instruction)) continue;
+        throw UsageError(fmt::format("rank {} has measured '{}', which is no instruction of the job",
+                                     rank.rank.rank.rank, sum.instruction));
+      }
     }
   }
 }
@@ -129,9 +131,14 @@ void JobBook::restore(LoadedJob loaded) {
   }
   arm_notices(entry);
   // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
-  // they have.
+  // they had measured before.
   entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
-  if (entry->restoring) return start_planning(entry, std::move(loaded.adjusted));
+  if (entry->restoring) {
+    start_planning(entry, std::move(loaded.adjusted));
+    // What had been finished meanwhile is planned next.
+    entry->measured_since = entry->job.has_new_sweeps();
+    return;
+  }
   plan_if_ready(entry);
 }
 
@@ -399,6 +406,12 @@ void JobBook::plan_if_ready(const EntryPointer& entry) {
 
 void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
   Job& job = entry->job;
+  if (!entry->restoring) {
+    // Nobody waits for this; where it cannot be stored, a restarted server takes them up.
+    if (auto taken = job.take_up_sweeps(); !taken.empty()) {
+      store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
+    }
+  }
   job.set_failure({});
   job.set_left_out({});
   entry->measured_since = false;
@@ -444,6 +457,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
     emit_state(*entry);
     changed(*entry);
   } else {
+    entry->job.set_warnings(fmt::format("{}", fmt::join(plan->warnings(), "; ")));
     entry->job.set_plan(std::move(plan));
     deploy(entry, true);
   }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "pipeline/instruction.h"
+#include "pipeline/late_clocks.h"
 #include "plan/relaxation.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
@@ -71,7 +72,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.stages = request.stages;
   spec.microbatches = request.microbatches;
   spec.chunks = request.chunks;
-  if (!request.blocking_power.empty()) spec.blocking_power = request.blocking_power;
+  spec.blocking_power = request.blocking_power;
   spec.memory_limit = request.memory_limit;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
@@ -100,8 +101,8 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
     : profile(merged_profile(job, ranks)),
       spec(pipeline_of(request)),
       dag(build_dag(spec, profile)),
-      problem(make_problem(dag, spec.blocking_power, unit_time_of(request, dag), CostModel::kHull, request.noise,
-                           spec.memory_limit)) {
+      problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
+                           CostModel::kHull, request.noise, spec.memory_limit)) {
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
 }
 
@@ -142,6 +143,11 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   }
   const PlanSummary summary = summarise(request.planner, basis->problem, dag, frontier, pace_of(request), nullptr);
   plan->base_point_ = summary.selected_point;
+  plan->limited_by_ = name_of(summary.limit);
+  if (const MeasurementNoise noise(dag); noise.known()) {
+    plan->expected_saving_pct_ =
+        expected_figures(basis->problem, noise, dag, frontier.plan(plan->base_point_), std::nullopt).saving_pct;
+  }
   plan->t_min_ = summary.t_min;
   plan->max_clock_time_ = summary.baseline.time;
   plan->max_clock_energy_ = summary.baseline.energy;
@@ -157,6 +163,8 @@ JobPlan::JobPlan(const JobPlan& other)
       measurements_(other.measurements_),
       base_point_(other.base_point_),
       planner_(other.planner_),
+      limited_by_(other.limited_by_),
+      expected_saving_pct_(other.expected_saving_pct_),
       t_min_(other.t_min_),
       max_clock_time_(other.max_clock_time_),
       max_clock_energy_(other.max_clock_energy_),
@@ -172,6 +180,7 @@ std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector
 
 void JobPlan::set_only_plan(const ClockPlan& plan) {
   const PlanProblem& problem = basis_->realised;
+  expected_saving_pct_.reset();  // was another plan's
   result_.frontier = Frontier(problem.total_blocking());
   result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
   result_.frontier.finish();
@@ -284,6 +293,13 @@ FrontierReport JobPlan::report() const {
   report.planner = planner_;
   report.t_min = t_min_;
   report.t_star = frontier().time(frontier().size() - 1);
+  report.t_least_total = frontier().time(frontier().least_total_energy());
+  report.base_point = base_point_;
+  report.limited_by = limited_by_;
+  if (expected_saving_pct_) {
+    report.expected_saving_pct = expected_saving_pct_->mean;
+    report.expected_saving_deviation_pct = expected_saving_pct_->deviation;
+  }
   report.max_clock_time = max_clock_time_;
   report.max_clock_energy = max_clock_energy_;
   for (std::size_t i = 0; i < frontier().size(); ++i) {

@@ -14,6 +14,7 @@
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/envpipe.h"
+#include "plan/expected_saving.h"
 #include "plan/planner.h"
 #include "server/adjusted_plan.h"
 #include "server/measurements.h"
@@ -42,7 +43,8 @@ class JobPlan {
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
-  // The point to run without stragglers: as fast as all-maximum clocks, or the job's target.
+  // The point to run without stragglers: of those as fast as all-maximum clocks, or as the job's target, the one of
+  // least energy.
   [[nodiscard]] std::size_t base_point() const { return base_point_; }
   // The point to run where an iteration may take so long, T_opt = min(T*, T') (Perseus eq. 2), never faster than the
   // base. Microseconds.
@@ -84,6 +86,11 @@ class JobPlan {
   // What is to be stored for make(), where executed steps adjust this plan.
   [[nodiscard]] std::optional<AdjustedPlan> adjusted() const;
 
+  // What is odd about what was measured or asked for, in sentences.
+  [[nodiscard]] std::vector<std::string> warnings() const {
+    return blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
+  }
+
   // Job and version are the caller's to fill in.
   [[nodiscard]] FrontierReport report() const;
 
@@ -120,6 +127,8 @@ class JobPlan {
   std::uint64_t measurements_ = 0;                  // fingerprint of them, where there is a reconfiguration
   std::size_t base_point_ = 0;
   std::string planner_;
+  std::string limited_by_;
+  std::optional<Expected> expected_saving_pct_;
   Seconds t_min_;
   Seconds max_clock_time_;
   Joules max_clock_energy_;

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "pipeline/instruction.h"
+
 namespace flyball {
 namespace {
 
@@ -40,10 +42,19 @@ std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_v
 Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks) {
   std::string csv = "rank,stage,instruction,frequency,time,energy\n";
   for (const RankMeasurements& rank : ranks) {
+    MeasurementSum waiting;  // over all clocks: ranks may have waited at different ones
     for (const MeasurementSum& sum : *rank.sums) {
+      if (sum.instruction == kWaitingName) {
+        waiting.time += sum.time;
+        waiting.energy += sum.energy;
+        continue;
+      }
       fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{}\n", rank.rank, rank.stage, sum.instruction,
                      sum.clock.value(), sum.time.value() / sum.samples, sum.energy.value() / sum.samples);
     }
+    if (!(waiting.time > Seconds(0))) continue;
+    fmt::format_to(std::back_inserter(csv), "{},{},{},0,1,{}\n", rank.rank, rank.stage, kWaitingName,
+                   (waiting.energy / waiting.time).value());
   }
   return read_profile("measurements of job " + job, csv);
 }

@@ -19,7 +19,9 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 2;  // 1 had no table adjusted
+// 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts as
+// its last sweep, too.
+constexpr std::int64_t kFormat = 3;
 
 constexpr const char* kTables = R"(
 BEGIN;
@@ -34,13 +36,20 @@ CREATE TABLE IF NOT EXISTS sums(
   samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
   PRIMARY KEY(job, rank, instruction, clock_mhz),
   FOREIGN KEY(job, rank) REFERENCES ranks ON DELETE CASCADE) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS collected(
+  job INTEGER NOT NULL, rank INTEGER NOT NULL, instruction TEXT NOT NULL, clock_mhz REAL NOT NULL,
+  samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
+  PRIMARY KEY(job, rank, instruction, clock_mhz),
+  FOREIGN KEY(job, rank) REFERENCES ranks ON DELETE CASCADE) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notices(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, straggler TEXT NOT NULL, sequence INTEGER NOT NULL,
   degree REAL NOT NULL, due REAL NOT NULL, PRIMARY KEY(job, straggler, sequence)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS adjusted(
   job INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE, measurements INTEGER NOT NULL, finished INTEGER NOT NULL,
   clocks_mhz TEXT NOT NULL);
-PRAGMA user_version=2;
+INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
+  WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
+PRAGMA user_version=3;
 COMMIT;
 )";
 
@@ -99,7 +108,7 @@ class Store::Tables {
     }
     Statement others(database_,
                      "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND "
-                     "name NOT IN ('jobs','ranks','sums','notices','adjusted') ORDER BY name");
+                     "name NOT IN ('jobs','ranks','sums','collected','notices','adjusted') ORDER BY name");
     if (others.next()) {
       throw InputError({path}, fmt::format("is another program's database: it has a table {}", others.text(0)),
                        "name another file (--database)");
@@ -162,13 +171,20 @@ class Store::Tables {
 
   void write(const StoredReport& stored) {
     const MeasurementReport& report = stored.report;
+    take_up_sweep(stored.job, report.rank);
     statement("UPDATE ranks SET last_sequence=?, profiled=0 WHERE job=? AND rank=?")
         .bind(1, report.sequence)
         .bind(2, stored.job)
         .bind(3, std::int64_t{report.rank})
         .run();
+    if (report.begins_sweep) {
+      statement("DELETE FROM collected WHERE job=? AND rank=?")
+          .bind(1, stored.job)
+          .bind(2, std::int64_t{report.rank})
+          .run();
+    }
     Statement& add = statement(
-        "INSERT INTO sums VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET samples=samples+excluded.samples, "
+        "INSERT INTO collected VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET samples=samples+excluded.samples, "
         "time_s=time_s+excluded.time_s, energy_j=energy_j+excluded.energy_j");
     for (const InstructionMeasurement& one : report.measurements) {
       const auto samples = static_cast<double>(one.samples);
@@ -189,6 +205,23 @@ class Store::Tables {
           .bind(1, profiled.job)
           .bind(2, std::int64_t{rank})
           .run();
+    }
+  }
+
+  void write(const StoredSweeps& sweeps) {
+    for (const int rank : sweeps.ranks) take_up_sweep(sweeps.job, rank);
+  }
+
+  // As Job::take_up_sweep().
+  void take_up_sweep(std::int64_t job, int rank) {
+    for (const char* sql :
+         {"DELETE FROM sums WHERE job=?1 AND rank=?2 AND instruction IN (SELECT instruction FROM collected WHERE "
+          "job=?1 "
+          "AND rank=?2) AND (SELECT profiled FROM ranks WHERE job=?1 AND rank=?2)",
+          "INSERT INTO sums SELECT * FROM collected WHERE job=?1 AND rank=?2 AND (SELECT profiled FROM ranks WHERE "
+          "job=?1 AND rank=?2)",
+          "DELETE FROM collected WHERE job=?1 AND rank=?2 AND (SELECT profiled FROM ranks WHERE job=?1 AND rank=?2)"}) {
+      statement(sql).bind(1, job).bind(2, std::int64_t{rank}).run();
     }
   }
 
@@ -239,7 +272,7 @@ class Store::Tables {
 
   void load_job(Statement& row, LoadedJob& job, RowPlace& place);
   void load_ranks(LoadedJob& job, RowPlace& place);
-  void load_sums(LoadedJob& job, RowPlace& place);
+  void load_sums(LoadedJob& job, RowPlace& place, const char* table, MeasurementSums LoadedRank::*sums);
   void load_notices(LoadedJob& job, RowPlace& place);
   void load_adjusted(LoadedJob& job, RowPlace& place);
 
@@ -258,7 +291,8 @@ std::vector<LoadedJob> Store::Tables::load() {
     try {
       load_job(rows, job, place);
       load_ranks(job, place);
-      load_sums(job, place);
+      load_sums(job, place, "sums", &LoadedRank::sums);
+      load_sums(job, place, "collected", &LoadedRank::collected);
       load_notices(job, place);
       load_adjusted(job, place);
     } catch (const DatabaseError&) {
@@ -316,23 +350,24 @@ void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {
     const RankRequest rank = read_rank_request(parse_json("its JSON", body));
     if (rank.rank != rows.integer(0)) throw Error(fmt::format("is of rank {}", rank.rank));
     place.column = "";
-    job.ranks.push_back({{job.job.job, rank, rows.integer(2), rows.integer(3) != 0}, {}});
+    job.ranks.push_back({{job.job.job, rank, rows.integer(2), rows.integer(3) != 0}, {}, {}});
   }
 }
 
-void Store::Tables::load_sums(LoadedJob& job, RowPlace& place) {
-  Statement rows(database_,
-                 "SELECT rank,instruction,clock_mhz,samples,time_s,energy_j FROM sums WHERE job=? ORDER BY "
-                 "rank, instruction, clock_mhz DESC");
+void Store::Tables::load_sums(LoadedJob& job, RowPlace& place, const char* table, MeasurementSums LoadedRank::*sums) {
+  Statement rows(database_, fmt::format("SELECT rank,instruction,clock_mhz,samples,time_s,energy_j FROM {} WHERE job=? "
+                                        "ORDER BY rank, instruction, clock_mhz DESC",
+                                        table));
   rows.bind(1, job.job.job);
   auto rank = job.ranks.begin();
   while (rows.next()) {
     const std::int64_t number = rows.integer(0);
-    place.row = fmt::format("sums, job {} ({}), rank {}", job.job.job, job.job.request.id, number);
+    place.row = fmt::format("{}, job {} ({}), rank {}", table, job.job.job, job.job.request.id, number);
     while (rank != job.ranks.end() && rank->rank.rank.rank < number) ++rank;
     if (rank == job.ranks.end() || rank->rank.rank.rank != number) throw Error("the rank has not registered");
-    rank->sums.push_back({rows.text(1), Megahertz(rows.number(2)), positive(rows.number(3), "samples"),
-                          Seconds(positive(rows.number(4), "time_s")), Joules(positive(rows.number(5), "energy_j"))});
+    ((*rank).*sums)
+        .push_back({rows.text(1), Megahertz(rows.number(2)), positive(rows.number(3), "samples"),
+                    Seconds(positive(rows.number(4), "time_s")), Joules(positive(rows.number(5), "energy_j"))});
   }
 }
 

@@ -53,6 +53,11 @@ struct StoredProfiled {
   std::int64_t job = 0;
   std::vector<int> ranks;
 };
+// These ranks are planned with the sweeps that they have finished.
+struct StoredSweeps {
+  std::int64_t job = 0;
+  std::vector<int> ranks;
+};
 struct StoredNotice {
   std::int64_t job = 0;
   StragglerId straggler;
@@ -73,14 +78,15 @@ struct DeletedJob {
 // Nothing to write: done when everything handed in before is.
 struct StoreBarrier {};
 
-using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredNotice, StoredVersion,
-                                DeletedJob, StoreBarrier>;
+using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
+                                StoredVersion, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 
 struct LoadedRank {
   StoredRank rank;
-  MeasurementSums sums;
+  MeasurementSums sums;       // that its job was planned with
+  MeasurementSums collected;  // since then
 };
 struct LoadedJob {
   StoredJob job;

@@ -64,11 +64,11 @@ bool has_swept(const JobRank& rank) {
   if (round_of(rank) >= std::max<std::size_t>(sweep_clocks(rank).size(), 1)) return true;
   std::string_view last;
   bool any = false;
-  for (const MeasurementSum& sum : *rank.sums) {
+  for (const MeasurementSum& sum : rank.collected) {
     if (sum.instruction == last) continue;
     last = sum.instruction;
     any = true;
-    if (!has_risen(energies_by_clock(*rank.sums, last))) return false;
+    if (!has_risen(energies_by_clock(rank.collected, last))) return false;
   }
   return any;
 }

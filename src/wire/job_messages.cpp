@@ -260,6 +260,7 @@ MeasurementReport read_measurement_report(const nlohmann::json& json) {
   for (JsonObject& measurement : object.objects("measurements")) {
     report.measurements.push_back(read_measurement(std::move(measurement)));
   }
+  report.begins_sweep = object.has("begins_sweep") && object.boolean("begins_sweep");
   object.refuse_others();
   return report;
 }
@@ -342,7 +343,10 @@ Json to_json(const MeasurementReport& report) {
                    {"energy_j", one.energy.value()},
                    {"samples", one.samples}});
   }
-  return {{"rank", report.rank}, {"sequence", report.sequence}, {"measurements", std::move(all)}};
+  Json json = {{"rank", report.rank}, {"sequence", report.sequence}, {"measurements", std::move(all)}};
+  // Left out where it is not meant: servers that do not know it refuse it.
+  if (report.begins_sweep) json["begins_sweep"] = true;
+  return json;
 }
 
 Json to_json(const StragglerNotice& notice) {
@@ -472,6 +476,11 @@ FrontierReport read_frontier_report(const nlohmann::json& json) {
   report.version = count_or(object, "version", 0);
   report.t_min = Seconds(object.number("t_min_s", kAnyNumber));
   report.t_star = Seconds(object.number("t_star_s", kAnyNumber));
+  report.t_least_total = Seconds(number_or(object, "t_least_total_s", 0.0));
+  report.base_point = static_cast<std::size_t>(count_or(object, "base_point", 0));
+  report.limited_by = object.find_text("limited_by").value_or("");
+  report.expected_saving_pct = object.find_number("expected_saving_pct", kAnyNumber);
+  report.expected_saving_deviation_pct = object.find_number("expected_saving_deviation_pct", kAnyNumber);
   report.max_clock_time = Seconds(object.number("max_clock_time_s", kAnyNumber));
   report.max_clock_energy = Joules(object.number("max_clock_energy_j", kAnyNumber));
   for (JsonObject& point : object.objects("points")) {
@@ -484,6 +493,7 @@ FrontierReport read_frontier_report(const nlohmann::json& json) {
 }
 
 Json to_json(const FrontierReport& report) {
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   Json points = Json::array();
   for (const FrontierPointReport& point : report.points) {
     points.push_back({{"time_s", point.time.value()},
@@ -495,6 +505,11 @@ Json to_json(const FrontierReport& report) {
           {"version", report.version},
           {"t_min_s", report.t_min.value()},
           {"t_star_s", report.t_star.value()},
+          {"t_least_total_s", report.t_least_total.value()},
+          {"base_point", report.base_point},
+          {"limited_by", report.limited_by},
+          {"expected_saving_pct", or_null(report.expected_saving_pct)},
+          {"expected_saving_deviation_pct", or_null(report.expected_saving_deviation_pct)},
           {"max_clock_time_s", report.max_clock_time.value()},
           {"max_clock_energy_j", report.max_clock_energy.value()},
           {"points", std::move(points)}};

@@ -41,12 +41,12 @@ struct JobRequest {
   int chunks = 1;  // model chunks per stage
   int data_parallel = 1;
   int tensor_parallel = 1;
-  std::vector<Watts> blocking_power;   // one for all stages, or one per stage; empty: the planner's default
-  std::vector<int> memory_limit;       // microbatches that fit; one for all stages, or one per stage; empty: no limit
-  Seconds unit_time{1e-3};             // spacing of the frontier's points
-  double noise = 0.0;                  // share of energy that the meter cannot tell apart
-  Seconds switch_latency;              // a clock change takes hold that much later; 0: at once
-  Seconds min_dwell;                   // least time between two clock changes of one stage; 0: any
+  std::vector<Watts> blocking_power;  // one for all stages, or one per stage; empty: as measured (`waiting`), else 75 W
+  std::vector<int> memory_limit;      // microbatches that fit; one for all stages, or one per stage; empty: no limit
+  Seconds unit_time{1e-3};            // spacing of the frontier's points
+  double noise = 0.0;                 // share of energy that the meter cannot tell apart
+  Seconds switch_latency;             // a clock change takes hold that much later; 0: at once
+  Seconds min_dwell;                  // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   // A planner that adjusts its plan from step to step (envpipe, envpipe-greedy) learns from the iterations that the
   // ranks have run and report (StepReport), rather than from emulated ones.
@@ -97,11 +97,13 @@ struct InstructionMeasurement {
 };
 
 // POST /v1/jobs/{job}/measurements. A report whose sequence number the server has seen counts once, however often it is
-// sent; numbers of one rank rise.
+// sent; numbers of one rank rise. Reports are collected until the rank is profiled and then take the place of what it had
+// measured before: the first one after that begins a new sweep, and so does one that says so.
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;
   std::vector<InstructionMeasurement> measurements;
+  bool begins_sweep = false;  // what has been collected so far is forgotten
 };
 
 struct MeasurementsTaken {
@@ -182,7 +184,7 @@ struct JobStatus {
   double planning_progress = 0.0;
   std::int64_t version = 0;           // of the schedules; 0: none yet
   std::int64_t frontier_version = 0;  // of the frontier; 0: none yet
-  std::string trouble;                // why planning failed, or that ranks were left out; empty when all is well
+  std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::vector<StragglerState> stragglers;
 };
 
@@ -199,6 +201,13 @@ struct FrontierReport {
   std::int64_t version = 0;
   Seconds t_min;
   Seconds t_star;
+  Seconds t_least_total;       // of the point of least energy
+  std::size_t base_point = 0;  // that is run while nobody is waited for
+  // What the base point is to be expected to save of what all-maximum clocks take, and how sure that is; none where too
+  // few clocks were measured to tell their noise.
+  std::optional<double> expected_saving_pct;
+  std::optional<double> expected_saving_deviation_pct;
+  std::string limited_by;  // why that is no slower: baseline_time, target_time or least_energy
   Seconds max_clock_time;  // all at their highest clock
   Joules max_clock_energy;
   std::vector<FrontierPointReport> points;  // fastest first

@@ -112,8 +112,6 @@ TEST(PlanApi, ErrorsSayWhereAndHowToMend) {
   request.cost_model = "spline";
   EXPECT_THAT(error_of(request), HasSubstr("spline"));
   request = small_request();
-  request.blocking_power_w = {};
-  EXPECT_THAT(error_of(request), HasSubstr("blocking_power_w"));
   request = small_request();
   request.memory_limit = {4, 2, 2, 1};
   EXPECT_THAT(error_of(request), HasSubstr("memory limit of stage 1 is 2, but 1f1b holds 3"));

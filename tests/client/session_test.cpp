@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -308,13 +310,16 @@ class SessionTest : public ::testing::Test {
     session_->set_speed(type);
     session_->begin(type);
     gpu_.busy(true);
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(milliseconds * 1000.0 / gpu_.clock()));
+    std::this_thread::sleep_for(
+        std::chrono::duration<double, std::milli>(slowness_ * milliseconds * 1000.0 / gpu_.clock()));
     gpu_.busy(false);
     session_->end(type);
   }
 
   void step(double milliseconds = 1.0) {
     session_->step_begin();
+    // For its input; so long that it is measured.
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(milliseconds));
     for (int microbatch = 0; microbatch < 2; ++microbatch) {
       compute("forward", milliseconds);
       compute("backward", 2 * milliseconds);
@@ -343,6 +348,7 @@ class SessionTest : public ::testing::Test {
 
   std::mutex mutex_;
   std::vector<std::string> notices_;
+  double slowness_ = 1.0;  // of the hardware
   FakeGpu gpu_;
   JobServer server_;
   std::unique_ptr<Session> session_;
@@ -355,6 +361,15 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
   ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
   // Every clock of the sweep, from the highest down, with both instructions.
   ASSERT_GE(server_.reports.size(), 3u);
+  // The last is of waiting.
+  const std::vector<InstructionMeasurement> last = server_.reports.back().measurements;
+  ASSERT_THAT(last, SizeIs(1));
+  EXPECT_EQ(last[0].instruction, "waiting");
+  EXPECT_EQ(last[0].time, Seconds(1));
+  EXPECT_EQ(last[0].energy.value(), session_->state().waiting_power.value());
+  EXPECT_THAT(session_->profile_csv(), HasSubstr("\n0,waiting,0,1,"));
+  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size() - 1));
+  server_.reports.pop_back();
   for (std::size_t i = 0; i < server_.reports.size(); ++i) {
     const MeasurementReport& report = server_.reports[i];
     EXPECT_EQ(report.sequence, static_cast<std::int64_t>(i));
@@ -366,8 +381,6 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
     EXPECT_GT(report.measurements[0].energy, Joules(0));
   }
   EXPECT_EQ(session_->state().phase, SessionPhase::kWaiting);
-  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size()));
-
   server_.publish({900, 800, 700, 600});
   ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
   EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
@@ -460,7 +473,7 @@ TEST_F(SessionTest, TrainsWithoutItsServerAndTellsItEverythingLater) {
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("training goes on")));
   server_.start();
   ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
-  EXPECT_EQ(2 * server_.reports.size(), session_->measurements().size());
+  EXPECT_EQ(2 * server_.reports.size() - 1, session_->measurements().size());
   ASSERT_TRUE(train_until([&] { return notices().size() == 2; }));
   EXPECT_THAT(notices()[1], HasSubstr("answers again"));
 }
@@ -506,6 +519,49 @@ TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
   ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
 }
 
+// Forwards take 4 ms at 1000 MHz; then the hardware becomes three times slower: 12 ms. Sleeping never takes less, so that
+// no mean of the two sweeps can be as long. Every clock stands once in the profile, and the server is told to forget.
+TEST_F(SessionTest, ASecondSweepReplacesTheFirst) {
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  const std::size_t first = server_.reports.size();
+  slowness_ = 3.0;
+  session_->profile_again();
+  EXPECT_THAT(session_->measurements(), IsEmpty());
+  ASSERT_TRUE(train_until_swept());
+  const std::vector<InstructionMeasurement> all = session_->measurements();
+  ASSERT_TRUE(
+      server_.wait_for([&](const JobServer& server) { return 2 * (server.reports.size() - first) - 1 == all.size(); }));
+  std::set<std::pair<std::string, double>> known;
+  for (const InstructionMeasurement& one : all) {
+    EXPECT_TRUE(known.emplace(one.instruction, one.clock.value()).second) << one.instruction << one.clock.value();
+    if (one.instruction == "forward") {
+      EXPECT_GE(one.time.value(), 0.012 * 1000.0 / one.clock.value());
+    }
+  }
+  EXPECT_GE(known.size(), 6u);
+  for (std::size_t i = 0; i < server_.reports.size(); ++i) {
+    EXPECT_EQ(server_.reports[i].begins_sweep, i == first) << i;
+    EXPECT_EQ(server_.reports[i].sequence, static_cast<std::int64_t>(i));
+  }
+}
+
+// A rank before us has died; the server has counted its report 7. Ours, measured before we could tell it, are not taken
+// for those.
+TEST_F(SessionTest, ComesAfterTheReportsOfAnEarlierSession) {
+  server_.reports.push_back({0, 7, {}, false});
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  const std::size_t measured = session_->measurements().size();
+  server_.start();
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  ASSERT_EQ(2 * (server_.reports.size() - 1) - 1, measured);
+  EXPECT_EQ(server_.reports[1].sequence, 8);
+  EXPECT_TRUE(server_.reports[1].begins_sweep);
+}
+
 // A report that the server calls bad does not keep the others back.
 TEST_F(SessionTest, ARefusedReportIsLeftOut) {
   server_.refuse_next = true;
@@ -514,7 +570,7 @@ TEST_F(SessionTest, ARefusedReportIsLeftOut) {
   ASSERT_TRUE(train_until_swept());
   ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
   EXPECT_EQ(server_.reports.front().sequence, 1);
-  EXPECT_EQ(2 * (server_.reports.size() + 1), session_->measurements().size());
+  EXPECT_EQ(2 * (server_.reports.size() + 1) - 1, session_->measurements().size());
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("not this one")));
 }
 

@@ -158,9 +158,9 @@ TEST(BuildDag, BlockingPowersMustFitTheStages) {
   expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "3 blocking powers for 2 stages");
   spec.blocking_power = {Watts(70), Watts(71)};
   EXPECT_EQ(build_dag(spec, profile).stages(), 2);
-  EXPECT_EQ(spec.total_blocking(2), Watts(141));
-  EXPECT_EQ(spec.blocking(1), Watts(71));
-  EXPECT_EQ(PipelineSpec().total_blocking(3), Watts(225));
+  EXPECT_EQ(spec.blocking(0, profile), Watts(70));
+  EXPECT_EQ(spec.blocking(1, profile), Watts(71));
+  EXPECT_EQ(PipelineSpec().blocking_powers(3, profile), std::vector<Watts>(3, Watts(75)));
 }
 
 TEST(BuildDag, ReadsAnExplicitDagInPlaceOfASchedule) {
@@ -177,6 +177,29 @@ TEST(BuildDag, ReadsAnExplicitDagInPlaceOfASchedule) {
   expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "3 blocking powers for 2 stages");
   spec.dag_file = "no/such/file.json";
   EXPECT_THROW(static_cast<void>(build_dag(spec, profile)), SystemError);
+}
+
+// Stage 0 was measured to wait at 60 and 64 W, 62 in the mean, stage 1 was not.
+TEST(BlockingPower, IsStatedElseMeasuredElseTheDefault) {
+  const Profile profile = profile_of_rows(
+      "0,forward,1000,0.010,2.0\n0,forward,500,0.020,1.5\n0,backward,1000,0.020,4.0\n"
+      "0,waiting,1000,0.5,32\n0,waiting,500,1,60\n1,forward,1000,0.010,2.0\n1,backward,1000,0.020,4.0\n");
+  PipelineSpec spec;
+  spec.microbatches = 2;
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_EQ(spec.blocking_powers(2, profile), (std::vector<Watts>{Watts(62), kDefaultBlockingPower}));
+  // The forward at 500 MHz draws 1.5 J / 0.02 s = 75 W, as much as stage 1 waits at, more than stage 0.
+  EXPECT_TRUE(blocking_warnings(spec, profile, dag).empty());
+  // 65 W lie 4.8 % off, 66 W 6.5 %.
+  spec.blocking_power = {Watts(65)};
+  EXPECT_TRUE(blocking_warnings(spec, profile, dag).empty());
+  spec.blocking_power = {Watts(66)};
+  ASSERT_EQ(blocking_warnings(spec, profile, dag).size(), 1u);
+  EXPECT_NE(blocking_warnings(spec, profile, dag)[0].find("stage 0 62 W, stated 66 W"), std::string::npos);
+  spec.blocking_power = {Watts(62), Watts(201)};
+  ASSERT_EQ(blocking_warnings(spec, profile, dag).size(), 1u);
+  EXPECT_NE(blocking_warnings(spec, profile, dag)[0].find("201 W, more than stage 1 forward at 1000 MHz does (200 W)"),
+            std::string::npos);
 }
 
 }  // namespace

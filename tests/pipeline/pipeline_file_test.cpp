@@ -37,7 +37,7 @@ TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
   EXPECT_EQ(spec.stages, 0);
   EXPECT_EQ(spec.microbatches, 0);
   EXPECT_EQ(spec.chunks, 1);
-  EXPECT_EQ(spec.blocking_power, std::vector<Watts>{kDefaultBlockingPower});
+  EXPECT_TRUE(spec.blocking_power.empty());
   EXPECT_TRUE(spec.memory_limit.empty());
   EXPECT_FALSE(spec.p2p.has_value());
   EXPECT_EQ(spec.dag_file, "");

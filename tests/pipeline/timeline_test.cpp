@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/late_clocks.h"
 #include "support/small_pipelines.h"
 
 namespace flyball {
@@ -203,7 +204,8 @@ TEST(Energy, EveryStageHasItsOwnBlockingPower) {
 // One microbatch over two stages with transfers of 1 ms:  F . . . . . B B    (. blocked, the transfer is in it)
 //                                                         . . F B B . . .
 // 8 ms on 2 stages less 6 ms of computing leave 10 ms at 100 W: 1 J, and 6 J of computing. The transfers add no busy
-// time, and no energy unless it is stated: 0.25 J each of two.
+// time, and no energy unless it is stated: 0.25 J each of two, the GPU's whole draw in a millisecond. In that the 0.1 J of
+// waiting are contained: of the 10 ms 8 remain. Where a transfer is stated to draw less than waiting does, waiting counts.
 TEST(Energy, TransfersAreChargedAsBlocking) {
   const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
   PipelineSpec spec;
@@ -221,7 +223,14 @@ TEST(Energy, TransfersAreChargedAsBlocking) {
 
   spec.p2p->energy = Joules(0.25);
   const ComputationDag dear = build_dag(spec, profile);
-  EXPECT_NEAR(energy_of(dear, same_clock_plan(dear, 0), timeline.makespan, blocking).computation.value(), 6.5, 1e-12);
+  const EnergyBreakdown measured = energy_of(dear, same_clock_plan(dear, 0), timeline.makespan, blocking);
+  EXPECT_NEAR(measured.computation.value(), 6.5, 1e-12);
+  EXPECT_NEAR(measured.blocking.value(), 0.8, 1e-12);
+  EXPECT_NEAR(emulate_switching(dear, same_clock_plan(dear, 0), blocking, kMs).energy.total().value(), 7.3, 1e-12);
+
+  spec.p2p->energy = Joules(0.06);
+  const ComputationDag cheap = build_dag(spec, profile);
+  EXPECT_NEAR(energy_of(cheap, same_clock_plan(cheap, 0), timeline.makespan, blocking).total().value(), 7.0, 1e-12);
 }
 
 TEST(Energy, IsConserved) {
@@ -236,7 +245,8 @@ TEST(Energy, IsConserved) {
     for (int i = 0; i < dag.size(); ++i) {
       const ClockOption& option = dag.type_of(i).options[plan[static_cast<std::size_t>(i)]];
       expected += option.energy.value();
-      if (dag.type_of(i).occupies_stage) expected -= 70.0 * to_seconds(to_nanoseconds(option.time)).value();
+      const double watts = dag.type_of(i).occupies_stage ? 70.0 : std::min(70.0, (option.energy / option.time).value());
+      expected -= watts * to_seconds(to_nanoseconds(option.time)).value();
     }
     EXPECT_NEAR(energy_of(dag, plan, time, blocking, time + 5 * kMs).total().value(), expected, 1e-9 * expected);
   }
@@ -274,11 +284,81 @@ TEST_F(Switching, WorkBeforeTheChangeRunsAtTheOldClock) {
   EXPECT_NEAR(run.energy.blocking.value(), 0.0, 1e-12);
 }
 
-// A change that takes longer than the operation comes too late for it: both run wholly at the other's clock.
-TEST_F(Switching, AChangeMayComeTooLate) {
+// Changes that take 100 ms, from 500 MHz on:
+//   1. The forward asks for 1000 MHz, which holds 100 ms later; it and the backward run at 500 MHz: 60 ms, 18 J.
+//   2. The forward runs at 500 MHz, and half of the backward until 40 ms (20 ms, 6 J); then 1000 MHz holds. The backward
+//      has asked for 500 MHz meanwhile, which the driver begins now. The other half takes 10 ms and 10 J: 50 ms, 22 J.
+//   3. to 5. Everything runs at 1000 MHz, 30 ms and 30 J each; at the end of the fifth, 90 ms later, 500 MHz holds.
+// Five iterations in 200 ms with 130 J.
+TEST_F(Switching, AChangeMayOutlastTheIteration) {
   const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 100 * kMs);
-  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMs, 20 * kMs}));
+  EXPECT_EQ(run.makespan, 40 * kMs);
   EXPECT_NEAR(run.energy.computation.value(), 26.0, 1e-12);
+  EXPECT_EQ(run.longest, 60 * kMs);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMs, 40 * kMs}));
+}
+
+// Eight like operations on one stage, 3 ms and 1.2 J at 1000 MHz, 6 ms and 0.9 J at 500 MHz; the first four are asked to
+// run at 500 MHz. Free changes: 4 * 6 + 4 * 3 = 36 ms.
+//
+// 10 ms: 500 MHz holds after a third of the fourth, which then takes 1 + 4 ms; the fifth asks for 1000 MHz at 14 ms, which
+// holds at 24 ms, after 4 of the sixth's 6 ms: 3+3+3+5+6+5+3+3 ms, and 2/3 + 1 + 2/3 of the work at 500 MHz.
+//
+// 25 ms: the changes take hold in the next iteration, so that two take turns:
+//   - 500 MHz held; after 1 ms the 1000 MHz of before hold, and the 500 MHz asked for at 0 ms are begun, to hold at
+//     26 ms: 1 + 2.5 ms and 7 * 3 ms are 24.5 ms with a sixth of an operation at 500 MHz.
+//   - 1000 MHz hold until 1.5 ms, then 500 MHz; the fifth asks for 1000 MHz at 22.5 ms, which holds at 47.5 ms:
+//     1.5 + 3 ms and 7 * 6 ms are 46.5 ms with 7.5 operations at 500 MHz, and 1 ms is left.
+//
+// 100 ms, from 1000 MHz on: four iterations of 24 ms; the first one's change holds 4 ms into the fifth, which takes
+// 3 + 1 + 4 + 6 * 6 = 44 ms and asks for 1000 MHz at 20 ms; the sixth takes 48 ms; the seventh has its 1000 MHz after
+// 28 ms, in the middle of its fifth operation: 5 * 6 - 1 + 3 * 3 = 38 ms. Then it begins anew. Seven iterations in 226 ms
+// with 2/3 + 6, 8 and 4 2/3 operations at 500 MHz.
+TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
+  const std::vector<ClockOption> options = {{Megahertz(1000), Seconds(0.003), Joules(1.2)},
+                                            {Megahertz(500), Seconds(0.006), Joules(0.9)}};
+  std::vector<Computation> computations;
+  std::vector<ComputationDag::Edge> edges;
+  for (std::int32_t i = 0; i < 8; ++i) {
+    computations.push_back({0, i, 0});
+    if (i > 0) edges.push_back({i - 1, i});
+  }
+  const ComputationDag dag("test", 1, {{0, "forward", options, true}}, computations, edges);
+  const ClockPlan plan = {1, 1, 1, 1, 0, 0, 0, 0};
+  const std::vector<Watts> blocking = {Watts(100)};
+  const auto run = [&](Nanoseconds latency) { return emulate_switching(dag, plan, blocking, latency); };
+  EXPECT_EQ(run(0).makespan, 36 * kMs);
+  EXPECT_EQ(run(10 * kMs).durations,
+            (std::vector<Nanoseconds>{3 * kMs, 3 * kMs, 3 * kMs, 5 * kMs, 6 * kMs, 5 * kMs, 3 * kMs, 3 * kMs}));
+  EXPECT_EQ(run(10 * kMs).makespan, 31 * kMs);
+  EXPECT_NEAR(run(10 * kMs).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 1 + 2.0 / 3) * 0.3, 1e-9);
+  EXPECT_EQ(run(25 * kMs).makespan, 35'500'000);
+  EXPECT_EQ(run(25 * kMs).longest, 46'500'000);
+  EXPECT_NEAR(run(25 * kMs).energy.total().value(), 8 * 1.2 - (1.0 / 6 + 7.5) / 2 * 0.3, 1e-9);
+  EXPECT_EQ(run(100 * kMs).makespan, 32'285'714);  // 226 / 7
+  EXPECT_NEAR(run(100 * kMs).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 6 + 8 + 4 + 2.0 / 3) / 7 * 0.3, 1e-9);
+}
+
+// Stage 0 is asked to run its forward at 500 MHz (10 ms, 10 J at 1000 MHz, 20 ms, 6 J at 500) and its backward at 1000
+// MHz (5 ms, 8 J; 10 ms, 6 J at 500); in between it waits 12 ms for stage 1. Changes take 18 ms. The backward of the
+// iteration before has asked for 1000 MHz 10 ms before the end: they hold after 8 ms, two fifths of the forward, whose
+// other three fifths take 6 ms and 6 J. Then the driver begins the forward's 500 MHz, which hold from 26 ms on, when the
+// backward begins: it asks for 1000 MHz, too late, runs for 10 ms and leaves 8 ms to go. 36 ms: 2.4 + 6 + 6 + 20 J of
+// computing, and 36 ms at 100 W of waiting on both stages.
+TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
+  const ComputationDag dag = scheduled_dag(
+      ScheduleKind::k1f1b,
+      profile_of_rows(
+          "0,forward,1000,0.010,10\n0,forward,500,0.020,6\n0,backward,1000,0.005,8\n0,backward,500,0.010,6\n"
+          "1,forward,1000,0.010,10\n1,backward,1000,0.002,10\n"),
+      1);
+  ClockPlan plan = same_clock_plan(dag, 0);
+  plan[0] = 1;  // stage 0's forward, which nothing precedes
+  const SwitchedRun run = emulate_switching(dag, plan, std::vector<Watts>(2, Watts(100)), 18 * kMs);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{14 * kMs, 10 * kMs, 2 * kMs, 10 * kMs}));
+  EXPECT_EQ(run.makespan, 36 * kMs);
+  EXPECT_NEAR(run.energy.computation.value(), 34.4, 1e-9);
+  EXPECT_NEAR(run.energy.blocking.value(), 3.6, 1e-9);
 }
 
 TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {

@@ -57,6 +57,20 @@ TEST(Frontier, TotalEnergyCountsBlocking) {
   EXPECT_DOUBLE_EQ(frontier.lower_bound(1).value(), 149.0);
 }
 
+// The same three points: 150, 149.5 and 150 J. Who may take 1.1 s and is waited for by nobody is not to take the third.
+TEST(Frontier, CheapestTakesTheLeastEnergyThatFits) {
+  Frontier frontier(Watts(100));
+  frontier.add(point(1'000'000'000, 50.0), {0});
+  frontier.add(point(1'010'000'000, 48.5), {1});
+  frontier.add(point(1'100'000'000, 40.0), {2});
+  frontier.finish();
+  EXPECT_EQ(frontier.cheapest_by(900'000'000), 0u);  // none fits: the fastest
+  EXPECT_EQ(frontier.cheapest_by(1'009'999'999), 0u);
+  EXPECT_EQ(frontier.cheapest_by(1'010'000'000), 1u);
+  EXPECT_EQ(frontier.cheapest_by(1'100'000'000), 1u);
+  EXPECT_EQ(frontier.cheapest_by(9'000'000'000), 1u);
+}
+
 TEST(Frontier, LookupTakesTheSlowestThatFits) {
   Frontier frontier(Watts(100));
   for (const Nanoseconds t : {10, 20, 30}) frontier.add(point(t, 100.0 - static_cast<double>(t)), {0});

@@ -27,6 +27,8 @@ struct Acknowledged {
   }
 };
 
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
 PlanningServerOptions quick_options(const std::string& database) {
   PlanningServerOptions options = local_options(database);
   options.book.planning_threads = 1;
@@ -163,6 +165,102 @@ TEST(Durability, SumsAreTheSameAfterARestart) {
   const auto repeated =
       read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(reports_of(job, 0)[0])));
   EXPECT_TRUE(repeated.duplicate);
+}
+
+// The hardware has become three times slower (a power limit, say), and takes twice the energy. Every rank measures again:
+// the new sweep replaces the old one, rather than to average with it (which would make it twice as slow, and 1.5 times as
+// dear). Until all have finished, the old sweep counts and the schedules stay, also for a server that was killed
+// meanwhile.
+TEST(Durability, ASecondSweepReplacesTheFirst) {
+  const TempFolder folder;
+  const JobRequest job = small_job();
+  const auto frontier_after = [&](Client& client, std::int64_t version) {
+    EXPECT_TRUE(client.schedule("job", 0, version));
+    return read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  };
+  const auto report_again = [&](Client& client, int rank, std::size_t begin, std::size_t end) {
+    const auto reports = reports_of(job, rank);
+    for (std::size_t i = begin; i < end; ++i) {
+      MeasurementReport report = reports[i];
+      report.sequence += std::ssize(reports);
+      for (InstructionMeasurement& one : report.measurements) {
+        one.time = one.time * 3.0;
+        one.energy = one.energy * 2.0;
+      }
+      client.post("/v1/jobs/job/measurements", to_json(report));
+    }
+    if (end < reports.size()) return;
+    client.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}");
+  };
+  FrontierReport first;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    first = frontier_after(client, 0);
+    report_again(client, 0, 0, 20);
+    report_again(client, 1, 0, 7);  // not to the end
+  }
+  FrontierReport second;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    const auto kept = client.schedule("job", 0, first.version - 1);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->version, first.version);
+    report_again(client, 1, 7, 20);
+    second = frontier_after(client, first.version);
+  }
+  EXPECT_NEAR(second.max_clock_time / first.max_clock_time, 3.0, 1e-9);
+  EXPECT_NEAR(second.t_star / first.t_star, 3.0, 1e-9);
+  // Computations take twice the energy; what blocking takes grows threefold: 75 W on 2 stages while the iteration lasts,
+  // less what the 4 microbatches take on each of them.
+  double computing = 0.0;
+  double busy = 0.0;
+  for (int rank = 0; rank < 2; ++rank) {
+    const MeasurementReport fastest = reports_of(job, rank)[0];
+    for (const InstructionMeasurement& one : fastest.measurements) {
+      computing += 4 * one.energy.value();
+      busy += 4 * one.time.value();
+    }
+  }
+  const double waiting = 75.0 * (2 * first.max_clock_time.value() - busy);
+  EXPECT_NEAR(first.max_clock_energy.value(), computing + waiting, 1e-6);
+  EXPECT_NEAR(second.max_clock_energy.value(), 2 * computing + 3 * waiting, 1e-6);
+
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  const FrontierReport again = frontier_after(client, second.version - 1);
+  EXPECT_EQ(again.version, second.version);
+  EXPECT_EQ(again.max_clock_time, second.max_clock_time);
+  EXPECT_EQ(again.max_clock_energy, second.max_clock_energy);
+}
+
+// A rank dies in the middle of its sweep; the one in its place begins anew and says so. Nothing of the first counts.
+TEST(Durability, ASweepThatBeginsAnewForgetsTheHalfOfAnother) {
+  const TempFolder folder;
+  const JobRequest job = small_job();
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  client.post("/v1/jobs", to_json(job), 201);
+  for (int rank = 0; rank < 2; ++rank) client.post("/v1/jobs/job/ranks", to_json(rank_of(job, rank)), 201);
+  MeasurementReport torn = reports_of(job, 0)[0];
+  for (InstructionMeasurement& one : torn.measurements) one.time = one.time * 9.0;
+  client.post("/v1/jobs/job/measurements", to_json(torn));
+  std::vector<Seconds> busy(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (MeasurementReport report : reports_of(job, rank)) {
+      report.begins_sweep = rank == 0 && report.sequence == 0;
+      ++report.sequence;
+      client.post("/v1/jobs/job/measurements", to_json(report));
+    }
+    client.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}");
+    for (const InstructionMeasurement& one : reports_of(job, rank)[0].measurements) busy[at(rank)] += one.time;
+  }
+  ASSERT_TRUE(client.schedule("job", 0));
+  // 1F1B of 2 stages and 4 microbatches is over when the slower stage has done its 4, and the other about one.
+  const auto frontier = read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  EXPECT_LT(frontier.max_clock_time, 5.0 * std::max(busy[0], busy[1]));
 }
 
 TEST(Durability, AFullDiskRefusesWritesAndServesReads) {

@@ -54,6 +54,35 @@ TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
   EXPECT_EQ(options[0].energy, Joules(15.0));
 }
 
+// Two ranks of a stage waited at 100 and 96 W over their clocks: (2 * 90 + 2 * 110) / 4 and 96. The stage is planned with
+// 98 W, and a job that states 75 is told.
+TEST(Measurements, WaitingIsTheBlockingPower) {
+  JobRequest job = small_job();
+  job.stages = 1;
+  job.data_parallel = 2;
+  const auto one = std::make_shared<MeasurementSums>();
+  const auto other = std::make_shared<MeasurementSums>();
+  for (const auto& sums : {one, other}) {
+    for (const char* instruction : {"forward", "backward"}) {
+      add_measurement(*sums, measured(instruction, 1410, 1.0, 300.0));
+      add_measurement(*sums, measured(instruction, 1200, 1.2, 290.0));
+    }
+  }
+  add_measurement(*one, measured("waiting", 1410, 2.0, 220.0));
+  add_measurement(*one, measured("waiting", 1200, 2.0, 180.0));
+  add_measurement(*other, measured("waiting", 0, 1.0, 96.0));
+  const std::vector<RankMeasurements> ranks = {{0, 0, one}, {1, 0, other}};
+  EXPECT_EQ(measured_waiting(merged_profile("job", ranks), 0), Watts(98));
+  const auto keep_on = [](double) { return true; };
+  const auto plan = JobPlan::make(job.id, job, ranks, keep_on);
+  EXPECT_EQ(plan->frontier().total_blocking(), Watts(98));
+  EXPECT_TRUE(plan->warnings().empty());
+  job.blocking_power = {Watts(75)};
+  const auto stated = JobPlan::make(job.id, job, ranks, keep_on);
+  EXPECT_EQ(stated->frontier().total_blocking(), Watts(75));
+  EXPECT_THAT(stated->warnings(), ::testing::ElementsAre(::testing::HasSubstr("stage 0 98 W, stated 75 W")));
+}
+
 TEST(JobRules, ARankIsOnePlaceForGood) {
   StoredJob stored;
   stored.request = small_job("job", 2);
@@ -260,6 +289,27 @@ TEST(JobPlanning, ATargetMayBeSlower) {
   const auto slower = JobPlan::make(job.id, job, order.ranks, keep_on);
   EXPECT_GT(slower->frontier().time(slower->base_point()), normal);
   EXPECT_LE(slower->frontier().time(slower->base_point()), *job.target_time);
+}
+
+// One stage, one microbatch, a backward of 1 s and 100 J, and forwards of 1 s and 400 J, 1.5 s and 350 J, 3 s and 420 J:
+// 2.5 s take the least energy of all, 450 J. A target of 10 s is no reason to take 4 s and 520 J.
+TEST(JobPlanning, ATargetNeverChoosesWhatIsSlowerAndDearer) {
+  JobRequest job = small_job();
+  job.stages = job.microbatches = 1;
+  job.target_time = Seconds(10.0);
+  const auto sums = std::make_shared<MeasurementSums>();
+  add_measurement(*sums, measured("forward", 300, 1.0, 400.0));
+  add_measurement(*sums, measured("forward", 200, 1.5, 350.0));
+  add_measurement(*sums, measured("forward", 100, 3.0, 420.0));
+  add_measurement(*sums, measured("backward", 300, 1.0, 100.0));
+  const auto plan = JobPlan::make(job.id, job, {{0, 0, sums}}, [](double) { return true; });
+  const FrontierReport report = plan->report();
+  EXPECT_EQ(report.points.at(report.base_point).time, Seconds(2.5));
+  EXPECT_DOUBLE_EQ(report.points.at(report.base_point).energy.value(), 450.0);
+  EXPECT_EQ(report.t_least_total, Seconds(2.5));
+  EXPECT_EQ(report.limited_by, "least_energy");
+  // A straggler that takes three times as long is waited for anyway.
+  EXPECT_EQ(report.points.at(plan->point_for(Seconds(7.5))).time, Seconds(4.0));
 }
 
 }  // namespace

@@ -105,9 +105,10 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
   for (int i = 0; i < 2; ++i) {
     add_measurement(sums, {"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7});
   }
-  ASSERT_EQ(job.ranks[0].sums.size(), 1u);
-  EXPECT_EQ(job.ranks[0].sums[0].time, sums[0].time);
-  EXPECT_EQ(job.ranks[0].sums[0].energy, sums[0].energy);
+  ASSERT_EQ(job.ranks[0].collected.size(), 1u);
+  EXPECT_EQ(job.ranks[0].collected[0].time, sums[0].time);
+  EXPECT_EQ(job.ranks[0].collected[0].energy, sums[0].energy);
+  EXPECT_TRUE(job.ranks[0].sums.empty());
   ASSERT_EQ(job.notices.size(), 2u);
   EXPECT_EQ(job.notices[0].straggler, StragglerId("rack"));
   EXPECT_EQ(job.notices[1].straggler, StragglerId(3));
@@ -144,15 +145,27 @@ TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
     Answers answers;
     Store store(folder / "a.db", run_at_once);
     store.submit(stored_job(1), answers.expect(0));
-    answers.wait_for(1);
+    store.submit(StoredRank{1, {0, 0, 0, 0, {}}, -1, false}, answers.expect(1));
+    store.submit(StoredRank{1, {1, 0, 1, 0, {}}, -1, false}, answers.expect(2));
+    answers.wait_for(3);
   }
   {
+    // Rank 0 has finished, rank 1 is in the middle of its sweep.
     Database database(folder / "a.db");
-    database.execute("DROP TABLE adjusted; PRAGMA user_version=1");
+    database.execute(
+        "DROP TABLE adjusted; DROP TABLE collected; UPDATE ranks SET profiled=1 WHERE rank=0;"
+        "INSERT INTO sums VALUES(1,0,'forward',1410,2,4,8); INSERT INTO sums VALUES(1,1,'forward',1410,1,3,5);"
+        "PRAGMA user_version=1");
   }
   Answers answers;
   Store store(folder / "a.db", run_at_once);
-  EXPECT_EQ(store.load().size(), 1u);
+  const std::vector<LoadedJob> jobs = store.load();
+  ASSERT_EQ(jobs.size(), 1u);
+  ASSERT_EQ(jobs[0].ranks.size(), 2u);
+  EXPECT_EQ(jobs[0].ranks[0].sums.size(), 1u);
+  EXPECT_TRUE(jobs[0].ranks[0].collected.empty());
+  ASSERT_EQ(jobs[0].ranks[1].collected.size(), 1u);
+  EXPECT_EQ(jobs[0].ranks[1].collected[0].energy, Joules(5.0));
   store.submit(StoredVersion{1, 1, 1, 0, AdjustedPlan{}}, answers.expect(0));
   answers.wait_for(1);
   EXPECT_FALSE(answers.failed(0));
@@ -233,10 +246,10 @@ TEST(Store, ADamagedRowCostsItsJobOnly) {
            Damage{"UPDATE jobs SET version=-1 WHERE job=1", "versions -1 and 0"},
            Damage{"UPDATE ranks SET body='{}' WHERE job=1", "table ranks, job 1 (job-1), rank 1, column body"},
            Damage{"UPDATE ranks SET body=json_set(body,'$.rank',2) WHERE job=1", "is of rank 2"},
-           Damage{"UPDATE sums SET rank=3 WHERE job=1",
-                  "table sums, job 1 (job-1), rank 3: the rank has not registered"},
-           Damage{"UPDATE sums SET samples=0 WHERE job=1", "column samples holds 0"},
-           Damage{"UPDATE sums SET time_s=9e999 WHERE job=1", "column time_s holds inf"},
+           Damage{"UPDATE collected SET rank=3 WHERE job=1",
+                  "table collected, job 1 (job-1), rank 3: the rank has not registered"},
+           Damage{"UPDATE collected SET samples=0 WHERE job=1", "column samples holds 0"},
+           Damage{"UPDATE collected SET time_s=9e999 WHERE job=1", "column time_s holds inf"},
            Damage{"UPDATE notices SET straggler='rank 3' WHERE job=1", "table notices, job 1 (job-1): 'rank 3'"},
            Damage{"UPDATE notices SET degree='much' WHERE job=1", "column degree holds text"},
            Damage{"UPDATE adjusted SET clocks_mhz='[[1410' WHERE job=1",

@@ -1,0 +1,138 @@
+#include "pipeline/late_clocks.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+bool sets_clock(const OperationType& type) { return type.occupies_stage && type.options.size() > 1; }
+
+}  // namespace
+
+LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency)
+    : dag_(dag),
+      blocking_(blocking.begin(), blocking.end()),
+      latency_(latency),
+      clocks_(at(dag.stages())),
+      finish_(at(dag.size())) {
+  assert(latency >= 0);
+  for (const Watts power : blocking) total_blocking_ += power;
+}
+
+// Brings what is due by `now` into force, and begins what waited for it.
+void LateClocks::settle(StageClock& clock, Nanoseconds now) const {
+  while (clock.due >= 0 && clock.due <= now) {
+    const Nanoseconds then = std::exchange(clock.due, -1);
+    clock.held = clock.underway;
+    begin_change(clock, then);
+  }
+}
+
+void LateClocks::begin_change(StageClock& clock, Nanoseconds now) const {
+  if (clock.due >= 0 || clock.wanted == clock.held) return;
+  clock.underway = clock.wanted;
+  clock.due = now + latency_;
+}
+
+// Each piece of the operation runs at the clock that then holds and does its share of the work.
+Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
+                                      Nanoseconds start, Joules& energy) const {
+  settle(clock, start);
+  clock.wanted = asked.frequency;
+  begin_change(clock, start);
+  settle(clock, start);
+  if (clock.due < 0) {
+    energy += asked.energy;
+    return to_nanoseconds(asked.time);
+  }
+  double passed = 0.0;  // ns
+  double left = 1.0;    // of the work
+  while (left > 0.0) {
+    const ClockOption& running = clock.held == asked.frequency ? asked : type.options[nearest_option(type, clock.held)];
+    const auto whole = static_cast<double>(to_nanoseconds(running.time));
+    const auto room = static_cast<double>(clock.due - start) - passed;
+    const double share = clock.due >= 0 ? std::min(left, room / whole) : left;
+    energy += share * running.energy;
+    passed += share * whole;
+    if (share == left) break;
+    left -= share;
+    settle(clock, clock.due);
+  }
+  return std::llround(passed);
+}
+
+void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
+  iteration.begun = clocks_;
+  iteration.durations.resize(at(dag_.size()));
+  iteration.makespan = 0;
+  iteration.computation = iteration.busy = Joules(0);
+  for (int i = 0; i < dag_.size(); ++i) {
+    const OperationType& type = dag_.type_of(i);
+    const ClockOption& asked = type.options[plan[at(i)]];
+    const Watts blocking = blocking_[at(type.stage)];
+    Nanoseconds start = 0;
+    for (const int p : dag_.predecessors(i)) start = std::max(start, finish_[at(p)]);
+    Nanoseconds& duration = iteration.durations[at(i)];
+    if (sets_clock(type)) {
+      duration = run_operation(type, asked, clocks_[at(type.stage)], start, iteration.computation);
+    } else {
+      duration = to_nanoseconds(asked.time);
+      iteration.computation += asked.energy;
+    }
+    iteration.busy += charged_blocking(type, blocking) * to_seconds(duration);
+    finish_[at(i)] = start + duration;
+    iteration.makespan = std::max(iteration.makespan, finish_[at(i)]);
+  }
+  for (StageClock& clock : clocks_) {
+    settle(clock, iteration.makespan);
+    if (clock.due >= 0) clock.due -= iteration.makespan;
+  }
+}
+
+const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
+  // A stage begins at the clock that its last operation asks for.
+  for (int stage = 0; stage < dag_.stages(); ++stage) {
+    StageClock& clock = clocks_[at(stage)] = {};
+    for (const int i : dag_.stage_order(stage)) {
+      if (sets_clock(dag_.type_of(i))) clock.held = dag_.type_of(i).options[plan[at(i)]].frequency;
+    }
+    clock.wanted = clock.underway = clock.held;
+  }
+  std::size_t count = 0;
+  std::size_t first = 0;  // of the iterations that count
+  do {
+    if (count == iterations_.size()) iterations_.emplace_back();
+    run_iteration(plan, iterations_[count++]);
+    first = 0;
+    while (first < count && iterations_[first].begun != clocks_) ++first;
+  } while (first == count && count < kMostIterations);
+  if (first == count) first = count / 2;
+
+  Iteration sum;
+  const Iteration* longest = &iterations_[first];
+  for (std::size_t k = first; k < count; ++k) {
+    sum.makespan += iterations_[k].makespan;
+    sum.computation += iterations_[k].computation;
+    sum.busy += iterations_[k].busy;
+    if (iterations_[k].makespan > longest->makespan) longest = &iterations_[k];
+  }
+  const auto n = static_cast<double>(count - first);
+  result_.makespan = std::llround(static_cast<double>(sum.makespan) / n);
+  result_.longest = longest->makespan;
+  result_.durations = longest->durations;
+  result_.energy.computation = sum.computation / n;
+  result_.energy.blocking = (total_blocking_ * to_seconds(sum.makespan) - sum.busy) / n;
+  return result_;
+}
+
+SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
+                              Nanoseconds latency) {
+  return LateClocks(dag, blocking, latency).run(plan);
+}
+
+}  // namespace flyball

@@ -1,0 +1,82 @@
+// A plan with clock changes that are not free.
+//
+// A change is asked for at the start of an operation and takes hold `latency` later (about 10 ms in the driver, Perseus
+// section 3.1); until then the stage runs at the clock that it had. Where the latency outlasts the operation, the next
+// ones run at the old clock too, and a change may take hold while the stage waits. A driver makes one change after
+// another, and who asks leaves word of the newest only (client/clock_controller.h): what is asked for while a change is on
+// its way is begun when that has taken hold, unless something newer has been asked for by then, and not at all where it
+// asks for the clock that holds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/computation_dag.h"
+#include "pipeline/timeline.h"
+
+namespace flyball {
+
+struct SwitchedRun {
+  Nanoseconds makespan = 0;            // of an iteration, in the mean
+  EnergyBreakdown energy;              // likewise, without a straggler
+  Nanoseconds longest = 0;             // the makespan of the longest iteration
+  std::vector<Nanoseconds> durations;  // its operations'
+};
+
+// Runs plans of one DAG over and over. What is on its way at an iteration's end reaches into the next, so that iterations
+// may differ: they are run until one begins as an earlier one did, and the figures are those of the iterations between.
+// Where none does within kMostIterations, they are those of the later half. Where an operation was not measured at the
+// clock that holds, its nearest stands in.
+//
+// The DAG must outlive it. Not thread-safe. Cost O(iterations * (nodes + edges)); one iteration where every change takes
+// hold before the next is asked for.
+class LateClocks {
+ public:
+  static constexpr int kMostIterations = 16;
+
+  // `blocking` holds one power per stage. Requires latency >= 0.
+  LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency);
+
+  // Overwritten by the next call.
+  const SwitchedRun& run(const ClockPlan& plan);
+
+ private:
+  // What a stage's clock does; times count from the iteration's start.
+  struct StageClock {
+    Megahertz held;
+    Megahertz wanted;      // asked for last
+    Megahertz underway;    // asked of the driver
+    Nanoseconds due = -1;  // when that takes hold; -1: nothing is under way
+
+    bool operator==(const StageClock&) const = default;
+  };
+  struct Iteration {
+    std::vector<StageClock> begun;  // as the clocks were at its start
+    std::vector<Nanoseconds> durations;
+    Nanoseconds makespan = 0;
+    Joules computation;
+    Joules busy;  // what the stages would have drawn blocked while they computed
+  };
+
+  void settle(StageClock& clock, Nanoseconds now) const;
+  void begin_change(StageClock& clock, Nanoseconds now) const;
+  [[nodiscard]] Nanoseconds run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
+                                          Nanoseconds start, Joules& energy) const;
+  void run_iteration(const ClockPlan& plan, Iteration& iteration);
+
+  const ComputationDag& dag_;
+  std::vector<Watts> blocking_;
+  Nanoseconds latency_;
+  Watts total_blocking_;
+  std::vector<StageClock> clocks_;
+  std::vector<Iteration> iterations_;  // used anew by every run
+  std::vector<Nanoseconds> finish_;    // scratch
+  SwitchedRun result_;
+};
+
+[[nodiscard]] SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan,
+                                            std::span<const Watts> blocking, Nanoseconds latency);
+
+}  // namespace flyball
