@@ -12,6 +12,7 @@ namespace {
 constexpr double kUnsteady = 0.05;
 constexpr double kFarBeyondTheSteadiest = 4.0;
 constexpr int kMostAttempts = 4;
+constexpr std::size_t kLeastRuns = 8;  // fewer tell no spread
 
 // The range of the middle half of an instruction's runs over their median, for the instruction with the widest.
 double spread_of(const std::vector<InstructionSpan>& spans) {
@@ -22,7 +23,7 @@ double spread_of(const std::vector<InstructionSpan>& spans) {
   }
   double widest = 0.0;
   for (std::vector<Nanoseconds>& of_type : lengths) {
-    if (of_type.empty()) continue;
+    if (of_type.size() < kLeastRuns) continue;
     std::sort(of_type.begin(), of_type.end());
     const auto at = [&](std::size_t quarter) {
       return static_cast<double>(of_type[quarter * (of_type.size() - 1) / 4]);
