@@ -59,17 +59,23 @@ void EventSweep::reset() {
 }
 
 EventSweep::NodeId EventSweep::child(NodeId parent, std::uint32_t name) {
+  const std::uint32_t depth = nodes_[parent].depth + 1;
+  if (depth > kDeepest) return parent;
   const auto [place, fresh] =
       children_.try_emplace(std::uint64_t{parent} << 32 | name, static_cast<NodeId>(nodes_.size()));
-  if (fresh) nodes_.push_back({parent, name});
+  if (fresh) nodes_.push_back({parent, depth, name});
   return place->second;
 }
 
 std::string EventSweep::qualified(NodeId node) const {
-  if (node == 0) return {};
-  std::string name = qualified(nodes_[node].parent);
-  if (!name.empty()) name += '/';
-  return name.append(records_->names[nodes_[node].name]);
+  std::vector<std::string_view> parts;
+  for (; node != 0; node = nodes_[node].parent) parts.push_back(records_->names[nodes_[node].name]);
+  std::string name;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    if (!name.empty()) name += '/';
+    name += *part;
+  }
+  return name;
 }
 
 OperationId EventSweep::operation(NodeId node, Phase phase) {
@@ -151,6 +157,18 @@ void EventSweep::advance(std::uint32_t lane, Nanoseconds now) {
   while (!state.stack.empty() && state.stack.back().end <= now) pop(lane, state.stack.back().end);
 }
 
+// What has ended on a lane when a call begins. Calls of one thread nest or follow each other, but their times are rounded:
+// of one that begins before the call around it ends, and ends after it, the greater part decides whether it lies in it.
+void EventSweep::arrive(std::uint32_t lane, const EventRecord& record) {
+  advance(lane, record.begin);
+  if (record.kind == RecordKind::kBegin) return;
+  std::vector<Frame>& stack = lanes_[lane].stack;
+  while (!stack.empty() && stack.back().end != kNoEnd && record.end > stack.back().end &&
+         record.end - stack.back().end > stack.back().end - record.begin) {
+    pop(lane, record.begin);
+  }
+}
+
 void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
   Lane& state = lanes_[lane];
   Frame frame;
@@ -188,6 +206,7 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
   // The engine's call and the function that it evaluates have one name.
   const bool same = frame.phase == Phase::kBackward && top.name == record.name && parent == top.node && parent != 0;
   frame.node = same ? top.node : child(parent, record.name);
+  if (!same && frame.node == parent) ++stats_.too_deep;
   if (record.kind == RecordKind::kScope) frame.base = frame.scope = frame.node;
 
   if (record.kind == RecordKind::kOperation) {
@@ -288,7 +307,7 @@ void EventSweep::take(const EventRecord& record) {
       return emit({record.begin, record.end, records_->lanes[record.lane].device,
                    operation(named_nodes_[record.name], record.phase)});
     case RecordKind::kRuntime: {
-      advance(record.lane, record.begin);
+      arrive(record.lane, record);
       const std::vector<Frame>& stack = lanes_[record.lane].stack;
       // Inside an operation the call is the operation's work.
       const bool inside = !stack.empty() && stack.back().works;
@@ -297,7 +316,7 @@ void EventSweep::take(const EventRecord& record) {
       return;
     }
     case RecordKind::kEnd: advance(record.lane, record.begin); return end_begun(record.lane, record);
-    default: advance(record.lane, record.begin); return push(record.lane, record);
+    default: arrive(record.lane, record); return push(record.lane, record);
   }
 }
 

@@ -37,6 +37,7 @@ class EventSweep : public EventTrace {
 
   struct Node {
     NodeId parent = 0;
+    std::uint32_t depth = 0;
     std::uint32_t name = 0;
     std::array<OperationId, 4> operations{kNoOperation, kNoOperation, kNoOperation, kNoOperation};  // by phase
   };
@@ -80,15 +81,18 @@ class EventSweep : public EventTrace {
   static constexpr std::size_t kBatch = 4096;        // events between two looks at what can go out
   static constexpr std::size_t kMaxPending = 65536;  // beyond it, what still runs is cut in two
   static constexpr std::size_t kMaxWaiting = 16384;
+  // Names are as long as calls are deep: without a bound, theirs together would grow with the square of the depth.
+  static constexpr std::uint32_t kDeepest = 1000;
   static constexpr Nanoseconds kPatience = 100'000'000;  // how much later than its kernel a launch may be
 
   void reset();
-  NodeId child(NodeId parent, std::uint32_t name);
+  NodeId child(NodeId parent, std::uint32_t name);  // the parent itself at kDeepest
   OperationId operation(NodeId node, Phase phase);
   std::string qualified(NodeId node) const;
 
   void take(const EventRecord& record);
   void advance(std::uint32_t lane, Nanoseconds now);
+  void arrive(std::uint32_t lane, const EventRecord& record);
   void push(std::uint32_t lane, const EventRecord& record);
   void end_begun(std::uint32_t lane, const EventRecord& record);
   void show(std::uint32_t lane, Frame& frame, Nanoseconds begin, Nanoseconds end);

@@ -75,6 +75,7 @@ struct EventTraceStats {
   std::vector<DroppedEvents> dropped;  // executions that did not, by reason; other entries do not count
   std::uint64_t untied_kernels = 0;    // GPU work whose launch the trace does not hold: named after the kernel
   std::uint64_t untied_backward = 0;   // backward operations whose forward the trace does not hold
+  std::uint64_t too_deep = 0;          // calls below more than 1,000 others: they count as the innermost with a name
   std::uint64_t unfinished = 0;        // begun (B) and never ended: taken to end with the trace
   bool truncated = false;              // the file ends in the middle; what is whole was read
   std::uint64_t truncated_at = 0;      // and the byte where that ended

@@ -166,9 +166,10 @@ void merge_rows(Footprint& footprint) {
       sum.busy += rows[i].busy;
       sum.powered += rows[i].powered;
       sum.events += rows[i].events;
-      // As if the parts varied independently of each other.
-      sum.energy_deviation = Joules(std::hypot(sum.energy_deviation.value(), rows[i].energy_deviation.value()));
-      sum.power_deviation = std::max(sum.power_deviation, rows[i].power_deviation);
+      if (footprint.runs > 1) {
+        sum.energy_deviation = Joules(std::numeric_limits<double>::quiet_NaN());
+        sum.power_deviation = Watts(std::numeric_limits<double>::quiet_NaN());
+      }
     } else {
       if (kept != i) rows[kept] = std::move(rows[i]);
       ++kept;

@@ -70,10 +70,12 @@ struct Footprint {
 [[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,
                                        const DeviceTable& devices);
 
-// Adds up rows of the same name, device and phase and puts them in order.
+// Adds up rows of the same name, device and phase and puts them in order. Of a mean of several runs, what is added up
+// has no deviation (NaN): that depends on how the parts vary together, which only the runs themselves tell.
 void merge_rows(Footprint& footprint);
 
-// The summarised footprint: names of self-similar parts added up.
+// The summarised footprint: names of self-similar parts added up. Of several runs, each is summarised before their mean
+// is taken.
 [[nodiscard]] Footprint summarised(const Footprint& footprint, const SelfSimilar& similar);
 
 // Over devices and phases: one energy per name, for comparing.

@@ -169,6 +169,7 @@ class PowerSegments : public PowerTrace {
     SensorReadings& state = sensors_[id];
     state.found.name = std::move(stats_.sensors[id].name);
     state.found.device = stats_.sensors[id].device;
+    state.found.means = state.last.kind != ReadingKind::kPower;
     state.found.period = to_seconds(state.period);
     state.found.gap_time = to_seconds(state.gap_time);
     state.found.longest_gap = to_seconds(state.longest_gap);

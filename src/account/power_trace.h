@@ -54,6 +54,7 @@ struct PowerTraceSensor {
   std::string name;  // as the trace has it
   DeviceId device = 0;
   std::uint64_t readings = 0;
+  bool means = false;            // of a counter, or themselves means: segments are what was drawn between two readings
   Seconds period;                // the median distance of two readings
   std::uint64_t duplicates = 0;  // readings at the stamp of a later one, which replaces them
   std::uint64_t resets = 0;      // a counter that began anew: nothing is known of the time between

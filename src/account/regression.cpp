@@ -1,9 +1,12 @@
 #include "account/regression.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <Eigen/Core>
 
@@ -15,60 +18,90 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kIdle = 0;  // column of "nothing ran"
-constexpr int kRounds = 8;        // of finding lambda
+constexpr std::size_t kIdle = 0;   // column of "nothing ran"
+constexpr int kRounds = 8;         // of finding lambda
+constexpr int kBlockWindows = 10;  // in a block of readings, that few windows may reach into two
 
-// The sums of a growing least-squares problem.
+// The sums of a growing least-squares problem in which a reading counts by its weight.
 class NormalEquations {
  public:
-  void add(const std::vector<std::pair<std::size_t, double>>& row, double y) {
+  void add(const std::vector<std::pair<std::size_t, double>>& row, double y, double weight) {
     for (const auto& term : row) grow(term.first + 1);
     for (const auto& [k, z] : row) {
-      double* column = products_.col(static_cast<Eigen::Index>(k)).data();
+      const auto at = static_cast<Eigen::Index>(k);
+      double* column = products_.col(at).data();
       for (const auto& [i, x] : row) {
-        if (k <= i) column[i] += x * z;
+        if (k <= i) column[i] += weight * x * z;
       }
-      right_(static_cast<Eigen::Index>(k)) += z * y;
+      right_(at) += weight * z * y;
+      weights_(at) += weight * z;
     }
     ++readings_;
-    sum_ += y;
-    squares_ += y * y;
+    weight_ += weight;
+    sum_ += weight * y;
+    squares_ += weight * y * y;
+  }
+
+  // Both have grown to `size`.
+  void add(const NormalEquations& other, std::size_t size) {
+    const auto count = static_cast<Eigen::Index>(size);
+    products_.topLeftCorner(count, count) += other.products_.topLeftCorner(count, count);
+    right_.head(count) += other.right_.head(count);
+    weights_.head(count) += other.weights_.head(count);
+    readings_ += other.readings_;
+    weight_ += other.weight_;
+    sum_ += other.sum_;
+    squares_ += other.squares_;
   }
 
   [[nodiscard]] std::size_t readings() const { return readings_; }
-  [[nodiscard]] double variance_sum() const {
-    return readings_ == 0 ? 0.0 : squares_ - sum_ * sum_ / static_cast<double>(readings_);
+  [[nodiscard]] double mean() const { return sum_ / weight_; }
+  [[nodiscard]] double weight() const { return weight_; }
+  // The readings' variance around their mean; 0 where it is no more than rounding.
+  [[nodiscard]] double variance() const {
+    const double square = squares_ / weight_;
+    const double variance = square - mean() * mean();
+    return variance > 1e-9 * square ? variance : 0.0;
+  }
+  // What these powers leave of the readings, as a sum of squares.
+  [[nodiscard]] double residual(const Eigen::VectorXd& power) const {
+    const Eigen::Index size = power.size();
+    const Eigen::VectorXd fitted = products_.topLeftCorner(size, size).selfadjointView<Eigen::Lower>() * power;
+    return std::max(squares_ - 2.0 * power.dot(right_.head(size)) + power.dot(fitted), 1e-12 * squares_);
   }
 
-  // Powers near `prior` (one per column). Sets `residual`, the sum of squares left.
-  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double& residual) {
-    grow(static_cast<std::size_t>(prior.size()));
-    const Eigen::Index size = prior.size();
-    const Eigen::MatrixXd products = products_.topLeftCorner(size, size);
-    const Eigen::VectorXd right = right_.head(size);
-    const auto readings = static_cast<double>(readings_);
-    const auto left_over = [&](const Eigen::VectorXd& power) {
-      const Eigen::VectorXd fitted = products.selfadjointView<Eigen::Lower>() * power;
-      return std::max(squares_ - 2.0 * power.dot(right) + power.dot(fitted), 1e-12 * squares_);
-    };
-    Eigen::VectorXd power = prior;
-    residual = left_over(power);
-    double lambda = 1e-2;
-    for (int round = 0; round < kRounds; ++round) {
-      Eigen::MatrixXd damped = products;
-      damped.diagonal().array() += lambda;
-      power = nonnegative_minimum(damped, right + lambda * prior);
-      residual = left_over(power);
-      const double noise = residual / readings;
-      const double spread = std::max((power - prior).squaredNorm() / static_cast<double>(size), 1e-6);
-      const double next = std::clamp(noise / spread, 1e-9 * readings, readings);
-      if (std::abs(std::log(next / lambda)) < 0.1) break;
-      lambda = next;
+  // The mean reading while each operation ran, which is the sweep's power for counters; of what never ran, of all.
+  [[nodiscard]] Eigen::VectorXd mean_powers(std::size_t size) const {
+    Eigen::VectorXd power = Eigen::VectorXd::Constant(static_cast<Eigen::Index>(size), mean());
+    for (Eigen::Index i = 0; i < power.size(); ++i) {
+      if (weights_(i) > 0.0) power(i) = right_(i) / weights_(i);
     }
     return power;
   }
 
- private:
+  // Powers near `prior`, one per column, the nearer the greater lambda.
+  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double lambda) const {
+    Eigen::MatrixXd damped = products_.topLeftCorner(prior.size(), prior.size());
+    damped.diagonal().array() += lambda;
+    return nonnegative_minimum(damped, right_.head(prior.size()) + lambda * prior);
+  }
+
+  // The same with the lambda that the readings ask for.
+  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double* lambda) const {
+    const auto readings = static_cast<double>(readings_);
+    Eigen::VectorXd power;
+    *lambda = 1e-2;
+    for (int round = 0; round < kRounds; ++round) {
+      power = solve(prior, *lambda);
+      const double noise = residual(power) / readings;
+      const double spread = std::max((power - prior).squaredNorm() / static_cast<double>(prior.size()), 1e-6);
+      const double next = std::clamp(noise / spread, 1e-9 * readings, readings);
+      if (std::abs(std::log(next / *lambda)) < 0.1) break;
+      *lambda = next;
+    }
+    return power;
+  }
+
   void grow(std::size_t size) {
     const auto wanted = static_cast<Eigen::Index>(size);
     if (wanted <= products_.rows()) return;
@@ -77,13 +110,18 @@ class NormalEquations {
     products_.conservativeResize(room, room);
     products_.rightCols(room - old).setZero();
     products_.bottomRows(room - old).setZero();
-    right_.conservativeResize(room);
-    right_.tail(room - old).setZero();
+    for (Eigen::VectorXd* sums : {&right_, &weights_}) {
+      sums->conservativeResize(room);
+      sums->tail(room - old).setZero();
+    }
   }
 
+ private:
   Eigen::MatrixXd products_;  // lower triangle
   Eigen::VectorXd right_;
+  Eigen::VectorXd weights_;
   std::size_t readings_ = 0;
+  double weight_ = 0.0;
   double sum_ = 0.0;
   double squares_ = 0.0;
 };
@@ -109,7 +147,6 @@ struct DeviceWatch {
   std::uint64_t sharers = 0;
   double integral = 0.0;  // s over sharers, since the slot began
   double idle = 0.0;      // s, in the slot
-  double idle_total = 0.0;
   std::size_t columns = 1;
   bool open = false;  // a slot is under way
   Watts open_power;
@@ -117,7 +154,9 @@ struct DeviceWatch {
   std::vector<double> in_slot;  // per column
   std::vector<std::size_t> touched;
   std::deque<Slot> history;
-  NormalEquations equations;
+  std::array<NormalEquations, 2> halves;
+  Nanoseconds blocks_since = 0;
+  std::size_t blocks = 0;   // of readings that follow each other
   std::vector<double> row;  // scratch, per column
 };
 
@@ -179,7 +218,6 @@ class Regression {
       device.integral += seconds / static_cast<double>(device.sharers);
     } else {
       device.idle += seconds;
-      device.idle_total += seconds;
     }
     device.slot.end = end;
     accountant_.on_power(id, begin, end, power);
@@ -243,10 +281,14 @@ class Regression {
     }
     // A long segment says more than a short one.
     const double seconds = to_seconds(slot.end - slot.begin).value();
-    const double weight = std::sqrt(seconds / kUnitSegment);
-    for (auto& share : slot.shares) share.second *= weight / seconds;
-    device.equations.add(slot.shares, device.open_power.value() * weight);
+    for (auto& share : slot.shares) share.second /= seconds;
+    ++device.blocks;
+    half_of(device).add(slot.shares, device.open_power.value(), seconds / kUnitSegment);
   }
+
+  // Which half of the readings the next one belongs to: blocks by the sequence of Thue and Morse, which gives both halves
+  // as many and never falls into step with what a program repeats.
+  static NormalEquations& half_of(DeviceWatch& device) { return device.halves[std::popcount(device.blocks) % 2]; }
 
   void add_window(DeviceWatch& device, const PowerSegment& reading) {
     const Nanoseconds begin = reading.begin - window_;
@@ -273,17 +315,24 @@ class Regression {
       row.emplace_back(column, device.row[column] / to_seconds(window_).value());
       device.row[column] = 0.0;
     }
-    device.equations.add(row, reading.power.value());
+    if (device.blocks == 0 || reading.begin >= device.blocks_since + kBlockWindows * window_) {
+      ++device.blocks;
+      device.blocks_since = reading.begin;
+    }
+    half_of(device).add(row, reading.power.value(), 1.0);
   }
 
   RegressionFit fit(DeviceShare& share, std::vector<OperationShare>& operations) {
     DeviceWatch& device = devices_[share.device];
     RegressionFit fit;
     fit.device = share.device;
-    fit.readings = device.equations.readings();
+    fit.readings = device.halves[0].readings() + device.halves[1].readings();
     if (fit.readings == 0) return fit;
 
     const std::size_t size = std::min(device.columns, kMostUnknowns) + (device.columns >= kMostUnknowns ? 1 : 0);
+    for (NormalEquations& half : device.halves) half.grow(size);
+    NormalEquations all = device.halves[0];
+    all.add(device.halves[1], size);
     Eigen::VectorXd seconds = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(size));
     Eigen::VectorXd joules = seconds;
     seconds(0) = share.idle_time.value();
@@ -298,11 +347,11 @@ class Regression {
     for (Eigen::Index i = 0; i < prior.size(); ++i) {
       if (seconds(i) > 0.0) prior(i) = joules(i) / seconds(i);
     }
-    double residual = 0.0;
-    const Eigen::VectorXd power = device.equations.solve(prior, residual);
+    double lambda = 0.0;
+    const Eigen::VectorXd power = all.solve(prior, &lambda);
     fit.unknowns = size;
-    const double varied = device.equations.variance_sum();
-    fit.explained = varied > 0.0 ? std::max(0.0, 1.0 - residual / varied) : 0.0;
+    fit.deviation = Watts(std::sqrt(all.variance()));
+    fit.explained = explained(device.halves, all, size, lambda);
 
     const double whole = power.dot(seconds);
     if (whole <= 0.0) return fit;
@@ -318,6 +367,19 @@ class Regression {
     share.attributed = Joules(attributed.value());
     share.idle = Joules(fit.scale * power(0) * seconds(0));
     return fit;
+  }
+
+  // How well each half of the readings is foretold by the powers that the other half gives. In the readings that powers
+  // were fitted to, they would explain chance as well: the more, the more operations there are.
+  static std::optional<double> explained(const std::array<NormalEquations, 2>& halves, const NormalEquations& all,
+                                         std::size_t size, double lambda) {
+    if (halves[0].readings() == 0 || halves[1].readings() == 0 || all.variance() <= 0.0) return std::nullopt;
+    double residual = 0.0;
+    for (const std::size_t half : {0u, 1u}) {
+      const NormalEquations& other = halves[1 - half];
+      residual += halves[half].residual(other.solve(other.mean_powers(size), lambda));
+    }
+    return std::max(0.0, 1.0 - residual / (all.variance() * all.weight()));
   }
 
   static constexpr double kUnitSegment = 0.1;  // s; weights only matter against each other

@@ -18,11 +18,15 @@
 // sensor; no better where they are longer than W, and of no use where an operation ran but once. Operations whose power
 // changes from run to run get its mean. docs/performance.md has the errors of both methods over the sampling period.
 //
-// Cost: per reading the square of the number of operations in its window, then a few factorisations of operations^3 / 3.
-// Memory: operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
+// How well the powers explain the readings is told by readings that they were not fitted to: cross-validation of two
+// halves, a block of readings in one or the other.
+//
+// Cost: per reading the square of the number of operations in its window, then a dozen factorisations of operations^3 / 3.
+// Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "account/attribution.h"
@@ -41,8 +45,12 @@ struct RegressionFit {
   DeviceId device = 0;
   std::size_t readings = 0;  // 0: none was usable, and the sweep's numbers stand
   std::size_t unknowns = 0;
-  double explained = 0.0;  // share of the readings' variance that the fit explains (R^2)
-  double scale = 1.0;      // the factor that conserves energy; far from 1 the window is wrong
+  Watts deviation;  // of the readings from their mean (standard; by their length where the window is 0)
+  // The share of the readings' variance that powers fitted to the other half of them foretell; 0 where they are no
+  // better than the mean, as with powers that have nothing to do with what ran. None where readings do not vary, or are
+  // too few to be halved.
+  std::optional<double> explained;
+  double scale = 1.0;  // the factor that conserves energy; far from 1 the window is wrong
 };
 
 struct RegressedAttribution {

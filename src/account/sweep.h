@@ -75,6 +75,7 @@ class Sweep {
     if (!device.started) {
       device.started = true;
       device.now = time;
+      device.segment.end = time;  // nothing is measured yet
     }
     if (time < device.now) {
       throw InputError({what}, "the trace is not in the order of time", "sort its rows by time and try again");

@@ -9,18 +9,20 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace flyball {
 namespace {
 
 std::string quoted(std::string_view value) {
   const bool plain = !value.empty() && value.find_first_of(" \"=\\\n\r\t") == std::string_view::npos;
-  if (plain) return std::string(value);
+  if (plain) return printable(value);
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') text += '\\';
-    text += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    text += c;
   }
-  return text + '"';
+  return printable(text + '"');
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -13,8 +14,13 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/partial_file.h"
+
 namespace flyball {
 namespace {
+
+std::atomic<const char*> partial_path = nullptr;
+static_assert(decltype(partial_path)::is_always_lock_free);
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";
@@ -59,6 +65,8 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t max_by
   return text;
 }
 
+const char* partial_file() noexcept { return partial_path; }
+
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
   std::error_code code;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
@@ -79,6 +87,11 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
     return write_to(path);
   }
   const std::filesystem::path partial = path.string() + fmt::format(".partial.{}", ::getpid());
+  struct Announced {
+    explicit Announced(const char* file) { partial_path = file; }
+    ~Announced() { partial_path = nullptr; }
+  };
+  const Announced announced(partial.c_str());
   write_to(partial);
   if (is_there) ::chmod(partial.c_str(), there.st_mode & 07777);
   std::filesystem::rename(partial, path, code);

@@ -105,25 +105,26 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   }
   AccountSettings settings = settings_of(options);
   const SelfSimilar similar = options.similar ? SelfSimilar(*options.similar) : SelfSimilar();
-  const InterruptGuard guard;
-
   OperationTable operations;
   DeviceTable devices;
   std::vector<Footprint> footprints;
   FootprintNotes notes;
   std::unique_ptr<AccountRun> first;
   for (std::size_t i = 0; i < options.events.size(); ++i) {
-    guard.throw_if_interrupted();
     if (!options.jiffies.empty()) settings.jiffies = options.jiffies[i];
     auto run = std::make_unique<AccountRun>(options.events[i], options.power[i], settings, operations, devices);
     footprints.push_back(run->footprint());
     notes.insert(notes.end(), run->notes().begin(), run->notes().end());
     if (!first) first = std::move(run);
   }
-  guard.throw_if_interrupted();
   const Footprint footprint = mean_of_runs(footprints);
-  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself.
-  const Footprint summary = options.summary || options.html ? summarised(footprint, similar) : Footprint();
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
+  // draw varies together, so each run is summarised by itself.
+  Footprint summary;
+  if (options.summary || options.html) {
+    for (Footprint& run : footprints) run = summarised(run, similar);
+    summary = mean_of_runs(footprints);
+  }
   const EnergyTree tree = options.svg || options.html ? make_energy_tree(footprint, operations) : EnergyTree();
   const Footprint& shown = options.summary ? summary : footprint;
 
@@ -220,6 +221,7 @@ void add_diff(CLI::App& parent) {
       "  flyball account diff before.json after.json\n"
       "  flyball account diff bert.json albert.json --summary --top 10");
   command->callback([options] {
+    const InterruptExit interrupt_exit;
     Footprint a = read_footprint_file(options->a);
     Footprint b = read_footprint_file(options->b);
     if (options->summary || options->similar) {
@@ -253,6 +255,7 @@ void add_quality(CLI::App& parent) {
       "  flyball account quality run1/ run2/ run3/\n"
       "  flyball account quality run1.json run2.json");
   command->callback([options] {
+    const InterruptExit interrupt_exit;
     const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
     const QualityFigures figures = measure_quality(options->runs, similar);
     print_result(options->format == "json" ? quality_json(figures) : quality_text(figures));
@@ -280,6 +283,7 @@ void add_account_command(CLI::App& program, const std::string& command_line) {
       "  flyball account read epoch --events trace.json      # recorded by the agent");
   command->callback([command, options, command_line] {
     if (!command->get_subcommands().empty()) return;
+    const InterruptExit interrupt_exit;
     run_account(*options, command_line);
   });
 }

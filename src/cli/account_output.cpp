@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/nearest_name.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/account_run.h"
 #include "draw/scale.h"
@@ -116,7 +117,7 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
     text += fmt::format("and {} more with {} J\n", footprint.rows.size() - shown, format_fixed(rest.value(), 3));
   }
   if (!notes.empty()) text += '\n';
-  for (const std::string& note : notes) text += note + "\n";
+  for (const std::string& note : notes) text += printable(note) + "\n";
   return text;
 }
 
@@ -173,13 +174,15 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
       ::lseek(input.get(), 0, SEEK_SET) != 0) {
     throw SystemError(fmt::format("cannot hand the diagram to dot: {}", std::strerror(errno)));
   }
+  const FileDescriptor output(::memfd_create("flyball-svg", MFD_CLOEXEC));
+  if (output.get() < 0) throw SystemError(fmt::format("no memory for the diagram: {}", std::strerror(errno)));
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  std::string output = "-o" + path;
+  ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
   std::string program = "dot";
   std::string format = "-Tsvg";
-  char* arguments[] = {program.data(), format.data(), output.data(), nullptr};
+  char* arguments[] = {program.data(), format.data(), nullptr};
   pid_t child = 0;
   const int failure = ::posix_spawnp(&child, "dot", &actions, nullptr, arguments, environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -192,7 +195,9 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw SystemError(fmt::format("dot could not write {}", path));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw SystemError(fmt::format("dot could not draw {}", path));
+  // Here, so that nobody sees half of it.
+  write_text_file(path, read_text_file(fmt::format("/proc/self/fd/{}", output.get())));
 }
 
 QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar) {

@@ -13,6 +13,7 @@
 #include "account/events_ahead.h"
 #include "account/processor_share.h"
 #include "account/regression.h"
+#include "account/sparse_power.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "base/text.h"
@@ -68,27 +69,6 @@ class AheadIfMany {
   std::unique_ptr<EventsAhead> ahead_;
 };
 
-// Every `keep`-th segment of each device, held until the next that is kept.
-class SparsePower final : public PowerSource {
- public:
-  SparsePower(PowerSource& source, std::size_t keep) : source_(source), keep_(keep) {}
-  bool next(PowerSegment& segment) override {
-    while (source_.next(segment)) {
-      if (segment.device >= seen_.size()) seen_.resize(segment.device + 1);
-      if (seen_[segment.device]++ % keep_ != 0) continue;
-      // The sweep cuts it where the next begins; the last is held no longer than the others.
-      segment.end += static_cast<Nanoseconds>(keep_ - 1) * (segment.end - segment.begin);
-      return true;
-    }
-    return false;
-  }
-
- private:
-  PowerSource& source_;
-  std::size_t keep_;
-  std::vector<std::size_t> seen_;
-};
-
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
   return events.first + shift < power.last && power.first < events.last + shift;
 }
@@ -111,6 +91,16 @@ void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
 }
 
 std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
+
+std::string fit_text(const RegressionFit& fit) {
+  const std::string fitted =
+      fmt::format("{} fitted to {}", number_of(fit.unknowns, "power"), number_of(fit.readings, "reading"));
+  if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
+  const std::string varied = fmt::format("{} that vary by {:.3g} W", fitted, fit.deviation.value());
+  if (!fit.explained) return varied + "; too few to judge the fit";
+  return fmt::format("{}; of this variance, powers fitted to half of them explain {:.1f} % in the other half", varied,
+                     100.0 * *fit.explained);
+}
 
 std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
 
@@ -334,8 +324,7 @@ void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& p
       notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
       continue;
     }
-    notes_.push_back(fmt::format("{}: {} powers fitted to {} readings, which explains {:.1f} % of their variance",
-                                 devices_.name(fit.device), fit.unknowns, fit.readings, 100.0 * fit.explained));
+    notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
     if (fit.readings < 2 * fit.unknowns) {
       notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
                                    devices_.name(fit.device)));
@@ -356,6 +345,10 @@ void AccountRun::note_traces() {
   if (events.untied_kernels > 0) {
     notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
                                  events_path_, number_of(events.untied_kernels, "kernel")));
+  }
+  if (events.too_deep > 0) {
+    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", events_path_,
+                                 number_of(events.too_deep, "call")));
   }
   const PowerTraceStats& power = power_->stats();
   for (const DroppedReadings& dropped : power.dropped) {
@@ -397,7 +390,12 @@ void AccountRun::note_traces() {
 Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
-  SparsePower sparse(*power_, keep);
+  // A sum is one of means where all of it are.
+  std::vector<bool> means(devices_.size(), true);
+  for (const PowerTraceSensor& sensor : power_->stats().sensors) {
+    means[sensor.device] = means[sensor.device] && sensor.means;
+  }
+  SparsePower sparse(*power_, keep, std::move(means));
   return footprint_of(attribute(*events_, sparse, attribution_options()));
 }
 

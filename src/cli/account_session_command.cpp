@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/account_command.h"
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "client/agent_client.h"
 #include "draw/text_table.h"
@@ -175,7 +176,7 @@ void run_read(ReadOptions options, const std::string& command_line) {
     return run_account(options.account, command_line);
   }
   if (options.account.format == "json") return print_result(json_text(to_json(session)));
-  if (!options.output) return print_result(trace);
+  if (!options.output) return print_data(trace);
   print_report(fmt::format("flyball: {}: {}\n", *options.output, rows_text(session)));
 }
 
@@ -196,7 +197,10 @@ void add_read(CLI::App& parent, const std::string& command_line) {
       "  flyball account read epoch-3 --out power.csv\n"
       "  flyball account read epoch-3 --events trace.json\n"
       "  flyball account read epoch-3 --events trace.json --html account.html --format json");
-  command->callback([options, command_line] { run_read(*options, command_line); });
+  command->callback([options, command_line] {
+    const InterruptExit interrupt_exit;
+    run_read(*options, command_line);
+  });
 }
 
 void add_list(CLI::App& parent) {

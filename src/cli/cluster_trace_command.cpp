@@ -16,7 +16,7 @@ namespace flyball {
 namespace {
 
 void print_or_write(const std::optional<std::string>& out, const std::string& text) {
-  if (!out) return print_result(text);
+  if (!out) return print_data(text);
   write_text_file(*out, text);
   print_result(fmt::format("wrote {}\n", *out));
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace flyball {
 namespace {
@@ -26,7 +27,8 @@ bool coloured() {
   return smart_terminal(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
 }
 
-void print_message(std::string_view word, std::string_view colour, std::string_view text) {
+void print_message(std::string_view word, std::string_view colour, std::string_view foreign) {
+  const std::string text = printable(foreign, LineEnds::kKept);
   const std::string line = coloured() ? fmt::format("flyball: \x1b[{}m{}:\x1b[0m {}\n", colour, word, text)
                                       : fmt::format("flyball: {}: {}\n", word, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -40,19 +42,24 @@ std::size_t terminal_columns() {
 
 }  // namespace
 
-void print_result(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+void print_result(std::string_view text) { print_data(printable(text, LineEnds::kKept)); }
+
+void print_data(std::string_view data) {
+  if (std::fwrite(data.data(), 1, data.size(), stdout) != data.size() || std::fflush(stdout) != 0) {
     throw SystemError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
 }
 
-void print_report(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void print_report(std::string_view foreign) {
+  const std::string text = printable(foreign, LineEnds::kKept);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
 
 void print_warning(std::string_view text) { print_message("warning", "33", text); }
 void print_error(std::string_view text) { print_message("error", "31", text); }
 
 ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)),
+    : label_(printable(label)),
       terminal_(smart_terminal(STDERR_FILENO)),
       due_(Clock::now() + std::chrono::milliseconds(200)) {}
 

@@ -1,5 +1,6 @@
 // What the program says: results to standard output; warnings, errors and progress to standard error. Colour and
-// progress only where standard error is a terminal. Used from the main thread only.
+// progress only where standard error is a terminal. What foreign names hold that a terminal would obey is escaped (see
+// base/printable.h), but in data. Used from the main thread only.
 #pragma once
 
 #include <chrono>
@@ -9,7 +10,11 @@
 namespace flyball {
 
 // Writes all of `text` to standard output and flushes it. Throws SystemError when that fails (disk full, closed pipe).
+// JSON says the same with its escapes.
 void print_result(std::string_view text);
+
+// The same, byte by byte as it is: for CSV and other formats without escapes, and for a screen that we draw.
+void print_data(std::string_view data);
 
 // Writes all of `text` to standard error: a report that must not mix with what a measured program prints.
 void print_report(std::string_view text);

@@ -196,7 +196,7 @@ void run_init(const InitOptions& options) {
     text += node_text(known);
   }
   text.pop_back();
-  if (!options.out) return print_result(text);
+  if (!options.out) return print_data(text);
   write_text_file(*options.out, text);
   print_result(fmt::format("wrote {}; change what is marked, then: flyball forecast {}\n", *options.out, *options.out));
 }

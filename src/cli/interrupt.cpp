@@ -1,6 +1,11 @@
 #include "cli/interrupt.h"
 
+#include <unistd.h>
+
 #include <csignal>
+#include <string_view>
+
+#include "base/partial_file.h"
 
 namespace flyball {
 namespace {
@@ -8,6 +13,21 @@ namespace {
 volatile std::sig_atomic_t signal_seen = 0;
 
 void note_signal(int) { signal_seen = 1; }
+
+void say(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Of a progress bar that may stand on the terminal.
+volatile std::sig_atomic_t line_to_clear = 0;
+
+// Only what is async-signal-safe.
+void end_process(int) {
+  if (const char* partial = partial_file()) ::unlink(partial);
+  if (line_to_clear != 0) say("\r\x1b[K");
+  say("flyball: error: interrupted\n");
+  ::_exit(130);
+}
 
 void install(void (*handler)(int)) {
   struct sigaction action {};
@@ -26,6 +46,13 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() { install(SIG_DFL); }
+
+InterruptExit::InterruptExit() {
+  line_to_clear = ::isatty(STDERR_FILENO);
+  install(end_process);
+}
+
+InterruptExit::~InterruptExit() { install(SIG_DFL); }
 
 bool InterruptGuard::interrupted() const { return signal_seen != 0; }
 

@@ -1,4 +1,4 @@
-// Ctrl-C while an engine runs: the engine is told to stop, and nothing is written.
+// Ctrl-C: an engine is told to stop, or the process ends; either way no output is left half-written.
 #pragma once
 
 #include "base/error.h"
@@ -21,6 +21,17 @@ class InterruptGuard {
 
   [[nodiscard]] bool interrupted() const;
   void throw_if_interrupted() const;
+};
+
+// While one lives, SIGINT or SIGTERM ends the process at once with status 130, wherever it is: the file under way is
+// removed, every other one is whole or was not begun. For commands that compute long in many places and hold nothing that
+// must be given back. At most one of these and of InterruptGuard at a time.
+class InterruptExit {
+ public:
+  InterruptExit();
+  ~InterruptExit();
+  InterruptExit(const InterruptExit&) = delete;
+  InterruptExit& operator=(const InterruptExit&) = delete;
 };
 
 }  // namespace flyball

@@ -182,7 +182,7 @@ void run_synth(SynthOptions& options) {
     const SynthProfile made = synthesize_profile(request);
     text = write_profile(made.profile, made.comment);
   }
-  if (!options.out) return print_result(text);
+  if (!options.out) return print_data(text);
   write_text_file(*options.out, text);
   print_result(fmt::format("wrote {}\n", *options.out));
 }

@@ -130,7 +130,8 @@ void run(const ServeOptions& options) {
                ? "jobs are kept in memory only\n"
                : fmt::format("jobs are kept in {} ({} there)\n", chosen.database, server.job_count());
   print_result(where);
-  for (const std::string& trouble : server.troubles()) fmt::print(stderr, "flyball serve: left out: {}\n", trouble);
+  for (const std::string& trouble : server.troubles())
+    print_report(fmt::format("flyball serve: left out: {}\n", trouble));
   bool stopping = false;
   const auto signals = loop.on_signals({SIGINT, SIGTERM}, [&](int) {
     if (stopping) return loop.stop();

@@ -299,7 +299,7 @@ void add_env(CLI::App& parent) {
                                    shell_quoted(machine->name()));
     const std::string powercap = machine->shared().powercap;
     if (!powercap.empty()) text += fmt::format("export FLYBALL_POWERCAP_ROOT={}\n", shell_quoted(powercap));
-    print_result(text);
+    print_data(text);
   });
 }
 

@@ -130,7 +130,7 @@ class Screen {
       raw.c_cc[VTIME] = 0;
       ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    print_result("\x1b[?1049h\x1b[?25l");
+    print_data("\x1b[?1049h\x1b[?25l");
   }
   ~Screen() {
     if (has_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
@@ -147,7 +147,7 @@ class Screen {
       if (c == '\n') out += "\x1b[K\r";
       out += c;
     }
-    print_result(out + "\x1b[J");
+    print_data(out + "\x1b[J");
   }
 
   // Waits for a key or the time; true for 'q'.
@@ -246,7 +246,7 @@ void run_top(const TopOptions& options) {
     if (live) {
       screen->show(draw_top(frame) + "\nq quits\n");
     } else {
-      print_result(json ? top_json(frame) : draw_top(frame) + "\n");
+      print_data(json ? top_json(frame) : draw_top(frame) + "\n");
     }
     due += std::chrono::nanoseconds(to_nanoseconds(interval));
     if (due < Clock::now()) due = Clock::now();

@@ -10,6 +10,8 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
+
 namespace flyball {
 namespace {
 
@@ -23,7 +25,8 @@ std::size_t width_of(const std::string& text) {
 }
 
 // The first `width` characters; the last one tells where more was.
-std::string shortened(const std::string& text, std::size_t width) {
+std::string shortened(const std::string& foreign, std::size_t width) {
+  const std::string text = printable(foreign);
   if (width_of(text) <= width) return text;
   if (width == 0) return {};
   std::string cut;
@@ -110,7 +113,7 @@ std::vector<Column> gpu_columns(const TopFrame& frame) {
   const auto column = [&](std::string heading, int keep, bool left,
                           const std::function<std::string(const GpuStatus&)>& cell) {
     Column made{std::move(heading), keep, left, false, {}, 0, nullptr};
-    for (const GpuStatus& gpu : frame.now.gpus) made.cells.push_back(cell(gpu));
+    for (const GpuStatus& gpu : frame.now.gpus) made.cells.push_back(printable(cell(gpu)));
     return made;
   };
   const auto share = [](const auto& part, const auto& whole) {

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace flyball {
 namespace {
 
@@ -31,6 +33,7 @@ TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns))
 
 void TextTable::add_row(std::vector<std::string> cells) {
   if (cells.size() > columns_.size()) throw std::invalid_argument("more cells than columns");
+  for (std::string& cell : cells) cell = printable(cell);
   cells.resize(columns_.size());
   rows_.push_back(std::move(cells));
 }

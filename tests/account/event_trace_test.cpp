@@ -272,6 +272,40 @@ TEST(Chrome, ZeroLengthAndOverlap) {
   EXPECT_EQ(read.events.size(), 4u);
 }
 
+// Times with three decimals of a microsecond overlap by one of them: a to c follow each other, and x lies in outer with y,
+// which seems to end after both. "over" above is as long in a as beyond it.
+TEST(Chrome, OverlapByRoundingIsNoNesting) {
+  const Read read = read_text(R"([
+    {"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10.001},
+    {"ph":"X","name":"b","pid":1,"tid":1,"ts":10,"dur":5.001},
+    {"ph":"X","name":"c","pid":1,"tid":1,"ts":15,"dur":0.5},
+    {"ph":"X","name":"outer","pid":1,"tid":2,"ts":0,"dur":20},
+    {"ph":"X","name":"x","pid":1,"tid":2,"ts":10,"dur":10.001},
+    {"ph":"X","name":"y","pid":1,"tid":2,"ts":12,"dur":8.002}])");
+  EXPECT_EQ(read.busy, (Busy{{"CPU:0 a", 10'000},
+                             {"CPU:0 b", 5'000},
+                             {"CPU:0 c", 500},
+                             {"CPU:0 outer", 10'000},
+                             {"CPU:0 outer/x", 2'000},
+                             {"CPU:0 outer/x/y", 8'002}}));
+}
+
+// Each call is 1 us longer at both ends than the one in it; the 1,000th, and the 501 below, take 2 * 501 + 1 us.
+TEST(Chrome, NamesEndAtAThousandLevels) {
+  constexpr int kLevels = 1501;
+  std::string text = "[";
+  for (int i = 0; i < kLevels; ++i) {
+    text += fmt::format(R"({}{{"ph":"X","name":"n{}","pid":1,"tid":1,"ts":{},"dur":{}}})", i > 0 ? "," : "", i, i,
+                        2 * (kLevels - i) - 1);
+  }
+  const Read read = read_text(text + "]");
+  EXPECT_EQ(read.operations.size(), 1000u);
+  EXPECT_EQ(read.stats.too_deep, 501u);
+  EXPECT_EQ(total(read.busy, "/n998"), 2'000 + 1'003'000);
+  EXPECT_EQ(total(read.busy, "/n999"), 1'003'000);
+  EXPECT_EQ(total(read.busy, "CPU:0"), (2 * kLevels - 1) * 1000);
+}
+
 TEST(Chrome, TimesAreExact) {
   // Beyond 2^53 ns a double of microseconds would have lost the last digits.
   const Read read = read_text(R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":1795280724059922.525,"dur":0.0015}])");

@@ -92,6 +92,32 @@ TEST(Footprint, MeanAndDeviationOfRuns) {
   EXPECT_DOUBLE_EQ(mean.rows[1].energy_deviation.value(), std::sqrt(3.0));
 }
 
+// Twelve layers that draw 10, 20 and 30 J each, run by run, are 120, 240 and 360 J: mean 240, deviation
+// sqrt((120^2 + 0 + 120^2) / 2) = 120 (were they independent, sqrt(12) * 10 = 34.6). In seconds 12, powers 10, 20, 30 W.
+TEST(Footprint, DeviationOfLayersThatVaryTogether) {
+  std::vector<Footprint> runs;
+  for (const double joules : {10.0, 20.0, 30.0}) {
+    std::vector<FootprintRow> rows;
+    for (int layer = 0; layer < 12; ++layer) rows.push_back(row("layer_" + std::to_string(layer), joules));
+    runs.push_back(summarised(footprint(rows), SelfSimilar()));
+  }
+  const Footprint mean = mean_of_runs(runs);
+  ASSERT_EQ(mean.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(mean.rows[0].energy.value(), 240.0);
+  EXPECT_DOUBLE_EQ(mean.rows[0].energy_deviation.value(), 120.0);
+  EXPECT_DOUBLE_EQ(mean.rows[0].power_deviation.value(), 10.0);
+}
+
+// How rows vary together is not in their mean.
+TEST(Footprint, HasNoDeviationOfRowsAddedUpAfterTheMean) {
+  const std::vector<Footprint> runs = {footprint({row("layer_0", 1), row("layer_1", 2)}),
+                                       footprint({row("layer_0", 3), row("layer_1", 4)})};
+  const Footprint late = summarised(mean_of_runs(runs), SelfSimilar());
+  ASSERT_EQ(late.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(late.rows[0].energy.value(), 5.0);
+  EXPECT_TRUE(std::isnan(late.rows[0].energy_deviation.value()));
+}
+
 TEST(Footprint, MeanOfDevices) {
   Footprint a;
   FootprintDevice& device = a.devices.emplace_back();

@@ -1,7 +1,9 @@
 // flyball account, run as users run it.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "cli/program.h"
 
 namespace flyball::testing {
@@ -353,6 +356,113 @@ TEST(Account, RunsComparedAndJudged) {
   EXPECT_NEAR(mean.json().at("measured_j"), 120.0, 1.0);  // of 80 and 160
   // 35 and 70 J: 35 / sqrt(2) around their mean
   EXPECT_NEAR(mean.json().at("footprint").at(0).at("energy_std_j"), 35.0 / std::sqrt(2.0), 1e-6);
+}
+
+// A counter of 100, 500, 700 and 900 J after 1, 2, 3 and 4 s, an operation in each second: 100, 400, 200 and 200 J. From
+// every second reading it is 250, 250, 200 and 200 J. Around their means (-125, 175, -25, -25) and (25, 25, -25, -25),
+// Pearson's correlation is 2,500 / (sqrt(47,500) * 50) = 0.2294.
+TEST(Account, ThinsCountersOut) {
+  const TempFolder folder;
+  std::string events;
+  for (int i = 0; i < 4; ++i) {
+    events += R"(, {"ph": "X", "name": "part_)" + std::to_string(i) + R"(", "pid": 1, "tid": 1, "ts": )" +
+              std::to_string(1000000 * i) + R"(, "dur": 1000000})";
+  }
+  std::filesystem::create_directory(folder / "run");
+  write_file(folder / "run/events.json",
+             R"({"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:CPU:0"}})" +
+                 events + "]}");
+  write_file(folder / "run/power.csv",
+             "timestamp,device,energy_j\n0,CPU:0,0\n1,CPU:0,100\n2,CPU:0,500\n3,CPU:0,700\n4,CPU:0,900\n");
+  const Ran quality = run_flyball({"account", "quality", folder / "run", "--format", "json"});
+  ASSERT_EQ(quality.status, 0) << quality.err;
+  const json every_second = quality.json().at("asss").at(1);
+  EXPECT_EQ(every_second.at("every"), 2);
+  EXPECT_NEAR(every_second.at("similarity"), 2500.0 / (std::sqrt(47500.0) * 50.0), 1e-9);
+}
+
+// Three runs of twelve layers that draw 10, 20 and 30 J each: 120, 240 and 360 J of all, 120 J around their mean. Were the
+// layers independent it would be 34.6 J.
+TEST(Account, SummarisesEachRunBeforeItsStatistics) {
+  const TempFolder folder;
+  std::string events = R"({"traceEvents": [
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:CPU:0"}})";
+  for (int i = 0; i < 12; ++i) {
+    events += R"(, {"ph": "X", "name": "layer_)" + std::to_string(i) + R"(/dense", "pid": 1, "tid": 1, "ts": )" +
+              std::to_string(1000000 * i) + R"(, "dur": 1000000})";
+  }
+  write_file(folder / "events.json", events + "]}");
+  std::vector<std::string> arguments = {"account", "--summary", "--format", "json"};
+  for (const int watts : {10, 20, 30}) {
+    const std::string power = folder / (std::to_string(watts) + ".csv");
+    write_file(power, "timestamp,device,energy_j\n0,CPU:0,0\n12,CPU:0," + std::to_string(12 * watts) + "\n");
+    arguments.insert(arguments.end(), {"--events", folder / "events.json", "--power", power});
+  }
+  const Ran ran = run_flyball(arguments);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  ASSERT_EQ(ran.json().at("footprint").size(), 1u);
+  const json row = ran.json().at("footprint").at(0);
+  EXPECT_EQ(row.at("name"), "layer_*/dense");
+  EXPECT_NEAR(row.at("energy_j"), 240.0, 1e-9);
+  EXPECT_NEAR(row.at("energy_std_j"), 120.0, 1e-9);
+  EXPECT_NEAR(row.at("mean_power_std_w"), 10.0, 1e-9);
+}
+
+// A name that would clear the screen: escaped in text and errors, what it is in JSON and CSV.
+TEST(Account, ForeignNamesDoNotReachTheTerminal) {
+  const Traces traces;
+  const std::string name = "m/\x1b[2Jlayer\xC2\x9B";
+  write_file(traces.events,
+             R"([{"ph": "X", "name": "m/\u001b[2Jlayer\u009b", "pid": 1, "tid": 1, "ts": 1000000, "dur": 1000}])");
+  const std::vector<std::string> account = {"account", "--events", traces.events, "--power", traces.power};
+  std::vector<std::string> arguments = account;
+  arguments.insert(arguments.end(), {"--csv", traces.folder / "f.csv"});
+  const Ran text = run_flyball(arguments);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("m/\\u001b[2Jlayer\\u009b"));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text.out, Not(HasSubstr("\x9B")));
+  EXPECT_THAT(file_text(traces.folder / "f.csv"), HasSubstr(name + ",CPU:0,"));
+  arguments = account;
+  arguments.insert(arguments.end(), {"--format", "json"});
+  EXPECT_EQ(run_flyball(arguments).json().at("footprint").at(0).at("name"), name);
+  const Ran failed = run_flyball({"account", "--events", "\x1b[2J.json", "--power", traces.power});
+  EXPECT_THAT(failed.err, HasSubstr("\\u001b[2J.json"));
+  EXPECT_THAT(failed.err, Not(HasSubstr("\x1b")));
+}
+
+// Pipes hold the program where it shall be when Ctrl-C comes: in the middle of reading, and of writing.
+TEST(Account, EndsAtOnceWhenInterrupted) {
+  const Traces traces;
+  const std::string pipe = traces.folder / "pipe.csv";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  {
+    const Running reading({"account", "--events", traces.events, "--power", pipe}, "/dev/null", traces.folder.path());
+    const FileDescriptor power(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));
+    reading.interrupt();
+    const Ran ran = reading.wait();
+    EXPECT_EQ(ran.status, 130);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr("error: interrupted"));
+  }
+  std::string events = "[";  // whose footprint is more than a pipe takes
+  for (int i = 0; i < 2000; ++i) {
+    events += R"({"ph": "X", "name": "operation_)" + std::to_string(i) + R"(", "pid": 1, "tid": 1, "ts": )" +
+              std::to_string(1000000 + i) + R"(, "dur": 1},)";
+  }
+  events.back() = ']';
+  write_file(traces.events, events);
+  const std::string result = traces.folder / "result.json";
+  const Running writing({"account", "--events", traces.events, "--power", pipe, "--json", result}, "/dev/null",
+                        traces.folder.path());
+  const std::string partial = result + ".partial." + std::to_string(writing.pid());
+  ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
+  write_file(pipe, kPower);
+  const FileDescriptor half(::open(partial.c_str(), O_RDONLY | O_CLOEXEC));
+  writing.interrupt();
+  EXPECT_EQ(writing.wait().status, 130);
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_FALSE(std::filesystem::exists(result));
 }
 
 TEST(Account, SaysWhatIsWrong) {

@@ -85,6 +85,7 @@ class Running {
     }
   }
 
+  [[nodiscard]] pid_t pid() const { return child_; }
   void interrupt() const { ::kill(child_, SIGINT); }
   void terminate() const { ::kill(child_, SIGTERM); }
 

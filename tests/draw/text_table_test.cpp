@@ -20,6 +20,18 @@ TEST(TextTable, AlignsAndNamesUnits) {
             "max             5\n");
 }
 
+// A foreign name is as wide as it is shown, and stays on its line.
+TEST(TextTable, EscapesWhatATerminalWouldObey) {
+  TextTable table({{"name", "", TextTable::Align::kLeft}, {"energy", "J"}});
+  table.add_row({"\x1b[2Ja\nb", "1"});
+  table.add_row({"c", "2"});
+  EXPECT_EQ(table.str(),
+            "name               energy (J)\n"
+            "-----------------  ----------\n"
+            "\\u001b[2Ja\\u000ab           1\n"
+            "c                           2\n");
+}
+
 TEST(TextTable, RefusesMoreCellsThanColumns) {
   TextTable table(std::vector<TextTable::Column>{{"a", "", TextTable::Align::kLeft}});
   EXPECT_THROW(table.add_row({"1", "2"}), std::invalid_argument);

@@ -88,6 +88,24 @@ TEST(Top, WhoHoldsALeaseIsNotCutShort) {
   EXPECT_THAT(draw_top(nobody), Not(HasSubstr("lease of GPU")));
 }
 
+// Who asks for a lease chooses these words; they may not colour, clear or forge lines.
+TEST(Top, ForeignWordsStayWords) {
+  TopFrame made = frame(200);
+  made.now.gpus[0].lease->purpose = "run\x1b[2J 12\nGPU 9";
+  made.now.gpus[0].name = "A100\x9B";
+  made.now.node = "node\x07";
+  made.away = "\x1b]0;title\x07";
+  for (const std::size_t columns : {80u, 200u}) {
+    made.columns = columns;
+    const std::string text = draw_top(made);
+    EXPECT_THAT(text, HasSubstr("run\\u001b[2J 12\\u000aGPU 9"));
+    EXPECT_THAT(text, HasSubstr("node\\u0007"));
+    for (const char* obeyed : {"\x1b", "\x07"}) EXPECT_THAT(text, Not(HasSubstr(obeyed)));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(width(line), columns) << line;
+  }
+}
+
 TEST(Top, OneGpuIsOne) {
   TopFrame made = frame(100);
   made.now.gpus.pop_back();
