@@ -80,24 +80,24 @@ class NormalEquations {
   }
 
   // Powers near `prior`, one per column, the nearer the greater lambda.
-  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double lambda) const {
+  [[nodiscard]] Eigen::VectorXd solve_with(const Eigen::VectorXd& prior, double lambda) const {
     Eigen::MatrixXd damped = products_.topLeftCorner(prior.size(), prior.size());
     damped.diagonal().array() += lambda;
     return nonnegative_minimum(damped, right_.head(prior.size()) + lambda * prior);
   }
 
-  // The same with the lambda that the readings ask for.
-  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double* lambda) const {
+  // The same with the lambda that the readings ask for, which it sets.
+  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double& lambda) const {
     const auto readings = static_cast<double>(readings_);
     Eigen::VectorXd power;
-    *lambda = 1e-2;
+    lambda = 1e-2;
     for (int round = 0; round < kRounds; ++round) {
-      power = solve(prior, *lambda);
+      power = solve_with(prior, lambda);
       const double noise = residual(power) / readings;
       const double spread = std::max((power - prior).squaredNorm() / static_cast<double>(prior.size()), 1e-6);
       const double next = std::clamp(noise / spread, 1e-9 * readings, readings);
-      if (std::abs(std::log(next / *lambda)) < 0.1) break;
-      *lambda = next;
+      if (std::abs(std::log(next / lambda)) < 0.1) break;
+      lambda = next;
     }
     return power;
   }
@@ -348,7 +348,7 @@ class Regression {
       if (seconds(i) > 0.0) prior(i) = joules(i) / seconds(i);
     }
     double lambda = 0.0;
-    const Eigen::VectorXd power = all.solve(prior, &lambda);
+    const Eigen::VectorXd power = all.solve(prior, lambda);
     fit.unknowns = size;
     fit.deviation = Watts(std::sqrt(all.variance()));
     fit.explained = explained(device.halves, all, size, lambda);
@@ -377,7 +377,7 @@ class Regression {
     double residual = 0.0;
     for (const std::size_t half : {0u, 1u}) {
       const NormalEquations& other = halves[1 - half];
-      residual += halves[half].residual(other.solve(other.mean_powers(size), lambda));
+      residual += halves[half].residual(other.solve_with(other.mean_powers(size), lambda));
     }
     return std::max(0.0, 1.0 - residual / (all.variance() * all.weight()));
   }

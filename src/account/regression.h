@@ -50,7 +50,7 @@ struct RegressionFit {
   // better than the mean, as with powers that have nothing to do with what ran. None where readings do not vary, or are
   // too few to be halved.
   std::optional<double> explained;
-  double scale = 1.0;  // the factor that conserves energy; far from 1 the window is wrong
+  double scale = 1.0;  // the factor that conserves energy; near 1 even where the window is wrong
 };
 
 struct RegressedAttribution {

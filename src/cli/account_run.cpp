@@ -96,9 +96,9 @@ std::string fit_text(const RegressionFit& fit) {
   const std::string fitted =
       fmt::format("{} fitted to {}", number_of(fit.unknowns, "power"), number_of(fit.readings, "reading"));
   if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
-  const std::string varied = fmt::format("{} that vary by {:.3g} W", fitted, fit.deviation.value());
+  const std::string varied = fmt::format("{} with a standard deviation of {:.3g} W", fitted, fit.deviation.value());
   if (!fit.explained) return varied + "; too few to judge the fit";
-  return fmt::format("{}; of this variance, powers fitted to half of them explain {:.1f} % in the other half", varied,
+  return fmt::format("{}; powers fitted to one half explain {:.1f} % of the variance in the other", varied,
                      100.0 * *fit.explained);
 }
 

@@ -381,6 +381,20 @@ TEST(Account, ThinsCountersOut) {
   EXPECT_NEAR(every_second.at("similarity"), 2500.0 / (std::sqrt(47500.0) * 50.0), 1e-9);
 }
 
+// A counter at a constant 50 W, read in unequal steps, tells nothing of two operations.
+TEST(Account, RegressSaysWhenPowerTellsNothing) {
+  const Traces traces;
+  std::string power = "timestamp,device,energy_j\n";
+  for (const char* row : {"0.9,CPU:0,45", "1.0,CPU:0,50", "1.14,CPU:0,57", "1.3,CPU:0,65", "1.5,CPU:0,75"}) {
+    power += std::string(row) + "\n";
+  }
+  write_file(traces.power, power);
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--method", "regress"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("3 powers fitted to 4 readings that do not vary"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("explain")));
+}
+
 // Three runs of twelve layers that draw 10, 20 and 30 J each: 120, 240 and 360 J of all, 120 J around their mean. Were the
 // layers independent it would be 34.6 J.
 TEST(Account, SummarisesEachRunBeforeItsStatistics) {
