@@ -147,7 +147,6 @@ struct DeviceWatch {
   std::uint64_t sharers = 0;
   double integral = 0.0;  // s over sharers, since the slot began
   double idle = 0.0;      // s, in the slot
-  double idle_total = 0.0;
   std::size_t columns = 1;
   bool open = false;  // a slot is under way
   Watts open_power;
@@ -219,7 +218,6 @@ class Regression {
       device.integral += seconds / static_cast<double>(device.sharers);
     } else {
       device.idle += seconds;
-      device.idle_total += seconds;
     }
     device.slot.end = end;
     accountant_.on_power(id, begin, end, power);

@@ -390,9 +390,10 @@ void AccountRun::note_traces() {
 Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
-  std::vector<bool> means(devices_.size());
+  // A sum is one of means where all of it are.
+  std::vector<bool> means(devices_.size(), true);
   for (const PowerTraceSensor& sensor : power_->stats().sensors) {
-    means[sensor.device] = means[sensor.device] || sensor.means;
+    means[sensor.device] = means[sensor.device] && sensor.means;
   }
   SparsePower sparse(*power_, keep, std::move(means));
   return footprint_of(attribute(*events_, sparse, attribution_options()));

@@ -219,6 +219,21 @@ TEST(Attribution, EventsOutsideThePowerTraceHaveTimeButNoEnergy) {
   EXPECT_DOUBLE_EQ(result.devices[0].uncovered.value(), 3.0);
 }
 
+// The same ten seconds before zero, as a clock offset may put it, and beside it a device without power.
+TEST(Attribution, NothingIsMeasuredBeforeTheFirstReadingBelowZeroEither) {
+  constexpr Nanoseconds kStart = -10 * kSecond;
+  const Attribution result = attributed({{kStart, kStart + 5 * kSecond, 0, 0}, {kStart, kStart + kSecond, 1, 0}},
+                                        {{kStart + kSecond, kStart + 2 * kSecond, 0, Watts(10)},
+                                         {kStart + 3 * kSecond, kStart + 4 * kSecond, 0, Watts(20)}});
+  ASSERT_EQ(result.operations.size(), 2u);
+  EXPECT_DOUBLE_EQ(result.operations[0].energy.value(), 30.0);
+  EXPECT_DOUBLE_EQ(result.operations[0].powered.value(), 2.0);
+  EXPECT_DOUBLE_EQ(result.devices[0].powered.value(), 2.0);
+  EXPECT_DOUBLE_EQ(result.devices[0].uncovered.value(), 3.0);
+  EXPECT_DOUBLE_EQ(result.devices[1].powered.value(), 0.0);
+  EXPECT_DOUBLE_EQ(result.devices[1].uncovered.value(), 1.0);
+}
+
 //           0   1   2   3   4   5   6   7   8   9   10 s
 // window            [-----------------------)
 // events                [---)   [-)
@@ -246,21 +261,6 @@ TEST(Attribution, IdleIsWhatTheProfileSaw) {
   EXPECT_DOUBLE_EQ(result.devices[1].idle.value(), 60.0);
   EXPECT_DOUBLE_EQ(result.devices[1].outside.value(), 20.0);
   EXPECT_EQ(attributed(events, power).devices[0].outside.value(), 0.0);
-}
-
-// The same ten seconds before zero, as a clock offset may put it, and beside it a device without power.
-TEST(Attribution, NothingIsMeasuredBeforeTheFirstReadingBelowZeroEither) {
-  constexpr Nanoseconds kStart = -10 * kSecond;
-  const Attribution result = attributed({{kStart, kStart + 5 * kSecond, 0, 0}, {kStart, kStart + kSecond, 1, 0}},
-                                        {{kStart + kSecond, kStart + 2 * kSecond, 0, Watts(10)},
-                                         {kStart + 3 * kSecond, kStart + 4 * kSecond, 0, Watts(20)}});
-  ASSERT_EQ(result.operations.size(), 2u);
-  EXPECT_DOUBLE_EQ(result.operations[0].energy.value(), 30.0);
-  EXPECT_DOUBLE_EQ(result.operations[0].powered.value(), 2.0);
-  EXPECT_DOUBLE_EQ(result.devices[0].powered.value(), 2.0);
-  EXPECT_DOUBLE_EQ(result.devices[0].uncovered.value(), 3.0);
-  EXPECT_DOUBLE_EQ(result.devices[1].powered.value(), 0.0);
-  EXPECT_DOUBLE_EQ(result.devices[1].uncovered.value(), 1.0);
 }
 
 TEST(Attribution, DevicesThatOnlyOneTraceKnows) {
