@@ -198,8 +198,8 @@ TEST(Durability, ASecondSweepReplacesTheFirst) {
     Client client(server.port(), kToken);
     run_profiling(client, job);
     first = frontier_after(client, 0);
-    report_again(client, 0, 0, 20);
     report_again(client, 1, 0, 7);  // not to the end
+    report_again(client, 0, 0, 20);
   }
   FrontierReport second;
   {
