@@ -50,6 +50,8 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
   EXPECT_EQ(read.rank, 7);
   EXPECT_EQ(read.sequence, 41);
   EXPECT_EQ(read.measurements, report.measurements);
+  EXPECT_FALSE(read.begins_sweep);
+  EXPECT_TRUE(read_measurement_report(sent(MeasurementReport{7, 42, {}, true})).begins_sweep);
 
   for (const StragglerId& id : {StragglerId(3), StragglerId("rack-7/pdu:2")}) {
     const StragglerNotice notice = read_straggler_notice(sent(StragglerNotice{id, 1.25, Seconds(2.5), 9}));
