@@ -288,7 +288,9 @@ class Regression {
 
   // Which half of the readings the next one belongs to: blocks by the sequence of Thue and Morse, which gives both halves
   // as many and never falls into step with what a program repeats.
-  static NormalEquations& half_of(DeviceWatch& device) { return device.halves[std::popcount(device.blocks) % 2]; }
+  static NormalEquations& half_of(DeviceWatch& device) {
+    return device.halves[static_cast<std::size_t>(std::popcount(device.blocks)) % 2];
+  }
 
   void add_window(DeviceWatch& device, const PowerSegment& reading) {
     const Nanoseconds begin = reading.begin - window_;

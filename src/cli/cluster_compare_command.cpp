@@ -232,7 +232,8 @@ void add_cluster_compare_command(CLI::App& parent, const std::string& command_li
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
       "    --policies joule-price,tiresias --sweep energy --out out/compare\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
-      "    --policies joule-price,afs,tiresias --etas 0.5,0.7,0.9 --clocks 1020,1260,1530");
+      "    --policies joule-price,afs,tiresias --etas 0.5,0.7,0.9 \\\n"
+      "    --clocks 1020,1260,1530");
   command->callback([options, command_line] { run_compare(*options, command_line); });
 }
 

@@ -3,14 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cluster/measurements.h"
 #include "profile/embedded_data.h"
 #include "support/expect_error.h"
+#include "support/shared_data.h"
 
 namespace flyball {
 namespace {
@@ -158,12 +159,12 @@ TEST(Measurements, ComplainsWithLineAndColumn) {
   expect_input_error([&] { read("placement,local_bsz,step_time\n1x,8,0.5\n"); }, 2, 1, "placement is '1x'");
 }
 
-// The real step times, where they lie at hand (FLYBALL_SHARED_DATA).
+// The real step times, where they lie at hand.
 TEST(Measurements, ReadsRealStepTimes) {
-  const char* folder = std::getenv("FLYBALL_SHARED_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "set FLYBALL_SHARED_DATA to the folder of real measurements";
+  const std::optional<std::filesystem::path> data = testing::shared_data();
+  if (!data) GTEST_SKIP() << testing::kNoSharedData;
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(folder) / "throughput")) {
+  for (const auto& entry : std::filesystem::directory_iterator(*data / "throughput")) {
     const MeasurementSet set = read_measurements_file(entry.path(), kClock);
     EXPECT_EQ(set.size(), 1u);
     EXPECT_GT(set.begin()->second.size(), 50u);

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/text.h"
 #include "support/expect_error.h"
+#include "support/shared_data.h"
 
 namespace flyball {
 namespace {
@@ -120,9 +121,9 @@ TEST(TraceConversion, Pollux) {
 }
 
 TEST(TraceConversion, RealTraces) {
-  const char* folder = std::getenv("FLYBALL_SHARED_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "set FLYBALL_SHARED_DATA to the folder of real traces";
-  const std::filesystem::path traces = std::filesystem::path(folder) / "traces";
+  const std::optional<std::filesystem::path> data = testing::shared_data();
+  if (!data) GTEST_SKIP() << testing::kNoSharedData;
+  const std::filesystem::path traces = *data / "traces";
   EXPECT_EQ(read_job_trace_file(traces / "philly-2017-10-10.csv").jobs.size(), 2442u);
   const std::string alibaba = (traces / "alibaba-openb-2023.csv").string();
   EXPECT_GT(convert_job_trace(TraceFormat::kAlibaba, alibaba, read_text_file(alibaba)).jobs.size(), 5000u);
