@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
 #include "cluster/job_model.h"
+#include "cluster/outside_error.h"
 #include "cluster/random.h"
 #include "draw/text_table.h"
 #include "profile/gpu_model.h"
@@ -136,6 +138,7 @@ struct FitOptions {
   std::optional<std::string> gpu;
   std::optional<double> voltage_break;
   std::optional<int> seed;
+  bool outside = false;
   std::optional<std::string> format;
 };
 
@@ -208,6 +211,49 @@ Json fit_json(const FittedModel& one) {
           {"power_above", power_json(one.model.high())}};
 }
 
+void print_outside(const MeasurementSet& measured, Megahertz f0, const FitOptions& options,
+                   const InterruptGuard& guard) {
+  std::vector<std::pair<std::string, OutsideError>> models;
+  {
+    ProgressBar bar("fitting");
+    for (const auto& [name, rows] : measured) {
+      guard.throw_if_interrupted();
+      models.emplace_back(name, outside_error(rows, f0));
+      bar.update(static_cast<double>(models.size()) / static_cast<double>(measured.size()));
+    }
+  }
+  if (options.format == "json") {
+    Json list = Json::array();
+    for (const auto& [name, error] : models) {
+      Json one = {{"model", name}};
+      const char* const places[] = {"within_node", "to_several_nodes", "several_nodes"};
+      for (std::size_t i = 0; i < 3; ++i) {
+        one[places[i]] = {{"count", error.steps[i].count}, {"mape_time", number_or_null(error.steps[i].error)}};
+      }
+      list.push_back(std::move(one));
+    }
+    return print_result(Json{{"models", std::move(list)}}.dump(2) + "\n");
+  }
+  TextTable table({{"model", "", TextTable::Align::kLeft},
+                   {"within a node", "%"},
+                   {"of", "steps"},
+                   {"to several nodes", "%"},
+                   {"of", "steps"},
+                   {"several nodes", "%"},
+                   {"of", "steps"}});
+  for (const auto& [name, error] : models) {
+    std::vector<std::string> row = {name};
+    for (const OutsideError::Step& step : error.steps) {
+      row.push_back(step.count > 0 ? format_fixed(100.0 * step.error, 1) : "");
+      row.push_back(fmt::to_string(step.count));
+    }
+    table.add_row(row);
+  }
+  print_result(fmt::format(
+      "mean absolute error of the time at twice the GPUs that the models were fitted to, from that at once\n\n{}",
+      table.str()));
+}
+
 void run_fit(const FitOptions& options) {
   const InterruptGuard guard;
   ClusterSpec spec;
@@ -219,6 +265,10 @@ void run_fit(const FitOptions& options) {
                                  f0.value(), gpu.name, gpu.minimum.value(), gpu.maximum.value()));
   }
   const MeasurementSet measured = read_measurements_of(gpu, options.measurements);
+  if (options.outside && options.holdout) {
+    throw UsageError("--outside holds out sizes and --holdout rows; give one of them");
+  }
+  if (options.outside) return print_outside(measured, f0, options, guard);
   const double holdout = options.holdout.value_or(0.1);
   Random random(static_cast<std::uint64_t>(options.seed.value_or(1)));
   std::vector<FittedModel> models;
@@ -261,6 +311,8 @@ void add_fit(CLI::App& parent) {
   add_value(*command, "--voltage-break", options->voltage_break, parse_positive, "MHZ",
             "f0, above which the voltage rises (default: the GPU model's)");
   add_value(*command, "--seed", options->seed, parse_count, "N", "which rows are held out (default 1)");
+  command->add_flag("--outside", options->outside,
+                    "instead: fit to sizes up to n GPUs, predict 2 n; for n = 1, 2, 4, ...");
   add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
   command->footer(
       "Columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j. Step\n"

@@ -47,7 +47,7 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   add_value(command, "--restart", options.restart, parse_duration_or_zero, "TIME",
             "what a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
-            "how long a job is profiled at a new size (default 240s)");
+            "how long a job is profiled at a new size, at all clocks (default 240s)");
   command.add_flag("--no-node-shutdown", options.no_node_shutdown,
                    "all nodes stay on, whatever the policy (else those without jobs are shut down)");
   add_value(command, "--wake", options.wake, parse_duration_or_zero, "TIME",

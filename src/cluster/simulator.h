@@ -2,8 +2,8 @@
 // joule is counted. Event-driven and deterministic: same input, same bytes, on every machine.
 //
 // What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node without jobs is shut
-// down after a while, whatever the policy, and wakes before it is used again; a size that a job has not had before is profiled for four minutes, at every speed in turn; GPUs without work
-// draw idle power while their node is on. Energy is the exact integral of a power that is constant between events.
+// down after a while, whatever the policy, and wakes before it is used again; a size that is new is profiled, at one speed
+// after another; GPUs without work draw idle power while their node is on. Energy is the exact integral of a power that is constant between events.
 //
 // A decision follows every arrival, completion, end of profiling, change of the budget, and when a policy asked for it;
 // what happens at one instant is decided once. Cost: O(log jobs) per event and changed job, plus the policy's.

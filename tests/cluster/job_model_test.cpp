@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "cluster/measurements.h"
+#include "cluster/outside_error.h"
 #include "cluster/random.h"
 #include "profile/embedded_data.h"
 
@@ -147,6 +150,48 @@ TEST(JobModelFit, PredictsWhatItHasNotSeen) {
     EXPECT_LT(time / models, 0.07) << file;
     EXPECT_LT(energy / models, 0.07) << file;
   }
+}
+
+// One GPU takes 8 s, two take 4 s of half the batch each: a model that has seen only one GPU knows the computation's part of
+// that, and no synchronisation. Where two take 8 s (nothing gained), the same prediction of some 4 s is off by a half.
+TEST(OutsideError, HoldsWhatWasPredictedAgainstWhatWasMeasured) {
+  const auto error = [](double two_gpus) {
+    std::vector<JobMeasurement> rows;
+    for (const double batch : {8.0, 16.0, 32.0, 64.0}) {
+      rows.push_back({{1, 1, batch, kBreak}, {Seconds(batch), Joules(0.0)}});
+    }
+    rows.push_back({{2, 1, 64.0, kBreak}, {Seconds(two_gpus), Joules(0.0)}});
+    return outside_error(rows, kBreak);
+  };
+  const OutsideError good = error(32.0);
+  EXPECT_EQ(good.steps[0].count, 1);
+  EXPECT_LT(good.steps[0].error, 0.15);
+  EXPECT_EQ(good.steps[1].count + good.steps[2].count, 0);
+  EXPECT_TRUE(std::isnan(good.steps[1].error));
+  const double predicted = 32.0 * (1.0 + good.steps[0].error);
+  EXPECT_NEAR(error(64.0).steps[0].error, 1.0 - predicted / 64.0, 1e-9);
+}
+
+// On the real step times of the Pollux and Sia artifacts, where they lie at hand (FLYBALL_SHARED_DATA): within a node of
+// A100s predictions for twice the GPUs are off by 4 to 35 %, from one node of T4s to two by 40 % and more. A scheduler
+// that trusts them is wrong (kUnsure).
+TEST(OutsideError, IsLargeOnRealStepTimes) {
+  const char* folder = std::getenv("FLYBALL_SHARED_DATA");
+  if (folder == nullptr) GTEST_SKIP() << "set FLYBALL_SHARED_DATA to the folder of real measurements";
+  int files = 0;
+  for (const std::string model : {"bert", "cifar10", "deepspeech2", "imagenet", "yolov3"}) {
+    for (const std::string gpu : {"aws", "dgx-ext"}) {
+      const std::filesystem::path path =
+          std::filesystem::path(folder) / "throughput" / (model + "-" + gpu + "-placements.csv");
+      const OutsideError error =
+          outside_error(read_measurements_file(path, Megahertz(1530.0)).begin()->second, Megahertz(1020.0));
+      EXPECT_GT(error.steps[0].count, 0) << path;
+      EXPECT_LT(error.steps[0].error, 0.40) << path;
+      if (gpu == "aws") EXPECT_GT(error.steps[1].error, 0.30) << path;
+      ++files;
+    }
+  }
+  EXPECT_EQ(files, 10);
 }
 
 }  // namespace

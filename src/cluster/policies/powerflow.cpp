@@ -14,7 +14,7 @@
 //     remaining time. A job without GPUs counts its restart, so that near equals do not take turns.
 //   - Of the jobs of one kind, those that have the larger size keep it; then those with most work left. A resize that
 //     would cost more time than it saves is left out.
-//   - A job that is profiled keeps its GPUs, and counts with the mean power of the speeds that it goes through.
+//   - A job that is profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts with that.
 //   - A pipeline has one size; its frontier is its list of speeds.
 #include <algorithm>
 #include <cmath>
