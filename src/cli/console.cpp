@@ -58,7 +58,7 @@ void print_report(std::string_view foreign) {
 void print_warning(std::string_view text) { print_message("warning", "33", text); }
 void print_error(std::string_view text) { print_message("error", "31", text); }
 
-ProgressBar::ProgressBar(std::string label)
+ProgressBar::ProgressBar(std::string_view label)
     : label_(printable(label)),
       terminal_(smart_terminal(STDERR_FILENO)),
       due_(Clock::now() + std::chrono::milliseconds(200)) {}

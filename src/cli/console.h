@@ -28,7 +28,7 @@ void print_error(std::string_view text);
 // its life. Silent when standard error is no terminal.
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label);
+  explicit ProgressBar(std::string_view label);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

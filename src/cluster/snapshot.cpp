@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "flyball-cluster-snapshot-1";
+constexpr const char* kFormat = "flyball-cluster-snapshot-2";
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 

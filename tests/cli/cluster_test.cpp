@@ -259,6 +259,29 @@ TEST(ClusterFit, PredictsHeldOutRows) {
   }
 }
 
+// From one GPU to two, and from two to four, of one node; nothing on several.
+TEST(ClusterFit, PredictsSizesThatItHasNotSeen) {
+  const TempFolder folder;
+  std::string table = "model,gpus,batch_size,clock_mhz,step_time_s,step_energy_j\n";
+  for (const char* row :
+       {"1,64,1530,0.8,160", "1,32,1530,0.4,80", "2,64,1530,0.4,160", "2,32,1530,0.2,80", "4,64,1530,0.2,160"}) {
+    table += "vgg16," + std::string(row) + "\n";
+  }
+  testing::write_file(folder / "table.csv", table);
+  Ran ran = run_flyball({"cluster", "fit", "table.csv", "--outside", "--format", "json"}, "", folder.path());
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto model = ran.json()["models"][0];
+  EXPECT_EQ(model["within_node"]["count"], 3);
+  EXPECT_GE(model["within_node"]["mape_time"].get<double>(), 0.0);
+  for (const char* place : {"to_several_nodes", "several_nodes"}) {
+    EXPECT_EQ(model[place]["count"], 0);
+    EXPECT_TRUE(model[place]["mape_time"].is_null());
+  }
+  ran = run_flyball({"cluster", "fit", "table.csv", "--outside", "--holdout", "0.1"}, "", folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--outside holds out sizes and --holdout rows"));
+}
+
 TEST(ClusterTrace, SynthMakesTheShippedDay) {
   const Ran ran = run_flyball({"cluster", "trace", "synth"});
   ASSERT_EQ(ran.status, 0) << ran.err;

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,7 @@
 #include "cluster/outside_error.h"
 #include "cluster/random.h"
 #include "profile/embedded_data.h"
+#include "support/shared_data.h"
 
 namespace flyball {
 namespace {
@@ -172,17 +173,16 @@ TEST(OutsideError, HoldsWhatWasPredictedAgainstWhatWasMeasured) {
   EXPECT_NEAR(error(64.0).steps[0].error, 1.0 - predicted / 64.0, 1e-9);
 }
 
-// On the real step times of the Pollux and Sia artifacts, where they lie at hand (FLYBALL_SHARED_DATA): within a node of
-// A100s predictions for twice the GPUs are off by 4 to 35 %, from one node of T4s to two by 40 % and more. A scheduler
-// that trusts them is wrong (kUnsure).
+// On the real step times of the Pollux and Sia artifacts, where they lie at hand: within a node predictions for twice the
+// GPUs are off by up to a third, from one node of T4s to two by a third and more. A scheduler that trusts them is wrong
+// (kUnsure).
 TEST(OutsideError, IsLargeOnRealStepTimes) {
-  const char* folder = std::getenv("FLYBALL_SHARED_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "set FLYBALL_SHARED_DATA to the folder of real measurements";
+  const std::optional<std::filesystem::path> data = testing::shared_data();
+  if (!data) GTEST_SKIP() << testing::kNoSharedData;
   int files = 0;
   for (const std::string model : {"bert", "cifar10", "deepspeech2", "imagenet", "yolov3"}) {
     for (const std::string gpu : {"aws", "dgx-ext"}) {
-      const std::filesystem::path path =
-          std::filesystem::path(folder) / "throughput" / (model + "-" + gpu + "-placements.csv");
+      const std::filesystem::path path = *data / "throughput" / (model + "-" + gpu + "-placements.csv");
       const OutsideError error =
           outside_error(read_measurements_file(path, Megahertz(1530.0)).begin()->second, Megahertz(1020.0));
       EXPECT_GT(error.steps[0].count, 0) << path;
