@@ -185,6 +185,22 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
   return result;
 }
 
+using LagSums = std::map<std::int64_t, std::pair<double, double>>;  // by lag: weighted correlation, weight
+
+// The largest weight of the lags whose correlation reaches `least` and is not exceeded by either neighbour's: not that of
+// one on the slope of a broad peak. 0 where there is none.
+double most_weight_of_peaks(const LagSums& sums, double least) {
+  const auto value = [](LagSums::const_iterator entry) { return entry->second.first / entry->second.second; };
+  double most = 0.0;
+  for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
+    const double own = value(entry);
+    if (own < least || (entry != sums.begin() && value(std::prev(entry)) > own)) continue;
+    if (std::next(entry) != sums.end() && value(std::next(entry)) > own) continue;
+    most = std::max(most, entry->second.second);
+  }
+  return most;
+}
+
 struct DeviceBins {
   std::optional<Bins> busy;
   std::optional<Bins> power;
@@ -279,7 +295,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   // The average over the devices of their correlations, each weighted by the bins that it rests on.
   const bool overlap = events_first < power_last && power_first < events_last;
   const auto reach = static_cast<std::int64_t>(std::llround(options.reach.value() * 1e9 / static_cast<double>(width)));
-  std::map<std::int64_t, std::pair<double, double>> sums;  // by lag: weighted correlation, weight
+  LagSums sums;
   for (auto& [id, bins] : devices) {
     while (bins.busy->width() < width) bins.busy->coarsen();
     while (bins.power->width() < width) {
@@ -305,10 +321,19 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   const auto value = [](const std::pair<double, double>& entry) { return entry.first / entry.second; };
   double best = -2.0;
   for (const auto& [lag, entry] : sums) best = std::max(best, value(entry));
+  // Of different clocks no offset is more likely for being small, but one is that lays more of the traces over each
+  // other: a regular program fits as well with only half of it over power.
+  const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best);
+  if (least_weight > 0.0) {
+    best = -2.0;
+    for (const auto& [lag, entry] : sums) {
+      if (entry.second >= least_weight) best = std::max(best, value(entry));
+    }
+  }
   // Of offsets that fit as well as the best, but for noise, the smallest.
   auto chosen = sums.end();
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
-    if (value(entry->second) < best - 1e-3) continue;
+    if (value(entry->second) < best - 1e-3 || entry->second.second < least_weight) continue;
     if (chosen == sums.end() || std::abs(entry->first) < std::abs(chosen->first)) chosen = entry;
   }
   result.correlation = value(chosen->second);

@@ -165,6 +165,7 @@ class Regression {
   explicit Regression(const RegressionOptions& options)
       : accountant_(options.attribution),
         each_(options.attribution.multiplicity == Multiplicity::kEvents),
+        profile_(options.attribution.window),
         window_(to_nanoseconds(options.sensor_window)) {}
 
   Accountant::Token on_begin(const TraceEvent& event) {
@@ -275,6 +276,12 @@ class Regression {
     device.integral = 0.0;
     for (const OperationId name : device.running) device.operations[name].since = 0.0;
     if (slot.end <= slot.begin) return;
+    // Outside of the profile nothing tells what ran; it is not idle power that a reading there has measured. Without the
+    // slot, the history does not fill a sensor's window that reaches there.
+    if (profile_ && (slot.begin < profile_->begin || slot.end > profile_->end)) {
+      device.history.clear();
+      return;
+    }
     if (window_ > 0) {
       device.history.push_back(std::move(slot));
       return;
@@ -388,6 +395,7 @@ class Regression {
 
   Accountant accountant_;
   bool each_;
+  std::optional<ProfiledWindow> profile_;
   Nanoseconds window_;
   std::vector<DeviceWatch> devices_;
 };

@@ -114,7 +114,10 @@ void run_account(const AccountOptions& options, const std::string& command_line)
     if (!options.jiffies.empty()) settings.jiffies = options.jiffies[i];
     auto run = std::make_unique<AccountRun>(options.events[i], options.power[i], settings, operations, devices);
     footprints.push_back(run->footprint());
-    notes.insert(notes.end(), run->notes().begin(), run->notes().end());
+    for (const std::string& note : run->notes()) {
+      notes.push_back(options.events.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, options.events[i], note)
+                                                : note);
+    }
     if (!first) first = std::move(run);
   }
   const Footprint footprint = mean_of_runs(footprints);

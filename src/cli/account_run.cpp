@@ -232,10 +232,13 @@ void AccountRun::find_clock() {
 void AccountRun::check_clock(bool warn) {
   constexpr double kAsWell = 0.9;  // of the best correlation
   const ClockOffset found = estimate_offset(shift_);
+  // Offsets as --clock-offset takes them: of the times in the trace, not of those that lie here.
+  const Seconds added = to_seconds(shift_);
+  const Seconds best = added + to_seconds(found.offset);
   const std::string fit =
-      fmt::format("{:+.3f} s ({}: correlation {:.3f}, as they are {:.3f}, next best {:.3f} at {:+.3f} s)",
-                  to_seconds(found.offset).value(), name_of(found.verdict), found.correlation,
-                  found.correlation_unshifted, found.runner_up, found.runner_up_offset.value());
+      fmt::format("{:+.3f} s ({}: correlation {:.3f}, {} {:.3f}, next best {:.3f} at {:+.3f} s)", best.value(),
+                  name_of(found.verdict), found.correlation, shift_ == 0 ? "as they are" : "as they lie now",
+                  found.correlation_unshifted, found.runner_up, (added + found.runner_up_offset).value());
   switch (found.verdict) {
     case OffsetVerdict::kNoData:
       notes_.emplace_back("clocks not checked: no device is in both traces of which work and power change");
@@ -258,8 +261,8 @@ void AccountRun::check_clock(bool warn) {
   } else {
     const std::string text = fmt::format(
         "clocks apart, or the sensor late: power follows the events best with {} added to their times, which was not "
-        "done; --clock-offset auto does it",
-        fit);
+        "done; --clock-offset={:+.3f}s does it",
+        fit, best.value());
     notes_.push_back(text);
     if (warn) print_warning(fmt::format("{}: {}", events_path_, text));
   }
@@ -288,8 +291,9 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
       device.monitor = Joules(rest.monitor);
       device.measured += Joules(rest.other + rest.system + rest.monitor);
       if (!shares.empty() && rest.uncovered > 0.001 * device.measured.value()) {
-        notes_.push_back(fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and count as the program's",
-                                     name, to_seconds(rest.uncovered_time).value(), rest.uncovered));
+        notes_.push_back(
+            fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes", name,
+                        to_seconds(rest.uncovered_time).value(), rest.uncovered));
       }
     }
   }

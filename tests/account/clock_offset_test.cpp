@@ -74,6 +74,30 @@ TEST(ClockOffset, OfDifferentClocks) {
   EXPECT_EQ(found.correlation_unshifted, 0.0);
 }
 
+// Work from 1 s to 2 s and again `period` later, power from 0 s to 8 s on a clock `offset` ahead: one period earlier the
+// second burst alone lies over the first of power, and fits as well. All of the work lies over power at the offset.
+TEST(ClockOffset, OfDifferentClocksLaysAllWorkOverPower) {
+  for (const Nanoseconds period : {2'000 * kMs, 2'005 * kMs}) {
+    for (const Nanoseconds offset : {1'000'000 * kMs, 1'000'007 * kMs, -1'000'007 * kMs}) {
+      Case c;
+      for (const Nanoseconds begin : {1'000 * kMs, 1'000 * kMs + period}) {
+        c.events.push_back({begin, begin + 1'000 * kMs, 0, 0});
+      }
+      for (Nanoseconds at = 0; at < 8'000 * kMs; at += 40 * kMs) {
+        double busy = 0.0;
+        for (const TraceEvent& event : c.events) {
+          const Nanoseconds both = std::min(event.end, at + 40 * kMs) - std::max(event.begin, at);
+          busy += static_cast<double>(std::max<Nanoseconds>(both, 0)) / static_cast<double>(40 * kMs);
+        }
+        c.power.push_back({at + offset, at + offset + 40 * kMs, 0, Watts(50 + 150 * busy)});
+      }
+      const ClockOffset found = estimate(c);
+      EXPECT_NEAR(static_cast<double>(found.offset - offset), 0.0, 10e6) << period << ' ' << offset;
+      EXPECT_EQ(found.verdict, OffsetVerdict::kAmbiguous);
+    }
+  }
+}
+
 // A program that does the same every 200 ms fits at every multiple, but for its beginning and end: that is said.
 TEST(ClockOffset, OfARegularProgramIsAmbiguous) {
   const ClockOffset found = estimate(bursts(430 * kMs, true));

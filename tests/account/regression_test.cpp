@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -111,6 +112,73 @@ TEST(Regression, IsExactForAnEnergyCounter) {
   EXPECT_EQ(result.fits[0].readings, 20u);
   EXPECT_NEAR(result.attribution.operations[0].mean_power().value(), 100.0, 0.5);
   EXPECT_NEAR(result.attribution.operations[1].mean_power().value(), 200.0, 0.5);
+}
+
+// Profiled from 10 s to 30 s: in each second A at 200 W, B at 300 W and nothing at 50 W, never for as long. Before and
+// after, something that the profiler did not see draws 400 W, which no power of these three explains.
+struct OutsideUnlikeIdle {
+  static constexpr ProfiledWindow kProfile = {10 * kSecond, 30 * kSecond};
+  std::vector<TraceEvent> events;
+  std::vector<double> watts = std::vector<double>(40'000, 400.0);  // by the millisecond
+  OutsideUnlikeIdle() {
+    for (Nanoseconds second = 10; second < 30; ++second) {
+      const Nanoseconds first = 100 + 40 * (second % 17);       // ms, at most 740
+      const Nanoseconds other = 20 + 20 * ((7 * second) % 11);  // at most 220
+      const Nanoseconds begin = 1000 * second;
+      events.push_back({begin * kMillisecond, (begin + first) * kMillisecond, 0, 0});
+      events.push_back({(begin + first) * kMillisecond, (begin + first + other) * kMillisecond, 0, 1});
+      for (Nanoseconds at = 0; at < 1000; ++at) {
+        watts[static_cast<std::size_t>(begin + at)] = at < first ? 200.0 : at < first + other ? 300.0 : 50.0;
+      }
+    }
+  }
+  [[nodiscard]] Watts mean(Nanoseconds begin_ms, Nanoseconds end_ms) const {
+    return Watts(std::accumulate(watts.begin() + begin_ms, watts.begin() + end_ms, 0.0) /
+                 static_cast<double>(end_ms - begin_ms));
+  }
+  [[nodiscard]] RegressedAttribution account(const std::vector<PowerSegment>& power, Seconds window) const {
+    MemoryEvents event_source(events);
+    MemoryPower power_source(power);
+    return attribute_by_regression(event_source, power_source,
+                                   {.attribution = {.window = kProfile}, .sensor_window = window});
+  }
+};
+
+void expect_ratios(const Attribution& result) {
+  const double first = result.operations.at(0).mean_power().value();
+  EXPECT_NEAR(result.operations.at(1).mean_power().value() / first, 300.0 / 200.0, 0.01);
+  EXPECT_NEAR((result.devices.at(0).idle / result.devices.at(0).idle_time).value() / first, 50.0 / 200.0, 0.01);
+}
+
+TEST(Regression, PowerOutsideOfTheProfileIsNotIdlePower) {
+  const OutsideUnlikeIdle made;
+  // A counter that is read every second: 20 readings of 40 lie in the profile.
+  std::vector<PowerSegment> power;
+  for (Nanoseconds second = 0; second < 40; ++second) {
+    power.push_back({second * kSecond, (second + 1) * kSecond, 0, made.mean(1000 * second, 1000 * (second + 1))});
+  }
+  const RegressedAttribution counter = made.account(power, Seconds(0));
+  EXPECT_EQ(counter.fits.at(0).readings, 20u);
+  EXPECT_NEAR(counter.attribution.operations.at(0).mean_power().value(), 200.0, 0.5);
+  EXPECT_NEAR(counter.attribution.operations.at(1).mean_power().value(), 300.0, 0.5);
+  EXPECT_DOUBLE_EQ(counter.attribution.devices.at(0).outside.value(), 8000.0);
+
+  // The first reading reaches from 0 s to 11 s, into the profile: 19 are left. Its mean also counts for the first second
+  // of the profile, so that only the powers' ratios are true.
+  power.erase(power.begin(), power.begin() + 11);
+  power.push_back({0, 11 * kSecond, 0, made.mean(0, 11'000)});
+  const RegressedAttribution straddling = made.account(power, Seconds(0));
+  EXPECT_EQ(straddling.fits.at(0).readings, 19u);
+  expect_ratios(straddling.attribution);
+
+  // A sensor that is read every 20 ms and averages over the last 100 ms: from 10.1 s to 30 s, 996 readings.
+  power.clear();
+  for (Nanoseconds at = 100; at < 40'000; at += 20) {
+    power.push_back({at * kMillisecond, (at + 20) * kMillisecond, 0, made.mean(at - 100, at)});
+  }
+  const RegressedAttribution sensor = made.account(power, Seconds(0.1));
+  EXPECT_EQ(sensor.fits.at(0).readings, 996u);
+  expect_ratios(sensor.attribution);
 }
 
 // Two operations in turn, 1 s of A at 90 or 110 W, 3 s of B at 190 or 210 W, whichever by chance as often. By their
