@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "account/clock_offset.h"
@@ -235,10 +236,11 @@ void AccountRun::check_clock(bool warn) {
   // Offsets as --clock-offset takes them: of the times in the trace, not of those that lie here.
   const Seconds added = to_seconds(shift_);
   const Seconds best = added + to_seconds(found.offset);
+  const std::string_view now = shift_ == 0 ? "as they are" : "as they lie now";
   const std::string fit =
       fmt::format("{:+.3f} s ({}: correlation {:.3f}, {} {:.3f}, next best {:.3f} at {:+.3f} s)", best.value(),
-                  name_of(found.verdict), found.correlation, shift_ == 0 ? "as they are" : "as they lie now",
-                  found.correlation_unshifted, found.runner_up, (added + found.runner_up_offset).value());
+                  name_of(found.verdict), found.correlation, now, found.correlation_unshifted, found.runner_up,
+                  (added + found.runner_up_offset).value());
   switch (found.verdict) {
     case OffsetVerdict::kNoData:
       notes_.emplace_back("clocks not checked: no device is in both traces of which work and power change");
@@ -246,8 +248,8 @@ void AccountRun::check_clock(bool warn) {
     case OffsetVerdict::kWeak:
       notes_.push_back(fmt::format(
           "clocks not checked: power hardly follows the events, as where a device works all the time (correlation "
-          "{:.3f} at best, as they are {:.3f}); see that both are of one run, and of the same devices",
-          found.correlation, found.correlation_unshifted));
+          "{:.3f} at best, {} {:.3f}); see that both are of one run, and of the same devices",
+          found.correlation, now, found.correlation_unshifted));
       return;
     default: break;
   }
