@@ -207,7 +207,7 @@ TEST(Regression, ExplainsNothingByConstantPower) {
   std::vector<PowerSegment> power;
   Nanoseconds now = 0;
   for (int i = 0; i < 400; ++i) {
-    const Nanoseconds end = now + (1 + i * i % 11) * 100 * kMillisecond;
+    const Nanoseconds end = now + (Nanoseconds{1} + i * i % 11) * 100 * kMillisecond;
     events.push_back({now, (now + end) / 2, 0, static_cast<OperationId>(i % 7)});
     power.push_back({now, end, 0, Watts(100.0 / 3.0)});
     now = end;
