@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "account/byte_source.h"
@@ -166,22 +167,35 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
   return stages;
 }
 
-// Of one rank's trace nobody knows which of its communication was waiting. A model that adds the wait to that would charge
-// it twice, so that it is stated to be in there.
-void note_one_rank(const TracedSteps& traced, Known& known) {
-  const std::size_t communication = index_of(TrainingStage::kCommunication);
-  if (!traced.communication) {
-    known.times[communication].clear();
-    return;
-  }
-  if (traced.ranks > 1) return;
-  known.doubts[communication] =
-      "  # CHANGE: one rank's trace; the wait for slower ranks is in it. Give --trace once for every rank";
-  known.times[index_of(TrainingStage::kWait)] = {Seconds(0)};
-  known.doubts[index_of(TrainingStage::kWait)] = "  # CHANGE: not told apart from communication, above";
+// Traces of several ranks that do not say how many there were are taken for all of them.
+bool misses_ranks(const TracedSteps& traced) {
+  return traced.ranks == 1 || traced.world_size > static_cast<long>(traced.ranks);
 }
 
-TracedSteps read_ranks(const std::vector<std::string>& files) {
+// Where not all ranks of a run were traced, nobody knows how much of the communication was waiting for the others. A
+// model that adds that wait would charge it twice, so that it is stated to be in there.
+void note_missing_ranks(const TracedSteps& traced, int nodes, Known& known) {
+  const std::size_t communication = index_of(TrainingStage::kCommunication);
+  const std::size_t wait = index_of(TrainingStage::kWait);
+  if (!traced.communication) {
+    known.times[communication].clear();
+    known.times[wait].clear();
+    return;
+  }
+  if (!misses_ranks(traced)) return;
+  known.doubts[communication] =
+      fmt::format("  # CHANGE: {}; the wait for slower ranks is in it. Give --trace once for every rank",
+                  traced.world_size > 1 ? fmt::format("traces of {} of {} ranks", traced.ranks, traced.world_size)
+                                        : "one rank's trace");
+  known.doubts[wait] = traced.ranks > 1 ? "  # CHANGE: more of it is in communication, above"
+                                        : "  # CHANGE: not told apart from communication, above";
+  if (traced.world_size > 1 && nodes > traced.world_size) {
+    known.doubts[wait] += fmt::format("; of {} ranks, {} nodes wait longer", traced.world_size, nodes);
+  }
+  if (traced.ranks == 1) known.times[wait] = {Seconds(0)};
+}
+
+TracedSteps read_ranks(const std::vector<std::string>& files, int nodes) {
   std::vector<TracedSteps> ranks;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (std::find(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(i), files[i]) !=
@@ -190,7 +204,10 @@ TracedSteps read_ranks(const std::vector<std::string>& files) {
     }
     ranks.push_back(read_pytorch_steps(files[i], inflated_text(files[i])));
   }
-  return steps_of_ranks(files, ranks);
+  TracedSteps traced = steps_of_ranks(files, ranks);
+  const bool wait_holds = misses_ranks(traced) || nodes <= static_cast<int>(traced.ranks);
+  if (traced.communication && wait_holds) return traced;
+  return steps_of_ranks(files, std::move(ranks), RankTimes::kEach);
 }
 
 void run_init(const InitOptions& options) {
@@ -201,25 +218,32 @@ void run_init(const InitOptions& options) {
   std::string iteration(kNoIteration);
   int count = options.nodes.value_or(1);
   if (!options.traces.empty()) {
-    const TracedSteps traced = read_ranks(options.traces);
+    const TracedSteps traced = read_ranks(options.traces, count);
     const int ranks = static_cast<int>(traced.ranks);
     if (options.nodes && count < ranks) {
       throw UsageError(fmt::format("forecast init: --nodes {}, but traces of {} ranks", count, ranks));
     }
     count = std::max(count, ranks);
-    nodes.front().measured_nodes = traced.ranks;
+    const bool each = traced.ranks > 1 && traced.times[index_of(TrainingStage::kWait)].empty();
+    nodes.front().measured_nodes = each ? 1 : traced.ranks;
     nodes.front().accelerator = traced.accelerator;
     nodes.front().times = traced.times;
-    note_one_rank(traced, nodes.front());
+    note_missing_ranks(traced, count, nodes.front());
     const Seconds whole = std::accumulate(traced.iterations.begin(), traced.iterations.end(), Seconds(0));
-    iteration = fmt::format("iteration_seconds = {:.6g}  # the stages are checked against it\n",
-                            whole.value() / static_cast<double>(traced.steps));
+    iteration =
+        fmt::format("iteration_seconds = {:.6g}  # {}the stages are checked against it\n",
+                    whole.value() / static_cast<double>(traced.iterations.size()), each ? "without the wait; " : "");
     origin = fmt::format("# Stage times: {} steps of {}.\n", traced.steps, fmt::join(options.traces, ", "));
     if (traced.ranks > 1) {
       origin +=
-          "# Communication is each step's shortest of all ranks: the transfer. What it took longer on the others is "
-          "their "
-          "wait.\n";
+          "# Communication is each step's shortest of all ranks: the transfer. What it took longer on the others is\n"
+          "# their wait.\n";
+    }
+    if (each) {
+      origin += fmt::format(
+          "# The {} ranks' steps stand one rank after the other, without that wait: {} nodes wait for the slowest of\n"
+          "# {}, which the forecast derives from how much the steps differ.\n",
+          ranks, count, count);
     }
   } else if (options.profile) {
     nodes = from_profile(read_profile_file(*options.profile), options.microbatches.value_or(1));

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -14,18 +16,21 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kStepName = "ProfilerStep#";
+
 enum class Kind { kStep, kLoad, kBackward, kCommunication, kTransfer, kUpdate, kZeroGrad, kNone };
 
 // Microseconds, as in the file.
 struct Range {
   double begin = 0.0;
   double end = 0.0;
+  long number = -1;  // of ProfilerStep#N
 };
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 Kind kind_of(std::string_view name) {
-  if (name.starts_with("ProfilerStep#")) return Kind::kStep;
+  if (name.starts_with(kStepName)) return Kind::kStep;
   if (name.starts_with("enumerate(DataLoader)#")) return Kind::kLoad;
   if (name.starts_with("Optimizer.step#")) return Kind::kUpdate;
   if (name.starts_with("Optimizer.zero_grad#")) return Kind::kZeroGrad;
@@ -97,6 +102,7 @@ class TraceReader : public nlohmann::json_sax<Json> {
   std::vector<std::pair<Kind, Range>> events;
   bool found = false;
   bool accelerator = false;
+  long world_size = 0;
 
  private:
   bool number(double value) {
@@ -104,13 +110,18 @@ class TraceReader : public nlohmann::json_sax<Json> {
       if (key_ == "ts") range_.begin = value;
       if (key_ == "dur") range_.end = value;
     }
+    if (!in_events_ && key_ == "world_size" && value >= 1.0 && value <= 1e9) world_size = std::lround(value);
     return true;
   }
 
   void keep() {
     const Kind kind = kind_of(name_);
     if (!complete_ || kind == Kind::kNone || !(range_.end >= 0.0) || !std::isfinite(range_.begin + range_.end)) return;
-    events.emplace_back(kind, Range{range_.begin, range_.begin + range_.end});
+    Range range{range_.begin, range_.begin + range_.end};
+    if (kind == Kind::kStep) {
+      std::from_chars(name_.data() + kStepName.size(), name_.data() + name_.size(), range.number);
+    }
+    events.emplace_back(kind, range);
   }
 
   std::string source_;
@@ -151,6 +162,56 @@ std::vector<Range> steps_between_updates(const std::vector<std::pair<Kind, Range
   return steps;
 }
 
+std::string range_of(const std::vector<long>& numbers) {
+  return fmt::format("steps {} to {}", numbers.front(), numbers.back());
+}
+
+// Leaves every rank the steps that all have. A loop that began to trace one rank a step later has other positions for the
+// same steps, and whose all-reduce is whose would be mistaken.
+void keep_common(const std::vector<std::string>& sources, std::vector<TracedSteps>& ranks) {
+  std::vector<long> common = ranks.front().numbers;
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    const std::vector<long>& own = ranks[r].numbers;
+    if (own.empty() != common.empty()) {
+      throw InputError(
+          {sources[r]},
+          fmt::format("{} its steps, other than {}", own.empty() ? "does not number" : "numbers", sources.front()),
+          "call the profiler's step() after each step on all ranks");
+    }
+    if (own.empty() && ranks[r].steps != ranks.front().steps) {
+      throw InputError({sources[r]},
+                       fmt::format("{} steps, {} in {}", ranks[r].steps, ranks.front().steps, sources.front()),
+                       "trace the same steps of all ranks, or call the profiler's step(), which numbers them");
+    }
+    std::vector<long> both;
+    std::set_intersection(common.begin(), common.end(), own.begin(), own.end(), std::back_inserter(both));
+    if (both.empty() && !own.empty()) {
+      throw InputError(
+          {sources[r]},
+          fmt::format("{}, none in common with {} of {}", range_of(own), range_of(common), sources.front()),
+          "trace the same steps of all ranks, three or more, of which the first is left out");
+    }
+    common = std::move(both);
+  }
+  if (common.empty()) return;
+  for (TracedSteps& rank : ranks) {
+    std::vector<std::size_t> kept;
+    for (std::size_t k = 0; k < rank.steps; ++k) {
+      if (std::binary_search(common.begin(), common.end(), rank.numbers[k])) kept.push_back(k);
+    }
+    const auto keep = [&kept](std::vector<Seconds>& times) {
+      if (times.empty()) return;
+      std::vector<Seconds> list;
+      for (const std::size_t k : kept) list.push_back(times[k]);
+      times = std::move(list);
+    };
+    for (std::vector<Seconds>& times : rank.times) keep(times);
+    keep(rank.iterations);
+    rank.numbers = common;
+    rank.steps = common.size();
+  }
+}
+
 }  // namespace
 
 TracedSteps read_pytorch_steps(const std::string& source, std::string_view text) {
@@ -165,14 +226,18 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
   }
   if (steps.empty()) steps = steps_between_updates(reader.events);
   std::sort(steps.begin(), steps.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  // A device's rows repeat the host's steps; of overlapping ones the first, which is the host's, counts.
+  // A device's rows repeat the host's steps; of those of one number the first, which is the host's, counts. Numbered steps
+  // may overlap by as much as a time is rounded.
   std::vector<Range> apart;
   for (const Range& step : steps) {
-    if (apart.empty() || step.begin >= apart.back().end) apart.push_back(step);
+    const bool next =
+        apart.empty() || (step.number < 0 ? step.begin >= apart.back().end : step.number > apart.back().number);
+    if (next) apart.push_back(step);
   }
   if (apart.size() >= 3) apart.erase(apart.begin());
   TracedSteps traced;
   traced.accelerator = reader.accelerator;
+  traced.world_size = reader.world_size;
   const auto add = [&traced](TrainingStage stage, double microseconds) {
     traced.times[index_of(stage)].emplace_back(std::max(0.0, microseconds) * 1e-6);
   };
@@ -207,8 +272,10 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
     add(TrainingStage::kCommunication, covered(std::move(hidden), backward.end, step.end));
     add(TrainingStage::kUpdate, update);
     traced.iterations.emplace_back((step.end - step.begin) * 1e-6);
+    if (step.number >= 0) traced.numbers.push_back(step.number);
     ++traced.steps;
   }
+  if (traced.numbers.size() != traced.steps) traced.numbers.clear();
   if (traced.steps == 0) {
     throw InputError({source}, "no ProfilerStep with a backward pass",
                      "profile training steps with torch.profiler.profile(...) and call its step() after each");
@@ -216,37 +283,46 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
   return traced;
 }
 
-TracedSteps steps_of_ranks(const std::vector<std::string>& sources, const std::vector<TracedSteps>& ranks) {
+TracedSteps steps_of_ranks(const std::vector<std::string>& sources, std::vector<TracedSteps> ranks, RankTimes which) {
+  if (ranks.size() == 1) return ranks.front();
+  keep_common(sources, ranks);
+  constexpr std::size_t kCommunication = index_of(TrainingStage::kCommunication);
+  constexpr std::size_t kWait = index_of(TrainingStage::kWait);
   TracedSteps all = ranks.front();
   all.ranks = ranks.size();
-  if (ranks.size() == 1) return all;
-  const auto share = 1.0 / static_cast<double>(ranks.size());
-  std::vector<Seconds>& wait = all.times[index_of(TrainingStage::kWait)];
-  wait.assign(all.steps, Seconds(0));
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].steps != all.steps) {
-      throw InputError({sources[r]}, fmt::format("{} steps, {} in {}", ranks[r].steps, all.steps, sources.front()),
-                       "trace the same steps of all ranks");
-    }
-    all.accelerator = all.accelerator || ranks[r].accelerator;
-    all.communication = all.communication || ranks[r].communication;
-  }
-  for (std::size_t k = 0; k < all.steps; ++k) {
-    all.iterations[k] = Seconds(0);
-    for (const TracedSteps& rank : ranks) all.iterations[k] += share * rank.iterations[k];
-    for (std::size_t s = 0; s < kTrainingStages; ++s) {
-      if (ranks.front().times[s].empty()) continue;
-      Seconds mean(0);
-      Seconds shortest = ranks.front().times[s][k];
-      for (const TracedSteps& rank : ranks) {
-        mean += share * rank.times[s][k];
-        shortest = std::min(shortest, rank.times[s][k]);
-      }
-      const bool communication = static_cast<TrainingStage>(s) == TrainingStage::kCommunication;
-      all.times[s][k] = communication ? shortest : mean;
-      if (communication) wait[k] = mean - shortest;
+  for (const TracedSteps& rank : ranks) {
+    all.accelerator = all.accelerator || rank.accelerator;
+    all.communication = all.communication || rank.communication;
+    all.world_size = std::max(all.world_size, rank.world_size);
+    for (std::size_t k = 0; k < all.steps; ++k) {
+      Seconds& shortest = all.times[kCommunication][k];
+      shortest = std::min(shortest, rank.times[kCommunication][k]);
     }
   }
+  for (TracedSteps& rank : ranks) {
+    for (std::size_t k = 0; k < all.steps; ++k) {
+      rank.times[kWait].push_back(rank.times[kCommunication][k] - all.times[kCommunication][k]);
+      if (which == RankTimes::kEach) rank.iterations[k] -= rank.times[kWait][k];
+    }
+    rank.times[kCommunication] = all.times[kCommunication];
+    if (which == RankTimes::kEach) rank.times[kWait].clear();
+  }
+  const auto joined = [&ranks, which](const auto& of) {
+    std::vector<Seconds> list = of(ranks.front());
+    for (std::size_t r = 1; r < ranks.size(); ++r) {
+      const std::vector<Seconds>& own = of(ranks[r]);
+      if (which == RankTimes::kEach) list.insert(list.end(), own.begin(), own.end());
+      for (std::size_t k = 0; which == RankTimes::kMean && k < own.size(); ++k) list[k] += own[k];
+    }
+    for (Seconds& time : list) {
+      if (which == RankTimes::kMean) time = time / static_cast<double>(ranks.size());
+    }
+    return list;
+  };
+  for (std::size_t s = 0; s < kTrainingStages; ++s) {
+    all.times[s] = joined([s](const TracedSteps& rank) -> const std::vector<Seconds>& { return rank.times[s]; });
+  }
+  all.iterations = joined([](const TracedSteps& rank) -> const std::vector<Seconds>& { return rank.iterations; });
   return all;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string_view>
 
@@ -26,14 +27,16 @@ void doubt_batch(const RunDescription& run, std::vector<std::string>& doubts) {
     samples += type.count * type.batch;
     if (type.batch > largest->batch) largest = &type;
   }
-  // Only what can be divided among the nodes may be meant for all of them.
-  if (largest->batch < static_cast<double>(run.nodes())) return;
-  if (samples <= kMuchBatch && run.iterations_per_epoch() >= kFewIterations) return;
+  const double share = largest->batch / static_cast<double>(run.nodes());
+  if (share < 1.0) return;
+  // A small batch that does not come out even among the nodes is hardly meant for all of them.
+  const bool even = std::floor(share) == share;
+  if (samples <= kMuchBatch && (!even || run.iterations_per_epoch() >= kFewIterations)) return;
   doubts.push_back(
       fmt::format("batch = {} on each of {} nodes makes {} samples an iteration and {:.3g} iterations an "
-                  "epoch: batch is of one node; if all nodes share it, write {:.6g}",
+                  "epoch: batch is of one node; if all nodes share it, write {}",
                   largest->batch, run.nodes(), samples, run.iterations_per_epoch(),
-                  largest->batch / static_cast<double>(run.nodes())));
+                  even ? fmt::format("{}", share) : "how many of them one node takes"));
 }
 
 void doubt_powers(const NodeType& type, std::vector<std::string>& doubts) {

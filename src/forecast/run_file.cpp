@@ -25,7 +25,7 @@ constexpr double kMostNodeWatts = 2e5;  // a rack; above it somebody wrote milli
 constexpr double kMostSpread = 0.5;
 constexpr double kMostStageSeconds = 1e6;  // 12 days
 constexpr Seconds kShortStage{0.01};
-constexpr double kMostOverMedian = 50.0;  // a stage's measurement above so many medians is of another unit
+constexpr double kMostOverMedian = 50.0;  // a measurement above so many medians is of another unit
 
 constexpr double kMostOverFastest = 50.0;  // likewise of two node types' iterations
 
@@ -34,6 +34,12 @@ const std::vector<std::string> kNodeKeys = {"name",    "count", "batch",     "me
                                             "power_w", "stage", "recording", "spans"};
 const std::vector<std::string> kPowerKeys = {"active", "idle", "count"};
 const std::vector<std::string> kStageKeys = {"seconds", "milliseconds", "minutes", "per", "active", "power_w"};
+
+Seconds median_of(std::vector<Seconds> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
 
 struct TimeUnit {
   const char* key;
@@ -152,6 +158,7 @@ class RunFile final : TomlFile {
     if (const toml::node* stages = own.get("stage")) {
       const toml::table& list = table(*stages, "stage", "[nodes.stage.forward]");
       for (const auto& [key, value] : list) read_stage(std::string(key.str()), at(key.source()), value, type);
+      for (const auto& [key, value] : list) check_outliers(*value.as_table(), std::string(key.str()), type);
     }
     set_usual_activity(type, type.has(Component::kAccelerator));
     return type;
@@ -243,23 +250,36 @@ class RunFile final : TomlFile {
           fail(*node, fmt::format("stage {} has an empty list of times", name), "write what was measured");
         if (list->size() > kMostMeasurements) fail(*node, "too many measurements", "give at most 100000");
         for (const toml::node& one : *list) read(one);
-        check_outliers(*list, name, stage);
       } else {
         read(*node);
       }
     }
   }
 
-  void check_outliers(const toml::array& list, const std::string& name, const StageMeasurement& stage) const {
-    std::vector<Seconds> sorted = stage.times;
-    std::sort(sorted.begin(), sorted.end());
-    const Seconds median = sorted[sorted.size() / 2];
+  // Computing is held against its own median. All else may wait, for a disk, the network or a node that stalls, now and
+  // then for as long as whole iterations: of those a measurement is too long only beside the iteration.
+  void check_outliers(const toml::table& own, const std::string& name, const NodeType& type) const {
+    const auto which = static_cast<TrainingStage>(
+        std::find(training_stage_names().begin(), training_stage_names().end(), name) - training_stage_names().begin());
+    const StageMeasurement& stage = type.stage(which);
+    if (stage.times.size() < 3) return;
+    const bool computes = which == TrainingStage::kForward || which == TrainingStage::kForwardMemory ||
+                          which == TrainingStage::kBackward || which == TrainingStage::kBackwardMemory ||
+                          which == TrainingStage::kUpdate;
+    Seconds usual(0);
+    for (const StageMeasurement& one : type.stages) {
+      const bool counts = computes ? &one == &stage : one.occurrence == stage.occurrence;
+      if (counts && !one.times.empty()) usual += median_of(one.times);
+    }
     // Of short stages a stall of the machine is as long; those are left to the spread.
-    if (sorted.size() < 3 || median < kShortStage) return;
-    for (std::size_t k = 0; k < stage.times.size(); ++k) {
-      const double ratio = stage.times[k] / median;
-      if (ratio > kMostOverMedian) {
-        fail(*list.get(k), fmt::format("a measurement of {} is {:.0f} times the median", name, ratio),
+    if (usual < kShortStage) return;
+    const auto longest = std::max_element(stage.times.begin(), stage.times.end());
+    if (*longest <= kMostOverMedian * usual) return;
+    for (const TimeUnit& unit : kTimeUnits) {
+      if (const toml::array* list = own.get_as<toml::array>(unit.key)) {
+        fail(*list->get(static_cast<std::size_t>(longest - stage.times.begin())),
+             fmt::format("a measurement of {} is {:.0f} times the median{}", name, *longest / usual,
+                         computes ? "" : " of all stages together"),
              "write all in one unit, and leave warming up out");
       }
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -122,6 +123,23 @@ TEST(RunFile, RefusesOtherUnits) {
   refused(iteration("0.1"), 17, 14, "the stages of an iteration take 0.425 s, the iteration 0.1 s");
 }
 
+TEST(RunFile, TakesWhatWaitsForLongOnceInAWhile) {
+  // Another node's stall is 0.62 s of waiting, 52 times the median of 0.012 s, and shorter than two iterations of
+  // 0.005 + 0.11 + 0.3 + 0.01 + 0.012 = 0.437 s. A batch that the cache does not have is loaded for 0.9 s, and
+  // the model for 6 s from a disk that slept; indexing takes 1 s.
+  const auto wait = [](const std::string& list) {
+    return with("[nodes.stage.update]", "[nodes.stage.wait]\nseconds = " + list + "\n[nodes.stage.update]");
+  };
+  EXPECT_EQ(read(wait("[0.012, 0.62, 0.011]")).node_types[0].stage(TrainingStage::kWait).times.size(), 3u);
+  EXPECT_EQ(read(with("milliseconds = 5", "milliseconds = [12, 900, 11]")).node_types.size(), 1u);
+  const std::string model = "[nodes.stage.model_in_out]\nseconds = ";
+  EXPECT_EQ(read(with(model + "1", model + "[0.1, 6, 0.1]")).node_types.size(), 1u);
+  // Milliseconds among seconds are many iterations: 62 / 0.437.
+  refused(wait("[0.012, 62, 0.011]"), 19, 19, "a measurement of wait is 142 times the median of all stages together");
+  // Computing waits for nobody: 6 s is 55 times 0.11 s.
+  refused(with("[0.1, 0.11, 0.12]", "[0.1, 0.11, 6]"), 15, 23, "a measurement of forward is 55 times the median\n");
+}
+
 TEST(RunFile, ChecksTimesOfAnEpochToo) {
   // The paper's ResNet50: an epoch of 1281167 / 8192 = 156.4 iterations takes 309 min, an iteration 118.5 s.
   std::string text = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/forecast/resnet50-mt128.toml");
@@ -144,14 +162,23 @@ std::vector<std::string> doubts(const std::string& from, const std::string& to) 
 }
 
 TEST(RunFile, DoubtsWhatIsPossibleAndUnlikely) {
+  using ::testing::AllOf;
   using ::testing::ElementsAre;
+  using ::testing::EndsWith;
   using ::testing::HasSubstr;
   using ::testing::IsEmpty;
   EXPECT_THAT(doubts("batch = 10", "batch = 12"), IsEmpty());
   // Eight nodes that share a batch of 64 as 8 each; as it stands 512 of 1000 samples an iteration, 1.95 an epoch.
   EXPECT_THAT(
       doubts("batch = 10\n[[nodes]]\n", "batch = 64\n[[nodes]]\ncount = 8\nstage.communication.seconds = 0.1\n"),
-      ElementsAre(HasSubstr("batch = 64 on each of 8 nodes makes 512 samples an iteration and 1.95 iterations")));
+      ElementsAre(AllOf(HasSubstr("batch = 64 on each of 8 nodes makes 512 samples an iteration and 1.95 iterations"),
+                        EndsWith("if all nodes share it, write 8"))));
+  // Forty nodes cannot share 64 evenly. Of 4096 each, 163840 together are many, and 102.4 is no batch either.
+  const std::string forty = "\n[[nodes]]\ncount = 40\nstage.communication.seconds = 0.1\n";
+  EXPECT_THAT(doubts("batch = 10\n[[nodes]]\n", "batch = 64" + forty), IsEmpty());
+  EXPECT_THAT(doubts("batch = 10\n[[nodes]]\n", "batch = 4096" + forty),
+              ElementsAre(AllOf(HasSubstr("makes 163840 samples an iteration"),
+                                EndsWith("if all nodes share it, write how many of them one node takes"))));
   // Memory of 3 and 1 W in milliwatts; as it stands 3 kW.
   EXPECT_THAT(doubts("idle = 20 }", "idle = 20 }\nmemory = { active = 3000, idle = 1000 }"),
               ElementsAre(HasSubstr("memory of 'node type 1' draws 3000 W, more than one node's usually can")));
@@ -275,6 +302,22 @@ TEST(PyTorchSteps, ReadsStagesFromNames) {
   EXPECT_NEAR(time(TrainingStage::kForward, 1), 0.050, 1e-9);
 }
 
+TEST(PyTorchSteps, CountsAStepOnceAndOverlappingOnesBoth) {
+  // Times of 1e15 microseconds are rounded to an eighth, by which a step may end after the next begins. The device works
+  // on step 1 until the host is in step 2: that is no third step.
+  std::string trace = kTrace;
+  const std::string step = R"("ts": 1000000, "dur": 100000,)";
+  ASSERT_NE(trace.find(step), std::string::npos);
+  trace.replace(trace.find(step), step.size(), R"("ts": 1000000, "dur": 100000.125,)");
+  trace.insert(trace.rfind("\n]}"),
+               ",\n"
+               R"( {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "ts": 1110000, "dur": 90000})");
+  const TracedSteps traced = read_pytorch_steps("t.json", trace);
+  EXPECT_THAT(traced.numbers, ::testing::ElementsAre(1, 2));
+  ASSERT_EQ(traced.iterations.size(), 2u);
+  EXPECT_NEAR(traced.iterations[1].value(), 0.1, 1e-9);
+}
+
 TEST(PyTorchSteps, BareListWithoutSteps) {
   // As PyTorch writes it without Kineto: steps lie between the optimizer's, here 100 ms each.
   std::string trace = "[";
@@ -292,19 +335,21 @@ TEST(PyTorchSteps, BareListWithoutSteps) {
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kUpdate)].at(1).value(), 0.012, 1e-9);
 }
 
-// Two steps of one rank: forward and backward take `work_ms`, the all-reduce from their end until 100 ms, update 10 ms.
-std::string trace_of_rank(int work_ms) {
-  std::string trace = R"({"traceEvents": [)";
-  for (int step = 0; step < 2; ++step) {
-    const int begin = 110 * step;
+// Steps of one rank from number `first`: forward and backward take `works_ms`, the all-reduce from their end until 100 ms,
+// update 10 ms.
+std::string trace_of_rank(const std::vector<int>& works_ms, int first = 7) {
+  std::string trace = R"({"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 3}, "traceEvents": [)";
+  int begin = 0;
+  for (const int work_ms : works_ms) {
     const auto add = [&](const char* name, int from, int ms) {
       trace += fmt::format("{}{{\"ph\": \"X\", \"name\": \"{}\", \"ts\": {}, \"dur\": {}}}",
                            trace.ends_with('[') ? "" : ",", name, 1000 * (begin + from), 1000 * ms);
     };
-    add("ProfilerStep#7", 0, 110);
+    add(fmt::format("ProfilerStep#{}", first + begin / 110).c_str(), 0, 110);
     add("autograd::engine::evaluate_function: MmBackward", 20, work_ms - 20);
     add("nccl:all_reduce", work_ms, 100 - work_ms);
     add("Optimizer.step#SGD.step", 100, 10);
+    begin += 110;
   }
   return trace + "]}";
 }
@@ -314,11 +359,12 @@ TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
   // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward (50
   // on average), 20 wait, 10 transfer and 10 update: 110.
   std::vector<TracedSteps> ranks;
-  for (const int work : {60, 60, 90}) ranks.push_back(read_pytorch_steps("t.json", trace_of_rank(work)));
+  for (const int work : {60, 60, 90}) ranks.push_back(read_pytorch_steps("t.json", trace_of_rank({work, work})));
   EXPECT_TRUE(ranks[0].communication);
   EXPECT_TRUE(ranks[0].times[index_of(TrainingStage::kWait)].empty());
   const TracedSteps all = steps_of_ranks({"0", "1", "2"}, ranks);
   EXPECT_EQ(all.ranks, 3u);
+  EXPECT_EQ(all.world_size, 3);
   ASSERT_EQ(all.steps, 2u);
   const auto time = [&](TrainingStage stage) { return all.times[index_of(stage)].at(1).value(); };
   EXPECT_NEAR(time(TrainingStage::kForward), 0.020, 1e-9);
@@ -327,8 +373,48 @@ TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
   EXPECT_NEAR(time(TrainingStage::kWait), 0.020, 1e-9);
   EXPECT_NEAR(time(TrainingStage::kUpdate), 0.010, 1e-9);
   EXPECT_NEAR(all.iterations.at(1).value(), 0.110, 1e-9);
-  ranks[1].steps = 1;
-  expect_input_error([&] { (void)steps_of_ranks({"0", "1", "2"}, ranks); }, 0, 0, "1 steps, 2 in 0");
+  // For a run of other nodes: each rank's own two steps, one rank after the other. Less their waits of 30, 30 and 0 ms
+  // the iterations took 80, 80 and 110.
+  const TracedSteps each = steps_of_ranks({"0", "1", "2"}, ranks, RankTimes::kEach);
+  const auto milliseconds = [](const std::vector<Seconds>& times) {
+    std::vector<long> rounded;
+    for (const Seconds one : times) rounded.push_back(std::lround(1e3 * one.value()));
+    return rounded;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(milliseconds(each.times[index_of(TrainingStage::kBackward)]), ElementsAre(40, 40, 40, 40, 70, 70));
+  EXPECT_THAT(milliseconds(each.times[index_of(TrainingStage::kCommunication)]), ElementsAre(10, 10, 10, 10, 10, 10));
+  EXPECT_THAT(milliseconds(each.iterations), ElementsAre(80, 80, 80, 80, 110, 110));
+  EXPECT_TRUE(each.times[index_of(TrainingStage::kWait)].empty());
+}
+
+TEST(PyTorchSteps, RanksMeetInStepsOfOneNumber) {
+  // Two ranks take turns in being the slow one, and the second was traced one step later. Of steps 0 to 3 and 1 to 4, less
+  // the first of each, 2 and 3 are common: 60 and 90 ms of work, and 90 and 60. Either way 10 ms of transfer, a wait of
+  // 30 ms for one of two, and 40 and 70 ms of backward. By position both would be slow at once and none would wait.
+  const std::vector<int> turns = {60, 90, 60, 90};
+  const auto from = [&](int first) { return read_pytorch_steps("t.json", trace_of_rank(turns, first)); };
+  const TracedSteps all = steps_of_ranks({"0", "1"}, {from(0), from(1)});
+  EXPECT_THAT(all.numbers, ::testing::ElementsAre(2, 3));
+  ASSERT_EQ(all.steps, 2u);
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(all.times[index_of(TrainingStage::kCommunication)].at(k).value(), 0.010, 1e-9);
+    EXPECT_NEAR(all.times[index_of(TrainingStage::kWait)].at(k).value(), 0.015, 1e-9);
+    EXPECT_NEAR(all.times[index_of(TrainingStage::kBackward)].at(k).value(), 0.055, 1e-9);
+  }
+  expect_input_error(
+      [&] {
+        (void)steps_of_ranks({"0", "1"}, {from(0), from(10)});
+      },
+      0, 0, "steps 11 to 13, none in common with steps 1 to 3 of 0");
+  // Without numbers only the count can be held against each other.
+  std::vector<TracedSteps> unnumbered = {from(0), from(0)};
+  unnumbered[1].numbers.clear();
+  expect_input_error([&] { (void)steps_of_ranks({"0", "1"}, unnumbered); }, 0, 0, "does not number its steps");
+  unnumbered[0].numbers.clear();
+  EXPECT_EQ(steps_of_ranks({"0", "1"}, unnumbered).steps, 3u);
+  unnumbered[1].steps = 2;
+  expect_input_error([&] { (void)steps_of_ranks({"0", "1"}, unnumbered); }, 0, 0, "2 steps, 3 in 0");
 }
 
 TEST(PyTorchSteps, RefusesWhatIsNoTrace) {
