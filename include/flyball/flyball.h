@@ -140,8 +140,9 @@ FLYBALL_API int flyball_step_end(flyball_session* session);
  * seconds; 1: it has recovered. The notice goes out in the background. */
 FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree);
 
-/* The sweep starts over with the next step. What it measures takes the place of all that was measured before: in this
- * session at once, in the server's plan when the sweep is over. */
+/* The sweep starts over with the next step. In this session all that was measured before is dropped at once. In the
+ * server's plan, when the sweep is over, each instruction that it has measured replaces what was measured of it before,
+ * and the draw of waiting is dropped where the sweep saw too little waiting to tell it. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };

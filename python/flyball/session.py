@@ -260,8 +260,9 @@ class Session:
             self._native.set_straggler(id, delay_s, degree)
 
     def profile_again(self) -> None:
-        """The sweep starts over with the next step. What it measures takes the place of all that was measured before: in
-        this session at once, in the server's plan when the sweep is over."""
+        """The sweep starts over with the next step. In this session all that was measured before is dropped at once. In
+        the server's plan, when the sweep is over, each instruction that it has measured replaces what was measured of it
+        before, and the draw of waiting is dropped where the sweep saw too little waiting to tell it."""
         if self._native is not None:
             self._native.profile_again()
 

@@ -97,7 +97,8 @@ std::optional<std::int64_t> JsonObject::find_integer(const std::string& name, st
 }
 
 bool JsonObject::boolean(const std::string& name) {
-  const nlohmann::json& value = need(name);
+  // A null is neither true nor false, but it is not missing.
+  const nlohmann::json& value = has(name) ? value_->at(name) : need(name);
   if (!value.is_boolean()) refuse(name, fmt::format("is {}, not true or false", shown(value)), "give true or false");
   return value.get<bool>();
 }

@@ -21,10 +21,9 @@ PaceLimit limit_of(const PaceRequest& request, const PlanSummary& summary, const
   if (summary.straggler_time) {
     return *summary.straggler_time > summary.t_star ? PaceLimit::kTStar : PaceLimit::kStragglerTime;
   }
-  const Seconds selected = frontier.time(summary.selected_point);
-  const bool slower_fits = summary.selected_point != frontier.lookup(to_nanoseconds(summary.allowed_time));
-  const bool nothing_saves_more = selected == summary.t_least_total && summary.allowed_time > selected;
-  if (slower_fits || nothing_saves_more) return PaceLimit::kLeastEnergy;
+  // Where the next slower plans are dearer, those beyond the allowed time may be cheaper again: time is the limit then.
+  const bool time_is_left = summary.allowed_time > frontier.time(summary.selected_point);
+  if (time_is_left && summary.selected_point == frontier.least_total_energy()) return PaceLimit::kLeastEnergy;
   return request.target_time ? PaceLimit::kTargetTime : PaceLimit::kBaselineTime;
 }
 

@@ -10,6 +10,7 @@
 
 #include "net/http.h"
 #include "pipeline/instruction.h"
+#include "pipeline/pipeline_spec.h"
 #include "server/fingerprint.h"
 
 namespace flyball {
@@ -35,6 +36,17 @@ std::vector<std::string> schedule_tails(const JobPlan& plan, const JobPlan::Run&
                     plan.wants_steps(), to_json(computations).dump()));
   }
   return tails;
+}
+
+// Means of what passes lie within the same bounds, far inside what a profile may hold for a second of waiting.
+void check_waiting(const InstructionMeasurement& one, std::size_t index) {
+  constexpr double kLeastWaitingWatts = 1e-6;
+  const double power = (one.energy / one.time).value();
+  if (power >= kLeastWaitingWatts && power <= kMostBlockingWatts) return;
+  throw HttpError(
+      400, fmt::format("measurements[{}].energy_j: {} J in {} s are {:.3g} W, out of range; a GPU that waits draws "
+                       "from {} to {:.0f} W: give the energy and the time of the same waiting",
+                       index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostBlockingWatts));
 }
 
 std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
@@ -139,6 +151,7 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
                                        i, one.instruction));
     }
     const std::vector<int>& clocks = rank.request.clocks_mhz;
+    if (one.instruction == kWaitingName) check_waiting(one, i);
     if (clocks.empty() || is_constant_operation(one.instruction)) continue;
     const bool offered = std::any_of(clocks.begin(), clocks.end(),
                                      [&](int clock) { return static_cast<double>(clock) == one.clock.value(); });
@@ -160,7 +173,9 @@ void Job::count_report(JobRank& rank, const MeasurementReport& report) {
 bool Job::take_up_sweep(JobRank& rank) {
   if (!rank.profiled || rank.collected.empty()) return false;
   const auto measured_again = [&](const MeasurementSum& sum) {
-    return std::any_of(rank.collected.begin(), rank.collected.end(),
+    // A sweep that tells nothing of waiting saw too little of it to tell its draw; the old one's may be true no more.
+    return sum.instruction == kWaitingName ||
+           std::any_of(rank.collected.begin(), rank.collected.end(),
                        [&](const MeasurementSum& one) { return one.instruction == sum.instruction; });
   };
   // A planner may still read the old ones.

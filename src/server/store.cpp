@@ -216,8 +216,8 @@ class Store::Tables {
   void take_up_sweep(std::int64_t job, int rank) {
     for (const char* sql :
          {"DELETE FROM sums WHERE job=?1 AND rank=?2 AND instruction IN (SELECT instruction FROM collected WHERE "
-          "job=?1 "
-          "AND rank=?2) AND (SELECT profiled FROM ranks WHERE job=?1 AND rank=?2)",
+          "job=?1 AND rank=?2 UNION SELECT 'waiting' FROM collected WHERE job=?1 AND rank=?2) AND (SELECT profiled "
+          "FROM ranks WHERE job=?1 AND rank=?2)",
           "INSERT INTO sums SELECT * FROM collected WHERE job=?1 AND rank=?2 AND (SELECT profiled FROM ranks WHERE "
           "job=?1 AND rank=?2)",
           "DELETE FROM collected WHERE job=?1 AND rank=?2 AND (SELECT profiled FROM ranks WHERE job=?1 AND rank=?2)"}) {

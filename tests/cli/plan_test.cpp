@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
 constexpr double kBlockingWatts = 4 * 75.0;  // four stages at the default power
@@ -189,6 +190,38 @@ TEST(PlanJson, TheMeasuredWaitingPowerIsUsed) {
               HasSubstr("warning: the stated blocking power is not what was measured: stage 0 80 W, stated 75 W"));
   EXPECT_NEAR(stated.json().at("selected").at("energy").get<double>(), 450 + 0.5 * 75, 1e-9);
   EXPECT_THAT(ran({"--blocking-power", "600"}).err, HasSubstr("a GPU that waits is to draw 600 W, more than"));
+}
+
+// One clock for all is no curve: what an iteration takes may rise and fall again. With a backward of 1 s and 100 J,
+//   300 MHz  1.0 + 1 s  400 + 100 J
+//   200 MHz  1.5 + 1 s  350 + 100 J
+//   150 MHz  2.0 + 1 s  360 + 100 J   net of 75 W still less: 360 - 150 = 210 J against 350 - 112.5 = 237.5 J
+//   100 MHz  3.0 + 1 s  300 + 100 J   the least
+// A target of 3.2 s leaves room for the third, which is dearer than the second; but the fourth is not.
+TEST(PlanJson, ATargetIsTheLimitWhereSlowerPlansBeyondItTakeLess) {
+  const std::string profile =
+      "stage,instruction,frequency,time,energy\n"
+      "0,forward,300,1.0,400\n0,forward,200,1.5,350\n0,forward,150,2.0,360\n0,forward,100,3.0,300\n"
+      "0,backward,300,1.0,100\n";
+  const auto ran = [&](const char* target, const char* format) {
+    return run_flyball(
+        {"plan", "-", "--microbatches", "1", "--planner", "zeus-global", "--target-time", target, "--format", format},
+        profile);
+  };
+  const auto expect = [&](const char* target, double time, double energy, const char* limit) {
+    const json result = ran(target, "json").json();
+    EXPECT_EQ(result.at("frontier").size(), 4u);
+    EXPECT_EQ(result.at("t_least_total"), 4.0);
+    EXPECT_EQ(result.at("selected").at("time"), time) << target;
+    EXPECT_EQ(result.at("selected").at("energy"), energy) << target;
+    EXPECT_EQ(result.at("selected").at("limited_by"), limit) << target;
+  };
+  expect("2.5", 2.5, 450.0, "target_time");
+  expect("3.2", 2.5, 450.0, "target_time");
+  expect("4", 4.0, 400.0, "target_time");
+  expect("5", 4.0, 400.0, "least_energy");
+  EXPECT_THAT(ran("3.2", "text").out, Not(HasSubstr("take more energy")));
+  EXPECT_THAT(ran("5", "text").out, HasSubstr("5.0000 s leave room, but plans slower than 4.0000 s take more energy"));
 }
 
 TEST(PlanJson, TargetTimeSelectsTheLeastEnergyThatFits) {

@@ -236,6 +236,65 @@ TEST(Durability, ASecondSweepReplacesTheFirst) {
   EXPECT_EQ(again.max_clock_energy, second.max_clock_energy);
 }
 
+// GPUs that wait drew 150 W in the first sweep; the second measures the same otherwise, but saw no waiting to speak of, so
+// that its draw is unknown: 75 W. With maximum clocks the 2 stages wait 2 T less what the 4 microbatches take on each of
+// them, and only this is charged otherwise.
+TEST(Durability, ASweepWithoutWaitingForgetsWhatItDrew) {
+  const TempFolder folder;
+  const JobRequest job = small_job();
+  const auto frontier_after = [&](Client& client, std::int64_t version) {
+    EXPECT_TRUE(client.schedule("job", 0, version));
+    return read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  };
+  const auto sweep = [&](Client& client, int rank, std::int64_t number) {
+    const auto reports = reports_of(job, rank);
+    for (MeasurementReport report : reports) {
+      if (report.sequence == 0 && number == 0) {
+        report.measurements.push_back({"waiting", Megahertz(0), Seconds(1), Joules(150), 1});
+      }
+      report.sequence += number * std::ssize(reports);
+      client.post("/v1/jobs/job/measurements", to_json(report));
+    }
+  };
+  const auto finish = [](Client& client, int rank) {
+    client.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}");
+  };
+  FrontierReport first;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    client.post("/v1/jobs", to_json(job), 201);
+    for (int rank = 0; rank < 2; ++rank) {
+      client.post("/v1/jobs/job/ranks", to_json(rank_of(job, rank)), 201);
+      sweep(client, rank, 0);
+      finish(client, rank);
+    }
+    first = frontier_after(client, 0);
+    for (int rank = 0; rank < 2; ++rank) sweep(client, rank, 1);
+    finish(client, 1);
+  }
+  FrontierReport second;
+  {
+    // The second sweep is not over: a killed server still plans with the first.
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    EXPECT_EQ(frontier_after(client, first.version - 1).max_clock_energy, first.max_clock_energy);
+    finish(client, 0);
+    second = frontier_after(client, first.version);
+  }
+  double busy = 0.0;
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const InstructionMeasurement& one : reports_of(job, rank)[0].measurements) busy += 4 * one.time.value();
+  }
+  const double waiting = 2 * first.max_clock_time.value() - busy;
+  EXPECT_EQ(second.max_clock_time, first.max_clock_time);
+  EXPECT_NEAR((first.max_clock_energy - second.max_clock_energy).value(), (150.0 - 75.0) * waiting, 1e-6);
+
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  EXPECT_EQ(frontier_after(client, second.version - 1).max_clock_energy, second.max_clock_energy);
+}
+
 // A rank dies in the middle of its sweep; the one in its place begins anew and says so. Nothing of the first counts.
 TEST(Durability, ASweepThatBeginsAnewForgetsTheHalfOfAnother) {
   const TempFolder folder;

@@ -97,6 +97,33 @@ TEST(JobRules, ARankIsOnePlaceForGood) {
   EXPECT_NO_THROW(job.check_rank({1, 0, 0, 0, {}}));
 }
 
+// 1e9 J in 1 ns are 1e18 W, 1e-12 J in 1e6 s are 1e-18 W: one second of either is more, or less, than a profile may hold.
+TEST(JobRules, AGpuThatWaitsDrawsAPossiblePower) {
+  StoredJob stored;
+  stored.request = small_job();
+  Job job(stored, true);
+  const JobRank& rank = job.add_rank({0, 0, 0, 0, {1410}});
+  const auto check = [&](double time, double energy) {
+    job.check_report(rank, {0, 1, {measured("forward", 1410, 1e-9, 1e9), measured("waiting", 0, time, energy)}});
+  };
+  try {
+    check(1e-9, 1e9);
+    ADD_FAILURE() << "taken";
+  } catch (const HttpError& error) {
+    EXPECT_EQ(error.status(), 400u);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("measurements[1].energy_j: 1000000000 J in 1e-09 s are 1e+18 W"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("from 1e-06 to 1000000 W: give"));
+  }
+  EXPECT_THROW(check(1e6, 1e-12), HttpError);
+  EXPECT_THROW(check(1.0, 1.001e6), HttpError);
+  for (const double power : {1e-6, 60.0, 1e6}) {
+    EXPECT_NO_THROW(check(1.0, power));
+    const auto sums = std::make_shared<MeasurementSums>();
+    add_measurement(*sums, measured("waiting", 0, 1.0, power));
+    EXPECT_EQ(measured_waiting(merged_profile("job", {{0, 0, sums}}), 0), Watts(power));
+  }
+}
+
 TEST(JobRules, NoticesTakeForceByTimeAndCountBySequence) {
   StoredJob stored;
   stored.request = small_job();

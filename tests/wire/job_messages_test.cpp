@@ -137,6 +137,13 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_rank_request, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})", "clocks_mhz[1]");
   refused(read_measurement_report, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
   refused(read_measurement_report, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
+  for (const char* wrong : {"null", "1"}) {
+    const std::string words = std::string(": is ") + wrong + ", not true or false";
+    refused(read_measurement_report, (R"({"rank":0,"sequence":0,"begins_sweep":)" + std::string(wrong) + "}").c_str(),
+            "begins_sweep" + words);
+    refused(read_job_request, (R"({"stages":2,"microbatches":4,"executed_steps":)" + std::string(wrong) + "}").c_str(),
+            "executed_steps" + words);
+  }
   const auto step_refused = [&](const std::string& times, const std::string& words) {
     refused(read_step_report, (R"({"rank":0,"version":1,"step":1,)" + times + "}").c_str(), words);
   };
