@@ -117,8 +117,8 @@ class Session {
   // Any thread's, like all below. The notice goes out in the background.
   void set_straggler(StragglerNotice notice);
 
-  // The sweep starts over with the next step, and what it measures takes the place of all that was measured before: here
-  // at once, in the server's plan when the sweep is over.
+  // The sweep starts over with the next step. Here all that was measured before is dropped at once; in the server's plan,
+  // when the sweep is over, what has been measured again is replaced, and the draw of waiting whether or not it has been.
   void profile_again();
 
   [[nodiscard]] SessionState state() const;

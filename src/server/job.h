@@ -105,7 +105,7 @@ class Job {
   void count_report(JobRank& rank, const MeasurementReport& report);
   void set_profiled(JobRank& rank, bool profiled);
   // Of a rank that has finished measuring: what has been measured since takes the place of what it was planned with, of
-  // every instruction that it has measured again. False where there is nothing.
+  // every instruction that it has measured again and of `waiting`. False where there is nothing.
   static bool take_up_sweep(JobRank& rank);
   // The same of all ranks that have finished; their numbers.
   std::vector<int> take_up_sweeps();
