@@ -109,7 +109,7 @@ MeasurementNoise::MeasurementNoise(const ComputationDag& dag) {
       times.push_back(std::log(option.time.value()));
       energies.push_back(std::log(option.energy.value()));
     }
-    curves.emplace(SmoothCurve(clocks, times), SmoothCurve(clocks, energies));
+    curves = Curves{SmoothCurve(clocks, times), SmoothCurve(clocks, energies)};
     time_ += curves->times.noise();
     energy_ += curves->energies.noise();
     ++count;
