@@ -210,21 +210,21 @@ class JoulePrice : public Policy {
   // The candidates: those for whom there is a GPU and the least power. Of those that run, the others stop. What a kind
   // takes at least does not depend on the job, so where one of those that wait does not fit, none like it does.
   void admit(const ClusterState& cluster) {
-    take_those_that_fit(cluster, watts_);
-    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    take_those_that_fit(cluster, watts_, false);
+    // A reserve must not keep the only job waiting (power_book.h).
     if (candidates_.empty() && nobody_held_ && running_.size() + waiting_.queue.size() > 0) {
       watts_ = cluster.spendable_power().value() * (1.0 + kUnseenReserve);
-      take_those_that_fit(cluster, watts_);
+      take_those_that_fit(cluster, watts_, true);
     }
   }
 
-  void take_those_that_fit(const ClusterState& cluster, double left) {
+  void take_those_that_fit(const ClusterState& cluster, double left, bool only_unmetered) {
     candidates_.clear();
     stopped_.clear();
     int gpus = gpus_;
     const auto fits = [&](int kind) {
       const SizeOffers& least = views_.offers(kind).front();
-      return least.gpus <= gpus && least.speeds.front().watts <= left;
+      return least.gpus <= gpus && least.leanest.watts <= left && (!only_unmetered || cluster.unmetered[at(kind)]);
     };
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       return cost_of(group / 2, work) + (group % 2 == 1 ? cluster.spec.restart.value() : 0.0);
@@ -233,7 +233,7 @@ class JoulePrice : public Policy {
     const auto take = [&](Candidate one, std::size_t before) {
       const SizeOffers& least = views_.offers(one.kind).front();
       gpus -= least.gpus;
-      left -= least.speeds.front().watts;
+      left -= least.leanest.watts;
       one.rank = ((jobs - static_cast<int>(before)) * kRanks + jobs / 2) / jobs;
       candidates_.push_back(one);
     };
@@ -273,7 +273,9 @@ class JoulePrice : public Policy {
     const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
     const bool all_known =
         std::all_of(sizes.begin(), sizes.end(), [](const SizeOffers& size) { return size.unsure == 0.0; });
-    if (all_known && seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
+    if (all_known && seen.best.gpus <= most && time_lost(cluster, one, sizes[at(seen.best.level)]) == 0.0) {
+      return seen.best;
+    }
     const Gain* const gained_by = views_.gains(page, one);
     SizeChoice best;
     double most_gained = -std::numeric_limits<double>::infinity();
@@ -314,12 +316,23 @@ class JoulePrice : public Policy {
     return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
   }
 
-  // What a restart takes, spread over the rest of the job; a size that is tried may cost the way back, too.
-  [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
-                                           double worth, const Offer& offer) {
+  // Until a job with another size runs: it restarts, and may wait for a node to wake. A size that is tried may cost the way
+  // back, too. Where each size has to wait for a node, that is no reason for one of them.
+  [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
-    const double restarts = (one.restarts ? 1.0 : 0.0) + (size.unsure > 0.0 ? 1.0 : 0.0);
-    return restarts * cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
+    const double restart = cluster.spec.restart.value();
+    const int without_waking = one.gpus + cluster.free_gpus_on();
+    const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
+                       (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);
+    // Both at the same time.
+    const double way_there = std::max(one.restarts ? restart : 0.0, wakes ? cluster.spec.wake.value() : 0.0);
+    return way_there + (size.unsure > 0.0 ? restart : 0.0);
+  }
+
+  // That, spread over the rest of the job.
+  [[nodiscard]] double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
+                                    double worth, const Offer& offer) const {
+    return time_lost(cluster, one, size) * worth * offer.rate / std::max(1.0, one.work * offer.time);
   }
 
   // What all candidates choose, into `choices`; how many GPUs that is.
@@ -343,7 +356,7 @@ class JoulePrice : public Policy {
   }
 
   [[nodiscard]] double watts_of(std::size_t candidate, const SizeChoice& choice) const {
-    return size_of(candidate, choice).speeds[at(choice.offer)].watts;
+    return size_of(candidate, choice).offer(choice.offer).watts;
   }
 
   // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
@@ -409,7 +422,7 @@ class JoulePrice : public Policy {
     double left = watts_ - draw;
     if (left < 0.0) {
       // All of it is what admit() has made room for.
-      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, 0);
+      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, kLeanest);
       return;
     }
     spend_rest(cluster, left);
@@ -461,7 +474,7 @@ class JoulePrice : public Policy {
     for (std::size_t i = 0; i < candidates_.size(); ++i) left -= watts_of(i, choices_[i]);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const SizeOffers& size = size_of(i, choices_[i]);
-      const Offer& offer = size.speeds[at(choices_[i].offer)];
+      const Offer& offer = size.offer(choices_[i].offer);
       const int job = candidates_[i].job;
       const bool stays = size.gpus == cluster.jobs[at(job)].gpus;
       assign(cluster, job, size.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left), decision);
