@@ -221,6 +221,7 @@ class JoulePrice : public Policy {
   void take_those_that_fit(const ClusterState& cluster, double left, bool only_unmetered) {
     candidates_.clear();
     stopped_.clear();
+    stopped_gpus_ = 0;
     int gpus = gpus_;
     const auto fits = [&](int kind) {
       const SizeOffers& least = views_.offers(kind).front();
@@ -248,6 +249,7 @@ class JoulePrice : public Policy {
           take(one, next + walk.before(one.cost, one.job));
         } else {
           stopped_.push_back(one.job);
+          stopped_gpus_ += one.gpus;
         }
         ++next;
         continue;
@@ -316,12 +318,13 @@ class JoulePrice : public Policy {
     return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
   }
 
-  // Until a job with another size runs: it restarts, and may wait for a node to wake. A size that is tried may cost the way
-  // back, too. Where each size has to wait for a node, that is no reason for one of them.
+  // Until a job with another size runs: it restarts, and waits for a node to wake where those before it leave too few GPUs of
+  // nodes that are on. A size that is tried may cost the way back, too. Where each size has to wait for a node, that is no
+  // reason for one of them.
   [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
     const double restart = cluster.spec.restart.value();
-    const int without_waking = one.gpus + cluster.free_gpus_on();
+    const int without_waking = one.gpus + on_;
     const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
                        (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);
     // Both at the same time.
@@ -339,10 +342,12 @@ class JoulePrice : public Policy {
   int ask(const ClusterState& cluster, const PriceSteps& steps, std::vector<SizeChoice>& choices) {
     PriceViews::Page& page = views_.page_at(steps);
     choices.resize(candidates_.size());
+    on_ = cluster.free_gpus_on() + stopped_gpus_;
     int gpus = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       choices[i] = choose(cluster, candidates_[i], page, steps, gpus_);
       gpus += choices[i].gpus;
+      on_ -= choices[i].gpus - candidates_[i].gpus;
     }
     return gpus;
   }
@@ -436,12 +441,15 @@ class JoulePrice : public Policy {
     if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
     const PriceSteps steps{power_step_, gpu_step_};
     PriceViews::Page& page = views_.page_at(steps);
+    on_ = cluster.free_gpus_on() + stopped_gpus_;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) on_ -= choices_[i].gpus - candidates_[i].gpus;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& one = candidates_[i];
       const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
       const double worth = views_.view(page, one, steps).worth;
       const SizeChoice now = choices_[i];
       const int gpus_now = now.gpus;
+      on_ += gpus_now - one.gpus;
       const double watts_then = watts_left + watts_of(i, now);
       double most_gained = -std::numeric_limits<double>::infinity();
       for (std::size_t level = at(now.level); level < sizes.size(); ++level) {
@@ -457,6 +465,7 @@ class JoulePrice : public Policy {
         }
       }
       gpus_left -= choices_[i].gpus - gpus_now;
+      on_ -= choices_[i].gpus - one.gpus;
       watts_left = watts_then - watts_of(i, choices_[i]);
     }
   }
@@ -486,6 +495,7 @@ class JoulePrice : public Policy {
   // Only jobs that have come or have been profiled, at the prices there are. False where GPUs or power are not enough.
   bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
     int gpus = cluster.free_gpus;
+    on_ = cluster.free_gpus_on();
     double left = cluster.spendable_power().value();
     for (const int job : cluster.holding) left -= watts_now(cluster, job);
     const PriceSteps steps{power_step_, gpu_step_};
@@ -500,6 +510,7 @@ class JoulePrice : public Policy {
         if (choice.level < 0) return false;
         const SizeOffers& size = offers(cluster, job)[at(choice.level)];
         gpus -= choice.gpus - one.gpus;
+        on_ -= choice.gpus - one.gpus;
         const Offer& offer = size.speeds[at(choice.offer)];
         left -= offer.watts - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
         if (left < 0.0) return false;
@@ -523,6 +534,8 @@ class JoulePrice : public Policy {
   std::vector<Candidate> candidates_;
   std::vector<Candidate> running_;
   std::vector<int> stopped_;
+  int stopped_gpus_ = 0;
+  int on_ = 0;  // free GPUs of nodes that are on, after what was chosen so far
   std::vector<SizeChoice> choices_;
   std::vector<SizeChoice> others_;
 };
