@@ -69,7 +69,9 @@ double parse_percent(std::string_view option, std::string_view text) {
 Seconds parse_duration(std::string_view option, std::string_view text) {
   const auto value = parse_duration_seconds(text);
   if (!value || *value < 1e-9 || *value > kLongestSeconds) {
-    refuse(option, text, "a time such as 1ms, 250us or 1.5s (a bare number is in seconds)");
+    refuse(option, text,
+           fmt::format("a time such as 1ms, 250us or 1.5s (a bare number is in seconds), up to {:.0f} s",
+                       kLongestSeconds));
   }
   return Seconds(*value);
 }

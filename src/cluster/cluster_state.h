@@ -78,12 +78,14 @@ struct ClusterState {
   std::vector<ClusterJobKind> kinds;
   std::vector<CostSheet> believed;                // by kind; with learned models these change, see ClusterEvents
   std::vector<std::vector<Watts>> counted_power;  // by kind, size, speed: what the limit counts (power_book.h)
-  std::vector<ClusterJob> jobs;                   // in order of submission
-  std::vector<int> active;                        // submitted and not done, rising
-  std::vector<int> holding;                       // of these, those that have GPUs, rising
+  std::vector<bool> unmetered;   // by kind: nothing of it was metered, so that it counts with a reserve
+  std::vector<ClusterJob> jobs;  // in order of submission
+  std::vector<int> active;       // submitted and not done, rising
+  std::vector<int> holding;      // of these, those that have GPUs, rising
   Seconds now;
   Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
+  int nodes_on = 0;        // those that wake included
   bool profiling = false;  // costs are learned by profiling, see to_be_profiled()
   // By kind, bit i: size i was profiled or is just being; no other job of the kind is. Empty: every job is profiled.
   std::vector<std::uint64_t> profiled_sizes;
@@ -94,6 +96,8 @@ struct ClusterState {
   // What the jobs' power may add up to: the limit, and a billionth more, so that it is never rounding that decides whether
   // a sum is within it.
   [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
+  // Of the free GPUs, those for which no node needs to be woken.
+  [[nodiscard]] int free_gpus_on() const { return free_gpus - (spec.nodes - nodes_on) * spec.gpus_per_node; }
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
   // What a job's iteration is believed to take with these GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;

@@ -110,7 +110,7 @@ void Simulation::Engine::apply(const Decision& wanted) {
   }
   // Moving jobs pays where it empties a node that can then be shut down.
   if (state.spec.node_shutdown && traits.placement == PlacementRule::kPacked) {
-    int on_partial = nodes_on * state.spec.gpus_per_node - (state.spec.gpus() - state.free_gpus);
+    int on_partial = state.free_gpus_on();
     for (const auto& [time, node] : shut_downs) {
       if (placement->used_on(node) == 0) on_partial -= state.spec.gpus_per_node;
     }
@@ -199,7 +199,7 @@ void Simulation::Engine::start(int job) {
     NodeRun& node = nodes[at(block.node)];
     if (!node.on) {
       node.on = true;
-      ++nodes_on;
+      ++state.nodes_on;
       node.usable = state.now + state.spec.wake;
       placement->set_powered(block.node, true);
     }

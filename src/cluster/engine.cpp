@@ -34,7 +34,7 @@ void EnergySum::add(double value) {
 
 Microwatts Simulation::Engine::idle_power() const {
   const int held = state.spec.gpus() - state.free_gpus;
-  return idle_each * (static_cast<std::int64_t>(nodes_on) * state.spec.gpus_per_node - held);
+  return idle_each * (static_cast<std::int64_t>(state.nodes_on) * state.spec.gpus_per_node - held);
 }
 
 void Simulation::Engine::advance(Seconds to) {
@@ -169,7 +169,8 @@ void Simulation::Engine::begin_work(int job) {
   one.phase = JobPhase::kProfiling;
   if (run.profiling.top < 0) {
     const auto size = at(state.kinds[at(one.kind)].size_index(one.gpus));
-    const Watts counted = state.counted(one.kind, size, at(one.speed));
+    // A reserve may be beyond the limit where the job is the only one; the job itself may not be.
+    const Watts counted = std::min(state.counted(one.kind, size, at(one.speed)), state.spendable_power());
     run.profiling = {one.speed, 0, slice_time(job), microwatts(counted)};
   }
   record_span(job);
@@ -429,7 +430,7 @@ void Simulation::Engine::shut_down_nodes() {
     node.off_at = Seconds(-1.0);
     if (placement->used_on(index) != 0) continue;
     node.on = false;
-    --nodes_on;
+    --state.nodes_on;
     placement->set_powered(index, false);
   }
 }
@@ -450,7 +451,7 @@ void Simulation::Engine::record_power() {
   const auto waiting = static_cast<int>(state.active.size() - state.holding.size());
   const Watts power(static_cast<double>(job_power + idle_power()) * 1e-6);
   if (!history.power.empty() && history.power.back().at == state.now) history.power.pop_back();
-  history.power.push_back({state.now, held, waiting, nodes_on, power});
+  history.power.push_back({state.now, held, waiting, state.nodes_on, power});
 }
 
 void Simulation::Engine::must_hold(bool holds, const char* what) const {
@@ -508,7 +509,7 @@ void Simulation::Engine::check() const {
   must_hold(profile_power == profiling_power, "the profiling power is not its sum");
   int on = 0;
   for (const NodeRun& node : nodes) on += node.on ? 1 : 0;
-  must_hold(on == nodes_on, "the nodes that are on are miscounted");
+  must_hold(on == state.nodes_on, "the nodes that are on are miscounted");
   // Energy: what jobs were charged, and what idle GPUs drew.
   double charged = 0.0;
   double served = 0.0;

@@ -166,7 +166,6 @@ struct Simulation::Engine {
 
   // -- accounts
   Microwatts job_power = 0;
-  int nodes_on = 0;
   EnergySum energy;
   EnergySum busy_energy;
   EnergySum profiling_energy;

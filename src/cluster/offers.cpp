@@ -84,6 +84,8 @@ std::vector<SizeOffers> offers_of(const ClusterState& cluster, int kind) {
       one.speeds.push_back({static_cast<int>(speed), cost.time.value(), cost.energy.value(), 1.0 / cost.time.value(),
                             cost.power().value(), watts});
     }
+    one.leanest = *std::min_element(one.speeds.begin(), one.speeds.end(),
+                                    [](const Offer& a, const Offer& b) { return a.watts < b.watts; });
     keep_hull(one.speeds);
     sizes.push_back(std::move(one));
   }

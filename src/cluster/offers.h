@@ -26,6 +26,8 @@ struct Offer {
   double watts = 0.0;   // what the limit counts
 };
 
+inline constexpr int kLeanest = -1;  // in place of an index in SizeOffers::speeds: SizeOffers::leanest
+
 // The speeds of one size that can be the best, thriftiest first: falling times, rising energies.
 struct SizeOffers {
   int gpus = 1;
@@ -33,6 +35,11 @@ struct SizeOffers {
   double unsure = 0.0;  // standard deviation of the logarithm of the rates; 0: measured, or nothing of the kind is
   double reach = 1.0;  // of what it would have to be worth, the least that makes it worth trying: three deviations less
   std::vector<Offer> speeds;
+  Offer leanest;  // of all speeds, on the hull or not: that may be the only one that the limit allows
+
+  [[nodiscard]] const Offer& offer(int index) const {
+    return index == kLeanest ? leanest : speeds[static_cast<std::size_t>(index)];
+  }
 };
 
 struct Prices {

@@ -13,6 +13,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 PowerBook::PowerBook(ClusterState& state, double reserve)
     : state_(&state), reserve_(reserve), metered_(state.kinds.size()) {
   state.counted_power.resize(state.kinds.size());
+  state.unmetered.resize(state.kinds.size());
   for (std::size_t kind = 0; kind < state.kinds.size(); ++kind) {
     metered_[kind].resize(state.kinds[kind].sizes.size() * state.kinds[kind].speeds);
     state.counted_power[kind].resize(metered_[kind].size());
@@ -32,6 +33,9 @@ void PowerBook::recount(int kind) {
   const std::size_t sizes = given.sizes.size();
   std::vector<bool> known(sizes);
   for (std::size_t size = 0; size < sizes; ++size) known[size] = count_metered(kind, size);
+  // A pipeline's frontier is known.
+  state_->unmetered[at(kind)] =
+      given.elastic && reserve_ > 0.0 && std::find(known.begin(), known.end(), true) == known.end();
   for (std::size_t size = 0; size < sizes; ++size) {
     if (known[size]) continue;
     std::size_t below = size;
@@ -40,7 +44,7 @@ void PowerBook::recount(int kind) {
     while (above < sizes && !known[above]) ++above;
     for (std::size_t speed = 0; speed < given.speeds; ++speed) {
       const Watts believed = state_->believed[at(kind)].at(size, speed).power();
-      Watts counts = believed * (given.elastic ? 1.0 + reserve_ : 1.0);  // a pipeline's frontier is known
+      Watts counts = believed * (state_->unmetered[at(kind)] ? 1.0 + reserve_ : 1.0);
       if (below > 0 || above < sizes) {
         counts = believed;
         const auto bound = [&](std::size_t other) {

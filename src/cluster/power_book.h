@@ -4,7 +4,8 @@
 //
 // A size that no job of the kind has run at counts with the belief, within what its other sizes bound: with more GPUs the
 // same batch draws no less, and each GPU no more. Only where nothing of the kind was metered is there a reserve on top,
-// so that no reserve outlasts the first reading.
+// so that no reserve outlasts the first reading. Nor does it keep a job waiting where none runs, for then nothing would
+// ever be metered: such a job may run where the belief is within the limit (ClusterState::unmetered).
 //
 // Costs that are compared with one another stay the smooth beliefs (cost_belief.h); only sums of power come from here.
 #pragma once

@@ -160,9 +160,9 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   power_book.emplace(state, belief ? kUnseenReserve : 0.0);
   runs.resize(state.jobs.size());
   nodes.resize(at(spec.nodes));
-  nodes_on = spec.nodes;
+  state.nodes_on = spec.nodes;
   if (spec.node_shutdown) {
-    nodes_on = 0;
+    state.nodes_on = 0;
     for (int node = 0; node < spec.nodes; ++node) {
       nodes[at(node)].on = false;
       placement->set_powered(node, false);
@@ -339,16 +339,20 @@ void Simulation::Engine::fail_waiting() const {
     for (std::size_t speed = 0; speed < state.kinds[at(kind)].speeds; ++speed) {
       least = std::min(least, state.counted(kind, at(size), speed));
     }
+    if (state.unmetered[at(kind)]) least = least / (1.0 + kUnseenReserve);  // alone it would run without
     if (hungriest < 0 || least > most) most = least, hungriest = job;
   }
   const std::string who = fmt::format("policy {} leaves {} waiting for ever", policy_name,
                                       state.active.size() == 1 ? "1 job" : fmt::format("{} jobs", state.active.size()));
-  if (hungriest < 0 || most <= state.power_limit) throw Error(who + ", though nothing keeps it from running them");
+  if (hungriest < 0 || most <= state.spendable_power()) {
+    throw Error(who + ", though nothing keeps it from running them");
+  }
   const double eta = std::ceil(1000.0 * (most / (state.spec.p_max * state.spec.gpus()))) / 1000.0;
   throw UsageError(fmt::format(
       "{}: job {} ({}) needs {:.0f} W of the budget at least{}, and the limit is {:.0f} W; give --eta {:g} or more",
       who, hungriest, state.kind_of(hungriest).model, most.value(),
-      belief ? ", the reserve for what was never metered included" : "", state.power_limit.value(), eta));
+      state.unmetered[at(state.jobs[at(hungriest)].kind)] ? ", as far as is known before it has run" : "",
+      state.power_limit.value(), eta));
 }
 
 Simulation::Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,

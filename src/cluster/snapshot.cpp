@@ -116,14 +116,14 @@ void Simulation::Engine::restore(const std::string& text) {
   json.at("decisions").get_to(decisions);
   last_finish = seconds(json.at("last_finish"));
 
-  nodes_on = 0;
+  state.nodes_on = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Json& given = json.at("nodes").at(i);
     NodeRun& node = nodes[i];
     given.at(0).get_to(node.on);
     node.usable = seconds(given.at(1));
     node.off_at = seconds(given.at(2));
-    nodes_on += node.on ? 1 : 0;
+    state.nodes_on += node.on ? 1 : 0;
     placement->set_powered(static_cast<int>(i), node.on);
     if (node.off_at.value() >= 0.0) shut_downs.emplace(node.off_at.value(), static_cast<int>(i));
   }

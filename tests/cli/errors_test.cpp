@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--straggler", "1e300"}, "a slowdown from 1 to 3000000"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--target-time", "-1"}, "a time such as 1ms"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "0"}, "a time such as 1ms"},
+        WrongUsage{{"cluster", "simulate", "--trace", "JOBS", "--off-after", "100000000s"}, "up to 3000000 s"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "5h"}, "a time such as 1ms"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--unit-time", "1s"}, "which takes"},
         WrongUsage{{"plan", "PROFILE", "--microbatches", "8", "--blocking-power", "70,80"}, "for 4 stages"},

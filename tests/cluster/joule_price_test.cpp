@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cluster/comparison.h"
 #include "cluster/simulator.h"
 #include "cluster/small_cluster.h"
@@ -131,6 +132,47 @@ TEST_P(BudgetPolicies, RunTheOnlyJob) {
   }
 }
 
+// Nor does a job that runs alone exceed the limit, before it was metered or after: where that is not enough for its slowest
+// speed on one GPU, the run ends with an error.
+TEST_P(BudgetPolicies, KeepTheLimitWithOneJob) {
+  const GroundTruth truth = load_ground_truth("v100");
+  SimulationSetup setup;
+  setup.spec.nodes = 1;
+  int refused = 0;
+  int run = 0;
+  for (const char* model : {"resnet18", "vgg16", "gpt2", "deepspeech2"}) {
+    JobTrace trace = trace_of({job(0, 4, 1000)});
+    trace.jobs[0].model = model;
+    for (int percent = 12; percent <= 40; percent += 2) {
+      setup.eta = percent / 100.0;
+      Simulation simulation(setup, truth, trace, GetParam());
+      try {
+        simulation.run();
+        ++run;
+      } catch (const UsageError&) {
+        ++refused;
+      }
+      const double limit = simulation.state().power_limit.value();
+      EXPECT_LE(simulation.result().peak_job_power_w, limit + 1e-3) << model << " " << setup.eta;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(run, 0);
+}
+
+// One GPU, 10 iterations: 2 s and 100 J at 1000 MHz, 1 s and 90 J at 2000. The thriftiest speed draws 90 W, and the limit of
+// 60 W allows the other one, 50 W.
+TEST_P(BudgetPolicies, RunAtTheFewestWattsWhereThatIsWhatTheLimitAllows) {
+  MeasurementSet set;
+  set["unit"].push_back({{1, 1, 1.0, Megahertz(1000.0)}, {Seconds(2.0), Joules(100.0)}});
+  set["unit"].push_back({{1, 1, 1.0, Megahertz(2000.0)}, {Seconds(1.0), Joules(90.0)}});
+  SimulationSetup setup = small_setup(1, 1);
+  setup.eta = 0.3;
+  const SimulationResult result = simulate(setup, GroundTruth("one GPU", set), trace_of({job(0, 1, 10)}), GetParam());
+  EXPECT_NEAR(result.avg_jct_s, 20.0, 1e-9);
+  EXPECT_NEAR(result.energy_j, 1000.0, 1e-3);
+}
+
 // A first fit may be so wrong that sizes seem useless, which are then never profiled: the day of jobs has such a turn.
 TEST_P(BudgetPolicies, WrongBeliefsDoNotLast) {
   const GroundTruth truth = load_ground_truth("v100");
@@ -179,6 +221,19 @@ TEST(JoulePrice, SavesEnergyInQuietHours) {
   const SimulationResult paper = simulate(setup, truth, trace_of({job(0, 1, 10)}), "powerflow");
   EXPECT_NEAR(paper.avg_jct_s, 1.25, 1e-9);
   EXPECT_NEAR(paper.energy_j, 2000.0, 1e-3);
+}
+
+// Two nodes of two GPUs that take 100 s to wake. A limit of 100 W allows two GPUs at 1000 MHz, one node: 1 s an iteration.
+// From 101 s on, one iteration being done, all GPUs may run at 2000 MHz. Of 10 iterations 9 are left: 4.5 s on the two GPUs,
+// or 100 s and 2.25 s on four. Of 1000 it is 499.5 s, or 100 s and 249.75 s.
+TEST(JoulePrice, WakesANodeWhereThatPays) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.spec.wake = Seconds(100.0);
+  setup.eta = 100.0 / 800.0;
+  setup.budget = {{Seconds(101.0), 1.0}};
+  EXPECT_NEAR(simulate(setup, truth, trace_of({job(0, 1, 10)}), "joule-price").avg_jct_s, 105.5, 1e-9);
+  EXPECT_NEAR(simulate(setup, truth, trace_of({job(0, 1, 1000)}), "joule-price").avg_jct_s, 450.75, 1e-9);
 }
 
 // At eta 1 only time counts: 2000 MHz on all four GPUs.

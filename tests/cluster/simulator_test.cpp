@@ -267,18 +267,22 @@ TEST(Simulation, RefusesWhatCannotRun) {
       "no job can run at 1600 MHz; the clocks of a v100 here are 1000, 2000 MHz, and the nearest is 2000");
 }
 
-// Four GPUs, a limit of 32 W, and jobs that draw 50 W on one GPU at 1000 MHz: 50 / 800 is 0.0625, and 0.063 is enough.
+// Four GPUs, a limit of 32 or 40 W, and jobs that draw 50 W on one GPU at 1000 MHz: 50 / 800 is 0.0625, and 0.063 is
+// enough. Their costs are known: there is no reserve that 40 W could do without.
 TEST(Simulation, SaysWhichBudgetWouldDo) {
   const GroundTruth truth = linear_truth();
   SimulationSetup setup = small_setup();
   for (const char* policy : {"joule-price", "powerflow"}) {
-    setup.eta = 0.04;
-    expect_usage_error(
-        [&] {
-          (void)simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy);
-        },
-        "leaves 2 jobs waiting for ever: job 0 (unit) needs 50 W of the budget at least, and the limit is 32 W; "
-        "give --eta 0.063 or more");
+    for (const char* limit : {"32", "40"}) {
+      setup.eta = std::stod(limit) / 800.0;
+      expect_usage_error(
+          [&] {
+            (void)simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy);
+          },
+          std::string("leaves 2 jobs waiting for ever: job 0 (unit) needs 50 W of the budget at least, and the limit "
+                      "is ") +
+              limit + " W; give --eta 0.063 or more");
+    }
     setup.eta = 0.063;
     EXPECT_EQ(simulate(setup, truth, trace_of({job(0, 1, 10), job(0, 2, 10)}), policy).jobs, 2u) << policy;
   }

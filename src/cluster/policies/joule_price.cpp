@@ -210,21 +210,22 @@ class JoulePrice : public Policy {
   // The candidates: those for whom there is a GPU and the least power. Of those that run, the others stop. What a kind
   // takes at least does not depend on the job, so where one of those that wait does not fit, none like it does.
   void admit(const ClusterState& cluster) {
-    take_those_that_fit(cluster, watts_);
-    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    take_those_that_fit(cluster, watts_, false);
+    // A reserve must not keep the only job waiting (power_book.h).
     if (candidates_.empty() && nobody_held_ && running_.size() + waiting_.queue.size() > 0) {
       watts_ = cluster.spendable_power().value() * (1.0 + kUnseenReserve);
-      take_those_that_fit(cluster, watts_);
+      take_those_that_fit(cluster, watts_, true);
     }
   }
 
-  void take_those_that_fit(const ClusterState& cluster, double left) {
+  void take_those_that_fit(const ClusterState& cluster, double left, bool only_unmetered) {
     candidates_.clear();
     stopped_.clear();
+    stopped_gpus_ = 0;
     int gpus = gpus_;
     const auto fits = [&](int kind) {
       const SizeOffers& least = views_.offers(kind).front();
-      return least.gpus <= gpus && least.speeds.front().watts <= left;
+      return least.gpus <= gpus && least.leanest.watts <= left && (!only_unmetered || cluster.unmetered[at(kind)]);
     };
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       return cost_of(group / 2, work) + (group % 2 == 1 ? cluster.spec.restart.value() : 0.0);
@@ -233,7 +234,7 @@ class JoulePrice : public Policy {
     const auto take = [&](Candidate one, std::size_t before) {
       const SizeOffers& least = views_.offers(one.kind).front();
       gpus -= least.gpus;
-      left -= least.speeds.front().watts;
+      left -= least.leanest.watts;
       one.rank = ((jobs - static_cast<int>(before)) * kRanks + jobs / 2) / jobs;
       candidates_.push_back(one);
     };
@@ -248,6 +249,7 @@ class JoulePrice : public Policy {
           take(one, next + walk.before(one.cost, one.job));
         } else {
           stopped_.push_back(one.job);
+          stopped_gpus_ += one.gpus;
         }
         ++next;
         continue;
@@ -273,7 +275,9 @@ class JoulePrice : public Policy {
     const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
     const bool all_known =
         std::all_of(sizes.begin(), sizes.end(), [](const SizeOffers& size) { return size.unsure == 0.0; });
-    if (all_known && seen.best.gpus <= most && (!one.restarts || seen.best.gpus == one.gpus)) return seen.best;
+    if (all_known && seen.best.gpus <= most && time_lost(cluster, one, sizes[at(seen.best.level)]) == 0.0) {
+      return seen.best;
+    }
     const Gain* const gained_by = views_.gains(page, one);
     SizeChoice best;
     double most_gained = -std::numeric_limits<double>::infinity();
@@ -314,22 +318,36 @@ class JoulePrice : public Policy {
     return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
   }
 
-  // What a restart takes, spread over the rest of the job; a size that is tried may cost the way back, too.
-  [[nodiscard]] static double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
-                                           double worth, const Offer& offer) {
+  // Until a job with another size runs: it restarts, and waits for a node to wake where those before it leave too few GPUs of
+  // nodes that are on. A size that is tried may cost the way back, too. Where each size has to wait for a node, that is no
+  // reason for one of them.
+  [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
-    const double restarts = (one.restarts ? 1.0 : 0.0) + (size.unsure > 0.0 ? 1.0 : 0.0);
-    return restarts * cluster.spec.restart.value() * worth * offer.rate / std::max(1.0, one.work * offer.time);
+    const double restart = cluster.spec.restart.value();
+    const int without_waking = one.gpus + on_;
+    const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
+                       (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);
+    // Both at the same time.
+    const double way_there = std::max(one.restarts ? restart : 0.0, wakes ? cluster.spec.wake.value() : 0.0);
+    return way_there + (size.unsure > 0.0 ? restart : 0.0);
+  }
+
+  // That, spread over the rest of the job.
+  [[nodiscard]] double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
+                                    double worth, const Offer& offer) const {
+    return time_lost(cluster, one, size) * worth * offer.rate / std::max(1.0, one.work * offer.time);
   }
 
   // What all candidates choose, into `choices`; how many GPUs that is.
   int ask(const ClusterState& cluster, const PriceSteps& steps, std::vector<SizeChoice>& choices) {
     PriceViews::Page& page = views_.page_at(steps);
     choices.resize(candidates_.size());
+    on_ = cluster.free_gpus_on() + stopped_gpus_;
     int gpus = 0;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       choices[i] = choose(cluster, candidates_[i], page, steps, gpus_);
       gpus += choices[i].gpus;
+      on_ -= choices[i].gpus - candidates_[i].gpus;
     }
     return gpus;
   }
@@ -343,7 +361,7 @@ class JoulePrice : public Policy {
   }
 
   [[nodiscard]] double watts_of(std::size_t candidate, const SizeChoice& choice) const {
-    return size_of(candidate, choice).speeds[at(choice.offer)].watts;
+    return size_of(candidate, choice).offer(choice.offer).watts;
   }
 
   // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
@@ -409,7 +427,7 @@ class JoulePrice : public Policy {
     double left = watts_ - draw;
     if (left < 0.0) {
       // All of it is what admit() has made room for.
-      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, 0);
+      for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, kLeanest);
       return;
     }
     spend_rest(cluster, left);
@@ -423,12 +441,15 @@ class JoulePrice : public Policy {
     if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
     const PriceSteps steps{power_step_, gpu_step_};
     PriceViews::Page& page = views_.page_at(steps);
+    on_ = cluster.free_gpus_on() + stopped_gpus_;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) on_ -= choices_[i].gpus - candidates_[i].gpus;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& one = candidates_[i];
       const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
       const double worth = views_.view(page, one, steps).worth;
       const SizeChoice now = choices_[i];
       const int gpus_now = now.gpus;
+      on_ += gpus_now - one.gpus;
       const double watts_then = watts_left + watts_of(i, now);
       double most_gained = -std::numeric_limits<double>::infinity();
       for (std::size_t level = at(now.level); level < sizes.size(); ++level) {
@@ -444,6 +465,7 @@ class JoulePrice : public Policy {
         }
       }
       gpus_left -= choices_[i].gpus - gpus_now;
+      on_ -= choices_[i].gpus - one.gpus;
       watts_left = watts_then - watts_of(i, choices_[i]);
     }
   }
@@ -461,7 +483,7 @@ class JoulePrice : public Policy {
     for (std::size_t i = 0; i < candidates_.size(); ++i) left -= watts_of(i, choices_[i]);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const SizeOffers& size = size_of(i, choices_[i]);
-      const Offer& offer = size.speeds[at(choices_[i].offer)];
+      const Offer& offer = size.offer(choices_[i].offer);
       const int job = candidates_[i].job;
       const bool stays = size.gpus == cluster.jobs[at(job)].gpus;
       assign(cluster, job, size.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left), decision);
@@ -473,6 +495,7 @@ class JoulePrice : public Policy {
   // Only jobs that have come or have been profiled, at the prices there are. False where GPUs or power are not enough.
   bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
     int gpus = cluster.free_gpus;
+    on_ = cluster.free_gpus_on();
     double left = cluster.spendable_power().value();
     for (const int job : cluster.holding) left -= watts_now(cluster, job);
     const PriceSteps steps{power_step_, gpu_step_};
@@ -487,6 +510,7 @@ class JoulePrice : public Policy {
         if (choice.level < 0) return false;
         const SizeOffers& size = offers(cluster, job)[at(choice.level)];
         gpus -= choice.gpus - one.gpus;
+        on_ -= choice.gpus - one.gpus;
         const Offer& offer = size.speeds[at(choice.offer)];
         left -= offer.watts - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
         if (left < 0.0) return false;
@@ -510,6 +534,8 @@ class JoulePrice : public Policy {
   std::vector<Candidate> candidates_;
   std::vector<Candidate> running_;
   std::vector<int> stopped_;
+  int stopped_gpus_ = 0;
+  int on_ = 0;  // free GPUs of nodes that are on, after what was chosen so far
   std::vector<SizeChoice> choices_;
   std::vector<SizeChoice> others_;
 };

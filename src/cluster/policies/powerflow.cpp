@@ -86,7 +86,7 @@ class PowerFlow : public Policy {
     for (const int job : events.profiled) unpin(cluster, job);
     for (const int job : events.arrived) enter(cluster, job);
     plan_sizes(cluster, 0.0);
-    // A reserve must not keep the only job waiting: nothing would ever be metered.
+    // A reserve must not keep the only job waiting (power_book.h).
     if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
     plan_speeds(cluster);
     emit(cluster, decision);
@@ -250,7 +250,7 @@ class PowerFlow : public Policy {
 
   // ---- GPUs (algorithm 1, lines 2-20)
 
-  // `more`: watts beyond the limit, which only sizes may use.
+  // `more`: watts beyond the limit, for the reserve of a job of which nothing was metered.
   void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
     double watts = cluster.spendable_power().value() + more;
@@ -264,9 +264,9 @@ class PowerFlow : public Policy {
     }
     power_left_ = watts;  // of what is pinned so far; free jobs follow
     chosen_.clear();
-    scarce_ = !everyone_fits(gpus, watts);
+    scarce_ = more > 0.0 || !everyone_fits(gpus, watts);
     if (scarce_) {
-      choose(cluster, gpus, watts);
+      choose(cluster, gpus, watts, more > 0.0);
     } else {
       for (KindPlan& kind : kinds_) {
         kind.reaching[0] = kind.free_jobs;
@@ -295,12 +295,13 @@ class PowerFlow : public Policy {
     return needed <= gpus && draw <= watts;
   }
 
-  // Who has GPUs at all, where not all can.
-  void choose(const ClusterState& cluster, int& gpus, double& watts) {
+  // Who has GPUs at all, where not all can, or only those of which nothing was metered may.
+  void choose(const ClusterState& cluster, int& gpus, double& watts, bool only_unmetered) {
     candidates_.clear();
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       KindPlan& kind = kinds_[k];
       kind.reaching[0] = 0;
+      if (only_unmetered && !cluster.unmetered[k]) continue;
       const IterationCost& cost = cluster.believed[k].at(at(kind.size_index[0]), 0);
       for (const int job : kind.jobs) {
         if (is_pinned_[at(job)]) continue;
