@@ -148,7 +148,8 @@ TEST(Account, AProgramThatSeesOneGpuOfEight) {
   EXPECT_NEAR(ran.json().at("measured_j"), 36'000.0, 36e-6);
   EXPECT_NEAR(ran.json().at("attributed_j"), 2'000.0, 2e-6);
   ASSERT_EQ(ran.json().at("devices").size(), 8u);
-  for (const json& device : ran.json().at("devices")) {
+  const json footprint = ran.json();
+  for (const json& device : footprint.at("devices")) {
     EXPECT_NEAR(device.at("attributed_j"), device.at("device") == "GPU:4" ? 2'000.0 : 0.0, 2e-6);
   }
   EXPECT_THAT(ran.out, Not(HasSubstr("is the sum of")));
