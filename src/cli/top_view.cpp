@@ -26,7 +26,7 @@ std::size_t width_of(const std::string& text) {
 
 // The first `width` characters; the last one tells where more was.
 std::string shortened(const std::string& foreign, std::size_t width) {
-  const std::string text = printable(foreign);
+  std::string text = printable(foreign);
   if (width_of(text) <= width) return text;
   if (width == 0) return {};
   std::string cut;

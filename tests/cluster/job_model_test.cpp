@@ -1,5 +1,6 @@
 #include "cluster/job_model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -182,7 +183,7 @@ TEST(OutsideError, IsLargeOnRealStepTimes) {
   int files = 0;
   for (const std::string model : {"bert", "cifar10", "deepspeech2", "imagenet", "yolov3"}) {
     for (const std::string gpu : {"aws", "dgx-ext"}) {
-      const std::filesystem::path path = *data / "throughput" / (model + "-" + gpu + "-placements.csv");
+      const std::filesystem::path path = *data / "throughput" / fmt::format("{}-{}-placements.csv", model, gpu);
       const OutsideError error =
           outside_error(read_measurements_file(path, Megahertz(1530.0)).begin()->second, Megahertz(1020.0));
       EXPECT_GT(error.steps[0].count, 0) << path;

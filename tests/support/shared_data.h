@@ -15,7 +15,7 @@ constexpr const char* kNoSharedData =
 
 inline std::optional<std::filesystem::path> shared_data() {
   if (const char* named = std::getenv("FLYBALL_SHARED_DATA"); named != nullptr) return named;
-  const std::filesystem::path beside = std::filesystem::path(FLYBALL_SOURCE_DIR) / "../shared/data";
+  std::filesystem::path beside = std::filesystem::path(FLYBALL_SOURCE_DIR) / "../shared/data";
   if (std::filesystem::is_directory(beside)) return beside;
   return std::nullopt;
 }

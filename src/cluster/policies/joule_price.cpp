@@ -290,7 +290,11 @@ class JoulePrice : public Policy {
       most_gained = gained;
       best = {static_cast<int>(level), gained_by[level].offer, sizes[level].gpus};
     };
-    const auto is_trial = [&](std::size_t level) { return sizes[level].unsure > 0.0 && sizes[level].gpus != one.gpus; };
+    // Only where GPUs are left over: what a size may turn out to be worth would bid the price up against jobs that know
+    // theirs, and all would get less.
+    const auto is_trial = [&](std::size_t level) {
+      return steps.gpu == 0 && sizes[level].unsure > 0.0 && sizes[level].gpus != one.gpus;
+    };
     for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
       const double value = gained_by[level].value;
       if (!is_trial(level) && value >= least && value > most_gained) consider(level, value);
