@@ -26,7 +26,7 @@ struct FootprintRow {
   Seconds busy;
   Seconds powered;  // the part of busy for which the power is known
   std::uint64_t events = 0;
-  Joules energy_deviation;  // standard deviation over the runs; 0 for one
+  Joules energy_deviation;  // standard deviation over the runs; 0 for one, NaN: unknown
   Watts power_deviation;
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }

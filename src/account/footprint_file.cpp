@@ -1,5 +1,6 @@
 #include "account/footprint_file.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
@@ -37,7 +38,9 @@ FootprintDevice device_of(JsonObject& object) {
   return device;
 }
 
-FootprintRow row_of(JsonObject& object) {
+FootprintRow row_of(JsonObject& object, int runs) {
+  // The deviation of several runs that the file does not give is unknown, which is not none.
+  const double no_deviation = runs > 1 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
   FootprintRow row;
   row.name = object.text("name");
   row.device = object.text("device");
@@ -48,8 +51,8 @@ FootprintRow row_of(JsonObject& object) {
   row.energy = Joules(object.number("energy_j", kJoules));
   row.busy = Seconds(object.number("busy_s", kSeconds));
   row.powered = Seconds(object.find_number("powered_s", kSeconds).value_or(row.busy.value()));
-  row.energy_deviation = joules(object, "energy_std_j");
-  row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(0.0));
+  row.energy_deviation = Joules(object.find_number("energy_std_j", kJoules).value_or(no_deviation));
+  row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(no_deviation));
   return row;
 }
 
@@ -63,7 +66,7 @@ Footprint read_footprint(const std::string& source, std::string_view text) {
   footprint.runs = static_cast<int>(object.find_integer("runs", 1, 1'000'000).value_or(1));
   footprint.profiled = seconds(object, "profiled_s");
   for (JsonObject& device : object.objects("devices")) footprint.devices.push_back(device_of(device));
-  for (JsonObject& row : object.objects("footprint")) footprint.rows.push_back(row_of(row));
+  for (JsonObject& row : object.objects("footprint")) footprint.rows.push_back(row_of(row, footprint.runs));
   merge_rows(footprint);
   return footprint;
 }

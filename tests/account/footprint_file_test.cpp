@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <string>
 
 #include "support/expect_error.h"
@@ -27,6 +28,21 @@ TEST(FootprintFile, NeedsOnlyNameDeviceEnergyAndTime) {
   EXPECT_EQ(row.energy, Joules(2.5));
   EXPECT_EQ(row.powered, Seconds(0.5)) << "known for as long as it ran";
   EXPECT_EQ(row.mean_power(), Watts(5));
+}
+
+// Two rows of three runs each: how their sum varies over the runs cannot be told from how each of them does.
+TEST(FootprintFile, UnknownDeviationsOfSeveralRunsStayUnknown) {
+  const Footprint added = parsed(R"({"runs": 3, "footprint": [
+    {"name": "a", "device": "G", "energy_j": 1, "busy_s": 1, "energy_std_j": 0.5, "mean_power_std_w": 0.5},
+    {"name": "a", "device": "G", "energy_j": 2, "busy_s": 1, "energy_std_j": 0.5, "mean_power_std_w": 0.5}]})");
+  ASSERT_EQ(added.rows.size(), 1u);
+  EXPECT_TRUE(std::isnan(added.rows[0].energy_deviation.value()));
+  const Footprint unknown = parsed(
+      R"({"runs": 3, "footprint": [{"name": "a", "device": "G", "energy_j": 3, "busy_s": 2, "energy_std_j": null}]})");
+  EXPECT_TRUE(std::isnan(unknown.rows.at(0).energy_deviation.value()));
+  EXPECT_TRUE(std::isnan(unknown.rows.at(0).power_deviation.value())) << "missing";
+  const Footprint one = parsed(R"({"footprint": [{"name": "a", "device": "G", "energy_j": 3, "busy_s": 2}]})");
+  EXPECT_EQ(one.rows.at(0).energy_deviation, Joules(0)) << "one run does not vary";
 }
 
 TEST(FootprintFile, ReadsEveryField) {
