@@ -2,6 +2,7 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+ABUSE_SECONDS ?= 3600
 # Most requests that schemathesis makes up for one operation of the interface.
 OPENAPI_EXAMPLES ?= 100
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --planner all --out out/demo
@@ -15,7 +16,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz clean
+.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz abuse clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -93,6 +94,11 @@ fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
 
 openapi-fuzz: build ## send the server what its OpenAPI document allows and forbids (schemathesis, from PyPI)
 	@scripts/openapi_fuzz --examples $(OPENAPI_EXAMPLES)
+
+abuse: build ## an hour of hostile clients, kills, full disks and hung drivers while honest jobs run (ABUSE_SECONDS)
+	$(STEP) "Build the trainer and the simulated GPUs" build/logs/trainer.log \
+	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml pipeline_trainer
+	@tests/abuse/session.py --seconds $(ABUSE_SECONDS) --every 10 --judge-speed
 
 clean: ## remove everything that was built
 	rm -rf build out
