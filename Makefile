@@ -92,8 +92,11 @@ fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
 	$(STEP) "Build the fuzz targets" build/logs/fuzz-build.log cmake --build build/asan-ubsan -j $(JOBS) --target fuzz/all
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) scripts/fuzz build/asan-ubsan/fuzz
 
-openapi-fuzz: build ## send the server what its OpenAPI document allows and forbids (schemathesis, from PyPI)
-	@scripts/openapi_fuzz --examples $(OPENAPI_EXAMPLES)
+openapi-fuzz: build ## send server and agent what their OpenAPI documents allow and forbid (schemathesis, from PyPI)
+	$(STEP) "Build the simulated GPUs" build/logs/sim.log cmake --build build -j $(JOBS) --target flyball_nvidia_ml
+	$(STEP) "Send requests made from the OpenAPI documents" build/logs/openapi-fuzz.log \
+	  scripts/openapi_fuzz --examples $(OPENAPI_EXAMPLES)
+	@grep -E 'generated|registered|granted' build/logs/openapi-fuzz.log
 
 abuse: build ## an hour of hostile clients, kills, full disks and hung drivers while honest jobs run (ABUSE_SECONDS)
 	$(STEP) "Build the trainer and the simulated GPUs" build/logs/trainer.log \

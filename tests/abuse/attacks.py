@@ -76,7 +76,8 @@ class Attacker:
     def deep_json(self):
         depth = self.random.choice([65, 10_000, 100_000])
         whole = b"[" * depth + b"]" * depth
-        body = self.random.choice([b"[" * depth, whole, b'{"a":' * depth + b"1" + b"}" * depth, b'{"id":' + whole + b"}"])
+        body = self.random.choice([b"[" * depth, whole, b'{"a":' * depth + b"1" + b"}" * depth,
+                                   b'{"' + self.random.choice(FIELDS).encode() + b'":' + whole + b"}"])
         self.send(request_bytes("POST", self.random.choice(BODIES[self.kind]), body))
 
     def broken_utf8(self):
