@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A session of abuse: honest jobs use a planning server and an agent on simulated GPUs, while clients do them harm and
-both are killed, stopped, denied the disk, or have a driver that hangs, at random.
+both are killed, stopped, denied the disk, or have a driver that hangs or a wall clock that jumps, at random.
 
     tests/abuse/session.py                    # half a minute, as a test
     make abuse                                # an hour, judged by speed and memory as well
@@ -10,6 +10,7 @@ notice reached every rank, honest leases were granted and kept, no descriptor an
 """
 import argparse
 import collections
+import glob
 import json
 import os
 import pathlib
@@ -124,6 +125,15 @@ class Session:
         self.environment = dict(os.environ, FLYBALL_SIM=f"abuse-{os.getpid()}", FLYBALL_SIM_PRIVILEGED="1",
                                 LD_LIBRARY_PATH=str(self.build / "sim") + os.pathsep + os.environ.get("LD_LIBRARY_PATH", ""))
         self.flyball = str(self.build / "flyball")
+        # libfaketime gives the services a wall clock that can be set; their other clocks stay the machine's.
+        found = [] if options.no_clock_jumps else glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+        self.wall_clock = self.folder / "wall-clock" if found else None
+        self.service_environment = dict(self.environment)
+        if found:
+            self.wall_clock.write_text("+0")
+            self.service_environment |= {
+                "LD_PRELOAD": found[0], "FAKETIME_TIMESTAMP_FILE": str(self.wall_clock), "FAKETIME_NO_CACHE": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         self.attackers = {}
 
     def sim(self, *arguments):
@@ -140,10 +150,10 @@ class Session:
         users = f"[0, {HONEST_UID}]" if self.root else f"[{os.geteuid()}]"
         config.write_text(f'socket = "{agent_socket}"\nstate_dir = "{self.folder / "agent"}"\n[access.gpu]\n' +
                           "".join(f"{gpu} = {users}\n" for gpu in range(GPUS - 1)))
-        self.agent = Service("agent", [self.flyball, "agent", "--config", str(config)], self.environment,
+        self.agent = Service("agent", [self.flyball, "agent", "--config", str(config)], self.service_environment,
                              self.folder / "agent.log", self.troubles, Address(agent_socket))
         self.server = Service("server", [self.flyball, "serve", "--listen", f"127.0.0.1:{port}", "--database",
-                                         str(self.folder / "server.db")], self.environment, self.folder / "server.log",
+                                         str(self.folder / "server.db")], self.service_environment, self.folder / "server.log",
                               self.troubles, Address(port))
         self.attack_commands = {"server": ["server", str(port)], "agent": ["agent", agent_socket]}
         self.port, self.agent_socket = port, agent_socket
@@ -160,12 +170,17 @@ class Session:
 
     def disturb(self):
         """One thing that goes wrong without anybody's ill will."""
-        kind = self.random.choice(["kill server", "kill agent", "pause server", "pause agent", "disk of server",
-                                   "disk of agent", "driver", "kill attackers"])
+        kinds = ["kill server", "kill agent", "pause server", "pause agent", "disk of server", "disk of agent", "driver",
+                 "kill attackers"]
+        if self.wall_clock:
+            kinds.append("wall clock")
+        kind = self.random.choice(kinds)
         seconds = self.random.uniform(0.1, 2.0)
         self.troubles.disturb(seconds + 10.0)  # connections come back, leases run out
         service = self.server if "server" in kind else self.agent
-        if kind.startswith("kill a") and kind != "kill agent":
+        if kind == "wall clock":
+            self.wall_clock.write_text(self.random.choice(["+30d", "-30d", "+1h", "+0"]))
+        elif kind == "kill attackers":
             for name in self.attackers:
                 self.stop_attack(name)
                 self.attack(name)
@@ -273,6 +288,7 @@ def main():
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, about (default 3)")
     parser.add_argument("--threads", type=int, default=2, help="attackers of each of the two (default 2)")
     parser.add_argument("--seed", type=int, help="what the choices follow (default: another one each time, printed)")
+    parser.add_argument("--no-clock-jumps", action="store_true", help="leave the wall clock alone")
     parser.add_argument("--judge-speed", action="store_true", help="fail for slow notices and for memory, too")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
     options = parser.parse_args()
