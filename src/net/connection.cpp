@@ -52,14 +52,21 @@ std::string_view view_of(beast::string_view text) { return {text.data(), text.si
 
 }  // namespace
 
-bool ServerCore::make_room() {
+bool ServerCore::make_room(const std::string* party) {
   for (Connection* connection : idle) {
-    if (connection->pinned()) continue;
+    if (connection->pinned() || (party != nullptr && connection->party() != *party)) continue;
     ++counts.dropped_idle;
     connection->close();
     return true;
   }
   return false;
+}
+
+bool ServerCore::admits(const std::string& party) {
+  const auto found = open_of_party.find(party);
+  const std::size_t most = limits.connections_per_party;
+  if (most > 0 && found != open_of_party.end() && found->second >= most) return make_room(&party);
+  return open.size() < limits.connections || make_room();
 }
 
 void ServerCore::run_in_pool(std::function<void()> action) {
@@ -160,6 +167,9 @@ void Connection::close() {
   stream_.close();
   comment_timer_.reset();
   core_->open.erase(peer_.connection);
+  if (const auto of_party = core_->open_of_party.find(peer_.party); --of_party->second == 0) {
+    core_->open_of_party.erase(of_party);
+  }
   if (events_) events_->closed();
   if (core_->on_disconnect) core_->on_disconnect(peer_.connection);
   core_->check_stopped();

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -31,8 +32,10 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
       : io(context), router(std::move(routes)), limits(the_limits) {}
 
-  // Closes the longest idle connection that is not pinned; false where there is none.
-  bool make_room();
+  // Closes the longest idle connection that is not pinned, of one party where one is named; false where there is none.
+  bool make_room(const std::string* party = nullptr);
+  // Makes room for one more connection of the party; false where there is none to be had.
+  bool admits(const std::string& party);
   void run_in_pool(std::function<void()> action);
   // The connection's response goes out at the loop's next turn, with all others of this turn.
   void send_soon(std::shared_ptr<Connection> connection);
@@ -45,6 +48,7 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerLimits limits;
   ServerCounts counts;
   std::map<std::uint64_t, std::shared_ptr<Connection>> open;
+  std::unordered_map<std::string, std::size_t> open_of_party;
   std::list<Connection*> idle;  // longest idle first
   std::function<void(std::uint64_t)> on_disconnect;
   std::optional<boost::asio::thread_pool> pool;
@@ -69,6 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish();  // after the response under way
   void set_pinned(bool pinned) { pinned_ = pinned; }
   [[nodiscard]] bool pinned() const { return pinned_; }
+  [[nodiscard]] const std::string& party() const { return peer_.party; }
 
   // For the core. send_now() tries to hand the whole response to the socket; any thread, while the loop's waits for it.
   void send_now();

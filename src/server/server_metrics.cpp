@@ -44,6 +44,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_http_refused_rate_total", kCounter, "1", "", "Requests refused because there were too many."},
     {"flyball_server_http_connections_total", kCounter, "1", "", "Connections accepted."},
     {"flyball_server_http_open_connections", kGauge, "1", "", "Connections open."},
+    {"flyball_server_http_refused_connections_total", kCounter, "1", "",
+     "Connections closed unanswered because their address, or the server, had too many."},
     {"flyball_server_http_dropped_slow_total", kCounter, "1", "",
      "Event streams dropped because their reader was too slow."},
     {"flyball_server_uptime_seconds", kGauge, "s", "", "Time since the start, in seconds."},
@@ -98,6 +100,7 @@ std::string server_metrics(const JobBook& book, const ServerCounts& http, std::u
   add("http_refused_rate_total", refused_rate);
   add("http_connections_total", http.accepted);
   add("http_open_connections", http.open_connections);
+  add("http_refused_connections_total", http.refused);
   add("http_dropped_slow_total", http.dropped_slow);
   add("uptime_seconds", uptime.value());
   return text.text();

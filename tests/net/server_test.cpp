@@ -314,6 +314,40 @@ TEST(HttpServer, TheLongestIdleConnectionMakesRoom) {
   EXPECT_EQ(host.counts().dropped_idle, 1u);
 }
 
+TEST(HttpServer, OnePartyHasItsShareOfConnections) {
+  Router router = echo_router();
+  router.add(route("GET", "/who-counts", Handler([](const Request& request) { return text(request.peer.party); })));
+  std::vector<Reply> owed;
+  router.add(route("GET", "/wait", AsyncHandler([&](const Request&, const Reply& reply) { owed.push_back(reply); })));
+  ServerLimits limits;
+  limits.connections_per_party = 2;
+  Host host(std::move(router), limits);
+  HttpClient over_tcp(host.tcp());
+  EXPECT_EQ(over_tcp.request("GET", "/who-counts").body, "127.0.0.1");
+  const RawSocket idle(host.path());
+  const RawSocket waits(host.path());
+  waits.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (host.counts().requests < 2) std::this_thread::yield();
+  {
+    // The party's own idle connection makes room, another's that has been idle for longer does not.
+    HttpClient third(host.local());
+    EXPECT_EQ(third.request("GET", "/who-counts").body, "uid " + std::to_string(::getuid()));
+    EXPECT_EQ(idle.read_all(), "");
+    const RawSocket waits_too(host.path());
+    EXPECT_TRUE(host.wait_disconnects(2)) << "the third, in its turn";
+    waits_too.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+    while (host.counts().requests < 4) std::this_thread::yield();  // both wait now, and none can go
+    EXPECT_EQ(RawSocket(host.path()).read_all(), "");
+    EXPECT_EQ(host.counts().refused, 1u);
+    EXPECT_EQ(host.counts().open_connections, 3u);
+    EXPECT_EQ(over_tcp.request("GET", "/hello").status, 200u);
+    host.loop().post([&] { owed.clear(); });
+    EXPECT_THAT(waits_too.read_until("\r\n\r\n"), HasSubstr("500"));
+  }
+  EXPECT_TRUE(host.wait_disconnects(3)) << "what has gone counts no more";
+  EXPECT_EQ(HttpClient(host.local()).request("GET", "/hello").status, 200u);
+}
+
 TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
   Host host(echo_router());
   const RawSocket raw(host.path());
