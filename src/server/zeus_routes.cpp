@@ -261,7 +261,7 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
   if (job.current()) {
     const auto text = job.schedule_for(RankPlace(rank.request), 0);
     for (const ScheduledComputation& one :
-         read_rank_schedule(nlohmann::json::parse(text->head + *text->tail)).computations) {
+         read_rank_schedule(parse_json("the schedule", text->head + *text->tail)).computations) {
       list.push_back(Json::array({one.instruction, one.clock_mhz}));
     }
     return list.dump();
