@@ -70,7 +70,7 @@ class AgentLease::Impl {
       // A lost lease is told to whoever asks next.
       try {
         call(http, "POST", path + "/heartbeat");
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         lost = error.what();
         return;
       }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -89,7 +90,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse_handshake(boost::system::error_code error);
   void wait_for_request();
   void read_request();
+  void take_head();
+  void say_continue();
+  void read_body();
   void refuse_request(boost::system::error_code error);
+  void refuse(unsigned status, std::string_view why);
   void dispatch();
   void run_handler(const Handler& handler, const Route& route, const std::shared_ptr<Request>& request);
   void run_stream(const StreamHandler& handler, const Request& request);
@@ -98,6 +103,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void say_goodbye();
   void drain();
   void watch_for_end();
+  void watch_while_answering();
+  void look_whether_gone();
   void schedule_comment();
   void leave_idle();
 
@@ -112,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<StreamQueue> events_;
   std::string writing_;  // events on their way
   std::optional<boost::asio::steady_timer> comment_timer_;
+  std::optional<boost::asio::steady_timer> look_timer_;
   std::list<Connection*>::iterator idle_place_;
   std::size_t drained_ = 0;
   bool is_idle_ = false;
@@ -124,6 +132,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool responding_ = false;  // output_ is on its way
   bool closed_ = false;
   bool pinned_ = false;
+  bool said_all_ = false;  // the client sends no more, at the last look
+  bool watching_ = false;  // for the end of a client that waits for its answer
 };
 
 // The side of a stream that any thread may use.

@@ -46,6 +46,7 @@ struct ServerCounts {
   std::uint64_t dropped_slow = 0;  // streams whose reader was too slow
   std::uint64_t dropped_idle = 0;  // connections closed to make room
   std::uint64_t refused = 0;       // connections beyond what there may be, in all or of one party, closed unanswered
+  std::uint64_t abandoned = 0;     // requests whose client went before the answer came
   std::uint64_t bad_requests = 0;  // that could not be parsed, and failed TLS handshakes
   std::size_t open_connections = 0;
 };

@@ -124,7 +124,7 @@ TEST(HttpServer, ManyAnswersAtOnceGoOutWholeEachToItsOwn) {
     std::vector<std::unique_ptr<RawSocket>> waiting;
     for (int i = 0; i < clients; ++i) {
       waiting.push_back(std::make_unique<RawSocket>(host.path()));
-      waiting.back()->send("GET /wait/" + std::to_string(i) + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+      waiting.back()->send("GET /wait/" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     }
     all_there.get_future().wait();
     host.loop().post([&] {
@@ -216,7 +216,7 @@ TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
                    })));
   Host host(std::move(router));
   const RawSocket raw(host.path());
-  raw.send("GET /lines HTTP/1.1\r\n\r\n");
+  raw.send("GET /lines HTTP/1.1\r\nHost: x\r\n\r\n");
   std::string all = raw.read_until("data: ");
   heard.set_value();
   all += raw.read_all();
@@ -352,8 +352,8 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
   Host host(echo_router());
   const RawSocket raw(host.path());
   raw.send(
-      "POST /echo/1 HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
-      "POST /echo/2 HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nb");
+      "POST /echo/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"
+      "POST /echo/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nConnection: close\r\n\r\nb");
   const std::string answers = raw.read_all();
   EXPECT_LT(answers.find("1:a"), answers.find("2:b"));
   EXPECT_NE(answers.find("2:b"), std::string::npos);
@@ -362,7 +362,7 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
 TEST(HttpServer, HeadHasNoBody) {
   Host host(echo_router());
   const RawSocket raw(host.path());
-  raw.send("HEAD /hello HTTP/1.1\r\nConnection: close\r\n\r\n");
+  raw.send("HEAD /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const std::string answer = raw.read_all();
   EXPECT_THAT(answer, HasSubstr("Content-Length: 6\r\n"));
   EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
