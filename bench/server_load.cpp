@@ -179,7 +179,8 @@ struct Server {
     child = ::fork();
     if (child == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
-      ::execl(program, program, "serve", "--listen", "127.0.0.1:0", "--database", database.c_str(), nullptr);
+      ::execl(program, program, "serve", "--listen", "127.0.0.1:0", "--database", database.c_str(),
+              "--connections-per-address", "65536", nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);

@@ -12,6 +12,7 @@
 
 #include "agent/log.h"
 #include "agent/routes.h"
+#include "base/contain.h"
 
 namespace flyball {
 namespace {
@@ -72,6 +73,11 @@ std::string process_name(pid_t pid) {
   return name;
 }
 
+// What a driver calls its device may be no UTF-8.
+std::string json_member(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
 Claimant claimant_of(const Peer& peer) {
@@ -115,10 +121,10 @@ Response agent_problem(const std::exception& error) {
   std::vector<std::pair<std::string, std::string>> extra;
   const auto* refused = dynamic_cast<const LeaseRefused*>(&error);
   if (http != nullptr) return problem_response(error);
-  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", to_json(*refused->holder()).dump());
+  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", json_member(to_json(*refused->holder())));
   if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
-    extra.emplace_back("device", nlohmann::json(device->device()).dump());
-    extra.emplace_back("fault", nlohmann::json(key_of(device->fault())).dump());
+    extra.emplace_back("device", json_member(device->device()));
+    extra.emplace_back("fault", json_member(key_of(device->fault())));
   }
   return problem_response(HttpError(status, error.what(), std::move(extra)));
 }
@@ -187,6 +193,9 @@ class Agent::Impl {
 
 Agent::Agent(EventLoop& loop, AgentConfig config, const AgentDevices& devices) {
   check_agent_config(config);
+  tell_contained([](std::string_view where, std::string_view what) {
+    log_event(LogLevel::kError, "exception", {{"in", std::string(where)}, {"error", std::string(what)}});
+  });
   impl_ = std::make_unique<Impl>(loop, std::move(config), devices);
 }
 

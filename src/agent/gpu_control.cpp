@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/contain.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -187,7 +188,8 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       }
       lock.unlock();
       state->call_since = now_ns();
-      const bool done = state->try_restore();
+      bool done = false;
+      (void)contained("a GPU's control", [&] { done = state->try_restore(); });
       state->call_since = 0;
       lock.lock();
       if (done && state->found) {
@@ -207,7 +209,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       state->current = job;
       lock.unlock();
       state->call_since = now_ns();
-      state->run_job(job);
+      (void)contained("a GPU's control", [&] { state->run_job(job); });
       state->call_since = 0;
       lock.lock();
       state->current.reset();

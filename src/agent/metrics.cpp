@@ -7,6 +7,8 @@
 #include <chrono>
 #include <fstream>
 
+#include "base/contain.h"
+
 namespace flyball {
 namespace {
 
@@ -44,6 +46,11 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_connections_total", kCounter, "1", "", "Connections accepted."},
     {"flyball_agent_slow_readers_total", kCounter, "1", "", "Streams closed because their reader was too slow."},
     {"flyball_agent_idle_closed_total", kCounter, "1", "", "Idle connections closed to make room for others."},
+    {"flyball_agent_refused_connections_total", kCounter, "1", "",
+     "Connections closed unanswered because there were too many, in all or of one party."},
+    {"flyball_agent_abandoned_total", kCounter, "1", "", "Requests whose client went before the answer came."},
+    {"flyball_agent_exceptions_total", kCounter, "1", "",
+     "Exceptions that nobody meant to throw; each ended one request or piece of work. The log has the causes."},
     {"flyball_agent_sessions", kGauge, "1", "", "Account sessions in memory, recording and ended."},
     {"flyball_agent_power_listeners", kGauge, "1", "",
      "Open power streams and recording sessions; the sampler runs while there are any."},
@@ -129,6 +136,9 @@ std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
   count("flyball_agent_connections_total", server.accepted);
   count("flyball_agent_slow_readers_total", server.dropped_slow);
   count("flyball_agent_idle_closed_total", server.dropped_idle);
+  count("flyball_agent_refused_connections_total", server.refused);
+  count("flyball_agent_abandoned_total", server.abandoned);
+  count("flyball_agent_exceptions_total", contained_exceptions());
   count("flyball_agent_sessions", vitals.sessions);
   count("flyball_agent_power_listeners", vitals.power_listeners);
   count("flyball_agent_late_samples_total", vitals.late_samples);

@@ -25,6 +25,8 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMostTokenBytes = 4096;
+constexpr std::size_t kMostConnections = 65'536;
+constexpr std::size_t kOwnDescriptors = 64;  // beyond the connections: the database, the loop, listeners
 
 struct ServeOptions {
   std::optional<std::string> listen;
@@ -36,6 +38,7 @@ struct ServeOptions {
   std::optional<std::string> zeus_plan;
   std::optional<int> jobs;
   std::optional<int> rate;
+  std::optional<int> connections_per_address;
   std::optional<int> planning_threads;
   bool no_zeus = false;
   bool in_memory = false;
@@ -86,12 +89,14 @@ std::string url_of(const PlanningServerOptions& options, std::uint16_t port) {
                      is_ipv6 ? "]" : "", port);
 }
 
-// A connection per waiting rank is a descriptor each.
-void raise_descriptor_limit() {
+// A connection per waiting rank is a descriptor each. As many as the system allows, but for the server's own files.
+std::size_t most_connections() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostConnections;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= kMostConnections + kOwnDescriptors) return kMostConnections;
+  return std::max<std::size_t>(limit.rlim_cur, 2 * kOwnDescriptors) - kOwnDescriptors;
 }
 
 PlanningServerOptions server_options(const ServeOptions& options) {
@@ -114,12 +119,14 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.rate) server.requests_per_second = *options.rate;
   server.book.planning_threads = options.planning_threads ? static_cast<unsigned>(*options.planning_threads)
                                                           : std::max(1u, usable_processors() / 2);
-  server.http.connections = 65'536;
+  server.http.connections = most_connections();
+  if (options.connections_per_address) {
+    server.http.connections_per_party = static_cast<std::size_t>(*options.connections_per_address);
+  }
   return server;
 }
 
 void run(const ServeOptions& options) {
-  raise_descriptor_limit();
   const PlanningServerOptions chosen = server_options(options);
   EventLoop loop;
   PlanningServer server(loop, chosen);
@@ -165,6 +172,8 @@ void add_serve_command(CLI::App& program) {
   add_value(*command, "--rate", options->rate, parse_count, "N",
             "most requests per second of one client address, and of one job besides 20 for each of its ranks "
             "(default 500)");
+  add_value(*command, "--connections-per-address", options->connections_per_address, parse_count, "N",
+            "most connections of one client address, or of one user on the Unix socket (default 1024)");
   add_value(*command, "--planning-threads", options->planning_threads, parse_count, "N",
             "jobs that are planned at a time (default half the processors)");
   command->footer(

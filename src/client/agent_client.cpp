@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "net/json_response.h"
 
 namespace flyball {
 namespace {
@@ -18,12 +19,7 @@ namespace {
 constexpr double kBeatsPerTimeout = 4.0;  // three may get lost or come late
 
 [[noreturn]] void refuse(unsigned status, const std::string& body) {
-  std::string detail = body;
-  const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
-  if (json.is_object() && json.contains("detail") && json["detail"].is_string()) {
-    detail = json["detail"].get<std::string>();
-  }
-  throw AgentRefusal(status, "the agent refuses: " + detail);
+  throw AgentRefusal(status, "the agent refuses: " + detail_of_problem(body));
 }
 
 nlohmann::json call(HttpClient& http, std::string_view method, const std::string& target, std::string_view body = {}) {
@@ -74,7 +70,7 @@ class AgentLease::Impl {
       // A lost lease is told to whoever asks next.
       try {
         call(http, "POST", path + "/heartbeat");
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         lost = error.what();
         return;
       }

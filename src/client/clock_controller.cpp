@@ -12,6 +12,7 @@
 #include <cassert>
 #include <exception>
 
+#include "base/contain.h"
 #include "client/monotonic_time.h"
 
 namespace flyball {
@@ -179,7 +180,11 @@ void ClockController::give_up(const std::string& failure) {
     state_.working = false;
     state_.failure = failure;
   }
-  if (tell && options_.on_change) options_.on_change(failure);
+  if (tell) tell_of(failure);
+}
+
+void ClockController::tell_of(const std::string& failure) const {
+  if (options_.on_change) (void)contained("a clock's listener", [&] { options_.on_change(failure); });
 }
 
 void ClockController::run() {
@@ -223,7 +228,7 @@ void ClockController::run() {
       tell = !state_.working;
       state_.working = true;
     }
-    if (tell && options_.on_change) options_.on_change({});
+    if (tell) tell_of({});
   }
   try {
     sink_->release();

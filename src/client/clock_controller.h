@@ -93,6 +93,7 @@ class ClockController {
   void bring(std::uint64_t word);
   [[nodiscard]] std::string attempt(std::uint64_t word);
   void give_up(const std::string& failure);
+  void tell_of(const std::string& failure) const;
   void pause(Seconds time) const;
   void rest();
   void wake() noexcept;

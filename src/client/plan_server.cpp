@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json_object.h"
+#include "net/json_response.h"
 #include "net/query_string.h"
 
 namespace flyball {
@@ -20,13 +21,6 @@ HttpClient::Options options_with(std::string token, Seconds longest_wait, const 
   return options;
 }
 
-// The problem object's words, or the body's beginning where it is none.
-std::string detail_of(const Response& response) {
-  const nlohmann::json json = nlohmann::json::parse(response.body, nullptr, false);
-  if (json.is_object() && json.contains("detail") && json["detail"].is_string()) return json["detail"];
-  return response.body.substr(0, 200);
-}
-
 }  // namespace
 
 PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file)
@@ -37,7 +31,7 @@ Response PlanServer::ask(std::string_view method, const std::string& target, con
   if (response.status < 200 || response.status > 299) {
     throw ServerRefusal(response.status,
                         fmt::format("{} answered {} {} to {} {}: {}", address(), response.status,
-                                    reason_phrase(response.status), method, target, detail_of(response)));
+                                    reason_phrase(response.status), method, target, detail_of_problem(response.body)));
   }
   return response;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/contain.h"
 #include "base/error.h"
 #include "client/monotonic_time.h"
 
@@ -116,7 +117,7 @@ Session::~Session() {
 void Session::notice(const std::string& words) {
   if (!options_.notice) return;
   const std::scoped_lock lock(noticing_);
-  options_.notice(words);
+  (void)contained("a session's notice", [&] { options_.notice(words); });  // somebody else's function, in our threads
 }
 
 // --- the training thread ---------------------------------------------------------------------------------------------
@@ -393,7 +394,7 @@ void Session::report() {
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
   while (true) {
-    evaluate();
+    (void)contained("a session's reporter", [this] { evaluate(); });
     bool more = false;
     if (reporting_ && monotonic_now() >= next_try) {
       // The thread's body: failures are told and tried again, never the training's.
@@ -401,7 +402,7 @@ void Session::report() {
         more = talk();
         retry = kFirstRetry;
         if (more) server_answered();
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         server_failed(error.what());
         next_try = monotonic_now() + to_nanoseconds(retry);
         retry = std::min(retry * 2.0, kLongestRetry);
@@ -473,7 +474,7 @@ void Session::listen() {
       }
       retry = kFirstRetry;
       server_answered();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       server_failed(error.what());
       if (!sleep(retry)) return;
       retry = std::min(retry * 2.0, kLongestRetry);

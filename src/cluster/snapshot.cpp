@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "cluster/engine.h"
 
 namespace flyball {
@@ -93,6 +94,7 @@ std::string Simulation::snapshot() const {
 }
 
 void Simulation::Engine::restore(const std::string& text) {
+  check_json_depth("the snapshot", text);
   const Json json = Json::parse(text);
   require(json.at("format") == kFormat, "it is of another format");
   require(json.at("policy") == policy_name, "it is of another policy");

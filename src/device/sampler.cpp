@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/contain.h"
 #include "base/error.h"
 #include "device/cost_budget.h"
 #include "device/energy_track.h"
@@ -27,6 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Seconds kAfterFailure{0.1};              // of a round itself, not of a meter
 constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
@@ -370,7 +372,10 @@ class Sampler::Impl {
     shift_ = std::make_shared<Shift>();
     reader_ = std::thread([core = core_, shift = shift_] {
       pthread_setname_np(pthread_self(), "flyball-sampler");
-      keep_reading(*core, *shift);
+      // A round that fails for another reason than its meter, memory for one, is not the last.
+      while (!contained("the sampler", [&] { keep_reading(*core, *shift); })) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(kAfterFailure.value()));
+      }
       const std::lock_guard lock(core->mutex);
       shift->finished = true;
       core->round_done.notify_all();
@@ -387,9 +392,11 @@ class Sampler::Impl {
       if (core_->stopping) return;
       lock.unlock();
       next = Sampler::now() + limit;
-      if (reader_.joinable()) next = std::min(next, give_up_on_a_hanging_meter());
-      if (!reader_.joinable()) replace_reader();
-      count_old_parts_of_windows();
+      (void)contained("the sampler", [&] {
+        if (reader_.joinable()) next = std::min(next, give_up_on_a_hanging_meter());
+        if (!reader_.joinable()) replace_reader();
+        count_old_parts_of_windows();
+      });
       lock.lock();
     }
   }

@@ -1,5 +1,6 @@
 #include "net/connection.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -7,13 +8,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include "base/contain.h"
 #include "base/processors.h"
+#include "base/utf8.h"
 #include "net/tls.h"
 
 namespace flyball {
@@ -27,10 +31,8 @@ using boost::system::error_code;
 constexpr std::size_t kFirstRead = 512;  // what an idle connection keeps ready
 constexpr std::size_t kMostDrained = 4u << 20u;
 constexpr std::size_t kSharedFrom = 128;  // responses in one turn that several threads send
-constexpr std::size_t kPortion = 16;      // that a thread takes at a time
-
-constexpr std::string_view kStreamHead =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n";
+constexpr auto kLookAgain = std::chrono::seconds(1);
+constexpr std::size_t kPortion = 16;  // that a thread takes at a time
 
 std::string head_text(const Response& response, bool keep_alive) {
   const std::size_t size = response.body.size() + (response.tail ? response.tail->size() : 0);
@@ -50,11 +52,36 @@ std::string head_text(const Response& response, bool keep_alive) {
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
+struct Refusal {
+  unsigned status;
+  std::string_view why;
+};
+
+// What the parser lets pass and a server must not.
+std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
+  const bool is_1_1 = head.version() == 11;
+  const std::size_t hosts = head.count(http::field::host);
+  if (is_1_1 && hosts != 1) return Refusal{400, "a request of HTTP/1.1 has one Host header"};
+  // A body of unknown length would be taken for the next request.
+  const std::size_t encodings = head.count(http::field::transfer_encoding);
+  if (encodings > 0 && !is_1_1) return Refusal{400, "Transfer-Encoding is no part of HTTP/1.0"};
+  if (encodings > 1 || (encodings == 1 && !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
+    return Refusal{501, "of transfer encodings this server knows chunked only"};
+  }
+  if (is_1_1 && head.count(http::field::expect) > 0 && !beast::iequals(head[http::field::expect], "100-continue")) {
+    return Refusal{417, "of expectations this server knows 100-continue only"};
+  }
+  for (const auto& field : head) {
+    if (!is_utf8(view_of(field.value()))) return Refusal{400, "a header is no UTF-8"};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-bool ServerCore::make_room() {
+bool ServerCore::make_room(const std::string* party) {
   for (Connection* connection : idle) {
-    if (connection->pinned()) continue;
+    if (connection->pinned() || (party != nullptr && connection->party() != *party)) continue;
     ++counts.dropped_idle;
     connection->close();
     return true;
@@ -62,9 +89,16 @@ bool ServerCore::make_room() {
   return false;
 }
 
+bool ServerCore::admits(const std::string& party) {
+  const auto found = open_of_party.find(party);
+  const std::size_t most = limits.connections_per_party;
+  if (most > 0 && found != open_of_party.end() && found->second >= most) return make_room(&party);
+  return open.size() < limits.connections || make_room();
+}
+
 void ServerCore::run_in_pool(std::function<void()> action) {
   if (!pool) pool.emplace(limits.pool_threads);
-  asio::post(*pool, std::move(action));
+  asio::post(*pool, [todo = std::move(action)] { (void)contained("a pool's thread", todo); });
 }
 
 // Responses that several threads send, each taking a few at a time. Not on anybody's stack: a thread may come when all is
@@ -99,7 +133,9 @@ void ServerCore::share_outbox() {
   const std::size_t threads = limits.sending_threads > 0 ? limits.sending_threads : std::min(usable_processors(), 4u);
   if (threads < 2 || share->batch.size() < kSharedFrom) return;
   if (!senders) senders.emplace(threads - 1);
-  for (std::size_t i = 1; i < threads; ++i) asio::post(*senders, [share] { share->work(); });
+  for (std::size_t i = 1; i < threads; ++i) {
+    asio::post(*senders, [share] { (void)contained("a sender's thread", [&] { share->work(); }); });
+  }
 }
 
 // Sending is nearly all kernel time, and of one news to thousands of waiting clients there is nothing else to do: a few
@@ -159,7 +195,11 @@ void Connection::close() {
   leave_idle();
   stream_.close();
   comment_timer_.reset();
+  look_timer_.reset();
   core_->open.erase(peer_.connection);
+  if (const auto of_party = core_->open_of_party.find(peer_.party); --of_party->second == 0) {
+    core_->open_of_party.erase(of_party);
+  }
   if (events_) events_->closed();
   if (core_->on_disconnect) core_->on_disconnect(peer_.connection);
   core_->check_stopped();
@@ -195,10 +235,37 @@ void Connection::read_request() {
   parser_->header_limit(static_cast<std::uint32_t>(core_->limits.header_bytes));
   parser_->body_limit(core_->limits.body_bytes);
   stream_.expires_after(duration_of(core_->limits.read));
+  http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) {
+    if (self->closed_) return;
+    if (error) return self->refuse_request(error);
+    if (!contained("a request", [&] { self->take_head(); })) self->close();
+  });
+}
+
+void Connection::take_head() {
+  const auto& head = parser_->get();
+  head_ = head.method() == http::verb::head;
+  if (const auto refusal = refusal_of(head)) return refuse(refusal->status, refusal->why);
+  if (parser_->is_done()) return dispatch();
+  if (head.version() == 11 && head.count(http::field::expect) > 0) return say_continue();
+  read_body();
+}
+
+// Who asks before a large body waits for the word.
+void Connection::say_continue() {
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(stream_, asio::buffer(kContinue), [self = shared_from_this()](error_code error, std::size_t) {
+    if (self->closed_) return;
+    if (error) return self->close();
+    self->read_body();
+  });
+}
+
+void Connection::read_body() {
   http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) {
     if (self->closed_) return;
     if (error) return self->refuse_request(error);
-    self->dispatch();
+    if (!contained("a request", [&] { self->dispatch(); })) self->close();
   });
 }
 
@@ -206,24 +273,29 @@ void Connection::refuse_request(error_code error) {
   const bool malformed = error.category() == http::make_error_code(http::error::bad_method).category() &&
                          error != http::error::end_of_stream && error != http::error::partial_message;
   if (!malformed) return close();
+  if (error == http::error::body_limit) {
+    return refuse(413, "a body may have " + std::to_string(core_->limits.body_bytes) + " bytes");
+  }
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return refuse(431, "headers may have " + std::to_string(core_->limits.header_bytes) + " bytes");
+  }
+  refuse(400, "this is no HTTP/1.1 request: " + error.message());
+}
+
+// Where what follows begins is not known: the connection ends.
+void Connection::refuse(unsigned status, std::string_view why) {
   ++core_->counts.bad_requests;
   keep_alive_ = false;
   answering_ = true;
-  if (error == http::error::body_limit) {
-    return respond(problem_response(413, "a body may have " + std::to_string(core_->limits.body_bytes) + " bytes"));
-  }
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return respond(problem_response(431, "headers may have " + std::to_string(core_->limits.header_bytes) + " bytes"));
-  }
-  respond(problem_response(400, "this is no HTTP/1.1 request: " + error.message()));
+  respond(problem_response(status, why));
 }
 
 void Connection::dispatch() {
   stream_.expires_never();  // the handler takes its own time
   answering_ = true;
+  said_all_ = false;
   ++core_->counts.requests;
   auto& message = parser_->get();
-  head_ = message.method() == http::verb::head;
   keep_alive_ = keep_alive_ && message.keep_alive();
   auto request = std::make_shared<Request>();
   request->method = std::string(view_of(message.method_string()));
@@ -260,13 +332,21 @@ void Connection::dispatch() {
               if (const auto self = weak.lock()) self->respond(std::move(answer));
             });
           },
-          route.errors);
+          [errors = route.errors, path = request->path](const std::exception& error) {
+            return error_response(errors, path, error);
+          },
+          [weak = weak_from_this()] { return weak.expired(); });
       (*async_handler)(*request, reply);
+      watch_while_answering();
     } else {
       run_stream(std::get<StreamHandler>(route.handler), *request);
     }
   } catch (const std::exception& error) {
-    respond(route.errors(error));
+    if (events_) {  // its head may be on the way
+      note_contained(request->path, std::current_exception());
+      return close();
+    }
+    respond(error_response(route.errors, request->path, error));
   }
 }
 
@@ -277,11 +357,48 @@ void Connection::run_handler(const Handler& handler, const Route& route, const s
     try {
       response = handler(*request);
     } catch (const std::exception& error) {
-      response = route.errors(error);
+      response = error_response(route.errors, request->path, error);
+    } catch (...) {
+      note_contained(request->path, std::current_exception());
+      response = problem_response(500, "an exception of an unknown kind");
     }
     asio::post(io, [weak, answer = std::move(response)]() mutable {
       if (const auto self = weak.lock()) self->respond(std::move(answer));
     });
+  });
+}
+
+// Who waits for an answer may go: then nothing of it is to stay. Only a look, nothing is read: what follows is the next
+// request, and the reads of both do not get into each other's way.
+void Connection::watch_while_answering() {
+  if (watching_ || closed_ || !answering_ || responding_) return;
+  watching_ = true;
+  stream_.socket().async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code error) {
+    self->watching_ = false;
+    if (!error) self->look_whether_gone();
+  });
+}
+
+void Connection::look_whether_gone() {
+  if (closed_ || !answering_ || responding_ || events_) return;
+  pollfd look{stream_.socket().native_handle(), POLLRDHUP, 0};
+  ::poll(&look, 1, 0);
+  const auto told = static_cast<unsigned>(look.revents);
+  const bool gone = (told & (POLLHUP | POLLERR)) != 0;
+  if (gone || said_all_) {
+    ++core_->counts.abandoned;
+    return close();
+  }
+  // One that only says no more may still listen, and gets a moment. One that has sent its next request already is looked
+  // at again: the end may stand behind that.
+  said_all_ = (told & POLLRDHUP) != 0;
+  watching_ = true;
+  look_timer_.emplace(core_->io, kLookAgain);
+  look_timer_->async_wait([weak = weak_from_this()](error_code error) {
+    const auto self = weak.lock();
+    if (error || !self) return;
+    self->watching_ = false;
+    self->look_whether_gone();
   });
 }
 
@@ -353,127 +470,6 @@ void Connection::drain() {
     if (error || self->drained_ > kMostDrained || self->core_->stopping) return self->close();
     self->drain();
   });
-}
-
-// --- Streams -----------------------------------------------------------------------------------------------------
-
-void Connection::run_stream(const StreamHandler& handler, const Request& request) {
-  const auto begin = handler(request);
-  events_ = std::make_shared<StreamQueue>(core_->io, weak_from_this(), core_->limits.stream_queue_bytes);
-  keep_alive_ = false;
-  stream_.expires_never();
-  buffer_.clear();
-  watch_for_end();
-  writing_ = kStreamHead;
-  flush_stream();
-  schedule_comment();
-  begin(events_);
-}
-
-// The client has nothing more to say on a stream; what is read is the end of the connection, or is ignored.
-void Connection::watch_for_end() {
-  stream_.async_read_some(buffer_.prepare(kFirstRead), [self = shared_from_this()](error_code error, std::size_t) {
-    if (error) return self->close();
-    if (!self->closed_) self->watch_for_end();
-  });
-}
-
-void Connection::flush_stream() {
-  if (closed_ || stream_writes_) return;  // a write under way flushes again when it is done
-  if (writing_.empty()) writing_ = events_->take();
-  if (writing_.empty()) return;
-  stream_writes_ = true;
-  stream_.expires_after(duration_of(core_->limits.write));
-  asio::async_write(stream_, asio::buffer(writing_), [self = shared_from_this()](error_code error, std::size_t) {
-    if (self->closed_) return;
-    if (error == beast::error::timeout) ++self->core_->counts.dropped_slow;
-    if (error) return self->close();
-    self->stream_writes_ = false;
-    self->writing_.clear();
-    self->flush_stream();
-  });
-}
-
-void Connection::drop_slow_stream() {
-  if (closed_) return;
-  ++core_->counts.dropped_slow;
-  close();
-}
-
-void Connection::schedule_comment() {
-  comment_timer_.emplace(core_->io, duration_of(core_->limits.stream_comment));
-  comment_timer_->async_wait([weak = weak_from_this()](error_code error) {
-    const auto self = weak.lock();
-    if (error || !self || self->closed_) return;
-    self->events_->queue_comment();
-    self->schedule_comment();
-  });
-}
-
-bool StreamQueue::append(std::string_view text) {
-  std::function<void()> action;
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return false;
-    queued_ += text;
-    if (queued_.size() > limit_) {
-      closed_ = true;
-      action = [connection = connection_] {
-        if (const auto alive = connection.lock()) alive->drop_slow_stream();
-      };
-    } else if (!std::exchange(flush_asked_, true)) {
-      action = [connection = connection_] {
-        if (const auto alive = connection.lock()) alive->flush_stream();
-      };
-    }
-  }
-  if (action) asio::post(io_, std::move(action));
-  return true;
-}
-
-bool StreamQueue::send(std::string_view name, std::string_view data) {
-  std::string event;
-  event.reserve(name.size() + data.size() + 16);
-  if (!name.empty()) event.append("event: ").append(name).append("\n");
-  event.append("data: ").append(data).append("\n\n");
-  return append(event);
-}
-
-void StreamQueue::queue_comment() { append(":\n\n"); }
-
-void StreamQueue::close() {
-  asio::post(io_, [connection = connection_] {
-    if (const auto alive = connection.lock()) alive->close();
-  });
-}
-
-void StreamQueue::on_close(std::function<void()> action) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto connection = connection_.lock();
-    if (connection && !closed_) {
-      when_closed_ = std::move(action);
-      return;
-    }
-    closed_ = true;
-  }
-  asio::post(io_, std::move(action));
-}
-
-std::string StreamQueue::take() {
-  const std::lock_guard lock(mutex_);
-  if (queued_.empty()) flush_asked_ = false;
-  return std::exchange(queued_, {});
-}
-
-void StreamQueue::closed() {
-  std::function<void()> action;
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    action = std::exchange(when_closed_, {});
-  }
-  if (action) action();
 }
 
 }  // namespace flyball

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -31,8 +33,10 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
       : io(context), router(std::move(routes)), limits(the_limits) {}
 
-  // Closes the longest idle connection that is not pinned; false where there is none.
-  bool make_room();
+  // Closes the longest idle connection that is not pinned, of one party where one is named; false where there is none.
+  bool make_room(const std::string* party = nullptr);
+  // Makes room for one more connection of the party; false where there is none to be had.
+  bool admits(const std::string& party);
   void run_in_pool(std::function<void()> action);
   // The connection's response goes out at the loop's next turn, with all others of this turn.
   void send_soon(std::shared_ptr<Connection> connection);
@@ -45,6 +49,7 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerLimits limits;
   ServerCounts counts;
   std::map<std::uint64_t, std::shared_ptr<Connection>> open;
+  std::unordered_map<std::string, std::size_t> open_of_party;
   std::list<Connection*> idle;  // longest idle first
   std::function<void(std::uint64_t)> on_disconnect;
   std::optional<boost::asio::thread_pool> pool;
@@ -69,6 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish();  // after the response under way
   void set_pinned(bool pinned) { pinned_ = pinned; }
   [[nodiscard]] bool pinned() const { return pinned_; }
+  [[nodiscard]] const std::string& party() const { return peer_.party; }
 
   // For the core. send_now() tries to hand the whole response to the socket; any thread, while the loop's waits for it.
   void send_now();
@@ -84,7 +90,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse_handshake(boost::system::error_code error);
   void wait_for_request();
   void read_request();
+  void take_head();
+  void say_continue();
+  void read_body();
   void refuse_request(boost::system::error_code error);
+  void refuse(unsigned status, std::string_view why);
   void dispatch();
   void run_handler(const Handler& handler, const Route& route, const std::shared_ptr<Request>& request);
   void run_stream(const StreamHandler& handler, const Request& request);
@@ -93,6 +103,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void say_goodbye();
   void drain();
   void watch_for_end();
+  void watch_while_answering();
+  void look_whether_gone();
   void schedule_comment();
   void leave_idle();
 
@@ -107,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<StreamQueue> events_;
   std::string writing_;  // events on their way
   std::optional<boost::asio::steady_timer> comment_timer_;
+  std::optional<boost::asio::steady_timer> look_timer_;
   std::list<Connection*>::iterator idle_place_;
   std::size_t drained_ = 0;
   bool is_idle_ = false;
@@ -119,6 +132,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool responding_ = false;  // output_ is on its way
   bool closed_ = false;
   bool pinned_ = false;
+  bool said_all_ = false;  // the client sends no more, at the last look
+  bool watching_ = false;  // for the end of a client that waits for its answer
 };
 
 // The side of a stream that any thread may use.

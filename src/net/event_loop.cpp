@@ -7,6 +7,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/contain.h"
 #include "net/event_loop_impl.h"
 
 namespace flyball {
@@ -34,7 +35,7 @@ void wait_periodically(const std::shared_ptr<Timer>& timer, std::chrono::nanosec
   timer->timer.async_wait([weak = std::weak_ptr(timer), period](boost::system::error_code error) {
     const auto alive = weak.lock();
     if (error || !alive) return;
-    alive->action();
+    (void)contained("a timer", alive->action);  // the next time is another try
     const auto due = alive->timer.expiry() + period;
     const auto now = std::chrono::steady_clock::now();
     alive->timer.expires_at(due > now ? due : now + period);
@@ -63,7 +64,7 @@ void wait_for_signal(const std::shared_ptr<Signals>& signals) {
   signals->set.async_wait([weak = std::weak_ptr(signals)](boost::system::error_code error, int signal) {
     const auto alive = weak.lock();
     if (error || !alive) return;
-    alive->action(signal);
+    (void)contained("a signal", [&] { alive->action(signal); });
     wait_for_signal(alive);
   });
 }
@@ -75,7 +76,9 @@ EventLoop::~EventLoop() = default;
 
 void EventLoop::run() {
   impl_->io.restart();
-  impl_->io.run();
+  // What a handler throws is its own affair: the loop goes on with the next.
+  while (!contained("the event loop", [this] { impl_->io.run(); })) {
+  }
 }
 
 void EventLoop::stop() { impl_->io.stop(); }

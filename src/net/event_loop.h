@@ -19,7 +19,7 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Until stop(). An exception that leaves a handler leaves run(), too.
+  // Until stop(). An exception that leaves a handler is noted (base/contain.h) and ends that handler only.
   void run();
   void stop();  // any thread
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/utf8.h"
 #include "net/json_response.h"
 
 namespace flyball {
@@ -53,6 +55,7 @@ std::string_view reason_phrase(unsigned status) {
     case 410: return "Gone";
     case 413: return "Content Too Large";
     case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
     case 422: return "Unprocessable Content";
     case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
@@ -70,6 +73,16 @@ Response json_response(unsigned status, const nlohmann::ordered_json& body) {
   response.status = status;
   response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   return response;
+}
+
+std::string detail_of_problem(const std::string& body) {
+  constexpr std::size_t kLongest = 200;
+  try {
+    const nlohmann::json json = parse_json("the answer", body);
+    if (json.is_object() && json.contains("detail") && json["detail"].is_string()) return json["detail"];
+  } catch (const InputError&) {
+  }
+  return std::string(cut_between_characters(body, kLongest));
 }
 
 unsigned status_of(const std::exception& error) {

@@ -24,6 +24,8 @@ struct Peer {
   uid_t uid = static_cast<uid_t>(-1);
   pid_t pid = 0;        // 0 where the process lies outside our process namespace
   std::string address;  // "unix" or "127.0.0.1:51312", for logs
+  // Whom limits count it for: "uid 1000", "192.0.2.7", "2001:db8:0:1::/64" (who has one address of IPv6 has that many).
+  std::string party;
 };
 
 struct Header {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace flyball {
 namespace {
 
@@ -40,6 +42,7 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_bl
     if (is_control(c)) return std::nullopt;
     decoded += c;
   }
+  if (!is_utf8(decoded)) return std::nullopt;
   return decoded;
 }
 

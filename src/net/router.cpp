@@ -1,7 +1,11 @@
 #include "net/router.h"
 
 #include <atomic>
+#include <stdexcept>
 #include <utility>
+
+#include "base/contain.h"
+#include "base/error.h"
 
 namespace flyball {
 namespace {
@@ -30,7 +34,8 @@ bool fits(const std::vector<std::string>& pattern, const std::vector<std::string
 }  // namespace
 
 struct Reply::Owed {
-  Owed(Sink to, ErrorResponse error_response) : sink(std::move(to)), errors(std::move(error_response)) {}
+  Owed(Sink to, ErrorResponse error_response, std::function<bool()> is_gone)
+      : sink(std::move(to)), errors(std::move(error_response)), gone(std::move(is_gone)) {}
   ~Owed() {
     if (!answered.exchange(true)) sink(problem_response(500, "the request was dropped without an answer"));
   }
@@ -39,10 +44,14 @@ struct Reply::Owed {
 
   Sink sink;
   ErrorResponse errors;
+  std::function<bool()> gone;
   std::atomic<bool> answered{false};
 };
 
-Reply::Reply(Sink sink, ErrorResponse errors) : owed_(std::make_shared<Owed>(std::move(sink), std::move(errors))) {}
+Reply::Reply(Sink sink, ErrorResponse errors, std::function<bool()> gone)
+    : owed_(std::make_shared<Owed>(std::move(sink), std::move(errors), std::move(gone))) {}
+
+bool Reply::abandoned() const { return owed_->gone && owed_->gone(); }
 
 void Reply::send(Response response) const {
   if (!owed_->answered.exchange(true)) owed_->sink(std::move(response));
@@ -55,7 +64,16 @@ void Reply::fail(const std::exception_ptr& error) const {
     std::rethrow_exception(error);
   } catch (const std::exception& caught) {
     fail(caught);
+  } catch (...) {
+    fail(std::runtime_error("an exception of an unknown kind"));
   }
+}
+
+Response error_response(const Reply::ErrorResponse& errors, const std::string& path, const std::exception& error) {
+  if (dynamic_cast<const Error*>(&error) == nullptr) {
+    note_contained(path, std::make_exception_ptr(std::runtime_error(error.what())));
+  }
+  return errors(error);
 }
 
 void Router::add(Route route) {

@@ -20,11 +20,15 @@ class Reply {
   using Sink = std::function<void(Response)>;
   using ErrorResponse = std::function<Response(const std::exception&)>;
 
-  Reply(Sink sink, ErrorResponse errors);
+  // `gone`: whether nobody waits for the answer any more; any thread may ask. Empty: somebody does.
+  Reply(Sink sink, ErrorResponse errors, std::function<bool()> gone = {});
 
   void send(Response response) const;
   void fail(const std::exception& error) const;
   void fail(const std::exception_ptr& error) const;
+
+  // The client has closed its connection: what is kept ready for it may go.
+  [[nodiscard]] bool abandoned() const;
 
  private:
   struct Owed;
@@ -48,6 +52,11 @@ class EventStream {
  protected:
   EventStream() = default;
 };
+
+// The route's answer to an error. One that is not of the family flyball::Error, which nobody meant to throw, is noted
+// (base/contain.h) under `path`.
+[[nodiscard]] Response error_response(const Reply::ErrorResponse& errors, const std::string& path,
+                                      const std::exception& error);
 
 // Called in the server's thread. What a handler throws becomes the route's error response; this is the one place of
 // the server where errors are caught.

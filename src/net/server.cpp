@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -52,7 +53,17 @@ Peer peer_of(const asio::local::stream_protocol::socket& socket) {
     peer.uid = credentials.uid;
     peer.pid = credentials.pid;
   }
+  peer.party = peer.local ? fmt::format("uid {}", peer.uid) : peer.address;
   return peer;
+}
+
+std::string party_of(const asio::ip::address& address) {
+  if (!address.is_v6()) return address.to_string();
+  if (address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  auto bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), std::uint8_t{0});
+  return asio::ip::address_v6(bytes).to_string() + "/64";
 }
 
 Peer peer_of(const asio::ip::tcp::socket& socket) {
@@ -60,6 +71,7 @@ Peer peer_of(const asio::ip::tcp::socket& socket) {
   error_code error;
   const auto endpoint = socket.remote_endpoint(error);
   if (!error) peer.address = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+  if (!error) peer.party = party_of(endpoint.address());
   return peer;
 }
 
@@ -96,14 +108,18 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
   template <class Socket>
   void admit(Socket socket, asio::ssl::context* tls) {
-    if (core->open.size() >= core->limits.connections && !core->make_room()) return;  // closed unanswered
     Peer peer = peer_of(socket);
+    if (!core->admits(peer.party)) {
+      ++core->counts.refused;
+      return;  // closed unanswered
+    }
     tune(socket);
     peer.connection = ++core->counts.accepted;
     const auto id = peer.connection;
     auto connection = std::make_shared<Connection>(core, asio::generic::stream_protocol::socket(std::move(socket)),
                                                    std::move(peer), tls);
     core->open.emplace(id, connection);
+    ++core->open_of_party[connection->party()];
     connection->start();
   }
 

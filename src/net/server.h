@@ -22,11 +22,14 @@ struct ServerLimits {
   std::size_t body_bytes = 1u << 20u;
   std::size_t stream_queue_bytes = 256u << 10u;  // a stream's reader that is further behind is dropped
   std::size_t connections = 16384;               // beyond, the longest idle one makes room
-  Seconds idle{120.0};                           // between requests of a connection
-  Seconds read{10.0};                            // from a request's first byte to its last
-  Seconds write{10.0};                           // for a response, or for a stream to take anything at all
-  Seconds stream_comment{15.0};                  // how often a silent stream says that it is alive
-  std::size_t pool_threads = 2;                  // for Runs::kInPool; started with the first such request
+  // Of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is closed. 0: as
+  // many as there may be.
+  std::size_t connections_per_party = 0;
+  Seconds idle{120.0};           // between requests of a connection
+  Seconds read{10.0};            // from a request's first byte to its last
+  Seconds write{10.0};           // for a response, or for a stream to take anything at all
+  Seconds stream_comment{15.0};  // how often a silent stream says that it is alive
+  std::size_t pool_threads = 2;  // for Runs::kInPool; started with the first such request
   // That send when hundreds of answers are due at once, the loop's among them; 0: one per processor, at most 4.
   std::size_t sending_threads = 0;
 };
@@ -42,6 +45,8 @@ struct ServerCounts {
   std::uint64_t accepted = 0;      // connections
   std::uint64_t dropped_slow = 0;  // streams whose reader was too slow
   std::uint64_t dropped_idle = 0;  // connections closed to make room
+  std::uint64_t refused = 0;       // connections beyond what there may be, in all or of one party, closed unanswered
+  std::uint64_t abandoned = 0;     // requests whose client went before the answer came
   std::uint64_t bad_requests = 0;  // that could not be parsed, and failed TLS handshakes
   std::size_t open_connections = 0;
 };

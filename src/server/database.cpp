@@ -1,7 +1,10 @@
 #include "server/database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
@@ -18,10 +21,34 @@ bool DatabaseError::damaged() const {
   return kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_ERROR || kind == SQLITE_FORMAT;
 }
 
-Database::Database(const std::string& path) : path_(path) {
+namespace {
+
+// What users run and how, and the hashes of their tokens, are for the server's eyes. What cannot be done here shows when the
+// file is opened. SQLite gives its log the file's own mode.
+void make_private(const std::string& path) {
+  if (path == ":memory:") return;
   std::error_code ignored;
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  if (!folder.empty() && !std::filesystem::exists(folder, ignored)) {
+    std::filesystem::create_directories(folder.parent_path(), ignored);
+    ::mkdir(folder.c_str(), 0700);
+  }
+  const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) {
+    ::close(made);
+    return;
+  }
+  // One of an older version.
+  struct stat state {};
+  if (::lstat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode) && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    ::chmod(path.c_str(), S_IRUSR | S_IWUSR);
+  }
+}
+
+}  // namespace
+
+Database::Database(const std::string& path) : path_(path) {
+  make_private(path);
   try {
     if (sqlite3_open_v2(path.c_str(), &handle_,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,

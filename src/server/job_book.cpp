@@ -7,6 +7,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/contain.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 #include "server/token.h"
@@ -38,6 +39,18 @@ void check_loaded(const LoadedJob& loaded) {
                                      rank.rank.rank.rank, sum.instruction));
       }
     }
+  }
+}
+
+// What a planner threw. One that is no Error is the planner's own fault, and noted.
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& why) {
+    return why.what();
+  } catch (const std::exception& why) {
+    note_contained("a planner", error);
+    return why.what();
   }
 }
 
@@ -449,11 +462,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
   const bool again = std::exchange(entry->restoring, false) && entry->measured_since;
   if (entry->gone) return;
   if (error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& why) {
-      entry->job.set_failure(why.what());
-    }
+    entry->job.set_failure(text_of(error));
     emit_state(*entry);
     changed(*entry);
   } else {
@@ -473,8 +482,12 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
         [plan = job.plan(), runs = std::move(runs)] {
           for (const JobPlan::Run& run : runs) plan->prepare(run);
         },
-        [this, weak = std::weak_ptr(entry)] {
-          if (const EntryPointer alive = weak.lock()) deploy(alive, false);
+        [this, weak = std::weak_ptr(entry)](const std::exception_ptr& error) {
+          const EntryPointer alive = weak.lock();
+          if (!alive) return;
+          if (!error) return deploy(alive, false);
+          alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
+          emit_state(*alive);
         });
   }
   Deployment next = job.deployment();

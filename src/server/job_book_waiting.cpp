@@ -22,6 +22,11 @@ Response schedule_response(ScheduleText text) {
   return response;
 }
 
+// What a job's trouble quotes may be no UTF-8.
+std::string event_text(const nlohmann::ordered_json& data) {
+  return data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 HttpError unavailable() { return {503, "the server is stopping; ask again in a moment", {}, {{"Retry-After", "1"}}}; }
 
 }  // namespace
@@ -101,7 +106,7 @@ void JobBook::end_overdue_polls() {
   for (auto& [id, entry] : entries_) {
     for (auto& [rank, polls] : entry->polls) {
       counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {
-        if (poll.deadline > now) return false;
+        if (poll.deadline > now && !poll.reply.abandoned()) return false;
         poll.reply.send(nothing);
         return true;
       });
@@ -127,7 +132,7 @@ void JobBook::changed(Entry& entry) {
 
 void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data) {
   if (entry.streams.empty()) return;
-  const std::string text = data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string text = event_text(data);
   std::erase_if(entry.streams, [&](const auto& stream) { return !stream->send(name, text); });
 }
 
@@ -155,7 +160,7 @@ void JobBook::subscribe(const std::string& id, std::shared_ptr<EventStream> stre
     const EntryPointer alive = weak.lock();
     if (alive) std::erase_if(alive->streams, [raw](const auto& open) { return open.get() == raw; });
   });
-  stream->send("state", to_json(entry->job.status(now_seconds())).dump());
+  stream->send("state", event_text(to_json(entry->job.status(now_seconds()))));
   entry->streams.push_back(std::move(stream));
 }
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/contain.h"
+
 namespace flyball {
 namespace {
 
@@ -36,7 +38,7 @@ std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
   return task;
 }
 
-void PlanningQueue::run(std::function<void()> work, std::function<void()> done) {
+void PlanningQueue::run(std::function<void()> work, std::function<void(std::exception_ptr)> done) {
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_front({{}, nullptr, std::move(work), std::move(done)});
@@ -61,13 +63,18 @@ void PlanningQueue::work() {
       entry = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    if (!entry.work) {
-      plan(entry);
-      continue;
-    }
-    entry.work();
-    post_(std::move(entry.done));
+    (void)contained("a planner's thread", [&] { entry.work ? run(entry) : plan(entry); });
   }
+}
+
+void PlanningQueue::run(Entry& entry) {
+  std::exception_ptr error;
+  try {
+    entry.work();
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  post_([done = std::move(entry.done), error] { done(error); });
 }
 
 void PlanningQueue::plan(Entry& entry) {

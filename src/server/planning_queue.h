@@ -47,8 +47,9 @@ class PlanningQueue {
 
   std::shared_ptr<PlanningTask> submit(Order order);
 
-  // Something shorter than a plan, before all plans that wait: `work` in a planner's thread, then `done` in the owner's.
-  void run(std::function<void()> work, std::function<void()> done);
+  // Something shorter than a plan, before all plans that wait: `work` in a planner's thread, then `done` in the owner's,
+  // with what `work` threw.
+  void run(std::function<void()> work, std::function<void(std::exception_ptr)> done);
 
   struct Counts {
     std::uint64_t finished = 0;
@@ -64,11 +65,12 @@ class PlanningQueue {
     Order order;
     std::shared_ptr<PlanningTask> task;
     std::function<void()> work;  // instead of an order, as is `done`
-    std::function<void()> done;
+    std::function<void(std::exception_ptr)> done;
   };
 
   void work();
   void plan(Entry& entry);
+  void run(Entry& entry);
 
   std::function<void(std::function<void()>)> post_;
   mutable std::mutex mutex_;

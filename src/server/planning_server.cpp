@@ -36,7 +36,8 @@ Response text_response(std::string content_type, std::string body) {
 class PlanningServer::Impl {
  public:
   Impl(EventLoop& loop, PlanningServerOptions options)
-      : options_(std::move(options)),
+      : loop_(loop),
+        options_(std::move(options)),
         access_(options_.administrator_token ? std::optional(hash_token(*options_.administrator_token)) : std::nullopt),
         book_(loop, options_.database, options_.book),
         begin_(std::chrono::steady_clock::now()) {
@@ -71,7 +72,7 @@ class PlanningServer::Impl {
     if (options_.zeus) {
       std::optional<PlanFile> plan;
       if (!options_.zeus_plan.empty()) plan = read_plan_file(options_.zeus_plan);
-      zeus_.emplace(book_, std::move(plan));
+      zeus_.emplace(loop_, book_, std::move(plan));
       zeus_->add_routes(router);
     }
     router.add({"GET", "/healthz", Handler([](const Request&) {
@@ -80,13 +81,16 @@ class PlanningServer::Impl {
     router.add({"GET", "/metrics", Handler([this](const Request&) {
                   const Seconds uptime(
                       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
-                  return text_response("text/plain; version=0.0.4; charset=utf-8",
-                                       server_metrics(book_, http_->counts(), refused_rate_, uptime));
+                  return text_response(
+                      "text/plain; version=0.0.4; charset=utf-8",
+                      server_metrics(book_, zeus_ ? zeus_->waiting() : 0, http_->counts(), refused_rate_, uptime));
                 })});
     router.add({"GET", "/openapi.yaml", Handler([](const Request&) {
                   return text_response("application/yaml", std::string(openapi_document()));
                 })});
-    router.set_guard([this](const Request& request, const Route&) { check_rate(request); });
+    router.set_guard([this](const Request& request, const Route& route) {
+      if (route.pattern != "/healthz") check_rate(request);  // a server under load is not to be restarted for it
+    });
     return router;
   }
 
@@ -108,6 +112,7 @@ class PlanningServer::Impl {
     throw HttpError(429, "too many requests; ask again in a second", {}, {{"Retry-After", "1"}});
   }
 
+  EventLoop& loop_;
   PlanningServerOptions options_;
   Access access_;
   RateLimit rate_;

@@ -27,7 +27,7 @@ struct PlanningServerOptions {
   double requests_per_second = 500.0;      // of one address, and of one job besides what its ranks may
   double requests_per_second_rank = 20.0;  // what each rank adds to its job's
   JobBook::Limits book;
-  ServerLimits http;
+  ServerLimits http{.connections_per_party = 1024};
 };
 
 // The document that describes the interface, docs/openapi.yaml.

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/contain.h"
 #include "wire/metrics_text.h"
 
 namespace flyball {
@@ -44,14 +45,20 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_http_refused_rate_total", kCounter, "1", "", "Requests refused because there were too many."},
     {"flyball_server_http_connections_total", kCounter, "1", "", "Connections accepted."},
     {"flyball_server_http_open_connections", kGauge, "1", "", "Connections open."},
+    {"flyball_server_http_refused_connections_total", kCounter, "1", "",
+     "Connections closed unanswered because their address, or the server, had too many."},
+    {"flyball_server_http_abandoned_total", kCounter, "1", "", "Requests whose client went before the answer came."},
     {"flyball_server_http_dropped_slow_total", kCounter, "1", "",
      "Event streams dropped because their reader was too slow."},
+    {"flyball_server_exceptions_total", kCounter, "1", "",
+     "Exceptions that nobody meant to throw; each ended one request or piece of work. Standard error has the causes."},
     {"flyball_server_uptime_seconds", kGauge, "s", "", "Time since the start, in seconds."},
 };
 
 }  // namespace
 
-std::string server_metrics(const JobBook& book, const ServerCounts& http, std::uint64_t refused_rate, Seconds uptime) {
+std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
+                           std::uint64_t refused_rate, Seconds uptime) {
   MetricsText text(kRegistry);
   const auto add = [&](std::string_view name, auto value) {
     text.add(fmt::format("flyball_server_{}", name), {}, static_cast<double>(value));
@@ -67,7 +74,7 @@ std::string server_metrics(const JobBook& book, const ServerCounts& http, std::u
     text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
   }
   add("ranks", ranks);
-  add("waiting_polls", counts.polls_waiting);
+  add("waiting_polls", counts.polls_waiting + zeus_waiting);
   add("jobs_created_total", counts.jobs_created);
   add("measurement_reports_total", counts.reports);
   add("measurement_reports_repeated_total", counts.duplicate_reports);
@@ -98,7 +105,10 @@ std::string server_metrics(const JobBook& book, const ServerCounts& http, std::u
   add("http_refused_rate_total", refused_rate);
   add("http_connections_total", http.accepted);
   add("http_open_connections", http.open_connections);
+  add("http_refused_connections_total", http.refused);
+  add("http_abandoned_total", http.abandoned);
   add("http_dropped_slow_total", http.dropped_slow);
+  add("exceptions_total", contained_exceptions());
   add("uptime_seconds", uptime.value());
   return text.text();
 }

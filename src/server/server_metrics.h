@@ -1,6 +1,7 @@
 // The server's figures in Prometheus' text format.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -10,8 +11,8 @@
 
 namespace flyball {
 
-// Cost: linear in the jobs.
-[[nodiscard]] std::string server_metrics(const JobBook& book, const ServerCounts& http, std::uint64_t refused_rate,
-                                         Seconds uptime);
+// `zeus_waiting`: requests of Zeus's clients that wait for a schedule. Cost: linear in the jobs.
+[[nodiscard]] std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
+                                         std::uint64_t refused_rate, Seconds uptime);
 
 }  // namespace flyball

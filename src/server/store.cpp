@@ -10,6 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/contain.h"
 #include "base/json_object.h"
 #include "base/text.h"
 #include "net/http.h"
@@ -463,13 +464,21 @@ std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_r
     return nullptr;
   } catch (const DatabaseError& error) {
     no_room = error.no_room();
-    std::exception_ptr answer = as_answer(error);
-    try {
-      tables_->roll_back();
-    } catch (const DatabaseError&) {
-      // The next transaction finds out whether the database is still usable.
-    }
-    return answer;
+    roll_back();
+    return as_answer(error);
+  } catch (const std::exception& error) {
+    // Of several, each is tried again by itself, so that the one that cannot be written shows.
+    if (batch.size() == 1) note_contained("the store", std::current_exception());
+    roll_back();
+    return std::make_exception_ptr(HttpError(500, fmt::format("the server cannot store this: {}", error.what())));
+  }
+}
+
+void Store::roll_back() noexcept {
+  try {
+    tables_->roll_back();
+  } catch (const std::exception&) {
+    // The next transaction finds out whether the database is still usable.
   }
 }
 
@@ -492,19 +501,25 @@ void Store::work() {
       if (waiting_.empty()) return;
       batch = std::exchange(waiting_, {});
     }
-    const auto begin = std::chrono::steady_clock::now();
-    std::vector<std::exception_ptr> errors = commit(batch);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    {
-      const std::lock_guard lock(mutex_);
-      ++(errors.front() ? counts_.failed_commits : counts_.commits);
-      counts_.writes += batch.size();
-      counts_.commit_seconds += seconds;
-    }
-    post_([batch = std::make_shared<std::vector<Entry>>(std::move(batch)), errors = std::move(errors)] {
-      for (std::size_t i = 0; i < batch->size(); ++i) (*batch)[i].done(errors[i]);
-    });
+    (void)contained("the store", [&] { write(std::move(batch)); });
   }
+}
+
+void Store::write(std::vector<Entry> batch) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::exception_ptr> errors = commit(batch);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  {
+    const std::lock_guard lock(mutex_);
+    ++(errors.front() ? counts_.failed_commits : counts_.commits);
+    counts_.writes += batch.size();
+    counts_.commit_seconds += seconds;
+  }
+  post_([all = std::make_shared<std::vector<Entry>>(std::move(batch)), errors = std::move(errors)] {
+    for (std::size_t i = 0; i < all->size(); ++i) {
+      (void)contained("what follows a commit", [&] { (*all)[i].done(errors[i]); });
+    }
+  });
 }
 
 }  // namespace flyball

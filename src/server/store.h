@@ -132,9 +132,11 @@ class Store {
   class Tables;
 
   void work();
+  void write(std::vector<Entry> batch);
   // One result per entry; all alike but where something else than the disk's room was wrong.
   std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
   std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
+  void roll_back() noexcept;
 
   std::string path_;
   std::function<void(std::function<void()>)> post_;

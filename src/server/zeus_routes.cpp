@@ -13,6 +13,7 @@
 
 #include "base/json_object.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "net/json_response.h"
 #include "pipeline/instruction.h"
 
@@ -25,6 +26,9 @@ constexpr const char* kRequest = "the request";
 constexpr const char* kFromPlanFile = "runs the server's plan file";
 constexpr std::size_t kRisesToStop = 5;
 constexpr std::size_t kLongestMetadata = 1024;
+constexpr std::size_t kLongestName = 256;
+constexpr Seconds kWaitSweep{0.1};
+constexpr std::chrono::hours kLongestWait{1};  // a round of the sweep lasts as long as its slowest rank
 
 // As its framework reports errors: {"detail": "..."}, 422 for what does not validate.
 Response zeus_error(const std::exception& error) {
@@ -171,7 +175,8 @@ JobRequest request_from_metadata(const std::string& metadata) {
   return read_job_request(fields);
 }
 
-ZeusDesk::ZeusDesk(JobBook& book, std::optional<PlanFile> plan) : book_(book), plan_(std::move(plan)) {
+ZeusDesk::ZeusDesk(EventLoop& loop, JobBook& book, std::optional<PlanFile> plan)
+    : book_(book), plan_(std::move(plan)), sweep_(loop.every(kWaitSweep, [this] { end_overdue(); })) {
   book_.on_change([this](const std::string& id, Job* job) { look_again(id, job); });
 }
 
@@ -221,7 +226,7 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
                   "stages (flyball serve --zeus-plan)");
     }
     job = request_from_metadata(metadata);
-    job.name = metadata.substr(0, 256);
+    job.name = cut_between_characters(metadata, kLongestName);
   }
   job.stages = stages;
   job.data_parallel = pipelines;
@@ -261,7 +266,7 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
   if (job.current()) {
     const auto text = job.schedule_for(RankPlace(rank.request), 0);
     for (const ScheduledComputation& one :
-         read_rank_schedule(nlohmann::json::parse(text->head + *text->tail)).computations) {
+         read_rank_schedule(parse_json("the schedule", text->head + *text->tail)).computations) {
       list.push_back(Json::array({one.instruction, one.clock_mhz}));
     }
     return list.dump();
@@ -287,7 +292,14 @@ void ZeusDesk::schedule(const Request& request, const Reply& reply) {
   }
   const auto rank = static_cast<int>(*number);
   if (job.find_rank(rank) == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", rank));
-  waiting_[job.id()].push_back({rank, reply});
+  std::vector<Wait>& waits = waiting_[job.id()];
+  const auto of_rank = [rank](const Wait& wait) { return wait.rank == rank; };
+  if (static_cast<std::size_t>(std::count_if(waits.begin(), waits.end(), of_rank)) >= book_.limits().polls) {
+    const auto oldest = std::find_if(waits.begin(), waits.end(), of_rank);
+    oldest->reply.fail(HttpError(503, "newer requests of this rank wait in its place"));
+    waits.erase(oldest);
+  }
+  waits.push_back({rank, reply, std::chrono::steady_clock::now() + kLongestWait});
   look_again(job.id(), &job);
 }
 
@@ -342,6 +354,24 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
   } else {
     found->second = std::move(still);
   }
+}
+
+void ZeusDesk::end_overdue() {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [id, waits] : waiting_) {
+    std::erase_if(waits, [now](const Wait& wait) {
+      if (wait.deadline > now) return wait.reply.abandoned();
+      wait.reply.fail(HttpError(503, "there is no schedule yet; ask again"));
+      return true;
+    });
+  }
+  std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+std::size_t ZeusDesk::waiting() const {
+  std::size_t count = 0;
+  for (const auto& [id, waits] : waiting_) count += waits.size();
+  return count;
 }
 
 void ZeusDesk::release_waiting() {

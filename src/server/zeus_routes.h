@@ -10,12 +10,15 @@
 //    answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the plan file.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "net/event_loop.h"
 #include "net/router.h"
 #include "report/plan_json.h"
 #include "server/job_book.h"
@@ -29,17 +32,20 @@ namespace flyball {
 class ZeusDesk {
  public:
   // `book` must outlive it. Becomes the book's listener.
-  ZeusDesk(JobBook& book, std::optional<PlanFile> plan);
+  ZeusDesk(EventLoop& loop, JobBook& book, std::optional<PlanFile> plan);
 
   void add_routes(Router& router);
 
   // Ends every wait with 503.
   void release_waiting();
 
+  [[nodiscard]] std::size_t waiting() const;  // requests that wait for a schedule
+
  private:
   struct Wait {
     int rank = 0;
     Reply reply;
+    std::chrono::steady_clock::time_point deadline;
   };
 
   void register_job(const Request& request, const Reply& reply);
@@ -49,12 +55,15 @@ class ZeusDesk {
 
   [[nodiscard]] Job& zeus_job(const Request& request) const;
   void look_again(const std::string& id, Job* job);
+  // Ends the waits that have lasted too long, and forgets those whose clients have gone.
+  void end_overdue();
   // The next schedule as [["forward", 1410], ...]; nothing where the rank has to wait.
   [[nodiscard]] std::optional<std::string> frequencies(const Job& job, const JobRank& rank) const;
 
   JobBook& book_;
   std::optional<PlanFile> plan_;
   std::map<std::string, std::vector<Wait>> waiting_;
+  EventLoop::Handle sweep_;
 };
 
 }  // namespace flyball

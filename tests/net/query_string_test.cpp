@@ -17,7 +17,8 @@ TEST(QueryString, TakesATargetApart) {
 }
 
 TEST(QueryString, RefusesWhatIsNoTarget) {
-  for (const char* wrong : {"", "v1", "http://x/", "*", "/%", "/%2", "/%zz", "/%00", "/%0a", "/a?b=%", "/\x7f"}) {
+  for (const char* wrong : {"", "v1", "http://x/", "*", "/%", "/%2", "/%zz", "/%00", "/%0a", "/a?b=%", "/\x7f",
+                            "/\xE2\x82", "/%E2%82", "/%FF", "/a?b=%C3"}) {
     EXPECT_FALSE(parse_target(wrong).has_value()) << wrong;
   }
 }

@@ -124,7 +124,7 @@ TEST(HttpServer, ManyAnswersAtOnceGoOutWholeEachToItsOwn) {
     std::vector<std::unique_ptr<RawSocket>> waiting;
     for (int i = 0; i < clients; ++i) {
       waiting.push_back(std::make_unique<RawSocket>(host.path()));
-      waiting.back()->send("GET /wait/" + std::to_string(i) + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+      waiting.back()->send("GET /wait/" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     }
     all_there.get_future().wait();
     host.loop().post([&] {
@@ -216,7 +216,7 @@ TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
                    })));
   Host host(std::move(router));
   const RawSocket raw(host.path());
-  raw.send("GET /lines HTTP/1.1\r\n\r\n");
+  raw.send("GET /lines HTTP/1.1\r\nHost: x\r\n\r\n");
   std::string all = raw.read_until("data: ");
   heard.set_value();
   all += raw.read_all();
@@ -314,12 +314,46 @@ TEST(HttpServer, TheLongestIdleConnectionMakesRoom) {
   EXPECT_EQ(host.counts().dropped_idle, 1u);
 }
 
+TEST(HttpServer, OnePartyHasItsShareOfConnections) {
+  Router router = echo_router();
+  router.add(route("GET", "/who-counts", Handler([](const Request& request) { return text(request.peer.party); })));
+  std::vector<Reply> owed;
+  router.add(route("GET", "/wait", AsyncHandler([&](const Request&, const Reply& reply) { owed.push_back(reply); })));
+  ServerLimits limits;
+  limits.connections_per_party = 2;
+  Host host(std::move(router), limits);
+  HttpClient over_tcp(host.tcp());
+  EXPECT_EQ(over_tcp.request("GET", "/who-counts").body, "127.0.0.1");
+  const RawSocket idle(host.path());
+  const RawSocket waits(host.path());
+  waits.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (host.counts().requests < 2) std::this_thread::yield();
+  {
+    // The party's own idle connection makes room, another's that has been idle for longer does not.
+    HttpClient third(host.local());
+    EXPECT_EQ(third.request("GET", "/who-counts").body, "uid " + std::to_string(::getuid()));
+    EXPECT_EQ(idle.read_all(), "");
+    const RawSocket waits_too(host.path());
+    EXPECT_TRUE(host.wait_disconnects(2)) << "the third, in its turn";
+    waits_too.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+    while (host.counts().requests < 4) std::this_thread::yield();  // both wait now, and none can go
+    EXPECT_EQ(RawSocket(host.path()).read_all(), "");
+    EXPECT_EQ(host.counts().refused, 1u);
+    EXPECT_EQ(host.counts().open_connections, 3u);
+    EXPECT_EQ(over_tcp.request("GET", "/hello").status, 200u);
+    host.loop().post([&] { owed.clear(); });
+    EXPECT_THAT(waits_too.read_until("\r\n\r\n"), HasSubstr("500"));
+  }
+  EXPECT_TRUE(host.wait_disconnects(3)) << "what has gone counts no more";
+  EXPECT_EQ(HttpClient(host.local()).request("GET", "/hello").status, 200u);
+}
+
 TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
   Host host(echo_router());
   const RawSocket raw(host.path());
   raw.send(
-      "POST /echo/1 HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
-      "POST /echo/2 HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nb");
+      "POST /echo/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"
+      "POST /echo/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nConnection: close\r\n\r\nb");
   const std::string answers = raw.read_all();
   EXPECT_LT(answers.find("1:a"), answers.find("2:b"));
   EXPECT_NE(answers.find("2:b"), std::string::npos);
@@ -328,7 +362,7 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
 TEST(HttpServer, HeadHasNoBody) {
   Host host(echo_router());
   const RawSocket raw(host.path());
-  raw.send("HEAD /hello HTTP/1.1\r\nConnection: close\r\n\r\n");
+  raw.send("HEAD /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const std::string answer = raw.read_all();
   EXPECT_THAT(answer, HasSubstr("Content-Length: 6\r\n"));
   EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;

@@ -709,20 +709,21 @@ TEST(Faults, SlowAndBrokenClientsAreClosedAndOthersServed) {
   const std::string path = node.agent.endpoint().socket_path;
   const RawConnection half(path);
   half.send("POST /v1/leases HTTP/1.1\r\nHost: x\r\nContent-Le");  // never ends
-  for (const std::string_view bad : {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
-                                     "GET /\x01 HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-                                     "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-                                     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-                                     "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS"}) {
+  for (const std::string_view bad :
+       {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS"}) {
     const RawConnection connection(path);
     connection.send(bad);
     EXPECT_THAT(connection.read_all(), ::testing::StartsWith("HTTP/1.1 400 Bad Request\r\n")) << bad;
   }
   const RawConnection large(path);
-  large.send("POST /v1/leases HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n");
+  large.send("POST /v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n");
   EXPECT_THAT(large.read_all(), HasSubstr("413 Content Too Large"));
   const RawConnection long_header(path);
-  long_header.send("GET / HTTP/1.1\r\nA: " + std::string(20'000, 'a'));
+  long_header.send("GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(20'000, 'a'));
   EXPECT_THAT(long_header.read_all(), HasSubstr("431 "));
   HolderProcess holder(node.agent.endpoint(), only_hold);
   EXPECT_TRUE(holder.holds());

@@ -1,0 +1,24 @@
+// Whether bytes are UTF-8, and texts cut between characters. What comes from others is checked where it comes in: JSON
+// cannot be written of a text that is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace flyball {
+
+struct Utf8Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;  // 0: no UTF-8
+};
+
+// Of a text that is not empty.
+[[nodiscard]] Utf8Character first_character(std::string_view text);
+
+[[nodiscard]] bool is_utf8(std::string_view text);
+
+// The longest beginning of `text` that has at most `bytes` and ends where a character ends.
+[[nodiscard]] std::string_view cut_between_characters(std::string_view text, std::size_t bytes);
+
+}  // namespace flyball
