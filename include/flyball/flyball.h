@@ -116,6 +116,10 @@ typedef struct flyball_session_options {
   /* PEM file of the authorities that the certificate of an https:// server may come from; null or "": those that this
    * machine trusts. */
   const char* ca_file;
+
+  /* For a server that lets only those register jobs who show it; null or "": what the environment variable
+   * FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
+  const char* registration_token;
 } flyball_session_options;
 
 /* Fills in the defaults above. */

@@ -79,6 +79,9 @@ class Session:
       ca_file           PEM file of the authorities that the certificate of an https:// server may come from; "": those
                         that this machine trusts
       job, token        the job's name, and its secret of 32 to 128 letters, digits, "_" and "-"
+      registration_token
+                        for a server that lets only those register jobs who show it; "": what the environment variable
+                        FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names
       stages, microbatches, chunks, data_parallel, tensor_parallel
       schedule          "1f1b", "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1"
       planner           "perseus", "envpipe", "uniform", "max", ...
@@ -121,6 +124,7 @@ class Session:
         ca_file: str = "",
         job: str = "",
         token: str = "",
+        registration_token: str = "",
         stages: int = 1,
         microbatches: int = 1,
         chunks: int = 1,

@@ -49,6 +49,7 @@ class OwnSession {
     take(given, "ca_file", options.ca_file);
     take(given, "job", options.job.id);
     take(given, "token", options.job.token);
+    take(given, "registration_token", options.registration_token);
     take(given, "schedule", options.job.schedule);
     take(given, "planner", options.job.planner);
     take(given, "stages", options.job.stages);

@@ -71,6 +71,7 @@ SessionOptions options_of(const flyball_session_options& from) {
   SessionOptions options;
   options.server = text(from.server);
   options.ca_file = text(from.ca_file);
+  options.registration_token = text(from.registration_token);
   options.job.id = text(from.job);
   options.job.token = text(from.token);
   if (from.schedule != nullptr) options.job.schedule = from.schedule;

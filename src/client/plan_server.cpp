@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/json_object.h"
+#include "base/text.h"
 #include "net/json_response.h"
 #include "net/query_string.h"
 
@@ -12,6 +14,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kAnswerTime{10.0};
+constexpr std::size_t kMostTokenBytes = 4096;
 
 HttpClient::Options options_with(std::string token, Seconds longest_wait, const std::string& ca_file) {
   HttpClient::Options options;
@@ -23,11 +26,34 @@ HttpClient::Options options_with(std::string token, Seconds longest_wait, const 
 
 }  // namespace
 
-PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file)
-    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait, ca_file)) {}
+std::string default_registration_token() {
+  if (const char* token = std::getenv("FLYBALL_REGISTRATION_TOKEN"); token != nullptr && *token != '\0') return token;
+  const char* file = std::getenv("FLYBALL_REGISTRATION_TOKEN_FILE");
+  if (file == nullptr || *file == '\0') return {};
+  std::string token = read_text_file(file, kMostTokenBytes);
+  token.erase(token.find_last_not_of(" \r\n") + 1);
+  return token;
+}
+
+PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file,
+                       const std::string& registration_token)
+    : client_(parse_endpoint(address), options_with(std::move(token), longest_wait, ca_file)) {
+  if (registration_token.empty()) return;
+  registering_.emplace(parse_endpoint(address), options_with(registration_token, longest_wait, ca_file));
+}
+
+void PlanServer::interrupt() {
+  client_.interrupt();
+  if (registering_) registering_->interrupt();
+}
 
 Response PlanServer::ask(std::string_view method, const std::string& target, const std::string& body) {
-  Response response = client_.request(method, target, body);
+  return ask(client_, method, target, body);
+}
+
+Response PlanServer::ask(HttpClient& client, std::string_view method, const std::string& target,
+                         const std::string& body) {
+  Response response = client.request(method, target, body);
   if (response.status < 200 || response.status > 299) {
     throw ServerRefusal(response.status,
                         fmt::format("{} answered {} {} to {} {}: {}", address(), response.status,
@@ -37,7 +63,8 @@ Response PlanServer::ask(std::string_view method, const std::string& target, con
 }
 
 RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) {
-  ask("POST", "/v1/jobs", to_json(job).dump());
+  ask(registering_ ? *registering_ : client_, "POST", "/v1/jobs", to_json(job).dump());
+  if (registering_) registering_->disconnect();
   const nlohmann::ordered_json body = {{"rank", rank.rank},
                                        {"dp_rank", rank.dp_rank},
                                        {"pp_rank", rank.pp_rank},

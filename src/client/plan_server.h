@@ -21,14 +21,19 @@ class ServerRefusal : public SystemError {
   unsigned status_;
 };
 
+// What lets register jobs on a server that asks for it: what the environment variable FLYBALL_REGISTRATION_TOKEN holds,
+// else the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else nothing. Throws SystemError where the file cannot be read.
+[[nodiscard]] std::string default_registration_token();
+
 // Every call throws ServerRefusal, SystemError where the server cannot be reached or breaks off, and InputError where
 // its answer cannot be understood.
 class PlanServer {
  public:
   // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait. `ca_file` has the
-  // authorities of an https:// server, as HttpClient takes it. Throws UsageError, InputError and SystemError.
+  // authorities of an https:// server, as HttpClient takes it. `registration_token` is shown in place of the job's where
+  // the job is registered, unless it is empty. Throws UsageError, InputError and SystemError.
   PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0),
-             const std::string& ca_file = {});
+             const std::string& ca_file = {}, const std::string& registration_token = {});
 
   // Makes the job unless it is there, and the rank in it.
   RankRegistered join(const JobRequest& job, const RankRequest& rank);
@@ -45,14 +50,16 @@ class PlanServer {
   // What the plan promises.
   [[nodiscard]] FrontierReport frontier(const std::string& job);
 
-  void interrupt() { client_.interrupt(); }  // any thread: ends the call that is under way soon
+  void interrupt();  // any thread: ends the call that is under way soon
 
   [[nodiscard]] std::string address() const { return client_.endpoint().text(); }
 
  private:
   Response ask(std::string_view method, const std::string& target, const std::string& body = {});
+  Response ask(HttpClient& client, std::string_view method, const std::string& target, const std::string& body);
 
   HttpClient client_;
+  std::optional<HttpClient> registering_;
 };
 
 }  // namespace flyball

@@ -93,7 +93,9 @@ Session::Session(SessionOptions options, SessionGpu gpu)
   // Names that everybody uses are known before the first step.
   for (const char* name : {"forward", "backward"}) (void)types_.number_of(name);
   if (has_server()) {
-    reporting_.emplace(options_.server, options_.job.token, Seconds(0), options_.ca_file);
+    const std::string& registration = options_.registration_token;
+    reporting_.emplace(options_.server, options_.job.token, Seconds(0), options_.ca_file,
+                       registration.empty() ? default_registration_token() : registration);
     listening_.emplace(options_.server, options_.job.token, kPoll, options_.ca_file);
   }
   if (options_.profile && controller_ && !clocks_.empty()) profile_again();

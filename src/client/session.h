@@ -34,8 +34,10 @@ struct SessionOptions {
   // Where the job is planned. No server: no schedule ever comes, but profiling and measuring work.
   std::string server;
   std::string ca_file;  // as HttpClient takes it; only with a server that is named https://
-  JobRequest job;       // id and token are needed with a server; every rank sends the same
-  RankRequest rank;     // without clocks: the session fills them in
+  // Where the server lets only those register jobs who show it; empty: default_registration_token().
+  std::string registration_token;
+  JobRequest job;    // id and token are needed with a server; every rank sends the same
+  RankRequest rank;  // without clocks: the session fills them in
   bool profile = true;
   OnlineProfiler::Options sweep;
   // For a GPU whose time runs so many times as fast as this machine's clock (a simulated one): times are reported in

@@ -1,33 +1,41 @@
-// Who may do what: a job's token for all of that job, the administrator's for everything.
+// Who may do what: a job's token for all of that job, the administrator's for everything, and one for registering jobs.
 #pragma once
 
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "net/http.h"
 #include "server/job.h"
-#include "server/rate_limit.h"
 #include "server/token.h"
 
 namespace flyball {
 
 class Access {
  public:
-  // Without an administrator's token, jobs can be listed by everybody, and other jobs' tokens open nothing.
-  explicit Access(std::optional<TokenHash> administrator) : administrator_(administrator) {}
+  struct Tokens {
+    // Without an administrator's token, jobs can be listed by everybody, and other jobs' tokens open nothing.
+    std::optional<TokenHash> administrator;
+    std::optional<TokenHash> registration;  // opens the registering of jobs only
+    bool open_registration = true;          // everybody may register jobs
+  };
+  explicit Access(const Tokens& tokens) : tokens_(tokens) {}
 
-  // What stands behind "Authorization: Bearer"; empty where there is nothing.
-  [[nodiscard]] static std::string_view shown_token(const Request& request);
+  // What stands behind "Authorization: Bearer", or as the password behind "Authorization: Basic", which clients make of
+  // http://name:token@host; empty where there is nothing.
+  [[nodiscard]] static std::string shown_token(const Request& request);
 
   // The administrator's token, or a Unix socket and the server's own user or root.
   [[nodiscard]] bool is_administrator(const Request& request) const;
+  [[nodiscard]] bool shows_token_of(const Request& request, const Job& job) const;
+  [[nodiscard]] bool shows_registration_token(const Request& request) const;
 
   // These throw HttpError 401 and 403.
   void need_administrator(const Request& request) const;
   void need_job(const Request& request, const Job& job) const;
+  void need_registration(const Request& request) const;
 
  private:
-  std::optional<TokenHash> administrator_;
+  Tokens tokens_;
 };
 
 }  // namespace flyball

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -118,12 +117,45 @@ bool Job::every_stage_profiled() const {
   return std::all_of(profiled_of_stage_.begin(), profiled_of_stage_.end(), [](int count) { return count > 0; });
 }
 
+std::vector<int> Job::unprofiled_stages() const {
+  std::vector<int> stages;
+  for (int stage = 0; stage < request().stages; ++stage) {
+    if (profiled_of_stage_[static_cast<std::size_t>(stage)] == 0) stages.push_back(stage);
+  }
+  return stages;
+}
+
+bool Job::is_measuring() const {
+  return !any_profiled() &&
+         std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return !entry.second.collected.empty(); });
+}
+
 std::vector<RankMeasurements> Job::measured_ranks(bool finished_only) const {
   std::vector<RankMeasurements> all;
   for (const auto& [number, rank] : ranks_) {
-    if (finished_only ? rank.profiled : !rank.sums->empty()) all.push_back({number, rank.request.pp_rank, rank.sums});
+    const bool stands_in = profiled_of_stage_[static_cast<std::size_t>(rank.request.pp_rank)] == 0;
+    const bool counts = finished_only && !stands_in ? rank.profiled : !rank.sums->empty();
+    if (counts) all.push_back({number, rank.request.pp_rank, rank.sums});
   }
   return all;
+}
+
+std::vector<FixedStage> Job::fixed_stages(const std::vector<RankMeasurements>& measured) const {
+  std::vector<bool> known(static_cast<std::size_t>(request().stages));
+  for (const RankMeasurements& rank : measured) known[static_cast<std::size_t>(rank.stage)] = true;
+  std::vector<FixedStage> fixed;
+  for (int stage = 0; stage < request().stages; ++stage) {
+    if (!known[static_cast<std::size_t>(stage)]) fixed.push_back({stage, Megahertz(0), {}});
+  }
+  if (fixed.empty()) return fixed;
+  for (const auto& [number, rank] : ranks_) {
+    const auto of_stage = std::find_if(fixed.begin(), fixed.end(),
+                                       [&](const FixedStage& one) { return one.stage == rank.request.pp_rank; });
+    if (of_stage == fixed.end()) continue;
+    for (const int clock : rank.request.clocks_mhz) of_stage->clock = std::max(of_stage->clock, Megahertz(clock));
+    if (of_stage->measured.empty()) of_stage->measured = rank.collected;
+  }
+  return fixed;
 }
 
 std::vector<int> Job::missing_ranks(std::size_t most) const {
@@ -167,24 +199,13 @@ void Job::count_report(JobRank& rank, const MeasurementReport& report) {
   take_up_sweep(rank);
   set_profiled(rank, false);
   if (report.begins_sweep) rank.collected.clear();
-  for (const InstructionMeasurement& one : report.measurements) add_measurement(rank.collected, one);
+  add_measurements(rank.collected, report.measurements);
 }
 
 bool Job::take_up_sweep(JobRank& rank) {
   if (!rank.profiled || rank.collected.empty()) return false;
-  const auto measured_again = [&](const MeasurementSum& sum) {
-    // A sweep that tells nothing of waiting saw too little of it to tell its draw; the old one's may be true no more.
-    return sum.instruction == kWaitingName ||
-           std::any_of(rank.collected.begin(), rank.collected.end(),
-                       [&](const MeasurementSum& one) { return one.instruction == sum.instruction; });
-  };
   // A planner may still read the old ones.
-  auto sums = std::make_shared<MeasurementSums>();
-  std::remove_copy_if(rank.sums->begin(), rank.sums->end(), std::back_inserter(*sums), measured_again);
-  sums->insert(sums->end(), rank.collected.begin(), rank.collected.end());
-  std::stable_sort(sums->begin(), sums->end(),
-                   [](const auto& a, const auto& b) { return a.instruction < b.instruction; });
-  rank.sums = std::move(sums);
+  rank.sums = std::make_shared<MeasurementSums>(with_sweep(*rank.sums, std::move(rank.collected)));
   rank.collected.clear();
   return true;
 }

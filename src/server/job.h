@@ -81,6 +81,7 @@ class Job {
   [[nodiscard]] const StoredJob& stored() const { return stored_; }
   [[nodiscard]] bool durable() const { return durable_; }
   void set_durable() { durable_ = true; }
+  void set_given_plan(std::uint64_t identity) { stored_.given_plan = identity; }
 
   // --- Ranks ---
   [[nodiscard]] const std::map<int, JobRank>& ranks() const { return ranks_; }
@@ -95,8 +96,14 @@ class Job {
   [[nodiscard]] bool all_profiled() const;
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
-  // Of the ranks that have finished measuring, or of all that have been planned with.
+  [[nodiscard]] std::vector<int> unprofiled_stages() const;
+  // Ranks have reported measurements, and none has finished.
+  [[nodiscard]] bool is_measuring() const;
+  // Of the ranks that have finished measuring, or of all that have been planned with; of stages without any of these, of
+  // those that measure anew what they had measured before.
   [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
+  // The stages of none of these, with what is known of them.
+  [[nodiscard]] std::vector<FixedStage> fixed_stages(const std::vector<RankMeasurements>& measured) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
 
   // --- Measurements ---

@@ -7,7 +7,6 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "base/contain.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 #include "server/token.h"
@@ -15,7 +14,8 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kStoreRetry{1.0};
+constexpr Seconds kShortestExpirySweep{0.02};
+constexpr Seconds kLongestExpirySweep{10.0};
 constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
 
 // What two registrations of one job must agree in.
@@ -42,18 +42,6 @@ void check_loaded(const LoadedJob& loaded) {
   }
 }
 
-// What a planner threw. One that is no Error is the planner's own fault, and noted.
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& why) {
-    return why.what();
-  } catch (const std::exception& why) {
-    note_contained("a planner", error);
-    return why.what();
-  }
-}
-
 std::string left_out_text(const std::string& id) {
   return fmt::format(
       "job {} is in the server's database, but could not be read when the server started; its "
@@ -63,12 +51,14 @@ std::string left_out_text(const std::string& id) {
 
 }  // namespace
 
-JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
+JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits, Log log)
     : loop_(loop),
       limits_(limits),
       post_([&loop](std::function<void()> action) { loop.post(std::move(action)); }),
       store_(database, post_),
-      planning_(std::make_unique<PlanningQueue>(post_, limits.planning_threads)) {
+      planning_(
+          std::make_unique<PlanningQueue>(post_, PlanningQueue::Limits{limits.planning_threads, limits.planning_time})),
+      log_(std::move(log)) {
   for (LoadedJob& loaded : store_.load()) {
     last_number_ = std::max(last_number_, loaded.job.job);
     const std::string id = loaded.job.request.id;
@@ -81,11 +71,15 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits)
     if (loaded.trouble.empty()) {
       restore(std::move(loaded));
     } else {
-      troubles_.push_back(std::move(loaded.trouble));
+      troubles_.push_back("left out: " + loaded.trouble);
       if (entries_.count(id) == 0) left_out_.insert(id);
     }
   }
   sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
+  if (!(limits_.silence > Seconds(0))) return;
+  const Seconds period = std::min(limits_.silence, limits_.return_grace) / 50.0;
+  expiry_ =
+      loop_.every(std::clamp(period, kShortestExpirySweep, kLongestExpirySweep), [this] { expire_silent_jobs(); });
 }
 
 JobBook::~JobBook() { planning_.reset(); }
@@ -143,6 +137,11 @@ void JobBook::restore(LoadedJob loaded) {
     }
   }
   arm_notices(entry);
+  // Ranks have some time to come back before a silence counts that began before this server did.
+  const Seconds grace = std::min(limits_.silence, limits_.return_grace);
+  const Seconds before(std::clamp(now - entry->job.stored().heard, 0.0, (limits_.silence - grace).value()));
+  if (entry->job.stored().heard > 0.0) entry->heard -= Entry::duration_of(before);
+  entry->heard_stored = entry->heard;
   // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
   // they had measured before.
   entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
@@ -153,42 +152,50 @@ void JobBook::restore(LoadedJob loaded) {
     return;
   }
   plan_if_ready(entry);
+  if (entry->job.is_measuring()) watch_measuring(entry, entry->job.request().patience);
 }
 
-void JobBook::create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
-                         const Answer<JobRegistered>& answer) {
+void JobBook::create_job(Registration registration, const Answer<JobRegistered>& answer) {
+  JobRequest& request = registration.request;
   (void)pipeline_of(request);
+  if (operations_of(request) > limits_.operations) {
+    throw UsageError(
+        fmt::format("an iteration of {} stages, {} microbatches and {} chunks may have {} operations; this "
+                    "server takes jobs of up to {} (--most-operations)",
+                    request.stages, request.microbatches, request.chunks, operations_of(request), limits_.operations));
+  }
   if (request.id.empty()) request.id = "job-" + random_digits(16);
   // A second row of that id would hide the first for good.
   if (left_out_.count(request.id) != 0) throw HttpError(409, left_out_text(request.id));
   const auto found = entries_.find(request.id);
   if (found != entries_.end()) {
     const EntryPointer entry = found->second;
-    if (entry->gone || entry->job.stored().kind != kind || body_of(entry->job.request()) != body_of(request)) {
+    if (entry->gone || entry->job.stored().kind != registration.kind ||
+        body_of(entry->job.request()) != body_of(request)) {
       throw HttpError(409, fmt::format("there is another job {}; choose another id", request.id));
     }
-    const bool proven = administrator || same_hash(hash_token(request.token), entry->job.stored().token) ||
-                        same_hash(hash_token(shown_token), entry->job.stored().token);
+    const bool proven = registration.administrator || same_hash(hash_token(request.token), entry->job.stored().token) ||
+                        same_hash(hash_token(registration.shown_token), entry->job.stored().token);
     if (!proven) {
       throw HttpError(401, fmt::format("job {} is there already; show its token to register it again", request.id), {},
                       {{"WWW-Authenticate", "Bearer"}});
     }
+    entry->heard = Entry::Clock::now();
     return store(StoreBarrier{}, answer.reply, [answer, entry, token = request.token] {
       if (entry->gone) return answer.reply.fail(HttpError(409, "the job is being deleted; try again"));
       answer.send({entry->job.id(), token, false});
     });
   }
-  if (entries_.size() >= limits_.jobs) {
-    throw HttpError(429,
-                    fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
-  }
+  make_room();
   const std::string token = request.token.empty() ? random_token() : request.token;
   StoredJob stored;
   stored.job = ++last_number_;
-  stored.kind = kind;
+  stored.kind = registration.kind;
+  stored.given_plan = registration.given_plan;
   stored.request = std::move(request);
   stored.request.token.clear();
   stored.token = hash_token(token);
+  stored.heard = now_seconds();
   const auto entry = std::make_shared<Entry>(stored, false);
   entries_[entry->job.id()] = entry;
   store(
@@ -204,25 +211,19 @@ void JobBook::create_job(JobRequest request, JobKind kind, bool administrator, s
       });
 }
 
+void JobBook::set_given_plan(const std::string& id, std::uint64_t identity) {
+  Job& job = find(id)->job;
+  job.set_given_plan(identity);
+  store_.submit(StoredGivenPlan{job.stored().job, identity}, [](const std::exception_ptr&) {});
+}
+
 void JobBook::delete_job(const std::string& id, const Answer<std::string>& answer) {
   const EntryPointer entry = find(id);
   entry->gone = true;
   store(
       DeletedJob{entry->job.stored().job}, answer.reply,
       [this, entry, id, answer] {
-        stop_planning(*entry);
-        entry->patience.reset();
-        entry->notices.reset();
-        entry->retry.reset();
-        entries_.erase(id);
-        for (auto& [rank, polls] : entry->polls) {
-          counts_.polls_waiting -= polls.size();
-          for (auto& poll : polls) poll.reply.fail(HttpError(404, fmt::format("job {} has been deleted", id)));
-        }
-        entry->polls.clear();
-        emit(*entry, "deleted", {{"job", id}});
-        for (const auto& stream : entry->streams) stream->close();
-        if (listener_) listener_(id, nullptr);
+        forget(entry, "has been deleted");
         answer.send(id);
       },
       [entry] { entry->gone = false; });
@@ -231,7 +232,7 @@ void JobBook::delete_job(const std::string& id, const Answer<std::string>& answe
 // --- Ranks and measurements --------------------------------------------------------------------------------------
 
 void JobBook::register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer) {
-  const EntryPointer entry = find(id);
+  const EntryPointer entry = heard(id);
   entry->job.check_rank(request);
   const JobRank* known = entry->job.find_rank(request.rank);
   const auto reply_of = [](const JobRank& rank, bool created) {
@@ -270,7 +271,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
 }
 
 void JobBook::take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer) {
-  const EntryPointer entry = find(id);
+  const EntryPointer entry = heard(id);
   JobRank* rank = entry->job.find_rank(report.rank);
   if (rank == nullptr || !rank->durable) {
     throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, id));
@@ -299,12 +300,19 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
       [this, entry, answer, shared] {
         JobRank* taker = entry->job.find_rank(shared->rank);
         if (taker == nullptr) return answer.reply.fail(HttpError(503, "the rank's registration failed; send it again"));
+        const bool had_finished = taker->profiled;
         entry->job.count_report(*taker, *shared);
+        entry->last_report = Entry::Clock::now();
         ++counts_.reports;
         counts_.measurements += shared->measurements.size();
-        // What is being planned is out of date, but better than nothing where nothing is known yet.
+        // What is being planned with this rank is out of date, but better than nothing where nothing is known yet.
         entry->measured_since = true;
-        if (!entry->restoring) stop_planning(*entry);
+        if (!entry->restoring && had_finished) stop_planning(*entry);
+        if (!entry->job.plan() && !entry->task) {
+          // Others may have finished, and wait no longer than their patience.
+          if (!entry->patience_over) plan_if_ready(entry);
+          if (!entry->stall && entry->job.is_measuring()) watch_measuring(entry, entry->job.request().patience);
+        }
         answer.send({taker->last_sequence, false});
         emit_state(*entry);
         changed(*entry);
@@ -318,7 +326,7 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
 }
 
 void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer) {
-  const EntryPointer entry = find(id);
+  const EntryPointer entry = heard(id);
   for (const int number : ranks) {
     const JobRank* rank = entry->job.find_rank(number);
     if (rank == nullptr || !rank->durable) {
@@ -329,7 +337,9 @@ void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks
   store(StoredProfiled{entry->job.stored().job, ranks}, answer.reply, [this, entry, answer, ranks, id] {
     for (const int number : ranks) {
       JobRank* rank = entry->job.find_rank(number);
-      if (rank != nullptr) entry->job.set_profiled(*rank, true);
+      if (rank == nullptr || rank->profiled) continue;
+      entry->job.set_profiled(*rank, true);
+      entry->profiled_since = true;
     }
     answer.send(id);
     emit_state(*entry);
@@ -341,9 +351,13 @@ void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks
 
 void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice,
                             const Answer<StragglerTaken>& answer) {
-  const EntryPointer entry = find(id);
+  const EntryPointer entry = heard(id);
   JobStraggler& straggler = entry->job.straggler(notice.straggler);
-  const std::int64_t sequence = notice.sequence.value_or(straggler.newest_seen + 1);
+  // Servers of before took numbers up to the last one.
+  if (!notice.sequence && straggler.newest_seen == INT64_MAX) {
+    throw HttpError(409, "no number is left above the last notice's; use another name for this straggler");
+  }
+  const std::int64_t sequence = notice.sequence ? *notice.sequence : straggler.newest_seen + 1;
   ++counts_.notices;
   if (sequence <= straggler.newest_seen) {
     ++counts_.stale_notices;
@@ -400,136 +414,6 @@ void JobBook::arm_notices(const EntryPointer& entry) {
     if (alive->job.put_due_in_force(now_seconds())) deploy(alive, false);
     arm_notices(alive);
   });
-}
-
-// --- Planning ----------------------------------------------------------------------------------------------------
-
-void JobBook::plan_if_ready(const EntryPointer& entry) {
-  Job& job = entry->job;
-  if (entry->gone || entry->task || !job.any_profiled()) return;
-  if (job.all_profiled() || (entry->patience_over && job.every_stage_profiled())) return start_planning(entry);
-  if (entry->patience || entry->patience_over) return;
-  entry->patience = loop_.after(job.request().patience, [this, weak = std::weak_ptr(entry)] {
-    const EntryPointer alive = weak.lock();
-    if (!alive) return;
-    alive->patience_over = true;
-    plan_if_ready(alive);
-  });
-}
-
-void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
-  Job& job = entry->job;
-  if (!entry->restoring) {
-    // Nobody waits for this; where it cannot be stored, a restarted server takes them up.
-    if (auto taken = job.take_up_sweeps(); !taken.empty()) {
-      store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
-    }
-  }
-  job.set_failure({});
-  job.set_left_out({});
-  entry->measured_since = false;
-  if (!job.all_profiled()) {
-    job.set_left_out(fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
-                                 fmt::join(job.missing_ranks(8), ", ")));
-  }
-  job.set_planning(true);
-  job.set_progress(0.0);
-  emit_state(*entry);
-  const std::weak_ptr<Entry> weak = entry;
-  entry->task = planning_->submit({job.id(), job.request(), job.measured_ranks(!entry->restoring),
-                                   [this, weak](double share) {
-                                     const EntryPointer alive = weak.lock();
-                                     if (!alive) return;
-                                     alive->job.set_progress(share);
-                                     emit(*alive, "progress", {{"job", alive->job.id()}, {"planning_progress", share}});
-                                   },
-                                   [this, weak](std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
-                                     if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);
-                                   },
-                                   std::move(adjusted)});
-}
-
-void JobBook::stop_planning(Entry& entry) {
-  if (!entry.task) return;
-  entry.task->cancel();
-  entry.task.reset();
-  entry.job.set_planning(false);
-}
-
-void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
-  entry->task.reset();
-  entry->job.set_planning(false);
-  const bool again = std::exchange(entry->restoring, false) && entry->measured_since;
-  if (entry->gone) return;
-  if (error) {
-    entry->job.set_failure(text_of(error));
-    emit_state(*entry);
-    changed(*entry);
-  } else {
-    entry->job.set_warnings(fmt::format("{}", fmt::join(plan->warnings(), "; ")));
-    entry->job.set_plan(std::move(plan));
-    deploy(entry, true);
-  }
-  if (again) plan_if_ready(entry);
-}
-
-void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
-  Job& job = entry->job;
-  if (!job.plan() || entry->gone) return;
-  entry->frontier_due = entry->frontier_due || new_frontier;
-  if (auto runs = job.unprepared_runs(); !runs.empty()) {
-    return planning_->run(
-        [plan = job.plan(), runs = std::move(runs)] {
-          for (const JobPlan::Run& run : runs) plan->prepare(run);
-        },
-        [this, weak = std::weak_ptr(entry)](const std::exception_ptr& error) {
-          const EntryPointer alive = weak.lock();
-          if (!alive) return;
-          if (!error) return deploy(alive, false);
-          alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
-          emit_state(*alive);
-        });
-  }
-  Deployment next = job.deployment();
-  if (next.fingerprint == job.stored().fingerprint) {
-    // The same as the newest version: after a restart, that one again; else at most the plan behind it is new.
-    if (entry->versions_in_flight > 0) return;
-    entry->frontier_due = false;
-    next.version = job.stored().version;
-    next.frontier_version = job.stored().frontier_version;
-    return publish(*entry, std::move(next));
-  }
-  Store::Entry write = numbered(entry, std::move(next), [] { return true; });
-  store_.submit(std::move(write.write), std::move(write.done));
-}
-
-Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted) {
-  const bool new_frontier = std::exchange(entry->frontier_due, false);
-  entry->job.assign_version(next, new_frontier);
-  ++entry->versions_in_flight;
-  StoredVersion stored{entry->job.stored().job, next.version, next.frontier_version, next.fingerprint};
-  if (new_frontier) stored.adjusted = next.plan->adjusted();
-  const auto shared = std::make_shared<Deployment>(std::move(next));
-  return {stored, [this, entry, shared, new_frontier, wanted = std::move(wanted)](const std::exception_ptr& error) {
-            --entry->versions_in_flight;
-            if (entry->gone) return;
-            if (!error && wanted()) return publish(*entry, std::move(*shared));
-            // Nobody may see a version that a restart would forget.
-            entry->job.forget_fingerprint();
-            entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
-              if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
-            });
-          }};
-}
-
-void JobBook::take_step(const std::string& id, const StepReport& report) {
-  const EntryPointer entry = find(id);
-  // A version that is on its way to the disk makes what ran before it old.
-  if (entry->versions_in_flight > 0) return;
-  const auto stages = entry->executed.add(entry->job, report);
-  if (!stages) return;
-  entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
-  deploy(entry, true);
 }
 
 }  // namespace flyball

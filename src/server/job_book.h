@@ -41,12 +41,22 @@ class JobBook {
     std::size_t event_streams = 64;  // per job
     std::size_t polls = 4;           // per rank; a further one ends the oldest
     Seconds longest_wait{60.0};
-    unsigned planning_threads = 1;
+    std::int64_t operations = kMostServerOperations;  // of one iteration of a job that registers
+    unsigned planning_threads = 1;                    // PlanningQueue::Limits
+    Seconds planning_time{600.0};
+    Seconds silence{86'400.0};    // a job of whose ranks none has been heard for so long expires; 0: none does
+    Seconds return_grace{600.0};  // after a restart none does for so long
+    // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
+    // silent one of them.
+    Seconds unstarted{600.0};
   };
+
+  // A sentence for the administrator; called in the loop's thread.
+  using Log = std::function<void(const std::string&)>;
 
   // Opens the database and takes up every job in it that can be read; planned ones are planned again, to the same
   // schedules. An empty path keeps everything in memory. Throws DatabaseError and InputError.
-  JobBook(EventLoop& loop, const std::string& database, Limits limits);
+  JobBook(EventLoop& loop, const std::string& database, Limits limits, Log log = {});
   ~JobBook();
   JobBook(const JobBook&) = delete;
   JobBook& operator=(const JobBook&) = delete;
@@ -58,14 +68,24 @@ class JobBook {
   [[nodiscard]] Job& job(const std::string& id);
   [[nodiscard]] const Job* find_job(const std::string& id) const;  // null where there is none
   [[nodiscard]] std::vector<const Job*> jobs() const;
+  // One of its ranks has been heard: it does not expire.
+  void hear(const std::string& id);
 
   // What is wrong with the jobs that could not be taken up, in words for the administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
+  void add_trouble(std::string trouble) { troubles_.push_back(std::move(trouble)); }
 
-  // `shown_token` is what the client has shown, for a job that is there already.
-  void create_job(JobRequest request, JobKind kind, bool administrator, std::string_view shown_token,
-                  const Answer<JobRegistered>& answer);
+  struct Registration {
+    JobRequest request;
+    JobKind kind = JobKind::kOwn;
+    std::uint64_t given_plan = 0;  // StoredJob's
+    bool administrator = false;
+    std::string shown_token;  // by the client, for a job that is there already
+  };
+  void create_job(Registration registration, const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
+  // Of a job of which the database does not say which plan file it runs. Nobody waits for it to be on the disk.
+  void set_given_plan(const std::string& id, std::uint64_t identity);
   void register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer);
   void take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer);
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
@@ -93,6 +113,9 @@ class JobBook {
 
   struct Counts {
     std::uint64_t jobs_created = 0;
+    std::uint64_t expired_silent = 0;
+    std::uint64_t expired_unstarted = 0;
+    std::uint64_t stages_missed = 0;  // jobs whose patience ended before every stage had been measured
     std::uint64_t ranks_registered = 0;
     std::uint64_t reports = 0;
     std::uint64_t duplicate_reports = 0;
@@ -119,10 +142,20 @@ class JobBook {
   static Store::Done acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo);
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
+  [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find(), of a request that a rank makes
+  // It has been deleted on the disk, too: whoever waits is told so.
+  void forget(const EntryPointer& entry, const std::string& why);
+  void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
+  void expire_silent_jobs();
+  void make_room();  // throws HttpError 429
+  void tell(const std::string& words) const;
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
+  // Nobody may ever finish: after the job's patience without any report, looked at again in `wait`, that is told.
+  void watch_measuring(const EntryPointer& entry, Seconds wait);
+  void tell_trouble(Entry& entry, const std::string& words);
   // Goes on from `adjusted` where that fits (JobPlan::make).
   void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
   void stop_planning(Entry& entry);
@@ -147,6 +180,8 @@ class JobBook {
   Store store_;
   std::unique_ptr<PlanningQueue> planning_;
   EventLoop::Handle sweep_;
+  EventLoop::Handle expiry_;
+  Log log_;
 };
 
 }  // namespace flyball

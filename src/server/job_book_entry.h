@@ -24,16 +24,29 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
     std::chrono::steady_clock::time_point deadline;
   };
 
+  using Clock = std::chrono::steady_clock;
+
+  static Clock::duration duration_of(Seconds time) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time.value()));
+  }
+
   Job job;
   bool gone = false;  // deleted, or on its way
+  // The last time that a rank was, or the job was registered; before this server's time where it was another one's.
+  Clock::time_point heard = Clock::now();
+  Clock::time_point heard_stored = heard;  // that the database knows
+  Clock::time_point last_report = heard;   // of measurements
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
   std::shared_ptr<PlanningTask> task;
-  bool restoring = false;       // the task makes the plan again that an earlier server had made
-  bool frontier_due = false;    // the next schedules are the first of a new frontier
-  bool measured_since = false;  // reports have come that the task does not know
+  bool restoring = false;         // the task makes the plan again that an earlier server had made
+  bool frontier_due = false;      // the next schedules are the first of a new frontier
+  bool measured_since = false;    // reports have come that the task does not know
+  bool profiled_since = false;    // ranks have finished that the task does not know
+  bool has_fixed_stages = false;  // what is planned, or being planned, is without the freedom of some stages
   bool patience_over = false;
   EventLoop::Handle patience;
+  EventLoop::Handle stall;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
   int versions_in_flight = 0;

@@ -48,13 +48,17 @@ std::optional<EnvPipePolicy> executed_policy(const std::string& planner) {
   return policy == EnvPipePolicy::kNoReconfigure ? std::nullopt : policy;
 }
 
-std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks) {
+std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const std::vector<FixedStage>& fixed) {
   Fingerprint fingerprint;
+  const auto add = [&](const std::string& whose, const MeasurementSum& sum) {
+    fingerprint.add(fmt::format("{} {} {} {} {} {}", whose, sum.instruction, sum.clock.value(), sum.samples,
+                                sum.time.value(), sum.energy.value()));
+  };
   for (const RankMeasurements& rank : ranks) {
-    for (const MeasurementSum& sum : *rank.sums) {
-      fingerprint.add(fmt::format("{} {} {} {} {} {}", rank.rank, sum.instruction, sum.clock.value(), sum.samples,
-                                  sum.time.value(), sum.energy.value()));
-    }
+    for (const MeasurementSum& sum : *rank.sums) add(fmt::format("{}", rank.rank), sum);
+  }
+  for (const FixedStage& stage : fixed) {
+    for (const MeasurementSum& sum : stage.measured) add(fmt::format("stage {}", stage.stage), sum);
   }
   return fingerprint.value();
 }
@@ -65,6 +69,17 @@ bool bounds_are_open(const Frontier& frontier) {
 }
 
 }  // namespace
+
+std::int64_t operations_of(const JobRequest& request) {
+  return std::int64_t{3} * request.stages * request.microbatches * request.chunks;
+}
+
+// Perseus' frontier of 16,384 computations takes 17 s, of 1,024 a third of a second (docs/performance.md); the other
+// planners take a fraction of that.
+Seconds expected_planning_time(const JobRequest& request) {
+  const double per_operation = request.planner == "perseus" ? 0.7e-3 : 0.7e-4;
+  return Seconds(per_operation * static_cast<double>(operations_of(request)));
+}
 
 PipelineSpec pipeline_of(const JobRequest& request) {
   PipelineSpec spec;
@@ -77,7 +92,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(request.planner);
-  const std::int64_t operations = std::int64_t{3} * spec.stages * spec.microbatches * spec.chunks;
+  const std::int64_t operations = operations_of(request);
   if (operations > kMostServerOperations) {
     throw UsageError(
         fmt::format("an iteration of {} stages, {} microbatches and {} chunks may have {} operations; the "
@@ -97,8 +112,9 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
-JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks)
-    : profile(merged_profile(job, ranks)),
+JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
+                      const std::vector<FixedStage>& fixed)
+    : profile(merged_profile(job, ranks, fixed)),
       spec(pipeline_of(request)),
       dag(build_dag(spec, profile)),
       problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
@@ -108,13 +124,14 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
 
 std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRequest& request,
                                              const std::vector<RankMeasurements>& ranks, const Progress& progress,
-                                             const std::optional<AdjustedPlan>& adjusted) {
+                                             const std::optional<AdjustedPlan>& adjusted,
+                                             const std::vector<FixedStage>& fixed) {
   bool cancelled = false;
   const auto watched = [&](double share) {
     cancelled = cancelled || !progress(share);
     return !cancelled;
   };
-  const auto basis = std::make_shared<Basis>(job, request, ranks);
+  const auto basis = std::make_shared<Basis>(job, request, ranks, fixed);
   const std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = request.planner;
@@ -132,7 +149,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const ComputationDag& dag = *basis->realised.dag;
   if (policy) {
     plan->reconfiguration_.emplace(basis->realised, *policy, frontier.plan(0));
-    plan->measurements_ = fingerprint_of(ranks);
+    plan->measurements_ = fingerprint_of(ranks, fixed);
     // Executed steps show by themselves what clock changes cost.
     plan->switch_latency_ = plan->min_dwell_ = 0;
   } else if (bounds_are_open(frontier)) {

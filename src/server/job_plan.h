@@ -25,6 +25,12 @@ namespace flyball {
 // Largest iteration of one pipeline that the server plans; docs/performance.md says how long that takes.
 inline constexpr std::int64_t kMostServerOperations = 500'000;
 
+// Of one iteration of one pipeline, at most.
+[[nodiscard]] std::int64_t operations_of(const JobRequest& request);
+
+// How long planning a job takes, roughly: for whoever has to choose whose turn it is.
+[[nodiscard]] Seconds expected_planning_time(const JobRequest& request);
+
 // The pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
 [[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request);
 
@@ -35,11 +41,13 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 class JobPlan {
  public:
   // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled. Where
-  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements.
+  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. The stages
+  // that `fixed` lists are those of none of the ranks.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,
-                                                           const std::optional<AdjustedPlan>& adjusted = std::nullopt);
+                                                           const std::optional<AdjustedPlan>& adjusted = std::nullopt,
+                                                           const std::vector<FixedStage>& fixed = {});
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -103,7 +111,8 @@ class JobPlan {
 
   // What all plans from the same measurements share.
   struct Basis {
-    Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks);
+    Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
+          const std::vector<FixedStage>& fixed);
     Basis(const Basis&) = delete;
     Basis& operator=(const Basis&) = delete;
 

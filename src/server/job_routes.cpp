@@ -97,11 +97,14 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   };
 
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
-                book.create_job(read_job_request(body_of(request)), JobKind::kOwn, access.is_administrator(request),
-                                Access::shown_token(request),
-                                {reply, [](const JobRegistered& registered) {
-                                   return json_response(registered.created ? 201 : 200, to_json(registered));
-                                 }});
+                JobRequest job = read_job_request(body_of(request));
+                // One that is there already asks for its own token.
+                if (book.find_job(job.id) == nullptr) access.need_registration(request);
+                book.create_job(
+                    {std::move(job), JobKind::kOwn, 0, access.is_administrator(request), Access::shown_token(request)},
+                    {reply, [](const JobRegistered& registered) {
+                       return json_response(registered.created ? 201 : 200, to_json(registered));
+                     }});
               })});
   router.add({"GET", "/v1/jobs", Handler([&book, &access](const Request& request) {
                 access.need_administrator(request);

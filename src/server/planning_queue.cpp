@@ -1,9 +1,12 @@
 #include "server/planning_queue.h"
 
-#include <chrono>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/contain.h"
+#include "base/error.h"
 
 namespace flyball {
 namespace {
@@ -12,8 +15,9 @@ constexpr double kProgressStep = 0.01;
 
 }  // namespace
 
-PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, unsigned threads)
-    : post_(std::move(post)) {
+PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits)
+    : post_(std::move(post)), limits_(limits) {
+  const unsigned threads = std::max(limits.threads, 2u);
   for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -28,22 +32,25 @@ PlanningQueue::~PlanningQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
-  auto task = std::make_shared<PlanningTask>();
+void PlanningQueue::add(Seconds expected, Entry entry) {
+  entry.is_long = expected > kLong;
+  const auto wait = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(expected.value()));
   {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({std::move(order), task, {}, {}});
+    waiting_.emplace(Clock::now() + wait, std::move(entry));
   }
   changed_.notify_one();
+}
+
+std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
+  auto task = std::make_shared<PlanningTask>();
+  const Seconds expected = expected_planning_time(order.request);
+  add(expected, {std::move(order), task, {}, {}});
   return task;
 }
 
-void PlanningQueue::run(std::function<void()> work, std::function<void(std::exception_ptr)> done) {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_front({{}, nullptr, std::move(work), std::move(done)});
-  }
-  changed_.notify_one();
+void PlanningQueue::run(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done) {
+  add(expected, {{}, nullptr, std::move(work), std::move(done)});
 }
 
 PlanningQueue::Counts PlanningQueue::counts() const {
@@ -53,17 +60,31 @@ PlanningQueue::Counts PlanningQueue::counts() const {
   return counts;
 }
 
+PlanningQueue::Waiting::iterator PlanningQueue::next() {
+  const bool full = long_running_ + 1 >= threads_.size();
+  return std::find_if(waiting_.begin(), waiting_.end(),
+                      [&](const auto& waiting) { return !(full && waiting.second.is_long); });
+}
+
 void PlanningQueue::work() {
   while (true) {
     Entry entry;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      auto found = waiting_.end();
+      changed_.wait(lock, [&] { return stopping_ || (found = next()) != waiting_.end(); });
       if (stopping_) return;
-      entry = std::move(waiting_.front());
-      waiting_.pop_front();
+      entry = std::move(found->second);
+      waiting_.erase(found);
+      if (entry.is_long) ++long_running_;
     }
     (void)contained("a planner's thread", [&] { entry.work ? run(entry) : plan(entry); });
+    if (!entry.is_long) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      --long_running_;
+    }
+    changed_.notify_one();  // another long one may begin
   }
 }
 
@@ -78,11 +99,15 @@ void PlanningQueue::run(Entry& entry) {
 }
 
 void PlanningQueue::plan(Entry& entry) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
+  const auto seconds_since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  bool overdue = false;
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {
     if (task->cancelled() || stop_planning_) return false;
+    overdue = overdue || seconds_since() > limits_.longest.value();
+    if (overdue) return false;
     if (share >= shown + kProgressStep) {
       shown = share;
       post_([task, share, tell = entry.order.progress] {
@@ -96,13 +121,21 @@ void PlanningQueue::plan(Entry& entry) {
   try {
     // A batch of new measurements may have come while this one waited.
     const Order& order = entry.order;
-    if (progress(0.0)) made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted);
+    if (progress(0.0))
+      made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed);
+    if (!made && overdue && !task->cancelled()) {
+      throw Error(fmt::format(
+          "planning took longer than {} s, the most that this server gives a job (--planning-time), and was "
+          "given up; a longer unit_time_s, fewer microbatches or another planner take less time",
+          limits_.longest.value()));
+    }
   } catch (const std::exception&) {
     error = std::current_exception();
   }
   {
     const std::lock_guard lock(mutex_);
-    counts_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    counts_.seconds += seconds_since();
+    if (error && overdue) ++counts_.overdue;
     ++(error ? counts_.failed : made ? counts_.finished : counts_.cancelled);
   }
   if (!made && !error) return;

@@ -1,11 +1,14 @@
-// Plans jobs one after the other in threads of its own, so that whoever serves requests never waits for a planner.
+// Plans jobs in threads of its own, so that whoever serves requests never waits for a planner, and so that no job makes
+// the others wait for long: shortest expected time first, but who waits goes up; jobs that take long never have all
+// threads; and each has a time limit.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,46 +39,66 @@ class PlanningQueue {
     std::function<void(double share)> progress;
     // The plan, or why there is none.
     std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
-    std::optional<AdjustedPlan> adjusted = std::nullopt;  // see JobPlan::make
+    std::optional<AdjustedPlan> adjusted = std::nullopt;  // see JobPlan::make, as for these
+    std::vector<FixedStage> fixed = {};
   };
 
+  struct Limits {
+    unsigned threads = 1;    // at least two run: one is kept for what is short
+    Seconds longest{600.0};  // that one plan may take in its thread; then it ends with an error
+  };
+
+  // What is expected to take longer is long: it leaves one thread to the others.
+  static constexpr Seconds kLong{5.0};
+
   // `post` brings a call to the owner's thread; both functions of an order are called there.
-  PlanningQueue(std::function<void(std::function<void()>)> post, unsigned threads);
+  PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits);
   ~PlanningQueue();  // cancels everything and waits until planners have noticed
   PlanningQueue(const PlanningQueue&) = delete;
   PlanningQueue& operator=(const PlanningQueue&) = delete;
 
   std::shared_ptr<PlanningTask> submit(Order order);
 
-  // Something shorter than a plan, before all plans that wait: `work` in a planner's thread, then `done` in the owner's,
+  // Something else than a plan, that takes about `expected`: `work` in a planner's thread, then `done` in the owner's,
   // with what `work` threw.
-  void run(std::function<void()> work, std::function<void(std::exception_ptr)> done);
+  void run(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done);
 
   struct Counts {
     std::uint64_t finished = 0;
     std::uint64_t cancelled = 0;
-    std::uint64_t failed = 0;
-    double seconds = 0.0;  // spent planning
+    std::uint64_t failed = 0;   // those that ran out of time among them
+    std::uint64_t overdue = 0;  // ran out of time
+    double seconds = 0.0;       // spent planning
     std::size_t waiting = 0;
   };
   [[nodiscard]] Counts counts() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Entry {
     Order order;
     std::shared_ptr<PlanningTask> task;
     std::function<void()> work;  // instead of an order, as is `done`
     std::function<void(std::exception_ptr)> done;
+    bool is_long = false;
   };
+  // By when it would be through, had it begun when it came: who expects little overtakes who expects much, until that
+  // one has waited for as long as the difference.
+  using Waiting = std::multimap<Clock::time_point, Entry>;
 
+  void add(Seconds expected, Entry entry);
+  [[nodiscard]] Waiting::iterator next();  // that may begin now; end where none may
   void work();
   void plan(Entry& entry);
   void run(Entry& entry);
 
   std::function<void(std::function<void()>)> post_;
+  const Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Entry> waiting_;  // guarded by mutex_, as are the next two
+  Waiting waiting_;  // guarded by mutex_, as are the next three
+  unsigned long_running_ = 0;
   Counts counts_;
   bool stopping_ = false;
   std::atomic<bool> stop_planning_{false};

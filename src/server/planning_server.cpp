@@ -10,7 +10,9 @@
 #include "net/router.h"
 #include "report/plan_json.h"
 #include "server/access.h"
+#include "server/given_plan.h"
 #include "server/job_routes.h"
+#include "server/rate_limit.h"
 #include "server/server_metrics.h"
 #include "server/zeus_routes.h"
 
@@ -19,9 +21,15 @@ namespace {
 
 constexpr Seconds kGrace{5.0};
 
-std::string_view host_of(const Peer& peer) {
-  const std::string_view address = peer.address;
-  return address.substr(0, address.rfind(':'));
+std::optional<TokenHash> hash_of(const std::optional<std::string>& token) {
+  return token ? std::optional(hash_token(*token)) : std::nullopt;
+}
+
+// Beyond this machine a stranger who registers jobs could fill the server.
+Access::Tokens tokens_of(const PlanningServerOptions& options) {
+  const bool reachable = !options.listen_host.empty() && !is_loopback(resolve_host(options.listen_host));
+  return {hash_of(options.administrator_token), hash_of(options.registration_token),
+          options.open_registration || (!options.registration_token && !reachable)};
 }
 
 Response text_response(std::string content_type, std::string body) {
@@ -38,8 +46,8 @@ class PlanningServer::Impl {
   Impl(EventLoop& loop, PlanningServerOptions options)
       : loop_(loop),
         options_(std::move(options)),
-        access_(options_.administrator_token ? std::optional(hash_token(*options_.administrator_token)) : std::nullopt),
-        book_(loop, options_.database, options_.book),
+        access_(tokens_of(options_)),
+        book_(loop, options_.database, options_.book, options_.log),
         begin_(std::chrono::steady_clock::now()) {
     if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
     if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {
@@ -70,9 +78,11 @@ class PlanningServer::Impl {
     Router router;
     add_job_routes(router, book_, access_);
     if (options_.zeus) {
-      std::optional<PlanFile> plan;
-      if (!options_.zeus_plan.empty()) plan = read_plan_file(options_.zeus_plan);
-      zeus_.emplace(loop_, book_, std::move(plan));
+      std::optional<GivenPlan> plan;
+      if (!options_.zeus_plan.empty()) {
+        plan = given_plan_of(read_plan_file(options_.zeus_plan), options_.zeus_plan);
+      }
+      zeus_.emplace(loop_, book_, access_, std::move(plan));
       zeus_->add_routes(router);
     }
     router.add({"GET", "/healthz", Handler([](const Request&) {
@@ -94,18 +104,23 @@ class PlanningServer::Impl {
     return router;
   }
 
+  // Whoever shows a token that is right has a share that nobody without it can take: his job's, or that of its kind. All
+  // others share what their address has.
   void check_rate(const Request& request) {
     const auto now = RateLimit::Clock::now();
-    const auto job = request.parameters.find("job");
+    const auto parameter = request.parameters.find("job");
+    const Job* job = parameter == request.parameters.end() ? nullptr : book_.find_job(parameter->second);
+    const double rate = options_.requests_per_second;
     bool admitted = false;
-    if (job == request.parameters.end()) {
-      admitted = rate_.admit(host_of(request.peer), options_.requests_per_second, now);
+    if (job != nullptr && access_.shows_token_of(request, *job)) {
+      const auto ranks = static_cast<double>(job->request().ranks());
+      admitted = known_.admit("job " + job->id(), rate + ranks * options_.requests_per_second_rank, now);
+    } else if (access_.is_administrator(request)) {
+      admitted = known_.admit("administrator", rate, now);
+    } else if (access_.shows_registration_token(request)) {
+      admitted = known_.admit("registration", rate, now);
     } else {
-      // A job that is not there is its asker's affair.
-      const Job* known = book_.find_job(job->second);
-      const double ranks = known == nullptr ? 0.0 : static_cast<double>(known->request().ranks());
-      admitted = rate_.admit(known == nullptr ? std::string(host_of(request.peer)) : "job " + job->second,
-                             options_.requests_per_second + ranks * options_.requests_per_second_rank, now);
+      admitted = strangers_.admit(name_of_peer(request.peer.address, request.peer.local, request.peer.uid), rate, now);
     }
     if (admitted) return;
     ++refused_rate_;
@@ -115,7 +130,8 @@ class PlanningServer::Impl {
   EventLoop& loop_;
   PlanningServerOptions options_;
   Access access_;
-  RateLimit rate_;
+  RateLimit known_;
+  RateLimit strangers_;
   std::uint64_t refused_rate_ = 0;
   JobBook book_;
   std::optional<ZeusDesk> zeus_;

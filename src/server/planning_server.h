@@ -22,10 +22,16 @@ struct PlanningServerOptions {
   std::string socket_path;                // empty: no Unix socket
   std::string database;                   // empty: nothing survives
   std::optional<std::string> administrator_token;
+  // Registering a job takes this token or the administrator's where there is one, or where TCP is open to other machines.
+  std::optional<std::string> registration_token;
+  bool open_registration = false;  // it takes none all the same
   bool zeus = true;
-  std::string zeus_plan;                   // plan file; empty: none
-  double requests_per_second = 500.0;      // of one address, and of one job besides what its ranks may
+  std::string zeus_plan;  // plan file; empty: none
+  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of all with the one for
+  // registering; and of one address without any of these.
+  double requests_per_second = 500.0;
   double requests_per_second_rank = 20.0;  // what each rank adds to its job's
+  JobBook::Log log;                        // what an administrator should know and nobody asked for
   JobBook::Limits book;
   ServerLimits http{.connections_per_party = 1024};
 };
@@ -44,7 +50,8 @@ class PlanningServer {
 
   [[nodiscard]] std::uint16_t port() const;  // 0 without TCP
   [[nodiscard]] std::size_t job_count() const;
-  // What is wrong with jobs in the database that the server does without, in words for the administrator.
+  // What is wrong with jobs in the database, that the server does without or gives no schedules, in words for the
+  // administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const;
 
   // Loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.

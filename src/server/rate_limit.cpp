@@ -1,26 +1,52 @@
 #include "server/rate_limit.h"
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 namespace flyball {
+namespace {
+
+constexpr std::chrono::seconds kClearEvery{1};
+
+}  // namespace
+
+RateLimit::Bucket& RateLimit::bucket_of(std::string_view name, double most, Clock::time_point now) {
+  const auto found = buckets_.find(name);
+  if (found != buckets_.end()) return found->second;
+  // A bucket is full again after two seconds of silence: then it is as good as none.
+  if (buckets_.size() >= most_buckets_ && now - cleared_ >= kClearEvery) {
+    cleared_ = now;
+    std::erase_if(buckets_, [&](const auto& entry) { return now - entry.second.filled >= std::chrono::seconds(2); });
+  }
+  if (buckets_.size() < most_buckets_) return buckets_.emplace(std::string(name), Bucket{most, now}).first->second;
+  if (others_.filled == Clock::time_point{}) others_ = {most, now};
+  return others_;
+}
 
 bool RateLimit::admit(std::string_view name, double per_second, Clock::time_point now) {
   const double most = 2.0 * per_second;
-  auto found = buckets_.find(name);
-  if (found == buckets_.end()) {
-    // Who has been silent for a minute starts over with a full bucket anyway.
-    if (buckets_.size() >= kMostBuckets) {
-      std::erase_if(buckets_, [&](const auto& entry) { return now - entry.second.filled > std::chrono::minutes(1); });
-    }
-    if (buckets_.size() >= kMostBuckets) return false;
-    found = buckets_.emplace(std::string(name), Bucket{most, now}).first;
-  }
-  Bucket& bucket = found->second;
+  Bucket& bucket = bucket_of(name, most, now);
   bucket.left = std::min(most, bucket.left + per_second * std::chrono::duration<double>(now - bucket.filled).count());
   bucket.filled = now;
   if (bucket.left < 1.0) return false;
   bucket.left -= 1.0;
   return true;
+}
+
+std::string name_of_peer(std::string_view address, bool local, unsigned uid) {
+  if (local) return fmt::format("user {}", uid);
+  const std::string host(address.substr(0, address.rfind(':')));
+  std::array<std::uint8_t, 16> bytes{};
+  if (::inet_pton(AF_INET6, host.c_str(), bytes.data()) != 1) return host;
+  constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};  // ::ffff:192.0.2.1
+  if (std::equal(kMapped.begin(), kMapped.end(), bytes.begin())) {
+    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
+  }
+  return fmt::format("{:02x}/64", fmt::join(bytes.begin(), bytes.begin() + 8, ":"));
 }
 
 }  // namespace flyball

@@ -9,13 +9,18 @@
 
 namespace flyball {
 
-// One thread.
+// One thread. Memory: at most `most_buckets`, and one for all names for which there is no room then, however many names
+// are made up.
 class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
+  explicit RateLimit(std::size_t most_buckets = 20'000) : most_buckets_(most_buckets) {}
+
   // Whether `name` may make one more request, at `per_second` on average and twice as many at once.
   [[nodiscard]] bool admit(std::string_view name, double per_second, Clock::time_point now);
+
+  [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 
  private:
   struct Bucket {
@@ -23,9 +28,16 @@ class RateLimit {
     Clock::time_point filled;
   };
 
-  static constexpr std::size_t kMostBuckets = 20'000;
+  Bucket& bucket_of(std::string_view name, double most, Clock::time_point now);
 
+  std::size_t most_buckets_;
   std::map<std::string, Bucket, std::less<>> buckets_;
+  Bucket others_;
+  Clock::time_point cleared_;
 };
+
+// By what the other end of a connection is told from others: its IPv4 address; the first half of its IPv6 address, since
+// whoever has one has all of that network; or the user at the other end of a Unix socket. `address` is Peer's.
+[[nodiscard]] std::string name_of_peer(std::string_view address, bool local, unsigned uid);
 
 }  // namespace flyball

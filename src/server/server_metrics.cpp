@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/contain.h"
-#include "wire/metrics_text.h"
 
 namespace flyball {
 namespace {
@@ -20,6 +19,11 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_ranks", kGauge, "1", "", "Ranks registered in the jobs that the server holds."},
     {"flyball_server_waiting_polls", kGauge, "1", "", "Requests that wait for a schedule."},
     {"flyball_server_jobs_created_total", kCounter, "1", "", "Jobs registered since the start."},
+    {"flyball_server_jobs_expired_total", kCounter, "1", "why",
+     "Jobs that expired: none of their ranks was heard for long (silent), or others needed the room before a rank had "
+     "registered (unstarted)."},
+    {"flyball_server_jobs_unmeasured_total", kCounter, "1", "",
+     "Times that a job's patience ended before every stage had been measured."},
     {"flyball_server_measurement_reports_total", kCounter, "1", "", "Reports of measurements counted."},
     {"flyball_server_measurement_reports_repeated_total", kCounter, "1", "", "Reports that had been counted before."},
     {"flyball_server_measurements_total", kCounter, "1", "", "Measurements in the reports counted."},
@@ -33,6 +37,7 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_plans_total", kCounter, "1", "", "Plans made."},
     {"flyball_server_plans_cancelled_total", kCounter, "1", "", "Plans abandoned because something newer came."},
     {"flyball_server_plans_failed_total", kCounter, "1", "", "Plans that could not be made."},
+    {"flyball_server_plans_overdue_total", kCounter, "1", "", "Plans given up because they took too long."},
     {"flyball_server_planning_seconds_total", kCounter, "s", "", "Time spent planning, in seconds."},
     {"flyball_server_plans_waiting", kGauge, "1", "", "Plans that wait for a thread."},
     {"flyball_server_store_writes_total", kCounter, "1", "", "Changes handed to the disk."},
@@ -57,6 +62,8 @@ constexpr MetricInfo kRegistry[] = {
 
 }  // namespace
 
+std::span<const MetricInfo> server_metric_registry() { return kRegistry; }
+
 std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
                            std::uint64_t refused_rate, Seconds uptime) {
   MetricsText text(kRegistry);
@@ -76,6 +83,9 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("ranks", ranks);
   add("waiting_polls", counts.polls_waiting + zeus_waiting);
   add("jobs_created_total", counts.jobs_created);
+  text.add("flyball_server_jobs_expired_total", {{"why", "silent"}}, static_cast<double>(counts.expired_silent));
+  text.add("flyball_server_jobs_expired_total", {{"why", "unstarted"}}, static_cast<double>(counts.expired_unstarted));
+  add("jobs_unmeasured_total", counts.stages_missed);
   add("measurement_reports_total", counts.reports);
   add("measurement_reports_repeated_total", counts.duplicate_reports);
   add("measurements_total", counts.measurements);
@@ -91,6 +101,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("plans_total", planning.finished);
   add("plans_cancelled_total", planning.cancelled);
   add("plans_failed_total", planning.failed);
+  add("plans_overdue_total", planning.overdue);
   add("planning_seconds_total", planning.seconds);
   add("plans_waiting", planning.waiting);
 

@@ -3,13 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/units.h"
 #include "net/server.h"
 #include "server/job_book.h"
+#include "wire/metrics_text.h"
 
 namespace flyball {
+
+// What docs/metrics.md lists.
+[[nodiscard]] std::span<const MetricInfo> server_metric_registry();
 
 // `zeus_waiting`: requests of Zeus's clients that wait for a schedule. Cost: linear in the jobs.
 [[nodiscard]] std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,

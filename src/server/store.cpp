@@ -22,13 +22,14 @@ namespace {
 
 // 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts as
 // its last sweep, too.
-constexpr std::int64_t kFormat = 3;
+// 1 to 3 did not know which plan file a job runs and when it was last heard.
+constexpr std::int64_t kFormat = 4;
 
 constexpr const char* kTables = R"(
-BEGIN;
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
-  version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL);
+  version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
+  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -50,9 +51,17 @@ CREATE TABLE IF NOT EXISTS adjusted(
   clocks_mhz TEXT NOT NULL);
 INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
   WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
-PRAGMA user_version=3;
-COMMIT;
 )";
+
+// Columns that older formats lack.
+struct NewColumn {
+  const char* name;
+  const char* add;
+};
+constexpr NewColumn kNewColumns[] = {
+    {"given_plan", "ALTER TABLE jobs ADD COLUMN given_plan INTEGER NOT NULL DEFAULT 0"},
+    {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
+};
 
 // "3" for rank 3, "/name" for anything else.
 std::string key_of(const StragglerId& id) {
@@ -115,7 +124,13 @@ class Store::Tables {
                        "name another file (--database)");
     }
     database_.begin_writing();
+    database_.execute("BEGIN");
     database_.execute(kTables);
+    for (const NewColumn& column : kNewColumns) {
+      Statement there(database_, "SELECT 1 FROM pragma_table_info('jobs') WHERE name=?");
+      if (!there.bind(1, std::string_view(column.name)).next()) database_.execute(column.add);
+    }
+    database_.execute(fmt::format("PRAGMA user_version={}; COMMIT", kFormat).c_str());
   }
 
   std::vector<LoadedJob> load();
@@ -148,7 +163,9 @@ class Store::Tables {
     JobRequest request = job.request;
     request.token.clear();
     const std::string body = to_json(request).dump();
-    statement("INSERT INTO jobs VALUES(?,?,?,?,?,?,?)")
+    statement(
+        "INSERT INTO jobs(job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard) "
+        "VALUES(?,?,?,?,?,?,?,?,?)")
         .bind(1, job.job)
         .bind(2, std::int64_t{job.kind == JobKind::kZeus ? 1 : 0})
         .bind(3, std::string_view(body))
@@ -156,6 +173,8 @@ class Store::Tables {
         .bind(5, job.version)
         .bind(6, job.frontier_version)
         .bind(7, std::bit_cast<std::int64_t>(job.fingerprint))
+        .bind(8, std::bit_cast<std::int64_t>(job.given_plan))
+        .bind(9, job.heard)
         .run();
   }
 
@@ -267,6 +286,19 @@ class Store::Tables {
         .run();
   }
 
+  void write(const StoredHeard& stored) {
+    for (const StoredHeard::One& one : stored.jobs) {
+      statement("UPDATE jobs SET heard=? WHERE job=?").bind(1, one.heard).bind(2, one.job).run();
+    }
+  }
+
+  void write(const StoredGivenPlan& stored) {
+    statement("UPDATE jobs SET given_plan=? WHERE job=?")
+        .bind(1, std::bit_cast<std::int64_t>(stored.given_plan))
+        .bind(2, stored.job)
+        .run();
+  }
+
   void write(const DeletedJob& deleted) { statement("DELETE FROM jobs WHERE job=?").bind(1, deleted.job).run(); }
 
   void write(const StoreBarrier&) {}
@@ -284,7 +316,8 @@ class Store::Tables {
 std::vector<LoadedJob> Store::Tables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
-                 "SELECT job,kind,request,token,version,frontier_version,fingerprint FROM jobs ORDER BY job");
+                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard FROM jobs "
+                 "ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
     job.job.job = rows.integer(0);
@@ -339,6 +372,8 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
         fmt::format("versions {} and {} of schedules and frontier do not fit", job.version, job.frontier_version));
   }
   job.fingerprint = std::bit_cast<std::uint64_t>(row.integer(6));
+  job.given_plan = std::bit_cast<std::uint64_t>(row.integer(7));
+  job.heard = row.number(8);
 }
 
 void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {

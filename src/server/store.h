@@ -38,6 +38,20 @@ struct StoredJob {
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
   std::uint64_t fingerprint = 0;  // of what version `version` says
+  std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or not known
+  double heard = 0.0;             // see StoredHeard; 0: not known
+};
+// When ranks of these jobs were last heard, in seconds since 1970.
+struct StoredHeard {
+  struct One {
+    std::int64_t job = 0;
+    double heard = 0.0;
+  };
+  std::vector<One> jobs;
+};
+struct StoredGivenPlan {
+  std::int64_t job = 0;
+  std::uint64_t given_plan = 0;
 };
 struct StoredRank {
   std::int64_t job = 0;
@@ -79,7 +93,7 @@ struct DeletedJob {
 struct StoreBarrier {};
 
 using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
-                                StoredVersion, DeletedJob, StoreBarrier>;
+                                StoredVersion, StoredHeard, StoredGivenPlan, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 

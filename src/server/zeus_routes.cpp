@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <ctime>
 #include <functional>
 #include <utility>
@@ -175,9 +174,36 @@ JobRequest request_from_metadata(const std::string& metadata) {
   return read_job_request(fields);
 }
 
-ZeusDesk::ZeusDesk(EventLoop& loop, JobBook& book, std::optional<PlanFile> plan)
-    : book_(book), plan_(std::move(plan)), sweep_(loop.every(kWaitSweep, [this] { end_overdue(); })) {
+ZeusDesk::ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan)
+    : book_(book), access_(access), plan_(std::move(plan)), sweep_(loop.every(kWaitSweep, [this] { end_overdue(); })) {
+  check_stored_jobs();
   book_.on_change([this](const std::string& id, Job* job) { look_again(id, job); });
+}
+
+void ZeusDesk::need_plan_of(const Job& job) const {
+  if (!plan_) throw HttpError(503, "the server was started without the plan file that this job runs");
+  const std::size_t stages = plan_->stages.size();
+  if (stages == static_cast<std::size_t>(job.request().stages) && plan_->identity == job.stored().given_plan) return;
+  throw HttpError(
+      409, fmt::format("job {} was given a plan file of {} stages, and the server now has another, of {}; start the "
+                       "server with the plan that the job was given (--zeus-plan), or register a new job",
+                       job.id(), job.request().stages, stages));
+}
+
+void ZeusDesk::check_stored_jobs() {
+  for (const Job* stored : book_.jobs()) {
+    if (stored->stored().kind != JobKind::kZeus || !is_from_plan_file(*stored)) continue;
+    Job& job = book_.job(stored->id());
+    // A database of before did not say which plan; of those that fit, the first one that it meets.
+    const bool fits = plan_ && plan_->stages.size() == static_cast<std::size_t>(job.request().stages);
+    if (fits && job.stored().given_plan == 0) book_.set_given_plan(job.id(), plan_->identity);
+    try {
+      need_plan_of(job);
+    } catch (const HttpError& error) {
+      job.set_failure(error.what());
+      book_.add_trouble(fmt::format("ranks of job {} get no schedule: {}", job.id(), error.what()));
+    }
+  }
 }
 
 void ZeusDesk::add_routes(Router& router) {
@@ -202,6 +228,7 @@ Job& ZeusDesk::zeus_job(const Request& request) const {
 }
 
 void ZeusDesk::register_job(const Request& request, const Reply& reply) {
+  access_.need_registration(request);
   const nlohmann::json json = parse_json(kRequest, request.body);
   JsonObject info(json, kRequest);
   if (!info.find_text("job_id").value_or("").empty()) info.refuse("job_id", "is not empty", "leave it to the server");
@@ -215,7 +242,9 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
   const std::string metadata = info.find_text("job_metadata").value_or("");
   if (metadata.size() > kLongestMetadata) info.refuse("job_metadata", "is longer than 1024 bytes", "shorten it");
   JobRequest job;
-  if (plan_ && plan_->dag.stages() == stages) {
+  std::uint64_t given = 0;
+  if (plan_ && plan_->stages.size() == static_cast<std::size_t>(stages)) {
+    given = plan_->identity;
     job.microbatches = 1;
     job.name = kFromPlanFile;
     job.planner = "max";
@@ -234,12 +263,13 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
   const auto now = std::time(nullptr);
   job.id = fmt::format("{:%Y-%m-%d-%H-%M-%S}+dp{}+pp{}+tp{}+flyball+{}", fmt::localtime(now), pipelines, stages,
                        tensors, random_digits(8));
-  book_.create_job(std::move(job), JobKind::kZeus, false, {},
+  book_.create_job({std::move(job), JobKind::kZeus, given, false, {}},
                    {reply, [](const JobRegistered& registered) { return json_response(200, registered.job); }});
 }
 
 void ZeusDesk::register_rank(const Request& request, const Reply& reply) {
   const Job& job = zeus_job(request);
+  if (is_from_plan_file(job)) need_plan_of(job);
   const nlohmann::json json = parse_json(kRequest, request.body);
   JsonObject info(json, kRequest);
   nlohmann::json rank;
@@ -250,19 +280,12 @@ void ZeusDesk::register_rank(const Request& request, const Reply& reply) {
 
 std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& rank) const {
   const auto stage = static_cast<std::size_t>(rank.request.pp_rank);
-  Json list = Json::array();
   if (is_from_plan_file(job)) {
-    if (!plan_) throw HttpError(503, "the server was started without the plan file that this job runs");
+    need_plan_of(job);
     if (!job.all_registered()) return std::nullopt;
-    const ClockPlan plan = plan_->frontier.plan(plan_->header.selected.value_or(0));
-    for (const int i : plan_->dag.stage_order(static_cast<int>(stage))) {
-      const OperationType& type = plan_->dag.type_of(i);
-      if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
-      const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      list.push_back(Json::array({announced_name(type.instruction), std::lround(option.frequency.value())}));
-    }
-    return list.dump();
+    return plan_->stages.at(stage);
   }
+  Json list = Json::array();
   if (job.current()) {
     const auto text = job.schedule_for(RankPlace(rank.request), 0);
     for (const ScheduledComputation& one :
@@ -285,6 +308,7 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
 
 void ZeusDesk::schedule(const Request& request, const Reply& reply) {
   Job& job = zeus_job(request);
+  if (is_from_plan_file(job)) need_plan_of(job);
   const auto text = request.query.find("rank");
   const auto number = text ? parse_integer(*text) : std::nullopt;
   if (!number || *number < 0 || *number >= job.request().ranks()) {
@@ -292,6 +316,7 @@ void ZeusDesk::schedule(const Request& request, const Reply& reply) {
   }
   const auto rank = static_cast<int>(*number);
   if (job.find_rank(rank) == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", rank));
+  book_.hear(job.id());
   std::vector<Wait>& waits = waiting_[job.id()];
   const auto of_rank = [rank](const Wait& wait) { return wait.rank == rank; };
   if (static_cast<std::size_t>(std::count_if(waits.begin(), waits.end(), of_rank)) >= book_.limits().polls) {
@@ -309,6 +334,7 @@ void ZeusDesk::result(const Request& request, const Reply& reply) {
   const auto number = static_cast<int>(JsonObject(json, kRequest).integer("rank", 0, kMostRanks - 1));
   const JobRank* rank = job.find_rank(number);
   if (rank == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", number));
+  book_.hear(job.id());
   // Later results tell how the plan does; nothing follows from them.
   if (is_from_plan_file(job) || job.current() || rank->profiled) return reply.send(json_response(200, nullptr));
   if (!round_is_open(job, *rank) || rank->enqueued_sequence > rank->last_sequence) {

@@ -4,7 +4,7 @@
 //
 // Zeus knows no tokens, and its jobs do not say what an iteration looks like. What a job runs therefore comes
 //  - from a plan file of `flyball plan`, where the server was given one with as many stages: every rank gets its stage's
-//    schedule at once; or
+//    schedule at once, for as long as the server has that same plan; or
 //  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the highest
 //    down, one per round of schedule and result, until the energy has risen five times in a row on every rank, plans, and
 //    answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the plan file.
@@ -20,7 +20,8 @@
 
 #include "net/event_loop.h"
 #include "net/router.h"
-#include "report/plan_json.h"
+#include "server/access.h"
+#include "server/given_plan.h"
 #include "server/job_book.h"
 
 namespace flyball {
@@ -31,8 +32,9 @@ namespace flyball {
 
 class ZeusDesk {
  public:
-  // `book` must outlive it. Becomes the book's listener.
-  ZeusDesk(EventLoop& loop, JobBook& book, std::optional<PlanFile> plan);
+  // `book` and `access` must outlive it. Becomes the book's listener. Jobs of the book that run another plan file get no
+  // schedule: that is one of the book's troubles, and the job's own.
+  ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan);
 
   void add_routes(Router& router);
 
@@ -54,6 +56,9 @@ class ZeusDesk {
   void result(const Request& request, const Reply& reply);
 
   [[nodiscard]] Job& zeus_job(const Request& request) const;
+  // Throws HttpError 503 and 409 for a job from a plan file that the server does not have.
+  void need_plan_of(const Job& job) const;
+  void check_stored_jobs();
   void look_again(const std::string& id, Job* job);
   // Ends the waits that have lasted too long, and forgets those whose clients have gone.
   void end_overdue();
@@ -61,7 +66,8 @@ class ZeusDesk {
   [[nodiscard]] std::optional<std::string> frequencies(const Job& job, const JobRank& rank) const;
 
   JobBook& book_;
-  std::optional<PlanFile> plan_;
+  const Access& access_;
+  std::optional<GivenPlan> plan_;
   std::map<std::string, std::vector<Wait>> waiting_;
   EventLoop::Handle sweep_;
 };

@@ -252,7 +252,7 @@ MeasurementReport read_measurement_report(const nlohmann::json& json) {
   JsonObject object(json, kRequest);
   MeasurementReport report;
   report.rank = static_cast<int>(object.integer("rank", 0, kMostRanks - 1));
-  report.sequence = object.integer("sequence", 0, INT64_MAX - 1);
+  report.sequence = object.integer("sequence", 0, kLastSequence);
   if (list_of(json, "measurements").size() > kMostMeasurements) {
     object.refuse("measurements", fmt::format("has {} entries", list_of(json, "measurements").size()),
                   fmt::format("send at most {} at a time", kMostMeasurements));
@@ -271,7 +271,7 @@ StragglerNotice read_straggler_notice(const nlohmann::json& json) {
   notice.straggler = straggler_id(object, json);
   notice.degree = object.number("degree", kDegrees);
   notice.delay = Seconds(object.find_number("delay_s", kDelays).value_or(0.0));
-  notice.sequence = object.find_integer("sequence", 0, INT64_MAX - 1);
+  notice.sequence = object.find_integer("sequence", 0, kLastSequence);
   object.refuse_others();
   return notice;
 }

@@ -27,6 +27,8 @@ inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may s
 inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
 inline constexpr std::size_t kMostStepTimes = 500'000;    // computations of one stage in an iteration
 inline constexpr std::size_t kShortestToken = 32;         // characters
+// Of reports and notices. Nanoseconds since 1970 fit until 2116, and there is always one above.
+inline constexpr std::int64_t kLastSequence = std::int64_t{1} << 62;
 
 // POST /v1/jobs. Sent again with the same id, body and token it changes nothing and is answered alike; a client that
 // wants to survive a lost answer therefore chooses id and token itself.

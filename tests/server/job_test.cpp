@@ -1,6 +1,7 @@
 // The parts of the server that need no sockets.
 #include "server/job.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,10 +9,12 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/text.h"
 #include "net/http.h"
 #include "server/measurements.h"
 #include "server/planning_queue.h"
 #include "server/rate_limit.h"
+#include "server/server_metrics.h"
 #include "server/test_server.h"
 #include "server/token.h"
 #include "server/zeus_routes.h"
@@ -39,6 +42,50 @@ TEST(Measurements, AreMeansOverAllSamples) {
   EXPECT_DOUBLE_EQ(forward[1].time.value(), (2.0 + 3 * 4.0) / 4);
   EXPECT_DOUBLE_EQ(forward[1].energy.value(), (30.0 + 3 * 60.0) / 4);
   EXPECT_EQ(energies_by_clock(sums, "forward").size(), 2u);
+}
+
+// However they come, sums are those of one measurement after the other, in order and each once.
+TEST(Measurements, ManyAtOnceAreTheSameAsOneByOne) {
+  std::vector<InstructionMeasurement> many;
+  for (int i = 0; i < 300; ++i) {
+    // From the lowest clock up, each clock twice and with other samples, of two instructions in turn.
+    many.push_back(measured(i % 2 == 0 ? "forward" : "backward", 500 + 10 * (i / 4), 1.0 / (i + 3), 1.0 / (i + 7)));
+  }
+  MeasurementSums at_once;
+  MeasurementSums in_two;
+  MeasurementSums one_by_one;
+  add_measurements(at_once, many);
+  add_measurements(in_two, {many.begin(), many.begin() + 101});
+  add_measurements(in_two, {many.begin() + 101, many.end()});
+  for (const InstructionMeasurement& one : many) add_measurement(one_by_one, one);
+  ASSERT_EQ(at_once.size(), 150u);
+  ASSERT_EQ(in_two.size(), 150u);
+  for (std::size_t i = 0; i < at_once.size(); ++i) {
+    for (const MeasurementSums* sums : {&in_two, &one_by_one}) {
+      EXPECT_EQ((*sums)[i].instruction, at_once[i].instruction);
+      EXPECT_EQ((*sums)[i].clock, at_once[i].clock);
+      EXPECT_EQ((*sums)[i].time, at_once[i].time);  // bit by bit
+      EXPECT_EQ((*sums)[i].energy, at_once[i].energy);
+    }
+    if (i == 0) continue;
+    const bool in_order =
+        at_once[i - 1].instruction < at_once[i].instruction || at_once[i - 1].clock > at_once[i].clock;
+    EXPECT_TRUE(in_order) << i;
+  }
+}
+
+TEST(Measurements, ASweepReplacesTheInstructionsThatItHas) {
+  MeasurementSums before;
+  add_measurements(
+      before, {measured("backward", 1410, 1.0, 9.0), measured("forward", 1410, 1.0, 9.0),
+               measured("forward", 1200, 1.0, 9.0), measured("p2p", 0, 1.0, 9.0), measured("waiting", 0, 1.0, 9.0)});
+  MeasurementSums sweep;
+  add_measurements(sweep, {measured("forward", 1395, 2.0, 8.0), measured("recompute", 1395, 2.0, 8.0)});
+  std::string names;
+  for (const MeasurementSum& sum : with_sweep(before, sweep)) {
+    names += fmt::format("{} {}, ", sum.instruction, sum.clock.value());
+  }
+  EXPECT_EQ(names, "backward 1410, forward 1395, p2p 0, recompute 1395, ");
 }
 
 TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
@@ -158,6 +205,38 @@ TEST(RateLimit, AdmitsABurstAndThenTheRate) {
   EXPECT_EQ(admitted, 5);
 }
 
+// Names that are made up fill no memory, and lock nobody out for longer than they go on.
+TEST(RateLimit, HoldsNoMoreBucketsThanItMay) {
+  RateLimit limit(3);
+  auto now = RateLimit::Clock::now();
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(limit.admit(name, 5.0, now));
+  int admitted = 0;
+  for (int i = 0; i < 100; ++i) admitted += limit.admit("made up " + std::to_string(i), 5.0, now) ? 1 : 0;
+  EXPECT_EQ(admitted, 10);  // one bucket, twice the rate, for all of them
+  EXPECT_EQ(limit.buckets(), 3u);
+  EXPECT_TRUE(limit.admit("a", 5.0, now));  // who has a bucket keeps it
+  now += std::chrono::seconds(2);
+  EXPECT_TRUE(limit.admit("a", 5.0, now));
+  EXPECT_TRUE(limit.admit("d", 5.0, now));  // in the place of b or c, which are full again
+  EXPECT_LE(limit.buckets(), 3u);
+}
+
+TEST(RateLimit, TellsPeersApartByWhatTheyCannotMakeUp) {
+  EXPECT_EQ(name_of_peer("192.0.2.7:4940", false, 0), "192.0.2.7");
+  EXPECT_EQ(name_of_peer("::ffff:192.0.2.7:4940", false, 0), "192.0.2.7");
+  // One network of 2^64 addresses belongs to one customer.
+  EXPECT_EQ(name_of_peer("2001:db8:1:2:3:4:5:6:4940", false, 0), name_of_peer("2001:db8:1:2::99:1234", false, 0));
+  EXPECT_NE(name_of_peer("2001:db8:1:2::1:4940", false, 0), name_of_peer("2001:db8:1:3::1:4940", false, 0));
+  EXPECT_NE(name_of_peer("unix", true, 1000), name_of_peer("unix", true, 1001));
+}
+
+TEST(ServerMetrics, TheDocumentIsMadeFromTheRegistry) {
+  EXPECT_THAT(read_text_file(FLYBALL_SOURCE_DIR "/docs/metrics.md"),
+              ::testing::HasSubstr(metrics_as_markdown(server_metric_registry())))
+      << "put this table into docs/metrics.md:\n"
+      << metrics_as_markdown(server_metric_registry());
+}
+
 TEST(Token, IsLongRandomAndHashed) {
   EXPECT_EQ(random_token().size(), 64u);
   EXPECT_NE(random_token(), random_token());
@@ -224,7 +303,7 @@ PlanningQueue::Order order_for(const JobRequest& job, std::function<void(double)
 
 TEST(PlanningQueue, ShowsProgressAndStopsWhenTold) {
   Owner owner;
-  PlanningQueue queue([&](std::function<void()> action) { owner.post(std::move(action)); }, 1);
+  PlanningQueue queue([&](std::function<void()> action) { owner.post(std::move(action)); }, {});
   JobRequest large = small_job("large");
   large.stages = 8;
   large.microbatches = 256;  // half a minute, were it not stopped

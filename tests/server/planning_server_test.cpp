@@ -160,6 +160,8 @@ TEST(PlanningServer, RefusesNonsenseAndNamesTheField) {
   refused("/v1/jobs/job/ranks", R"({"rank":1,"dp_rank":0,"pp_rank":2,"tp_rank":0})", "pp_rank is 2");
   refused("/v1/jobs/job/stragglers", R"({"straggler":0,"degree":0.5})", "degree");
   refused("/v1/jobs/job/stragglers", R"({"straggler":9,"degree":1.5})", "no rank of job");
+  refused("/v1/jobs/job/stragglers", R"({"straggler":0,"degree":1.5,"sequence":9223372036854775806})",
+          "give a whole number from 0 to 4611686018427387904");
   refused("/v1/jobs", R"({"stages":2,"microbatches":4,"planner":"magic"})", "unknown planner");
   refused("/v1/jobs", R"({"stages":2,"microbatches":4,"schedule":"2f2b"})", "unknown schedule");
   refused("/v1/jobs", R"({"stages":1024,"microbatches":65536})", "operations");
@@ -216,11 +218,11 @@ TEST(PlanningServer, PlansWithoutARankThatNeverReports) {
   };
   measure(0);
   measure(2);
-  // Stage 1 has been profiled by nobody: no patience helps.
-  EXPECT_FALSE(client.schedule("job", 0, 0, 0.5));
   measure(1);
   EXPECT_TRUE(client.schedule("job", 0));
-  EXPECT_THAT(client.status("job").trouble, HasSubstr("first of them 3"));
+  // Where patience ends while the others still report, there is a plan before this one.
+  while (client.status("job").trouble.find("first of them 3") == std::string::npos) {
+  }
   EXPECT_THAT(client.status("job").waiting_for, ElementsAre(3));
 }
 
@@ -386,6 +388,9 @@ TEST(PlanningServer, LimitsJobsAndRequests) {
   Client client(server.port());
   client.post("/v1/jobs", to_json(small_job("a")), 201);
   client.post("/v1/jobs", to_json(small_job("b")), 201);
+  for (const char* job : {"a", "b"}) {
+    Client(server.port(), kToken).post("/v1/jobs/"s + job + "/ranks", to_json(rank_of(small_job(), 0)), 201);
+  }
   EXPECT_THAT(client.post("/v1/jobs", to_json(small_job("c")), 429)["detail"], HasSubstr("2 jobs"));
 
   PlanningServerOptions slow = local_options();

@@ -1,5 +1,6 @@
 #include "wire/job_messages.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,6 +138,15 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_rank_request, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})", "clocks_mhz[1]");
   refused(read_measurement_report, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
   refused(read_measurement_report, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
+  // 2^62 is the last; 2^63 - 2, which a notice without a number could not have followed twice, is none.
+  const auto notice = parse_json("t", R"({"straggler":0,"degree":1.5,"sequence":4611686018427387904})");
+  EXPECT_EQ(read_straggler_notice(notice).sequence, kLastSequence);
+  for (const char* late : {"4611686018427387905", "9223372036854775806"}) {
+    const std::string notice_text = fmt::format(R"({{"straggler":0,"degree":1.5,"sequence":{}}})", late);
+    refused(read_straggler_notice, notice_text.c_str(), "from 0 to 4611686018427387904");
+    const std::string report_text = fmt::format(R"({{"rank":0,"sequence":{}}})", late);
+    refused(read_measurement_report, report_text.c_str(), "from 0 to 4611686018427387904");
+  }
   for (const char* wrong : {"null", "1"}) {
     const std::string words = std::string(": is ") + wrong + ", not true or false";
     refused(read_measurement_report, (R"({"rank":0,"sequence":0,"begins_sweep":)" + std::string(wrong) + "}").c_str(),

@@ -1,0 +1,34 @@
+#include "server/given_plan.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "pipeline/instruction.h"
+#include "server/fingerprint.h"
+
+namespace flyball {
+
+GivenPlan given_plan_of(const PlanFile& file, const std::string& source) {
+  if (file.frontier.empty()) {
+    throw InputError({source}, "the plan has no point", "make it anew: flyball plan PROFILE --out FOLDER");
+  }
+  const ClockPlan clocks = file.frontier.plan(file.header.selected.value_or(0));
+  GivenPlan given;
+  Fingerprint identity;
+  for (int stage = 0; stage < file.dag.stages(); ++stage) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const int i : file.dag.stage_order(stage)) {
+      const OperationType& type = file.dag.type_of(i);
+      if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
+      const ClockOption& option = type.options[clocks[static_cast<std::size_t>(i)]];
+      list.push_back(
+          nlohmann::ordered_json::array({announced_name(type.instruction), std::lround(option.frequency.value())}));
+    }
+    identity.add(given.stages.emplace_back(list.dump()));
+  }
+  given.identity = identity.value();
+  return given;
+}
+
+}  // namespace flyball

@@ -1,0 +1,105 @@
+// Jobs that go without having been deleted: nobody has heard of their ranks for long, or others need the room.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "net/http.h"
+#include "server/job_book_entry.h"
+
+namespace flyball {
+namespace {
+
+// Of the silence after which a job expires: the database knows when it was heard to within this much.
+constexpr double kHeardStep = 1.0 / 48.0;
+
+Seconds since(std::chrono::steady_clock::time_point time) {
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count());
+}
+
+}  // namespace
+
+void JobBook::tell(const std::string& words) const {
+  if (log_) log_(words);
+}
+
+JobBook::EntryPointer JobBook::heard(const std::string& id) const {
+  EntryPointer entry = find(id);
+  entry->heard = Entry::Clock::now();
+  return entry;
+}
+
+void JobBook::hear(const std::string& id) { (void)heard(id); }
+
+void JobBook::forget(const EntryPointer& entry, const std::string& why) {
+  const std::string id = entry->job.id();
+  stop_planning(*entry);
+  entry->patience.reset();
+  entry->stall.reset();
+  entry->notices.reset();
+  entry->retry.reset();
+  entries_.erase(id);
+  for (auto& [rank, polls] : entry->polls) {
+    counts_.polls_waiting -= polls.size();
+    for (auto& poll : polls) poll.reply.fail(HttpError(404, fmt::format("job {} {}", id, why)));
+  }
+  entry->polls.clear();
+  emit(*entry, "deleted", {{"job", id}, {"why", why}});
+  for (const auto& stream : entry->streams) stream->close();
+  if (listener_) listener_(id, nullptr);
+}
+
+void JobBook::expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why) {
+  entry->gone = true;
+  store_.submit(DeletedJob{entry->job.stored().job}, [this, entry, &counter, why](const std::exception_ptr& error) {
+    if (error) {  // tried again: it is as silent as before
+      entry->gone = false;
+      return;
+    }
+    ++counter;
+    tell(fmt::format("job {} {}", entry->job.id(), why));
+    forget(entry, why);
+  });
+}
+
+void JobBook::expire_silent_jobs() {
+  StoredHeard stored;
+  for (const auto& [id, entry] : entries_) {
+    if (entry->gone || !entry->job.durable()) continue;
+    if (since(entry->heard) >= limits_.silence) {
+      expire(entry, counts_.expired_silent,
+             fmt::format("has expired: none of its ranks has been heard for {:.0f} s", since(entry->heard).value()));
+    } else if (entry->heard - entry->heard_stored > Entry::duration_of(kHeardStep * limits_.silence)) {
+      entry->heard_stored = entry->heard;
+      stored.jobs.push_back({entry->job.stored().job, now_seconds() - since(entry->heard).value()});
+    }
+  }
+  // Nobody waits for this; what is lost makes a job seem silent for a little longer.
+  if (!stored.jobs.empty()) store_.submit(std::move(stored), [](const std::exception_ptr&) {});
+}
+
+void JobBook::make_room() {
+  std::size_t held = 0;
+  EntryPointer longest;
+  for (const auto& [id, entry] : entries_) {
+    if (entry->gone) continue;
+    ++held;
+    const bool unstarted = entry->job.durable() && entry->job.ranks().empty();
+    if (unstarted && (!longest || entry->heard < longest->heard)) longest = entry;
+  }
+  if (held < limits_.jobs) return;
+  if (!longest) {
+    throw HttpError(429,
+                    fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
+  }
+  for (const auto& [id, entry] : entries_) {
+    if (entry->gone || !entry->job.durable() || !entry->job.ranks().empty()) continue;
+    if (entry != longest && since(entry->heard) < limits_.unstarted) continue;
+    expire(entry, counts_.expired_unstarted,
+           "has expired: the server was full, and no rank had registered in this job; register it again");
+  }
+}
+
+}  // namespace flyball

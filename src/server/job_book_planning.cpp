@@ -1,0 +1,214 @@
+// When a job is planned, with what, and how the ranks get what comes of it.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/contain.h"
+#include "server/job_book_entry.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kStoreRetry{1.0};
+constexpr double kShareToPrepare = 0.1;  // of a job's planning, what thinning one of its runs takes at most
+
+// "stage 2" or "stages 2, 3".
+std::string stages_text(const std::vector<int>& stages) {
+  return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
+}
+
+// What a planner threw. One that is no Error is the planner's own fault, and noted.
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& why) {
+    return why.what();
+  } catch (const std::exception& why) {
+    note_contained("a planner", error);
+    return why.what();
+  }
+}
+
+}  // namespace
+
+void JobBook::plan_if_ready(const EntryPointer& entry) {
+  Job& job = entry->job;
+  if (entry->gone || entry->task || !job.any_profiled()) return;
+  if (job.all_profiled()) {
+    entry->patience.reset();
+    entry->patience_over = false;
+    return start_planning(entry);
+  }
+  // A plan of all stages stays in force while some of them measure anew, however long that takes.
+  const bool may_fix = !job.plan() || entry->has_fixed_stages;
+  if (entry->patience_over && (job.every_stage_profiled() || may_fix)) return start_planning(entry);
+  if (entry->patience || entry->patience_over) return;
+  entry->patience = loop_.after(job.request().patience, [this, weak = std::weak_ptr(entry)] {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->patience.reset();
+    alive->patience_over = true;
+    if (!alive->job.every_stage_profiled()) {
+      tell_trouble(*alive,
+                   fmt::format("none of the ranks of {} has finished measuring in {} s, the job's patience",
+                               stages_text(alive->job.unprofiled_stages()), alive->job.request().patience.value()));
+    }
+    plan_if_ready(alive);
+  });
+}
+
+void JobBook::watch_measuring(const EntryPointer& entry, Seconds wait) {
+  entry->stall = loop_.after(wait, [this, weak = std::weak_ptr(entry)] {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->stall.reset();
+    if (alive->gone || alive->job.any_profiled() || alive->job.plan()) return;
+    const Seconds patience = alive->job.request().patience;
+    const Seconds silent(std::chrono::duration<double>(Entry::Clock::now() - alive->last_report).count());
+    if (silent < patience) return watch_measuring(alive, patience - silent);
+    tell_trouble(*alive, fmt::format("no rank has finished measuring, and none has reported anything for {} s, the "
+                                     "job's patience",
+                                     patience.value()));
+  });
+}
+
+void JobBook::tell_trouble(Entry& entry, const std::string& words) {
+  ++counts_.stages_missed;
+  entry.job.set_left_out(words);
+  tell(fmt::format("job {}: {}", entry.job.id(), words));
+  emit(entry, "trouble", {{"job", entry.job.id()}, {"trouble", words}});
+  emit_state(entry);
+}
+
+void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
+  Job& job = entry->job;
+  if (!entry->restoring) {
+    // Nobody waits for this; where it cannot be stored, a restarted server takes them up.
+    if (auto taken = job.take_up_sweeps(); !taken.empty()) {
+      store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
+    }
+  }
+  job.set_failure({});
+  job.set_left_out({});
+  entry->measured_since = entry->profiled_since = false;
+  std::vector<RankMeasurements> ranks = job.measured_ranks(!entry->restoring);
+  std::vector<FixedStage> fixed = job.fixed_stages(ranks);
+  entry->has_fixed_stages = !fixed.empty();
+  if (!job.all_profiled()) {
+    std::string left_out =
+        fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
+                    fmt::join(job.missing_ranks(8), ", "));
+    if (!fixed.empty()) {
+      std::vector<int> stages;
+      for (const FixedStage& one : fixed) stages.push_back(one.stage);
+      left_out +=
+          fmt::format("; {} stays at the highest clock until one of its ranks has finished", stages_text(stages));
+    }
+    job.set_left_out(std::move(left_out));
+  }
+  job.set_planning(true);
+  job.set_progress(0.0);
+  emit_state(*entry);
+  const std::weak_ptr<Entry> weak = entry;
+  PlanningQueue::Order order{job.id(), job.request(), std::move(ranks), {}, {}, std::move(adjusted), std::move(fixed)};
+  order.progress = [this, weak](double share) {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->job.set_progress(share);
+    emit(*alive, "progress", {{"job", alive->job.id()}, {"planning_progress", share}});
+  };
+  order.done = [this, weak](std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
+    if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);
+  };
+  entry->task = planning_->submit(std::move(order));
+}
+
+void JobBook::stop_planning(Entry& entry) {
+  if (!entry.task) return;
+  entry.task->cancel();
+  entry.task.reset();
+  entry.job.set_planning(false);
+}
+
+void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
+  entry->task.reset();
+  entry->job.set_planning(false);
+  const bool restored = std::exchange(entry->restoring, false);
+  // Of what has been measured while this plan was made.
+  const bool again = (restored && entry->measured_since) || std::exchange(entry->profiled_since, false);
+  if (entry->gone) return;
+  if (error) {
+    entry->job.set_failure(text_of(error));
+    emit_state(*entry);
+    changed(*entry);
+  } else {
+    entry->job.set_warnings(fmt::format("{}", fmt::join(plan->warnings(), "; ")));
+    entry->job.set_plan(std::move(plan));
+    deploy(entry, true);
+  }
+  if (again) plan_if_ready(entry);
+}
+
+void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
+  Job& job = entry->job;
+  if (!job.plan() || entry->gone) return;
+  entry->frontier_due = entry->frontier_due || new_frontier;
+  if (auto runs = job.unprepared_runs(); !runs.empty()) {
+    return planning_->run(
+        kShareToPrepare * expected_planning_time(job.request()),
+        [plan = job.plan(), runs = std::move(runs)] {
+          for (const JobPlan::Run& run : runs) plan->prepare(run);
+        },
+        [this, weak = std::weak_ptr(entry)](const std::exception_ptr& error) {
+          const EntryPointer alive = weak.lock();
+          if (!alive) return;
+          if (!error) return deploy(alive, false);
+          alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
+          emit_state(*alive);
+        });
+  }
+  Deployment next = job.deployment();
+  if (next.fingerprint == job.stored().fingerprint) {
+    // The same as the newest version: after a restart, that one again; else at most the plan behind it is new.
+    if (entry->versions_in_flight > 0) return;
+    entry->frontier_due = false;
+    next.version = job.stored().version;
+    next.frontier_version = job.stored().frontier_version;
+    return publish(*entry, std::move(next));
+  }
+  Store::Entry write = numbered(entry, std::move(next), [] { return true; });
+  store_.submit(std::move(write.write), std::move(write.done));
+}
+
+Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted) {
+  const bool new_frontier = std::exchange(entry->frontier_due, false);
+  entry->job.assign_version(next, new_frontier);
+  ++entry->versions_in_flight;
+  StoredVersion stored{entry->job.stored().job, next.version, next.frontier_version, next.fingerprint};
+  if (new_frontier) stored.adjusted = next.plan->adjusted();
+  const auto shared = std::make_shared<Deployment>(std::move(next));
+  return {stored, [this, entry, shared, new_frontier, wanted = std::move(wanted)](const std::exception_ptr& error) {
+            --entry->versions_in_flight;
+            if (entry->gone) return;
+            if (!error && wanted()) return publish(*entry, std::move(*shared));
+            // Nobody may see a version that a restart would forget.
+            entry->job.forget_fingerprint();
+            entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
+              if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
+            });
+          }};
+}
+
+void JobBook::take_step(const std::string& id, const StepReport& report) {
+  const EntryPointer entry = heard(id);
+  // A version that is on its way to the disk makes what ran before it old.
+  if (entry->versions_in_flight > 0) return;
+  const auto stages = entry->executed.add(entry->job, report);
+  if (!stages) return;
+  entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
+  deploy(entry, true);
+}
+
+}  // namespace flyball

@@ -1,0 +1,103 @@
+// Who without a token can take what from those who have one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/test_server.h"
+#include "support/raw_socket.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kAdministrator = "administrator-administrator-administrator";
+constexpr const char* kRegistration = "registration-registration-registration";
+
+int refused_of(Client& client, const std::string& target, int requests) {
+  int refused = 0;
+  for (int i = 0; i < requests; ++i) refused += client.ask("GET", target).status == 429 ? 1 : 0;
+  return refused;
+}
+
+TEST(Access, AStrangerCannotUseUpWhatAJobMayAsk) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.requests_per_second = 20;
+  options.requests_per_second_rank = 40;
+  ServerThread server(options);
+  Client rank(server.port(), kToken);
+  rank.post("/v1/jobs", to_json(small_job()), 201);
+  rank.post("/v1/jobs/job/ranks", to_json(rank_of(small_job(), 0)), 201);
+
+  // From the rank's own address: without a token and with a wrong one, until nothing else than 429 comes back for long.
+  const std::string schedule = "/v1/jobs/job/ranks/0/schedule";
+  Client stranger(server.port());
+  Client liar(server.port(), "ffffffffffffffffffffffffffffffff");
+  int refused = 0;
+  while (refused < 100) refused += refused_of(stranger, schedule, 10) + refused_of(liar, schedule, 10);
+  // The job's own share is 20 + 2 * 40 a second and twice that at once: 150 more are within it, however fast they come.
+  EXPECT_EQ(refused_of(rank, schedule, 150), 0);
+  Client administrator(server.port(), kAdministrator);
+  EXPECT_EQ(refused_of(administrator, "/v1/jobs", 30), 0);
+  // Nor can the job use up the administrator's share.
+  while (refused_of(rank, schedule, 10) == 0) {
+  }
+  EXPECT_EQ(refused_of(administrator, "/v1/jobs", 5), 0);
+}
+
+TEST(Access, RegisteringTakesTheTokenForIt) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.registration_token = kRegistration;
+  ServerThread server(options);
+  Client nobody(server.port());
+  Client owner(server.port(), kToken);
+  Client registrar(server.port(), kRegistration);
+  EXPECT_THAT(nobody.post("/v1/jobs", to_json(small_job()), 401)["detail"], HasSubstr("FLYBALL_REGISTRATION_TOKEN"));
+  EXPECT_THAT(owner.post("/v1/jobs", to_json(small_job()), 403)["detail"], HasSubstr("registration token"));
+  registrar.post("/v1/jobs", to_json(small_job()), 201);
+  Client(server.port(), kAdministrator).post("/v1/jobs", to_json(small_job("other")), 201);
+  // It opens nothing else, and a job that is there asks for its own token.
+  EXPECT_EQ(registrar.ask("GET", "/v1/jobs/job").status, 403u);
+  EXPECT_EQ(registrar.ask("GET", "/v1/jobs").status, 403u);
+  owner.post("/v1/jobs", to_json(small_job()), 200);
+  registrar.post("/v1/jobs", to_json(small_job()), 200);
+}
+
+TEST(Access, BeyondThisMachineRegisteringTakesTheAdministratorsToken) {
+  PlanningServerOptions options = local_options();
+  options.listen_host = "0.0.0.0";
+  options.administrator_token = kAdministrator;
+  {
+    ServerThread server(options);
+    Client(server.port()).post("/v1/jobs", to_json(small_job()), 401);
+    Client(server.port(), kToken).post("/v1/jobs", to_json(small_job()), 403);
+    Client(server.port(), kAdministrator).post("/v1/jobs", to_json(small_job()), 201);
+  }
+  options.open_registration = true;
+  ServerThread open(options);
+  Client(open.port()).post("/v1/jobs", to_json(small_job()), 201);
+}
+
+// Zeus's clients know no tokens, but make this header of a server_url that has one: http://zeus:TOKEN@HOST:PORT.
+TEST(Access, ZeusClientsShowTheTokenInTheirUrl) {
+  PlanningServerOptions options = local_options();
+  options.registration_token = kRegistration;
+  ServerThread server(options);
+  const std::string body =
+      R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,"job_metadata":"microbatches=4"})";
+  EXPECT_EQ(Client(server.port()).ask("POST", "/register_job", body).status, 401u);
+  const auto register_with = [&](const std::string& credentials) {
+    const RawSocket socket(server.port());
+    socket.send("POST /register_job HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic " + credentials +
+                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return socket.read_all();
+  };
+  // base64 of zeus:registration-registration-registration
+  EXPECT_THAT(register_with("emV1czpyZWdpc3RyYXRpb24tcmVnaXN0cmF0aW9uLXJlZ2lzdHJhdGlvbg=="), HasSubstr("200 OK"));
+  EXPECT_THAT(register_with("emV1czp3cm9uZw=="), HasSubstr("403"));  // zeus:wrong
+  EXPECT_THAT(register_with("*"), HasSubstr("401"));
+}
+
+}  // namespace
+}  // namespace flyball::testing

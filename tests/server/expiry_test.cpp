@@ -1,0 +1,154 @@
+// Jobs that nobody comes back for, and a table that is full of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "server/database.h"
+#include "server/test_server.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// What a server has said to its administrator.
+class Lines {
+ public:
+  [[nodiscard]] JobBook::Log log() {
+    return [this](const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(line);
+    };
+  }
+  [[nodiscard]] std::vector<std::string> all() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+void wait_until_gone(Client& client, const std::string& job) {
+  while (client.ask("GET", "/v1/jobs/" + job).status != 404u) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+TEST(Expiry, AJobOfWhichNobodyIsHeardGoesAndStaysAway) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  options.book.silence = Seconds(1.0);
+  Lines lines;
+  options.log = lines.log();
+  {
+    ServerThread server(options);
+    Client client(server.port(), kToken);
+    run_profiling(client, small_job("silent"));
+    client.post("/v1/jobs", to_json(small_job("heard")), 201);
+    client.post("/v1/jobs/heard/ranks", to_json(rank_of(small_job(), 0)), 201);
+    // Asking for a state is no sign of life; a rank that waits for its schedule is, however seldom it asks.
+    while (client.ask("GET", "/v1/jobs/silent").status != 404u) {
+      EXPECT_EQ(client.ask("GET", "/v1/jobs/heard/ranks/0/schedule?wait_s=0.1").status, 204u);
+    }
+    EXPECT_EQ(client.ask("GET", "/v1/jobs/heard").status, 200u);
+    EXPECT_THAT(lines.all(), Contains(HasSubstr("job silent has expired: none of its ranks has been heard for")));
+    EXPECT_THAT(client.ask("GET", "/metrics").body, HasSubstr("flyball_server_jobs_expired_total{why=\"silent\"} 1\n"));
+    // Its id is free, for its ranks, too, should they come back.
+    client.post("/v1/jobs", to_json(small_job("silent")), 201);
+    wait_until_gone(client, "silent");
+  }
+  options.book.silence = Seconds(0);  // none expires any more
+  ServerThread again(options);
+  Client client(again.port(), kToken);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/silent").status, 404u);
+}
+
+TEST(Expiry, ARestartDoesNotMakeAJobYoungAgain) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  {
+    ServerThread server(options);
+    Client client(server.port(), kToken);
+    for (const char* job : {"old", "young", "unknown"}) client.post("/v1/jobs", to_json(small_job(job)), 201);
+  }
+  {
+    Database database(folder / "server.db");
+    database.execute("UPDATE jobs SET heard=heard-5000 WHERE request LIKE '%\"old\"%'");
+    database.execute("UPDATE jobs SET heard=0 WHERE request LIKE '%\"unknown\"%'");  // as of an older server
+  }
+  options.book.silence = Seconds(4000);
+  options.book.return_grace = Seconds(0.2);
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  wait_until_gone(client, "old");
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/young").status, 200u);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/unknown").status, 200u);
+}
+
+// What kept a job alive is on the disk: a server that is killed and comes back knows when it was heard.
+TEST(Expiry, WhatWasHeardIsStored) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  options.book.silence = Seconds(48.0);  // the disk knows it to a second
+  options.book.return_grace = Seconds(1.0);
+  const auto heard = [&] {
+    Store store(folder / "server.db", [](const std::function<void()>& action) { action(); });
+    return store.load().at(0).job.heard;
+  };
+  {
+    ServerThread server(options);
+    Client client(server.port(), kToken);
+    client.post("/v1/jobs", to_json(small_job()), 201);
+  }
+  const double registered = heard();
+  EXPECT_GT(registered, 1.7e9);  // since 1970
+  {
+    ServerThread server(options);
+    Client client(server.port(), kToken);
+    client.post("/v1/jobs/job/ranks", to_json(rank_of(small_job(), 0)), 201);
+    const std::string writes = "flyball_server_store_writes_total ";
+    // The registration is one write; what the rank's asking leads to is the second.
+    while (client.ask("GET", "/metrics").body.find(writes + "1\n") != std::string::npos) {
+      client.ask("GET", "/v1/jobs/job/ranks/0/schedule");
+    }
+  }
+  EXPECT_GE(heard(), registered + 1.0);
+}
+
+TEST(Expiry, AFullTableDropsTheJobThatHasWaitedLongestForItsFirstRank) {
+  PlanningServerOptions options = local_options();
+  options.book.jobs = 3;
+  Lines lines;
+  options.log = lines.log();
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  for (const char* job : {"first", "started", "last"}) client.post("/v1/jobs", to_json(small_job(job)), 201);
+  client.post("/v1/jobs/started/ranks", to_json(rank_of(small_job(), 0)), 201);
+  client.post("/v1/jobs", to_json(small_job("fourth")), 201);
+  wait_until_gone(client, "first");
+  // However many are registered, a job with a rank stays.
+  for (int i = 0; i < 50; ++i) client.post("/v1/jobs", to_json(small_job("more-" + std::to_string(i))), 201);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/started").status, 200u);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/more-49").status, 200u);
+  EXPECT_THAT(lines.all(), Contains(HasSubstr("job first has expired: the server was full")));
+}
+
+TEST(Expiry, AFullTableDropsAllThatHaveWaitedLong) {
+  PlanningServerOptions options = local_options();
+  options.book.jobs = 3;
+  options.book.unstarted = Seconds(0);
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  for (const char* job : {"a", "b", "c", "d"}) client.post("/v1/jobs", to_json(small_job(job)), 201);
+  for (const char* job : {"a", "b", "c"}) wait_until_gone(client, job);
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/d").status, 200u);
+  EXPECT_THAT(client.ask("GET", "/metrics").body,
+              HasSubstr("flyball_server_jobs_expired_total{why=\"unstarted\"} 3\n"));
+}
+
+}  // namespace
+}  // namespace flyball::testing
