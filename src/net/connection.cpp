@@ -201,7 +201,7 @@ void Connection::close() {
     core_->open_of_party.erase(of_party);
   }
   if (events_) events_->closed();
-  if (core_->on_disconnect) core_->on_disconnect(peer_.connection);
+  if (core_->on_disconnect) (void)contained("a disconnect", [this] { core_->on_disconnect(peer_.connection); });
   core_->check_stopped();
 }
 

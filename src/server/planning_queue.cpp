@@ -71,7 +71,7 @@ void PlanningQueue::run(Entry& entry) {
   std::exception_ptr error;
   try {
     entry.work();
-  } catch (const std::exception&) {
+  } catch (...) {
     error = std::current_exception();
   }
   post_([done = std::move(entry.done), error] { done(error); });
@@ -97,7 +97,7 @@ void PlanningQueue::plan(Entry& entry) {
     // A batch of new measurements may have come while this one waited.
     const Order& order = entry.order;
     if (progress(0.0)) made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted);
-  } catch (const std::exception&) {
+  } catch (...) {
     error = std::current_exception();
   }
   {
