@@ -112,6 +112,7 @@ std::string exchange(int socket, std::string_view bytes, std::size_t piece) {
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
   while (!bytes.empty()) {
     const ssize_t count = ::send(socket, bytes.data(), std::min(piece, bytes.size()), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;  // it has heard enough
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -119,8 +120,9 @@ std::string exchange(int socket, std::string_view bytes, std::size_t piece) {
   std::string answer;
   std::array<char, 16384> block{};
   ssize_t count = 0;
-  while ((count = ::read(socket, block.data(), block.size())) > 0) {
-    answer.append(block.data(), static_cast<std::size_t>(count));
+  // libFuzzer's clock interrupts a socket that has a time limit.
+  while ((count = ::read(socket, block.data(), block.size())) > 0 || (count < 0 && errno == EINTR)) {
+    if (count > 0) answer.append(block.data(), static_cast<std::size_t>(count));
   }
   if (count < 0 && errno != ECONNRESET) std::abort();  // it neither answers nor closes
   ::close(socket);
