@@ -40,9 +40,22 @@ unsigned zeusd_status(const std::exception& error) {
   return status == 422 || status == 404 ? 400 : status;
 }
 
-// {"error": "..."}.
+// What zeusd says in plain text: its framework of a query that it cannot read, its handlers of a device to be set that is
+// not there.
+class PlainRefusal : public HttpError {
+ public:
+  explicit PlainRefusal(const std::string& words) : HttpError(400, words) {}
+};
+
+// {"error": "..."}, or plain text.
 Response zeusd_error(const std::exception& error) {
-  Response response = json_response({{"error", error.what()}});
+  Response response;
+  if (dynamic_cast<const PlainRefusal*>(&error) != nullptr) {
+    response.content_type = "text/plain; charset=utf-8";
+    response.body = error.what();
+  } else {
+    response = json_response({{"error", error.what()}});
+  }
   response.status = zeusd_status(error);
   if (const auto* http = dynamic_cast<const HttpError*>(&error)) response.headers = http->headers();
   return response;
@@ -78,24 +91,25 @@ class Answers {
 // --- Queries -------------------------------------------------------------------------------------------------------
 
 [[noreturn]] void bad(const std::string& what) { throw HttpError(400, what); }
+[[noreturn]] void bad_query(const std::string& what) { throw PlainRefusal("Query deserialize error: " + what); }
 
 void check_names(const Request& request, const std::vector<std::string>& known) {
   for (const auto& [name, value] : request.query.pairs()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      bad(fmt::format("unknown field `{}`, expected one of {}", name, fmt::join(known, ", ")));
+      bad_query(fmt::format("unknown field `{}`, expected one of {}", name, fmt::join(known, ", ")));
     }
   }
 }
 
 std::string need(const Request& request, const std::string& name) {
   const auto value = request.query.find(name);
-  if (!value) bad(fmt::format("missing field `{}`", name));
+  if (!value) bad_query(fmt::format("missing field `{}`", name));
   return std::string(*value);
 }
 
 bool need_boolean(const Request& request, const std::string& name) {
   const std::string value = need(request, name);
-  if (value != "true" && value != "false") bad(fmt::format("{} is '{}', not true or false", name, value));
+  if (value != "true" && value != "false") bad_query(fmt::format("{} is '{}', not true or false", name, value));
   return value == "true";
 }
 
@@ -104,7 +118,7 @@ double need_number(const Request& request, const std::string& name) {
   std::uint32_t number = 0;
   const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (fault != std::errc() || end != value.data() + value.size()) {
-    bad(fmt::format("{} is '{}', not a whole number", name, value));
+    bad_query(fmt::format("{} is '{}', not a whole number", name, value));
   }
   return number;
 }
@@ -175,7 +189,10 @@ nlohmann::ordered_json energy_of(GpuDevice& device) {
 using WriteOne = std::function<void(std::size_t gpu, const Claimant& who, LeaseKeeper::Done done)>;
 
 void write_gpus(const AgentParts& parts, const Request& request, const Reply& reply, const WriteOne& act) {
-  const auto ids = parse_ids(need(request, "gpu_ids"), "GPU", parts.keeper.gpu_count());
+  const auto ids = parse_ids(need(request, "gpu_ids"), "GPU", SIZE_MAX);
+  for (const std::size_t gpu : ids) {
+    if (gpu >= parts.keeper.gpu_count()) throw PlainRefusal(fmt::format("GPU index {} does not exist.", gpu));
+  }
   const bool block = need_boolean(request, "block");
   const Claimant who = claimant_of(request.peer);
   const auto answers = std::make_shared<Answers>(reply, ids.size());

@@ -140,8 +140,8 @@ void ServerCore::share_outbox() {
 
 // Sending is nearly all kernel time, and of one news to thousands of waiting clients there is nothing else to do: a few
 // threads share it, and begin while the later responses are still being composed. The loop's thread takes part and waits
-// until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way neither
-// reads nor has a timer.
+// until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way does not
+// read, and who looks whether its client has gone looks away.
 void ServerCore::send_all() {
   if (!outbox.empty()) share_outbox();
   const auto all = std::exchange(shares, {});
@@ -201,7 +201,7 @@ void Connection::close() {
     core_->open_of_party.erase(of_party);
   }
   if (events_) events_->closed();
-  if (core_->on_disconnect) core_->on_disconnect(peer_.connection);
+  if (core_->on_disconnect) (void)contained("a disconnect", [this] { core_->on_disconnect(peer_.connection); });
   core_->check_stopped();
 }
 

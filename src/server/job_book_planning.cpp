@@ -28,6 +28,9 @@ std::string text_of(const std::exception_ptr& error) {
   } catch (const std::exception& why) {
     note_contained("a planner", error);
     return why.what();
+  } catch (...) {
+    note_contained("a planner", error);
+    return "an exception of an unknown kind";
   }
 }
 

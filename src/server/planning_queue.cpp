@@ -92,7 +92,7 @@ void PlanningQueue::run(Entry& entry) {
   std::exception_ptr error;
   try {
     entry.work();
-  } catch (const std::exception&) {
+  } catch (...) {
     error = std::current_exception();
   }
   post_([done = std::move(entry.done), error] { done(error); });
@@ -129,7 +129,7 @@ void PlanningQueue::plan(Entry& entry) {
           "given up; a longer unit_time_s, fewer microbatches or another planner take less time",
           limits_.longest.value()));
     }
-  } catch (const std::exception&) {
+  } catch (...) {
     error = std::current_exception();
   }
   {

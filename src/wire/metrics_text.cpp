@@ -6,6 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/utf8.h"
+
 namespace flyball {
 namespace {
 
@@ -18,15 +20,21 @@ std::string_view name_of(MetricKind kind) {
   return "untyped";
 }
 
+// Prometheus takes nothing of a scrape in which one label is no UTF-8, as what a driver calls its device may be.
 std::string escaped(std::string_view value) {
   std::string text;
-  for (const char c : value) {
-    if (c == '\n') {
+  while (!value.empty()) {
+    const std::size_t bytes = first_character(value).bytes;
+    const std::string_view character = value.substr(0, std::max<std::size_t>(bytes, 1));
+    value.remove_prefix(character.size());
+    if (bytes == 0) {
+      text += "\xEF\xBF\xBD";
+    } else if (character == "\n") {
       text += "\\n";
-      continue;
+    } else {
+      if (character == "\"" || character == "\\") text += '\\';
+      text += character;
     }
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
   }
   return text;
 }

@@ -31,6 +31,12 @@ TEST(MetricsText, HasHelpTypeAndEscapedLabelsInTheOrderOfTheTable) {
             "leases 2\n");
 }
 
+TEST(MetricsText, LabelsAreUtf8) {
+  MetricsText out(kRegistry);
+  out.add("power_watts", {{"gpu", "ü\xFF\xE2\x82z"}}, 1);
+  EXPECT_TRUE(out.text().ends_with("{gpu=\"ü\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz\"} 1\n")) << out.text();
+}
+
 TEST(MetricsText, AddsUpTheBucketsOfAHistogram) {
   MetricsText out(kRegistry);
   // 3 observations up to 10 us, none up to 1 ms, 4 above: 7 in all.
