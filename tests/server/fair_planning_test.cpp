@@ -95,7 +95,7 @@ class Unmeasured : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       status = client.status("job");
     }
-    EXPECT_THAT(status.trouble, HasSubstr("stage 3 stays at the highest clock"));
+    EXPECT_THAT(status.trouble, HasSubstr("at the highest clock until one of its ranks has finished: stage 3"));
   }
 
   JobRequest job_ = small_job();
