@@ -142,6 +142,33 @@ TEST_F(Unmeasured, AStageThatNeverFinishesIsToldOfAndKeepsItsHighestClock) {
   EXPECT_EQ(client.status("job").state, JobState::kReady);
 }
 
+TEST_F(Unmeasured, ItIsAnEventAndALineForTheAdministrator) {
+  std::promise<std::string> logged;
+  PlanningServerOptions options = local_options();
+  options.log = [&](const std::string& line) { logged.set_value(line); };  // once
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  register_ranks(client);
+  std::promise<void> subscribed;
+  std::string told;
+  std::thread listener([&] {
+    Client other(server.port(), kToken);
+    other.http().stream("/v1/jobs/job/events", [&](const ServerEvent& event) {
+      if (event.name == "state" && told.empty()) {
+        told = "-";
+        subscribed.set_value();
+      }
+      if (event.name == "trouble") told = nlohmann::json::parse(event.data)["trouble"];
+      return event.name != "trouble";
+    });
+  });
+  subscribed.get_future().wait();
+  measure(client, job_, 0);
+  listener.join();
+  EXPECT_EQ(told, "none of the ranks of stages 1, 2, 3 has finished measuring in 0.2 s, the job's patience");
+  EXPECT_EQ(logged.get_future().get(), "job job: " + told);
+}
+
 TEST_F(Unmeasured, AStageOfWhichNothingIsKnownIsAsFastAsTheFastest) {
   ServerThread server;
   Client client(server.port(), kToken);
