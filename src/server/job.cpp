@@ -149,11 +149,11 @@ std::vector<FixedStage> Job::fixed_stages(const std::vector<RankMeasurements>& m
   }
   if (fixed.empty()) return fixed;
   for (const auto& [number, rank] : ranks_) {
-    const auto of_stage = std::find_if(fixed.begin(), fixed.end(),
-                                       [&](const FixedStage& one) { return one.stage == rank.request.pp_rank; });
-    if (of_stage == fixed.end()) continue;
-    for (const int clock : rank.request.clocks_mhz) of_stage->clock = std::max(of_stage->clock, Megahertz(clock));
-    if (of_stage->measured.empty()) of_stage->measured = rank.collected;
+    for (FixedStage& one : fixed) {
+      if (one.stage != rank.request.pp_rank) continue;
+      for (const int clock : rank.request.clocks_mhz) one.clock = std::max(one.clock, Megahertz(clock));
+      if (one.measured.empty()) one.measured = rank.collected;
+    }
   }
   return fixed;
 }

@@ -91,7 +91,9 @@ JobBook::EntryPointer JobBook::find(const std::string& id) const {
   // One that is still on its way to the disk may never get there.
   const bool there = found != entries_.end() && !found->second->gone && found->second->job.durable();
   if (!there && left_out_.count(id) != 0) throw HttpError(404, left_out_text(id));
-  if (!there) throw HttpError(404, fmt::format("there is no job {}", id));
+  if (!there) {
+    throw HttpError(404, fmt::format("there is no job {}; it may have been deleted, or have expired in silence", id));
+  }
   return found->second;
 }
 

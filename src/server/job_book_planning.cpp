@@ -1,6 +1,7 @@
 // When a job is planned, with what, and how the ranks get what comes of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <nlohmann/json.hpp>
@@ -14,9 +15,15 @@ namespace {
 constexpr Seconds kStoreRetry{1.0};
 constexpr double kShareToPrepare = 0.1;  // of a job's planning, what thinning one of its runs takes at most
 
-// "stage 2" or "stages 2, 3".
+constexpr std::size_t kMostShown = 8;
+
+// "stage 2", "stages 2, 3", or "stages 0, 1, 2, 3, 4, 5, 6, 7 and 4 more".
 std::string stages_text(const std::vector<int>& stages) {
-  return fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages", fmt::join(stages, ", "));
+  const std::size_t shown = std::min(stages.size(), kMostShown);
+  std::string text = fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages",
+                                 fmt::join(stages.begin(), stages.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (stages.size() > shown) text += fmt::format(" and {} more", stages.size() - shown);
+  return text;
 }
 
 // What a planner threw. One that is no Error is the planner's own fault, and noted.
@@ -53,6 +60,7 @@ void JobBook::plan_if_ready(const EntryPointer& entry) {
     if (!alive) return;
     alive->patience.reset();
     alive->patience_over = true;
+    if (alive->gone) return;
     if (!alive->job.every_stage_profiled()) {
       tell_trouble(*alive,
                    fmt::format("none of the ranks of {} has finished measuring in {} s, the job's patience",
@@ -102,12 +110,11 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   if (!job.all_profiled()) {
     std::string left_out =
         fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
-                    fmt::join(job.missing_ranks(8), ", "));
+                    fmt::join(job.missing_ranks(kMostShown), ", "));
     if (!fixed.empty()) {
       std::vector<int> stages;
       for (const FixedStage& one : fixed) stages.push_back(one.stage);
-      left_out +=
-          fmt::format("; {} stays at the highest clock until one of its ranks has finished", stages_text(stages));
+      left_out += fmt::format("; at the highest clock until one of its ranks has finished: {}", stages_text(stages));
     }
     job.set_left_out(std::move(left_out));
   }

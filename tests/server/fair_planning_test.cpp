@@ -95,7 +95,7 @@ class Unmeasured : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       status = client.status("job");
     }
-    EXPECT_THAT(status.trouble, HasSubstr("stage 3 stays at the highest clock"));
+    EXPECT_THAT(status.trouble, HasSubstr("at the highest clock until one of its ranks has finished: stage 3"));
   }
 
   JobRequest job_ = small_job();
@@ -142,6 +142,33 @@ TEST_F(Unmeasured, AStageThatNeverFinishesIsToldOfAndKeepsItsHighestClock) {
   EXPECT_EQ(client.status("job").state, JobState::kReady);
 }
 
+TEST_F(Unmeasured, ItIsAnEventAndALineForTheAdministrator) {
+  std::promise<std::string> logged;
+  PlanningServerOptions options = local_options();
+  options.log = [&](const std::string& line) { logged.set_value(line); };  // once
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  register_ranks(client);
+  std::promise<void> subscribed;
+  std::string told;
+  std::thread listener([&] {
+    Client other(server.port(), kToken);
+    other.http().stream("/v1/jobs/job/events", [&](const ServerEvent& event) {
+      if (event.name == "state" && told.empty()) {
+        told = "-";
+        subscribed.set_value();
+      }
+      if (event.name == "trouble") told = nlohmann::json::parse(event.data)["trouble"];
+      return event.name != "trouble";
+    });
+  });
+  subscribed.get_future().wait();
+  measure(client, job_, 0);
+  listener.join();
+  EXPECT_EQ(told, "none of the ranks of stages 1, 2, 3 has finished measuring in 0.2 s, the job's patience");
+  EXPECT_EQ(logged.get_future().get(), "job job: " + told);
+}
+
 TEST_F(Unmeasured, AStageOfWhichNothingIsKnownIsAsFastAsTheFastest) {
   ServerThread server;
   Client client(server.port(), kToken);
@@ -161,7 +188,8 @@ TEST_F(Unmeasured, AStageOfWhichNothingIsKnownIsAsFastAsTheFastest) {
   double slowest = 0.0;
   for (int rank = 0; rank < 3; ++rank) {
     double microbatch = 0.0;
-    for (const auto& one : reports_of(job_, rank)[0].measurements) microbatch += one.time.value();
+    const MeasurementReport highest = reports_of(job_, rank)[0];
+    for (const auto& one : highest.measurements) microbatch += one.time.value();
     slowest = std::max(slowest, microbatch);
   }
   EXPECT_GE(fixed->iteration_time.value(), 16 * slowest);

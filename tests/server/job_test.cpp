@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "base/text.h"
@@ -323,6 +324,49 @@ TEST(PlanningQueue, ShowsProgressAndStopsWhenTold) {
   EXPECT_FALSE(finished);
   EXPECT_EQ(queue.counts().cancelled, 1u);
   EXPECT_EQ(queue.counts().finished, 1u);
+}
+
+// Something that a planner's thread does until it is let go.
+class Held {
+ public:
+  [[nodiscard]] std::function<void()> work() {
+    return [this] {
+      begun_.set_value();
+      go_.get_future().wait();
+    };
+  }
+  void wait_until_begun() { begun_.get_future().wait(); }
+  void let_go() { go_.set_value(); }
+
+ private:
+  std::promise<void> begun_;
+  std::promise<void> go_;
+};
+
+TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
+  Owner owner;
+  PlanningQueue queue([&](std::function<void()> action) { owner.post(std::move(action)); }, {2, Seconds(600)});
+  std::vector<std::string> order;
+  const auto noted = [&](const char* name) { return [&order, name] { order.emplace_back(name); }; };
+  Held first;
+  Held second;
+  queue.run(Seconds(100), first.work(), noted("held long"));
+  first.wait_until_begun();
+  queue.run(Seconds(0), second.work(), noted("held short"));
+  second.wait_until_begun();
+  // No thread is free. Those that would be through first by now go first; the long ones wait for the one that runs.
+  queue.run(
+      Seconds(50), [] {}, noted("long"));
+  queue.run(
+      Seconds(4), [] {}, noted("short"));
+  queue.run(
+      Seconds(0), [] {}, noted("shortest"));
+  second.let_go();
+  owner.run_until([&] { return order.size() == 3; });
+  EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short"));
+  first.let_go();
+  owner.run_until([&] { return order.size() == 5; });
+  EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short", "held long", "long"));
 }
 
 TEST(JobPlanning, TheSameMeasurementsMakeTheSamePlan) {
