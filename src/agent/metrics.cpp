@@ -35,7 +35,7 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_leases_ended_total", kCounter, "1", "why", "Leases ended, by reason."},
     {"flyball_agent_changes_total", kCounter, "1", "", "Settings made on behalf of a lease."},
     {"flyball_agent_failed_changes_total", kCounter, "1", "", "Settings that the driver refused or did not answer."},
-    {"flyball_agent_restores_total", kCounter, "1", "", "GPUs brought back to their defaults."},
+    {"flyball_agent_restores_total", kCounter, "1", "", "GPUs brought back to what held before a lease."},
     {"flyball_agent_failed_restores_total", kCounter, "1", "",
      "Attempts to bring a GPU back that failed; each is tried again."},
     {"flyball_agent_requests_total", kCounter, "1", "", "HTTP requests."},
@@ -44,6 +44,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_connections_total", kCounter, "1", "", "Connections accepted."},
     {"flyball_agent_slow_readers_total", kCounter, "1", "", "Streams closed because their reader was too slow."},
     {"flyball_agent_idle_closed_total", kCounter, "1", "", "Idle connections closed to make room for others."},
+    {"flyball_agent_limited_total", kCounter, "1", "what",
+     "Requests, streams and leases refused because their user has too many."},
     {"flyball_agent_sessions", kGauge, "1", "", "Account sessions in memory, recording and ended."},
     {"flyball_agent_power_listeners", kGauge, "1", "",
      "Open power streams and recording sessions; the sampler runs while there are any."},
@@ -129,6 +131,12 @@ std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
   count("flyball_agent_connections_total", server.accepted);
   count("flyball_agent_slow_readers_total", server.dropped_slow);
   count("flyball_agent_idle_closed_total", server.dropped_idle);
+  const auto limited = [&](std::string_view what, std::uint64_t times) {
+    out.add("flyball_agent_limited_total", {{"what", what}}, static_cast<double>(times));
+  };
+  limited("requests", vitals.limited.requests);
+  limited("streams", vitals.limited.streams);
+  limited("leases", vitals.limited.leases);
   count("flyball_agent_sessions", vitals.sessions);
   count("flyball_agent_power_listeners", vitals.power_listeners);
   count("flyball_agent_late_samples_total", vitals.late_samples);
