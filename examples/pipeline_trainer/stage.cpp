@@ -62,7 +62,8 @@ class Stage {
  private:
   void end_window(Answer& answer) {
     const int result = flyball_window_end(session_, &answer.time_s, &answer.energy_j);
-    if (result != FLYBALL_OK) std::fprintf(stderr, "stage %d: %s\n", stage_, flyball_last_error());
+    answer.complete = result == FLYBALL_OK;
+    if (!answer.complete) std::fprintf(stderr, "stage %d: %s\n", stage_, flyball_last_error());
   }
 
   [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(stage_); }

@@ -177,7 +177,7 @@ class ConfigFile final : TomlFile {
 
   [[nodiscard]] ClockBounds clocks(const toml::node& node) const {
     const auto [low, high] = span(node, "MHz");
-    if (!(low > 0 && high > 0)) fail(node, "this locks nothing", "write the lower and the upper clock in MHz");
+    if (!(low >= 1 && high >= 1)) fail(node, "this locks nothing", "write the lower and the upper clock in MHz");
     return {Megahertz(low), Megahertz(high)};
   }
 

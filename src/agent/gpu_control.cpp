@@ -18,6 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr Watts kLeastLimit{1.0};           // below it is no limit, and nothing that a message may hold
 constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
 
 std::int64_t now_ns() {
@@ -71,7 +72,7 @@ void note_before(const GpuDevice& device, Knob knob, const GpuSettings& outside,
   before.power_limit = outside.power_limit;
   try {
     const Watts now = device.power_limit();
-    before.power_limit = std::min(now, outside.power_limit.value_or(now));
+    if (now >= kLeastLimit) before.power_limit = std::min(now, outside.power_limit.value_or(now));
   } catch (const DeviceError& error) {
     if (error.fault() != DeviceFault::kUnsupported) throw;
   }

@@ -1,6 +1,7 @@
 #include "agent/power_feed.h"
 
 #include <future>
+#include <system_error>
 #include <utility>
 
 #include "agent/log.h"
@@ -53,7 +54,12 @@ void PowerFeed::rest() {
   }
   late_before_ = late_samples();
   // Its end waits for the reading under way, which may hang from just now on.
-  start_aside(std::packaged_task<void()>([ended = std::shared_ptr<Sampler>(std::move(sampler_))] {})).detach();
+  std::shared_ptr<Sampler> ended = std::move(sampler_);
+  try {
+    start_aside(std::packaged_task<void()>([ended = std::move(ended)] {})).detach();
+  } catch (const std::system_error&) {
+    // No room for a thread: then it is this one that waits.
+  }
 }
 
 std::vector<PowerSample> PowerFeed::since(std::size_t device, Nanoseconds after) const {

@@ -8,6 +8,7 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kManyBuckets = 1024;
+constexpr Nanoseconds kSecond = 1'000'000'000;
 
 [[noreturn]] void refuse(const std::string& words) { throw HttpError(429, words, {}, {{"Retry-After", "1"}}); }
 
@@ -20,7 +21,9 @@ std::string UserBudgets::user_of(const Peer& peer) {
 
 // Who has been away long enough for a whole budget is as good as new.
 void UserBudgets::forget_full(Nanoseconds now) {
-  std::erase_if(buckets_, [&](const auto& one) { return now - one.second.filled > 1'000'000'000; });
+  if (now - forgotten_ < kSecond) return;
+  forgotten_ = now;
+  std::erase_if(buckets_, [&](const auto& one) { return now - one.second.filled > kSecond; });
 }
 
 void UserBudgets::check_request(const Peer& peer, const std::string& lease, Nanoseconds now) {

@@ -61,6 +61,7 @@ class UserBudgets {
   UserLimits limits_;
   LimitCounts refused_;
   std::map<std::string, Bucket> buckets_;
+  Nanoseconds forgotten_ = 0;  // when the full ones were last looked for
   // Shared with the streams' places.
   std::shared_ptr<std::map<std::string, Streams>> streams_ = std::make_shared<std::map<std::string, Streams>>();
 };

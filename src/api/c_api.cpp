@@ -347,7 +347,7 @@ int flyball_window_end(flyball_session* session, double* time_s, double* energy_
     problem = window.problem;
   });
   if (result != FLYBALL_OK || problem.empty()) return result;
-  return failed(FLYBALL_INCOMPLETE, problem.c_str());
+  return flyball::failed(FLYBALL_INCOMPLETE, problem.c_str());
 }
 
 void flyball_account_options_init(flyball_account_options* options) {
