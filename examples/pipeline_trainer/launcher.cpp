@@ -127,7 +127,10 @@ Window Launcher::measure_part(const std::string& name, int steps) {
   window.schedule_version = answers_[0].state.schedule_version;
   command_all({Order::kWindowEnd, 0.0});
   window.time_s = answers_[0].time_s / steps;
-  for (const Answer& answer : answers_) window.energy_j += answer.energy_j / steps;
+  for (const Answer& answer : answers_) {
+    window.energy_j += answer.energy_j / steps;
+    window.complete = window.complete && answer.complete;
+  }
   return window;
 }
 

@@ -17,6 +17,7 @@ struct Window {
   int steps = 0;
   double time_s = 0.0;    // of the GPUs
   double energy_j = 0.0;  // all stages
+  bool complete = true;   // false: a counter did not tell all of it
   // What the schedule in force promised, 0 without one; the energy is without waiting for other pipelines.
   double planned_time_s = 0.0;
   double planned_energy_j = 0.0;

@@ -181,14 +181,15 @@ class Report {
       std::printf("   (plan %lld: %.4f s, %.1f J)", static_cast<long long>(window.schedule_version),
                   window.planned_time_s, window.planned_energy_j);
     }
-    std::printf("\n");
+    std::printf(window.complete ? "\n" : "   incomplete: a counter did not tell all of it\n");
     std::fflush(stdout);
     if (file_ == nullptr) return;
     std::fprintf(file_,
                  "{\"window\":\"%s\",\"steps\":%d,\"iteration_s\":%.9g,\"iteration_j\":%.9g,\"planned_s\":%.9g,"
-                 "\"planned_j\":%.9g,\"schedule_version\":%lld}\n",
+                 "\"planned_j\":%.9g,\"schedule_version\":%lld,\"complete\":%s}\n",
                  window.name.c_str(), window.steps, window.time_s, window.energy_j, window.planned_time_s,
-                 window.planned_energy_j, static_cast<long long>(window.schedule_version));
+                 window.planned_energy_j, static_cast<long long>(window.schedule_version),
+                 window.complete ? "true" : "false");
     std::fflush(file_);
   }
 

@@ -49,7 +49,7 @@ class Stage {
           if (stage_ == 0) flyball_set_straggler(session_, -1, 0.0, command.value);
           break;
         case Order::kWindowBegin: flyball_window_begin(session_); break;
-        case Order::kWindowEnd: flyball_window_end(session_, &answer.time_s, &answer.energy_j); break;
+        case Order::kWindowEnd: end_window(answer); break;
         case Order::kWriteProfile: write_profile(); break;
         case Order::kQuit: return;
       }
@@ -60,6 +60,12 @@ class Stage {
   }
 
  private:
+  void end_window(Answer& answer) {
+    const int result = flyball_window_end(session_, &answer.time_s, &answer.energy_j);
+    answer.complete = result == FLYBALL_OK;
+    if (!answer.complete) std::fprintf(stderr, "stage %d: %s\n", stage_, flyball_last_error());
+  }
+
   [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(stage_); }
   [[nodiscard]] bool first() const { return stage_ == 0; }
   [[nodiscard]] bool last() const { return stage_ + 1 == job_.stages(); }

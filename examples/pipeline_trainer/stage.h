@@ -55,6 +55,7 @@ struct Answer {
   double result = 0.0;    // of kStep: what the training computed; the same whatever the clocks
   double time_s = 0.0;    // of kWindowEnd
   double energy_j = 0.0;  // of kWindowEnd
+  bool complete = true;   // of kWindowEnd: the energy is all that flowed
   flyball_session_state state{};
 };
 

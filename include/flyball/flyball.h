@@ -44,9 +44,10 @@ extern "C" {
 
 enum {
   FLYBALL_OK = 0,
-  FLYBALL_USAGE = 1,  /* a call or a value that is none: out of range, out of order */
-  FLYBALL_SYSTEM = 2, /* no such device, no permission, the operating system refused */
-  FLYBALL_FAULT = 3   /* anything else; worth a report */
+  FLYBALL_USAGE = 1,     /* a call or a value that is none: out of range, out of order */
+  FLYBALL_SYSTEM = 2,    /* no such device, no permission, the operating system refused */
+  FLYBALL_FAULT = 3,     /* anything else; worth a report */
+  FLYBALL_INCOMPLETE = 4 /* of flyball_window_end alone: the figures are there, and the energy is not all that flowed */
 };
 
 typedef struct flyball_session flyball_session;
@@ -180,7 +181,8 @@ FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_sess
 FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
 
 /* Time and energy of this rank's GPU between the two calls, from its counter. The end waits two of the counter's
- * periods. */
+ * periods. FLYBALL_INCOMPLETE, with both figures, where the counter hung, failed or stood still meanwhile: the energy is
+ * then less than what flowed, or a guess, and flyball_last_error says why. */
 FLYBALL_API int flyball_window_begin(flyball_session* session);
 FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, double* energy_j);
 

@@ -68,6 +68,8 @@ class Window:
 
     time_s: float = float("nan")
     energy_j: float = float("nan")
+    complete: bool = True  # False: the counter hung, failed or stood still; the energy is less than what flowed
+    problem: str = ""  # why
 
 
 class Session:
@@ -301,7 +303,11 @@ class Session:
             yield window
         finally:
             self._synchronize()
-            window.time_s, window.energy_j = self._native.window_end()
+            window.time_s, window.energy_j, window.problem = self._native.window_end()
+            window.complete = not window.problem
+            if not window.complete:
+                words = f"the energy of this window is not complete: {window.problem}"
+                warnings.warn(words, RuntimeWarning, stacklevel=3)
 
     def close(self) -> None:
         """Clocks are at their default afterwards."""

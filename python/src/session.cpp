@@ -180,9 +180,10 @@ void set_straggler(const OwnSession& session, int id, double delay_s, double deg
   session.open().set_straggler(straggler_notice(id, Seconds(delay_s), degree));
 }
 
-std::tuple<double, double> window_end(const OwnSession& session) {
+// Time, energy, and why the energy is not all that flowed; empty where it is.
+std::tuple<double, double, std::string> window_end(const OwnSession& session) {
   const StepsEnergy window = session.open().window_end();
-  return {window.time.value(), window.energy.value()};
+  return {window.time.value(), window.energy.value(), window.problem};
 }
 
 }  // namespace

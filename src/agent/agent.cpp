@@ -6,17 +6,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <nlohmann/json.hpp>
 
 #include "agent/log.h"
+#include "agent/processes.h"
 #include "agent/routes.h"
 #include "base/contain.h"
 
 namespace flyball {
 namespace {
 
+constexpr Seconds kRest{1.0};                 // how often samplers that nobody needs are looked for
 constexpr std::size_t kOwnDescriptors = 256;  // beyond the connections: libraries, journals, processes
 
 // As many descriptors as the system lets this process have; returns how many.
@@ -63,16 +64,6 @@ void make_socket_folder(const std::filesystem::path& socket) {
   }
 }
 
-std::string process_name(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  std::getline(file, name);
-  // A process may call itself anything.
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return name;
-}
-
 // What a driver calls its device may be no UTF-8.
 std::string json_member(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -86,7 +77,13 @@ Claimant claimant_of(const Peer& peer) {
   who.uid = peer.uid;
   who.pid = peer.pid;
   who.connection = peer.connection;
-  who.name = peer.local && peer.pid != 0 ? process_name(peer.pid) : peer.address;
+  if (peer.local && peer.pid != 0) {
+    const ProcessFacts facts = facts_of(peer.pid);
+    who.name = facts.name;
+    who.started = facts.started;
+  } else {
+    who.name = peer.address;
+  }
   return who;
 }
 
@@ -129,6 +126,16 @@ Response agent_problem(const std::exception& error) {
   return problem_response(HttpError(status, error.what(), std::move(extra)));
 }
 
+void check_budget(const AgentParts& parts, const Request& request) {
+  if (request.path == "/healthz") return;
+  // By its connection alone: who the process is costs more to learn than most answers.
+  Claimant connection;
+  connection.local = request.peer.local;
+  connection.uid = request.peer.uid;
+  connection.connection = request.peer.connection;
+  parts.budgets.check_request(request.peer, parts.keeper.held_by(connection), Sampler::now());
+}
+
 void check_token(const AgentConfig& config, const Request& request) {
   if (request.peer.local || config.token.empty()) return;
   for (const char* open : {"/discover", "/time", "/healthz", "/openapi.yaml"}) {
@@ -151,18 +158,27 @@ class Agent::Impl {
       : loop(the_loop),
         config(std::move(the_config)),
         journal(std::make_shared<const Journal>(config.state_dir)),
-        keeper(loop, devices.gpus, journal, rules_of(config), config.control),
+        keeper(loop, devices.gpus, journal, rules_of(config), config.gpus, config.control),
         monitor(keeper, devices.cpus),
         feed(devices.gpus, devices.cpus, sampling_at(config.period)),
         glances(feed, std::max(feed.period(), kGlancePeriod)),
-        sessions(loop, feed, session_limits_of(config)) {
+        sessions(loop, feed, session_limits_of(config)),
+        budgets(config.per_user) {
     keeper.recover();
     Router router;
-    AgentParts parts{loop, config, keeper, monitor, feed, glances, sessions, [this] { return server->counts(); }};
+    AgentParts parts{
+        loop, config, keeper, monitor, feed, glances, sessions, budgets, [this] { return server->counts(); }};
     add_v1_routes(router, parts);
     add_session_routes(router, parts);
     if (config.zeusd) add_zeusd_routes(router, parts);
-    router.set_guard([this](const Request& request, const Route&) { check_token(config, request); });
+    router.set_guard([this, parts](const Request& request, const Route&) {
+      check_budget(parts, request);
+      check_token(config, request);
+    });
+    resting = loop.every(kRest, [this] {
+      feed.rest();
+      glances.rest();
+    });
     server = std::make_unique<HttpServer>(loop, std::move(router), fitted(config.limits));
     server->on_disconnect([this](std::uint64_t connection) { keeper.connection_closed(connection); });
     keeper.on_pin([this](std::uint64_t connection, bool pinned) { server->pin(connection, pinned); });
@@ -187,6 +203,8 @@ class Agent::Impl {
   PowerFeed feed;
   PowerFeed glances;
   AccountSessions sessions;
+  UserBudgets budgets;
+  EventLoop::Handle resting;
   std::unique_ptr<HttpServer> server;
   std::uint16_t port = 0;
 };

@@ -20,6 +20,7 @@ constexpr std::size_t kMostConfigBytes = 1u << 20u;
 constexpr std::size_t kLeastTokenBytes = 16;
 constexpr Seconds kLeastPeriod{0.001};
 constexpr Seconds kMostPeriod{1.0};
+constexpr double kMostOfKnob = 100'000.0;  // W, MHz
 
 class ConfigFile final : TomlFile {
  public:
@@ -36,8 +37,11 @@ class ConfigFile final : TomlFile {
         {"zeusd", [&](const toml::node& node) { config.zeusd = boolean(node); }},
         {"zeusd_remote_hold",
          [&](const toml::node& node) { config.zeusd_remote_hold = duration(node, Seconds(1), Seconds(86400)); }},
+        {"zeusd_shared", [&](const toml::node& node) { config.zeusd_shared = boolean(node); }},
         {"connections", [&](const toml::node& node) { config.limits.connections = count(node); }},
+        {"per_user", [&](const toml::node& node) { per_user(node, config.per_user); }},
         {"access", [&](const toml::node& node) { access(node, config.access); }},
+        {"gpu", [&](const toml::node& node) { rules(node, config.gpus); }},
     };
     each(root(), keys);
   }
@@ -70,6 +74,19 @@ class ConfigFile final : TomlFile {
       fail(node, "this must be a whole number from 1 to 1000000", "write for example 16384");
     }
     return static_cast<std::size_t>(value->get());
+  }
+
+  // [per_user].
+  void per_user(const toml::node& node, UserLimits& limits) const {
+    const auto* table = node.as_table();
+    if (table == nullptr) fail(node, "this must be a table", "write [per_user]");
+    const Keys keys = {
+        {"streams", [&](const toml::node& value) { limits.streams = count(value); }},
+        {"stream_events", [&](const toml::node& value) { limits.stream_events = static_cast<double>(count(value)); }},
+        {"leases", [&](const toml::node& value) { limits.leases = count(value); }},
+        {"requests", [&](const toml::node& value) { limits.requests = static_cast<double>(count(value)); }},
+    };
+    each(*table, keys);
   }
 
   [[nodiscard]] unsigned mode(const toml::node& node) const {
@@ -125,19 +142,94 @@ class ConfigFile final : TomlFile {
     if (table == nullptr) fail(node, "this must be a table", "write [access]");
     const Keys keys = {
         {"users", [&](const toml::node& value) { rules.everywhere = users(value); }},
+        {"slow_others", [&](const toml::node& value) { rules.slow_others = boolean(value); }},
         {"remote", [&](const toml::node& value) { rules.remote = boolean(value); }},
         {"gpu", [&](const toml::node& value) { gpus(value, rules); }},
     };
     each(*table, keys);
   }
 
+  [[nodiscard]] std::size_t gpu_index(const toml::node& node, const toml::key& key, const char* example) const {
+    const long index = parse_integer(key.str()).value_or(-1);
+    if (index < 0) fail(node, fmt::format("'{}' is no GPU's index", key.str()), example);
+    return static_cast<std::size_t>(index);
+  }
+
+  // [210, 1410]; 0 for either end: none.
+  [[nodiscard]] std::pair<double, double> span(const toml::node& node, const char* unit) const {
+    const auto* list = node.as_array();
+    const auto wrong = [&](const char* what) {
+      fail(node, what, fmt::format("write two numbers, for example [200, 1200], in {}; 0 is no bound", unit));
+    };
+    if (list == nullptr || list->size() != 2) wrong("this must be a least and a most value");
+    const double least = number((*list)[0], "the least value", 0, kMostOfKnob, unit);
+    const double most = number((*list)[1], "the most value", 0, kMostOfKnob, unit);
+    if (most > 0 && least > most) wrong("the first is above the second");
+    return {least, most};
+  }
+
+  template <class Value>
+  void bounds(const toml::node& node, const char* unit, std::optional<Value>& least, std::optional<Value>& most) const {
+    const auto [low, high] = span(node, unit);
+    least = low > 0 ? std::optional<Value>(low) : std::nullopt;
+    most = high > 0 ? std::optional<Value>(high) : std::nullopt;
+  }
+
+  [[nodiscard]] ClockBounds clocks(const toml::node& node) const {
+    const auto [low, high] = span(node, "MHz");
+    if (!(low >= 1 && high >= 1)) fail(node, "this locks nothing", "write the lower and the upper clock in MHz");
+    return {Megahertz(low), Megahertz(high)};
+  }
+
+  // [gpu.0] and [gpu.all].
+  void rules(const toml::node& node, NodeRules& rules) const {
+    const auto* table = node.as_table();
+    if (table == nullptr) fail(node, "this must be a table", "write for example [gpu.0]");
+    for (const auto& [key, value] : *table) {
+      if (key.str() == "all") {
+        rules.every = rules_of_one(value);
+      } else {
+        rules.of_gpu[gpu_index(value, key, "write [gpu.0], or [gpu.all] for those that have no table")] =
+            rules_of_one(value);
+      }
+    }
+  }
+
+  [[nodiscard]] GpuRules rules_of_one(const toml::node& node) const {
+    const auto* table = node.as_table();
+    if (table == nullptr) fail(node, "this must be a table", "write for example [gpu.0]");
+    GpuRules rules;
+    GpuBounds& most = rules.bounds;
+    GpuSettings& outside = rules.outside;
+    const Keys outside_keys = {
+        {"power_limit",
+         [&](const toml::node& value) {
+           outside.power_limit = Watts(number(value, "the power limit", 1, kMostOfKnob, "W"));
+         }},
+        {"sm_clocks", [&](const toml::node& value) { outside.sm_clocks = clocks(value); }},
+        {"memory_clocks", [&](const toml::node& value) { outside.memory_clocks = clocks(value); }},
+    };
+    const Keys keys = {
+        {"power_limit", [&](const toml::node& value) { bounds(value, "W", most.least_power, most.most_power); }},
+        {"sm_clocks", [&](const toml::node& value) { bounds(value, "MHz", most.least_sm_clock, most.most_sm_clock); }},
+        {"memory_clocks",
+         [&](const toml::node& value) { bounds(value, "MHz", most.least_memory_clock, most.most_memory_clock); }},
+        {"outside",
+         [&](const toml::node& value) {
+           const auto* inner = value.as_table();
+           if (inner == nullptr) fail(value, "this must be a table", "write for example [gpu.0.outside]");
+           each(*inner, outside_keys);
+         }},
+    };
+    each(*table, keys);
+    return rules;
+  }
+
   void gpus(const toml::node& node, AccessRules& rules) const {
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write for example [access.gpu] and below it 0 = [1000]");
     for (const auto& [key, value] : *table) {
-      const long index = parse_integer(key.str()).value_or(-1);
-      if (index < 0) fail(value, fmt::format("'{}' is no GPU's index", key.str()), "write for example 0 = [1000]");
-      rules.of_gpu[static_cast<std::size_t>(index)] = users(value);
+      rules.of_gpu[gpu_index(value, key, "write for example 0 = [1000]")] = users(value);
     }
   }
 };

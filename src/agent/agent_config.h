@@ -9,7 +9,9 @@
 
 #include "agent/account_sessions.h"
 #include "agent/gpu_control.h"
+#include "agent/gpu_rules.h"
 #include "agent/lease_table.h"
+#include "agent/user_limits.h"
 #include "net/server.h"
 
 namespace flyball {
@@ -24,8 +26,11 @@ struct AgentConfig {
   std::optional<Seconds> period;   // of the sampler; without one its default, and no more than its usual cost
   bool zeusd = true;               // speak zeusd's interface, too
   Seconds zeusd_remote_hold{0.0};  // how long a setting made through it over TCP lasts; 0: refused
+  bool zeusd_shared = false;       // a user's processes may change what another of them set through it
   AccessRules access;
+  NodeRules gpus;
   ServerLimits limits;
+  UserLimits per_user;
   ControlOptions control;
   AccountSessionLimits sessions;
 };

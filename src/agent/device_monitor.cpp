@@ -71,7 +71,7 @@ DeviceMonitor::DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<Cp
   if (::gethostname(name.data(), name.size() - 1) == 0) node_ = name.data();
 }
 
-void DeviceMonitor::report(std::function<void(NodeStatus)> done) {
+void DeviceMonitor::report(const Claimant& reader, std::function<void(NodeStatus)> done) {
   struct Gathering {
     NodeStatus report;
     std::size_t left = 1;  // one for the asking itself, so that it ends after all were asked
@@ -89,11 +89,11 @@ void DeviceMonitor::report(std::function<void(NodeStatus)> done) {
   report.gpus.resize(keeper_.gpu_count());
   for (std::size_t i = 0; i < keeper_.gpu_count(); ++i) {
     fill(report.gpus[i], keeper_.device(i).identity());
-    const auto finish = [this, i, gathering](const std::string& trouble) {
+    const auto finish = [this, i, reader, gathering](const std::string& trouble) {
       GpuStatus& gpu = gathering->report.gpus[i];
       gpu.health = keeper_.health(i);
       gpu.trouble = gpu.health == GpuHealth::kWell ? trouble : keeper_.trouble(i);
-      gpu.lease = keeper_.lease_on(i);
+      gpu.lease = keeper_.lease_on(i, reader);
       gathering->arrived();
     };
     ++gathering->left;

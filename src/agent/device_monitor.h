@@ -24,7 +24,8 @@ class DeviceMonitor {
 
   // Asks every GPU at once; `done` comes when all have answered. One whose driver hangs is reported at once, without
   // readings.
-  void report(std::function<void(NodeStatus)> done);
+  // Without the identifiers of leases that are not `reader`'s.
+  void report(const Claimant& reader, std::function<void(NodeStatus)> done);
 
   [[nodiscard]] const std::vector<std::shared_ptr<CpuDevice>>& cpus() const { return cpus_; }
 

@@ -19,6 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr Watts kLeastLimit{1.0};           // below it is no limit, and nothing that a message may hold
+constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
+
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
@@ -33,10 +36,54 @@ void reset(GpuDevice& device, Knob knob) {
   }
 }
 
+ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
+
+bool names(const GpuSettings& settings, Knob knob) {
+  switch (knob) {
+    case Knob::kSmClocks: return settings.sm_clocks.has_value();
+    case Knob::kMemoryClocks: return settings.memory_clocks.has_value();
+    case Knob::kPowerLimit: return settings.power_limit.has_value();
+  }
+  return false;
+}
+
+// Back to what held before. A value that the device does not take (another board, a word of the configuration) must not
+// leave the lease's own in force: then it is the default.
+void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
+  if (!names(before, knob)) return reset(device, knob);
+  try {
+    switch (knob) {
+      case Knob::kSmClocks: return device.lock_sm_clocks(range_of(*before.sm_clocks));
+      case Knob::kMemoryClocks: return device.lock_memory_clocks(range_of(*before.memory_clocks));
+      case Knob::kPowerLimit: return device.set_power_limit(*before.power_limit);
+    }
+  } catch (const DeviceError& error) {
+    if (error.fault() != DeviceFault::kInvalid) throw;
+    reset(device, knob);
+  }
+}
+
+// What a knob stands at now that nobody has touched it.
+void note_before(const GpuDevice& device, Knob knob, const GpuSettings& outside, GpuSettings& before) {
+  switch (knob) {
+    case Knob::kSmClocks: before.sm_clocks = outside.sm_clocks; return;
+    case Knob::kMemoryClocks: before.memory_clocks = outside.memory_clocks; return;
+    case Knob::kPowerLimit: break;
+  }
+  before.power_limit = outside.power_limit;
+  try {
+    const Watts now = device.power_limit();
+    if (now >= kLeastLimit) before.power_limit = std::min(now, outside.power_limit.value_or(now));
+  } catch (const DeviceError& error) {
+    if (error.fault() != DeviceFault::kUnsupported) throw;
+  }
+}
+
 }  // namespace
 
 struct GpuControl::Job {
   Call call;
+  Write write;
   Done done;
   bool is_write = false;
   std::vector<Knob> knobs;
@@ -50,10 +97,11 @@ struct GpuControl::Job {
 // Shared with the thread, which may outlive the GpuControl.
 struct GpuControl::State {
   State(std::shared_ptr<GpuDevice> the_device, std::shared_ptr<const Journal> the_journal, EventLoop& the_loop,
-        ControlOptions the_options, ControlEvents the_events)
+        ControlOptions the_options, ControlEvents the_events, const GpuSettings& the_outside)
       : device(std::move(the_device)),
         journal(std::move(the_journal)),
         options(the_options),
+        outside(the_outside),
         loop(&the_loop),
         events(std::make_shared<const ControlEvents>(std::move(the_events))) {}
 
@@ -77,6 +125,7 @@ struct GpuControl::State {
   std::shared_ptr<GpuDevice> device;
   std::shared_ptr<const Journal> journal;
   ControlOptions options;
+  const GpuSettings outside;
 
   std::mutex loop_mutex;
   EventLoop* loop;  // null once the control is gone
@@ -84,9 +133,10 @@ struct GpuControl::State {
 
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
-  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next eight
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next nine
   std::deque<std::shared_ptr<Job>> writes;
   std::optional<std::vector<Knob>> found;  // in the journal at the start, not yet restored
+  std::optional<GpuSettings> found_before;
   bool restore_wanted = false;
   Clock::time_point restore_due;
   std::shared_ptr<Job> current;
@@ -99,18 +149,23 @@ struct GpuControl::State {
   // The control's thread only (before it starts: the loop's).
   bool journalled = false;
   std::vector<Knob> touched;
+  GpuSettings before;  // of what is touched
   Seconds retry{0};
 };
 
 void GpuControl::State::journal_knobs(const Job& job) {
   std::vector<Knob> all = touched;
+  GpuSettings all_before = before;
   for (const Knob knob : job.knobs) {
-    if (std::find(all.begin(), all.end(), knob) == all.end()) all.push_back(knob);
+    if (std::find(all.begin(), all.end(), knob) != all.end()) continue;
+    note_before(*device, knob, outside, all_before);
+    all.push_back(knob);
   }
   if (journalled && all.size() == touched.size()) return;
-  journal->write({device->identity().uuid, all, job.holder});
+  journal->write({device->identity().uuid, all, job.holder, all_before});
   journalled = true;
   touched = std::move(all);
+  before = all_before;
 }
 
 void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
@@ -120,6 +175,7 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   try {
     if (job->is_write) journal_knobs(*job);
     if (job->call) job->call(*device);
+    if (job->write) job->write(*device, before);
   } catch (const DeviceError& caught) {
     error = std::current_exception();
     if (caught.fault() == DeviceFault::kLost) {
@@ -135,9 +191,11 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
 bool GpuControl::State::try_restore() {
   std::string failure;
   std::vector<Knob> left;
+  // Resets first: with some drivers one clock's reset is the other's, too.
+  std::stable_partition(touched.begin(), touched.end(), [this](Knob knob) { return !names(before, knob); });
   for (const Knob knob : touched) {
     try {
-      reset(*device, knob);
+      bring_back(*device, knob, before);
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
         // Its clocks went with it. The entry stays, for when it comes back.
@@ -149,8 +207,10 @@ bool GpuControl::State::try_restore() {
       failure = error.what();
     }
   }
-  touched = left;
+  // One that failed is tried again with all the others, for the same reason.
   if (left.empty()) {
+    touched.clear();
+    before = {};
     try {
       if (journalled) journal->remove(device->identity().uuid);
       journalled = false;
@@ -184,6 +244,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
     if (restore_is_due()) {
       if (state->found) {
         state->touched = *std::exchange(state->found, std::nullopt);
+        state->before = std::exchange(state->found_before, std::nullopt).value_or(state->outside);
         state->journalled = true;
       }
       lock.unlock();
@@ -225,10 +286,11 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
 }
 
 GpuControl::GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const Journal> journal, EventLoop& loop,
-                       ControlOptions options, ControlEvents events)
+                       ControlOptions options, ControlEvents events, const GpuSettings& outside)
     : loop_(loop),
       options_(options),
-      state_(std::make_shared<State>(std::move(device), std::move(journal), loop, options, std::move(events))) {
+      state_(
+          std::make_shared<State>(std::move(device), std::move(journal), loop, options, std::move(events), outside)) {
   thread_ = std::thread([state = state_] { run(state); });
 }
 
@@ -258,19 +320,31 @@ void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {
     const auto late = weak.lock();
     if (!late || std::exchange(late->answered, true)) return;
     late->given_up = true;
+    {
+      const std::lock_guard lock(state->mutex);
+      std::erase(state->reads, late);
+      std::erase(state->writes, late);
+    }
     late->done(std::make_exception_ptr(
         DeviceError(DeviceFault::kTimeout, state->device->label(),
                     fmt::format("the driver has not answered in {} s", most.call_timeout.value()),
                     "wait until it does, or restart the machine; other GPUs are not affected")));
   });
   const std::lock_guard lock(state_->mutex);
-  (is_read ? state_->reads : state_->writes).push_back(std::move(job));
+  auto& queue = is_read ? state_->reads : state_->writes;
+  if (queue.size() >= kMostWaiting) {
+    state_->finish(
+        job, std::make_exception_ptr(HttpError(503, fmt::format("{} calls wait for the driver of {} already; try again",
+                                                                queue.size(), state_->device->label()))));
+    return;
+  }
+  queue.push_back(std::move(job));
   state_->changed.notify_all();
 }
 
-void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Call call, Done done) {
+void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Write call, Done done) {
   auto job = std::make_shared<Job>();
-  job->call = std::move(call);
+  job->write = std::move(call);
   job->done = std::move(done);
   job->is_write = true;
   job->knobs = knobs;
@@ -299,10 +373,11 @@ void GpuControl::restore() {
   }
 }
 
-void GpuControl::restore_found(const std::vector<Knob>& knobs) {
+void GpuControl::restore_found(const std::vector<Knob>& knobs, const std::optional<GpuSettings>& before) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->found = knobs;
+    state_->found_before = before;
   }
   restore();
 }

@@ -1,8 +1,8 @@
 // One GPU's calls, one after another, in a thread of their own: what a broken driver blocks is this thread and nothing
 // else.
 //
-// Writes keep the journal's rule: the entry that names a knob is on disk before the knob is first touched. restore()
-// undoes what was touched, retries until that has worked, and only then removes the entry.
+// Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob is
+// first touched. restore() brings back what held before, retries until that has worked, and only then removes the entry.
 #pragma once
 
 #include <exception>
@@ -38,25 +38,29 @@ struct ControlEvents {
 class GpuControl {
  public:
   using Call = std::function<void(GpuDevice&)>;
+  // `before`: what held before the first write, of the knobs that have been named; nothing: the driver's default.
+  using Write = std::function<void(GpuDevice&, const GpuSettings& before)>;
   // Nothing, or what was thrown: by the call, DeviceError kTimeout, JournalError, or HttpError 409 where the lease
   // ended before the call's turn came.
   using Done = std::function<void(std::exception_ptr)>;
 
+  // `outside`: what holds where the driver cannot be asked, as GpuRules says.
   GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const Journal> journal, EventLoop& loop,
-             ControlOptions options, ControlEvents events);
+             ControlOptions options, ControlEvents events, const GpuSettings& outside = {});
   // Waits for the thread, unless a call hangs: then the thread is left behind with all that it needs.
   ~GpuControl();
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
 
   // Puts the knobs into the journal, then calls. An empty `call` only writes the journal.
-  void write(const std::vector<Knob>& knobs, const std::string& holder, Call call, Done done);
+  void write(const std::vector<Knob>& knobs, const std::string& holder, Write call, Done done);
   // Reads go before writes that wait, and on while a restore waits for its next attempt.
   void read(Call call, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.
   void restore();
-  // As after a start that found these in the journal. The GPU has been touched by nobody since.
-  void restore_found(const std::vector<Knob>& knobs);
+  // As after a start that found these in the journal, and what held before if it told. The GPU has been touched by
+  // nobody since.
+  void restore_found(const std::vector<Knob>& knobs, const std::optional<GpuSettings>& before);
 
   [[nodiscard]] bool restoring() const;
   [[nodiscard]] Seconds call_age() const;  // of the call under way; 0 where there is none

@@ -59,6 +59,7 @@ JournalEntry parse_entry(const std::string& source, const std::string& text) {
     if (!knob) object.refuse("knobs", fmt::format("there is no '{}'", name), "remove the file");
     entry.knobs.push_back(*knob);
   }
+  if (object.has("before")) entry.before = read_gpu_settings(object.object("before"));
   return entry;
 }
 
@@ -107,7 +108,8 @@ Journal::Found Journal::read() const {
 void Journal::write(const JournalEntry& entry) const {
   nlohmann::ordered_json knobs = nlohmann::ordered_json::array();
   for (const Knob knob : entry.knobs) knobs.push_back(name_of(knob));
-  const nlohmann::ordered_json json = {{"uuid", entry.uuid}, {"knobs", knobs}, {"holder", entry.holder}};
+  nlohmann::ordered_json json = {{"uuid", entry.uuid}, {"knobs", knobs}, {"holder", entry.holder}};
+  if (entry.before) json["before"] = to_json(*entry.before);
   const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const std::string name = file_name(entry.uuid);
   const std::string half = name + kHalfWritten;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct JournalEntry {
   std::string uuid;
   std::vector<Knob> knobs;  // that may differ from the default
   std::string holder;       // for people
+  // What the knobs are brought back to; older agents' entries have none.
+  std::optional<GpuSettings> before = std::nullopt;
 };
 
 // Different GPUs may be written from different threads at once.

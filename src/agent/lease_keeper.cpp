@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/log.h"
+#include "agent/processes.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -21,6 +22,7 @@ constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often
 // A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
 // before it judges.
 constexpr Nanoseconds kLate = 50'000'000;
+constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
 
 Nanoseconds now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -29,31 +31,62 @@ Nanoseconds now_ns() {
 
 ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
 
-// Does the change knob by knob; `applied` says how far it came.
-void apply(GpuDevice& device, const SettingsChange& change, SettingsChange& applied) {
+// Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`.
+void apply(GpuDevice& device, const SettingsChange& change, const GpuSettings& before, bool may_raise_power,
+           SettingsChange& applied) {
+  if (change.power_limit) {
+    const Watts held = before.power_limit ? *before.power_limit : device.power_limits().standard;
+    const Watts limit = change.power_limit->value_or(held);
+    if (limit > held + kSameLimit && !may_raise_power) {
+      throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                         fmt::format("the power limit of {} was {:g} W before this lease, and a lease does not raise "
+                                     "it: give at most that, not {:g} W",
+                                     device.label(), held.value(), limit.value()));
+    }
+    device.set_power_limit(limit);
+    applied.power_limit = limit == held ? std::optional<Watts>() : std::optional<Watts>(limit);
+  }
   if (change.sm_clocks) {
-    if (*change.sm_clocks) {
-      device.lock_sm_clocks(range_of(**change.sm_clocks));
+    const auto clocks = *change.sm_clocks ? *change.sm_clocks : before.sm_clocks;
+    if (clocks) {
+      device.lock_sm_clocks(range_of(*clocks));
     } else {
       device.reset_sm_clocks();
     }
     applied.sm_clocks = change.sm_clocks;
   }
   if (change.memory_clocks) {
-    if (*change.memory_clocks) {
-      device.lock_memory_clocks(range_of(**change.memory_clocks));
+    const auto clocks = *change.memory_clocks ? *change.memory_clocks : before.memory_clocks;
+    if (clocks) {
+      device.lock_memory_clocks(range_of(*clocks));
     } else {
       device.reset_memory_clocks();
     }
     applied.memory_clocks = change.memory_clocks;
   }
-  if (change.power_limit) {
-    const Watts standard = device.power_limits().standard;
-    const Watts limit = change.power_limit->value_or(standard);
-    device.set_power_limit(limit);
-    applied.power_limit = limit == standard ? std::optional<Watts>() : std::optional<Watts>(limit);
-  }
 }
+
+bool sets_something(const SettingsChange& change) {
+  return (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) ||
+         (change.power_limit && *change.power_limit);
+}
+
+bool sets_something(const Lease& lease, std::size_t gpu) {
+  const auto found = lease.settings.find(gpu);
+  return found != lease.settings.end() && !found->second.all_default();
+}
+
+void refuse_beside_others(const GpuDevice& device, uid_t user) {
+  const auto other = other_user_on(device, user);
+  if (!other) return;
+  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                     fmt::format("{} also runs {}, which is another user's: nothing is set there, unless the agent's "
+                                 "configuration allows it (access.slow_others)",
+                                 device.label(), *other));
+}
+
+// The identifier is for who may end the lease; a log is read by others, too.
+std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
 int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
@@ -87,8 +120,14 @@ struct LeaseKeeper::Waiter {
 };
 
 LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>> gpus,
-                         std::shared_ptr<const Journal> journal, AccessRules rules, ControlOptions options)
-    : loop_(loop), options_(options), journal_(std::move(journal)), table_(gpus.size(), std::move(rules)) {
+                         std::shared_ptr<const Journal> journal, AccessRules access, NodeRules rules,
+                         ControlOptions options)
+    : loop_(loop),
+      options_(options),
+      journal_(std::move(journal)),
+      rules_(std::move(rules)),
+      slow_others_(access.slow_others),
+      table_(gpus.size(), std::move(access)) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     auto gpu = std::make_unique<Gpu>();
     gpu->device = std::move(gpus[i]);
@@ -108,7 +147,8 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
       ++counts_.failed_restores;
       log_event(LogLevel::kError, "restore_failed", {{"gpu", fmt::to_string(i)}, {"error", why}, {"next", "retry"}});
     };
-    gpu->control = std::make_unique<GpuControl>(gpu->device, journal_, loop_, options_, std::move(events));
+    gpu->control =
+        std::make_unique<GpuControl>(gpu->device, journal_, loop_, options_, std::move(events), rules_.of(i).outside);
     gpus_.push_back(std::move(gpu));
   }
   tick_ = loop_.every(kTick, [this] { look_for_hanging(); });
@@ -127,7 +167,7 @@ void LeaseKeeper::recover() {
     damaged_ = found.unreadable;
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
       damaged_for_.insert(i);
-      gpus_[i]->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)});
+      gpus_[i]->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)}, std::nullopt);
     }
   }
   unclaimed_ = found.entries;
@@ -143,8 +183,8 @@ void LeaseKeeper::claim_entry(std::size_t gpu) {
       std::find_if(unclaimed_.begin(), unclaimed_.end(), [&](const JournalEntry& one) { return one.uuid == uuid; });
   if (entry == unclaimed_.end()) return;
   log_event(LogLevel::kNotice, "restoring_after_crash", {{"gpu", fmt::to_string(gpu)}, {"holder", entry->holder}});
-  // After a damaged journal every knob of every GPU is being restored.
-  if (damaged_.empty()) gpus_[gpu]->control->restore_found(entry->knobs);
+  // After a damaged journal every knob of every GPU is being restored; this entry knows more of its own.
+  gpus_[gpu]->control->restore_found(entry->knobs, entry->before);
   unclaimed_.erase(entry);
 }
 
@@ -178,12 +218,12 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
     id = lease.id;
     for (const std::size_t gpu : request.gpus) check_usable(gpu);
     watch(lease);
+    table_.prepare(id);
   } catch (const Error&) {
     ++counts_.refused;
     if (!id.empty()) table_.end(id, LeaseEnd::kNoJournal);
     throw;
   }
-  arm_deadline();
   if (pin_ && request.binding == LeaseBinding::kConnection) pin_(who.connection, true);
 
   struct Preparing {
@@ -206,8 +246,10 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
         return granted(preparing->error, {});
       }
       ++counts_.granted;
+      table_.begin(id, now_ns());
+      arm_deadline();
       log_event(LogLevel::kInfo, "lease_granted",
-                {{"lease", id},
+                {{"lease", short_id(id)},
                  {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
                  {"holder", holder},
                  {"purpose", lease->purpose}});
@@ -221,17 +263,24 @@ LeaseInfo LeaseKeeper::heartbeat(const std::string& id, const Claimant& who) {
 }
 
 void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change,
-                                const std::string& holder, Done done) {
+                                const Claimant& who, Done done) {
   ++writes_under_way_[id];
+  const Lease& asking = *table_.find(id);
+  const bool looks_around = must_be_alone(asking) && asking.alone.count(gpu) == 0 && sets_something(change);
   const auto applied = std::make_shared<SettingsChange>();
   gpus_[gpu]->control->write(
-      change.knobs(), holder, [change, applied](GpuDevice& device) { apply(device, change, *applied); },
-      [this, id, gpu, change, applied, done = std::move(done)](const std::exception_ptr& error) {
+      change.knobs(), who.as_holder().text(),
+      [change, applied, looks_around, who](GpuDevice& device, const GpuSettings& before) {
+        if (looks_around) refuse_beside_others(device, who.uid);
+        apply(device, change, before, who.is_root(), *applied);
+      },
+      [this, id, gpu, change, applied, looks_around, done = std::move(done)](const std::exception_ptr& error) {
         if (--writes_under_way_[id] == 0) writes_under_way_.erase(id);
         if (error) {
           ++counts_.failed_changes;
         } else {
           ++counts_.changes;
+          if (looks_around) table_.note_alone(id, gpu);
         }
         table_.touch(id, now_ns());
         // A call that hangs may still come through; until its lease ends, what it asked for counts as set.
@@ -255,14 +304,13 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
 void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
                          Done done) {
   const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, now_ns());
-  submit_change(lease.id, gpu, change, lease.holder.as_holder().text(), std::move(done));
+  check_bounds(rules_.of(gpu).bounds, gpu, change);
+  submit_change(lease.id, gpu, change, lease.holder, std::move(done));
 }
 
 void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who,
-                                       Seconds remote_hold, Done done) {
+                                       Seconds remote_hold, bool shared, Done done) {
   const bool watchable = who.local && who.pid != 0;
-  const bool sets_something =
-      (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) || change.power_limit;
   std::string id;
   try {
     if (!watchable && remote_hold.value() <= 0) {
@@ -270,16 +318,20 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
                          "without a process to watch nothing would undo this setting; hold a lease through /v1/leases, "
                          "or let the agent's configuration allow it for a limited time (zeusd_remote_hold)");
     }
+    check_bounds(rules_.of(gpu).bounds, gpu, change);
     const bool is_new = table_.on_gpu(gpu) == nullptr;
-    const Lease& lease = table_.implicit(gpu, who, watchable ? Seconds(0) : remote_hold, now_ns());
+    const Lease& lease = table_.implicit(gpu, who, shared, watchable ? Seconds(0) : remote_hold, now_ns());
     id = lease.id;
     const bool takes_over = lease.implicit && !is_new;
     if (is_new || takes_over) watch(lease);
     check_usable(gpu);
     if (is_new) {
       ++counts_.granted;
-      log_event(sets_something ? LogLevel::kInfo : LogLevel::kNotice, "lease_granted",
-                {{"lease", id}, {"gpus", fmt::to_string(gpu)}, {"holder", who.as_holder().text()}, {"via", "zeusd"}});
+      log_event(sets_something(change) ? LogLevel::kInfo : LogLevel::kNotice, "lease_granted",
+                {{"lease", short_id(id)},
+                 {"gpus", fmt::to_string(gpu)},
+                 {"holder", who.as_holder().text()},
+                 {"via", "zeusd"}});
     }
   } catch (const Error&) {
     ++counts_.refused;
@@ -288,7 +340,7 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
     throw;
   }
   arm_deadline();
-  submit_change(id, gpu, change, who.as_holder().text(), std::move(done));
+  submit_change(id, gpu, change, who, std::move(done));
 }
 
 void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done) {
@@ -298,7 +350,7 @@ void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::funct
     LeaseRequest request;
     request.gpus = {gpu};
     table_.end(table_.grant(request, who, now_ns()).id, LeaseEnd::kReleased);
-  } else if (!(lease->holder.local && who.local && lease->holder.uid == who.uid)) {
+  } else if (!lease->belongs_to(who)) {
     const LeaseHolder holder = lease->holder.as_holder();
     throw LeaseRefused(LeaseRefused::Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
   }
@@ -308,7 +360,7 @@ void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::funct
 
 void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done) {
   const Lease& lease = table_.check_release(id, who);
-  const bool own = lease.holder.local == who.local && lease.holder.uid == who.uid;
+  const bool own = lease.belongs_to(who);
   const std::vector<std::size_t> gpus = lease.gpus;
   end(id, own ? LeaseEnd::kReleased : LeaseEnd::kRevoked);
   wait_restored(gpus, options_.call_timeout, [this, done = std::move(done)](const std::vector<std::size_t>& left) {
@@ -326,7 +378,7 @@ void LeaseKeeper::end(const std::string& id, LeaseEnd why) {
   ++counts_.ended[why];
   const bool as_asked = why == LeaseEnd::kReleased || why == LeaseEnd::kAgentStop;
   log_event(as_asked ? LogLevel::kInfo : LogLevel::kNotice, "lease_ended",
-            {{"lease", id},
+            {{"lease", short_id(id)},
              {"why", std::string(name_of(why))},
              {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
              {"holder", lease->holder.as_holder().text()}});
@@ -355,16 +407,35 @@ bool LeaseKeeper::idle() const {
          });
 }
 
-std::vector<LeaseInfo> LeaseKeeper::leases() const {
+std::vector<LeaseInfo> LeaseKeeper::leases(const Claimant& reader) const {
   std::vector<LeaseInfo> all;
-  for (const Lease* lease : table_.all()) all.push_back(lease->info(now_ns()));
+  for (const Lease* lease : table_.all()) all.push_back(lease->info_for(reader, now_ns()));
   return all;
 }
 
-std::optional<LeaseInfo> LeaseKeeper::lease_on(std::size_t gpu) const {
+std::optional<LeaseInfo> LeaseKeeper::lease_on(std::size_t gpu, const Claimant& reader) const {
   const Lease* lease = table_.on_gpu(gpu);
   if (lease == nullptr) return std::nullopt;
+  return lease->info_for(reader, now_ns());
+}
+
+std::optional<LeaseInfo> LeaseKeeper::find(const std::string& id) const {
+  const Lease* lease = table_.find(id);
+  if (lease == nullptr) return std::nullopt;
   return lease->info(now_ns());
+}
+
+std::size_t LeaseKeeper::leases_of(const Claimant& user) const {
+  const auto all = table_.all();
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [&](const Lease* lease) { return lease->holder.same_user(user); }));
+}
+
+std::string LeaseKeeper::held_by(const Claimant& who) const {
+  for (const Lease* lease : table_.all()) {
+    if (lease->holder.same_process(who)) return lease->id;
+  }
+  return {};
 }
 
 // --- Time ----------------------------------------------------------------------------------------------------------
@@ -409,13 +480,34 @@ void LeaseKeeper::look_for_hanging() {
   probe_tick_ = (probe_tick_ + 1) % kTicksPerProbe;
   if (probe_tick_ != 0) return;
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
-    if (std::exchange(gpus_[i]->probing, true)) continue;
-    gpus_[i]->control->read([](GpuDevice& device) { static_cast<void>(device.power()); },
-                            [this, i](const std::exception_ptr& error) {
-                              gpus_[i]->probing = false;
-                              if (!error) note_alive(i);
-                            });
+    if (!std::exchange(gpus_[i]->probing, true)) probe(i);
   }
+}
+
+// Asks a GPU whether it is there, and whether somebody else has come to it since a lease set it.
+void LeaseKeeper::probe(std::size_t gpu) {
+  const Lease* lease = table_.on_gpu(gpu);
+  const bool looks_around = lease != nullptr && must_be_alone(*lease) && sets_something(*lease, gpu);
+  const std::string id = looks_around ? lease->id : std::string();
+  const uid_t user = looks_around ? lease->holder.uid : 0;
+  const auto other = std::make_shared<std::optional<std::string>>();
+  gpus_[gpu]->control->read(
+      [looks_around, user, other](GpuDevice& device) {
+        static_cast<void>(device.power());
+        if (looks_around) *other = other_user_on(device, user);
+      },
+      [this, gpu, id, other](const std::exception_ptr& error) {
+        gpus_[gpu]->probing = false;
+        if (!error) note_alive(gpu);
+        if (error || !*other || table_.find(id) == nullptr) return;
+        log_event(LogLevel::kNotice, "other_user_on_gpu", {{"gpu", fmt::to_string(gpu)}, {"process", **other}});
+        end(id, LeaseEnd::kOtherUser);
+      });
+}
+
+// Who has the token, over TCP, has the operator's word.
+bool LeaseKeeper::must_be_alone(const Lease& lease) const {
+  return !slow_others_ && lease.holder.local && !lease.holder.is_root();
 }
 
 void LeaseKeeper::note_alive(std::size_t gpu) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/gpu_control.h"
+#include "agent/gpu_rules.h"
 #include "agent/journal.h"
 #include "agent/lease_table.h"
 #include "device/gpu.h"
@@ -24,7 +25,7 @@ struct LeaseCounts {
   std::map<LeaseEnd, std::uint64_t> ended;
   std::uint64_t changes = 0;          // settings made
   std::uint64_t failed_changes = 0;   // settings that failed
-  std::uint64_t restores = 0;         // GPUs brought back to default
+  std::uint64_t restores = 0;         // GPUs brought back to what held before
   std::uint64_t failed_restores = 0;  // attempts that failed (and were tried again)
 };
 
@@ -34,7 +35,7 @@ class LeaseKeeper {
   using Granted = std::function<void(std::exception_ptr, const LeaseInfo&)>;
 
   LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>> gpus, std::shared_ptr<const Journal> journal,
-              AccessRules rules, ControlOptions options);
+              AccessRules access, NodeRules rules, ControlOptions options);
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -50,9 +51,10 @@ class LeaseKeeper {
   void release(const std::string& id, const Claimant& who, Done done);
 
   // For zeusd's interface: the change under the lease that fits, or under a new one that lives as long as the process
-  // (`remote_hold` since the last write where there is no process to watch). Throws LeaseRefused at once.
+  // (`remote_hold` since the last write where there is no process to watch), `shared` with the user's other processes.
+  // Throws LeaseRefused at once.
   void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
-                            Done done);
+                            bool shared, Done done);
   // A privileged call that no lease undoes (persistence mode), for whoever may set this GPU now.
   void call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done);
 
@@ -65,9 +67,16 @@ class LeaseKeeper {
   [[nodiscard]] GpuControl& control(std::size_t gpu);
   [[nodiscard]] GpuHealth health(std::size_t gpu) const;
   [[nodiscard]] std::string trouble(std::size_t gpu) const;  // in words; empty when well
-  [[nodiscard]] std::vector<LeaseInfo> leases() const;
-  [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu) const;
+  // Without the identifiers of those that are not `reader`'s.
+  [[nodiscard]] std::vector<LeaseInfo> leases(const Claimant& reader) const;
+  [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu, const Claimant& reader) const;
+  [[nodiscard]] std::optional<LeaseInfo> find(const std::string& id) const;  // whoever knows it
+  [[nodiscard]] std::size_t lease_count() const { return table_.all().size(); }
+  [[nodiscard]] std::size_t leases_of(const Claimant& user) const;
+  // The first of those that a connection holds, or its process without it; empty where there is none.
+  [[nodiscard]] std::string held_by(const Claimant& who) const;
   [[nodiscard]] const LeaseCounts& counts() const { return counts_; }
+  [[nodiscard]] const GpuRules& rules(std::size_t gpu) const { return rules_.of(gpu); }
   [[nodiscard]] bool idle() const;   // no lease, nothing to restore, no call that hangs
   void note_alive(std::size_t gpu);  // a call has worked: it is not lost, or no longer. What is to restore there, is
 
@@ -85,10 +94,12 @@ class LeaseKeeper {
   void arm_deadline();
   void look_for_expired(bool late);
   void look_for_hanging();
+  void probe(std::size_t gpu);
+  [[nodiscard]] bool must_be_alone(const Lease& lease) const;
   void restored(std::size_t gpu);
   void lost(std::size_t gpu, const DeviceError& why);
   void check_usable(std::size_t gpu) const;  // throws DeviceError
-  void submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change, const std::string& holder,
+  void submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
                      Done done);
   void wait_restored(const std::vector<std::size_t>& gpus, Seconds most,
                      std::function<void(std::vector<std::size_t> left)> done);
@@ -96,6 +107,8 @@ class LeaseKeeper {
   EventLoop& loop_;
   ControlOptions options_;
   std::shared_ptr<const Journal> journal_;
+  NodeRules rules_;
+  bool slow_others_;
   LeaseTable table_;
   LeaseCounts counts_;
   std::function<void(std::uint64_t, bool)> pin_;

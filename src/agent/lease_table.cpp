@@ -1,8 +1,10 @@
 #include "agent/lease_table.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 
 namespace flyball {
 namespace {
@@ -11,9 +13,30 @@ using Reason = LeaseRefused::Reason;
 
 constexpr std::size_t kRememberedEnds = 256;
 
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw SystemError("the system gives no random numbers (getrandom)");
+  }
+  std::string id;
+  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+// Whether it ends by silence now or later.
+bool is_timed(const Lease& lease) { return lease.heartbeat_timeout.value() > 0 && !lease.preparing; }
+
 Nanoseconds deadline_of(const Lease& lease) { return lease.heard + to_nanoseconds(lease.heartbeat_timeout); }
 
 }  // namespace
+
+bool Claimant::same_user(const Claimant& other) const { return local == other.local && (!local || uid == other.uid); }
+
+bool Claimant::same_process(const Claimant& other) const {
+  if (!same_user(other)) return false;
+  if (connection == other.connection) return true;
+  return local && pid != 0 && pid == other.pid && started == other.started;
+}
 
 LeaseHolder Claimant::as_holder() const {
   LeaseHolder holder;
@@ -33,6 +56,7 @@ std::string_view name_of(LeaseEnd end) {
     case LeaseEnd::kSilent: return "silent";
     case LeaseEnd::kGpuLost: return "gpu_lost";
     case LeaseEnd::kRevoked: return "revoked";
+    case LeaseEnd::kOtherUser: return "other_user";
     case LeaseEnd::kAgentStop: return "agent_stop";
     case LeaseEnd::kNoJournal: return "not_begun";
   }
@@ -47,6 +71,7 @@ std::string_view description_of(LeaseEnd end) {
     case LeaseEnd::kSilent: return "its heartbeats stopped";
     case LeaseEnd::kGpuLost: return "a GPU of it was lost";
     case LeaseEnd::kRevoked: return "root took it away";
+    case LeaseEnd::kOtherUser: return "another user's process runs on a GPU of it";
     case LeaseEnd::kAgentStop: return "the agent is stopping";
     case LeaseEnd::kNoJournal: return "it could not begin";
   }
@@ -62,9 +87,21 @@ LeaseInfo Lease::info(Nanoseconds now) const {
   info.heartbeat_timeout = heartbeat_timeout;
   info.binding = binding;
   info.purpose = purpose;
+  info.shared = shared;
   info.age = to_seconds(now - granted);
   info.settings = settings;
   return info;
+}
+
+LeaseInfo Lease::info_for(const Claimant& reader, Nanoseconds now) const {
+  LeaseInfo shown = info(now);
+  const bool own = holder.local ? holder.same_user(reader) : holder.same_process(reader);
+  if (!own && !reader.is_root()) shown.id.clear();
+  return shown;
+}
+
+bool Lease::belongs_to(const Claimant& who) const {
+  return holder.same_process(who) || (shared && holder.local && holder.same_user(who));
 }
 
 bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
@@ -96,7 +133,7 @@ void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
 }
 
 Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
-  lease.id = fmt::format("L{}", next_id_++);
+  lease.id = random_id();
   lease.granted = now;
   lease.heard = now;
   for (const std::size_t gpu : lease.gpus) by_gpu_[gpu] = lease.id;
@@ -124,23 +161,30 @@ const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who,
   lease.heartbeat_timeout = request.heartbeat_timeout;
   lease.binding = request.binding;
   lease.purpose = request.purpose;
+  lease.shared = request.shared;
   return add(std::move(lease), now);
 }
 
-const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, Seconds timeout, Nanoseconds now) {
+void LeaseTable::prepare(const std::string& id) { leases_.at(id).preparing = true; }
+
+void LeaseTable::begin(const std::string& id, Nanoseconds now) {
+  Lease& lease = leases_.at(id);
+  lease.preparing = false;
+  lease.granted = lease.heard = now;
+}
+
+const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, bool shared, Seconds timeout, Nanoseconds now) {
   check_gpu(gpu, who);
   const auto held = by_gpu_.find(gpu);
   if (held != by_gpu_.end()) {
     Lease& lease = leases_.at(held->second);
-    // Who has shown the token over TCP is one user, however many connections that client makes.
-    const bool same_user = lease.holder.local == who.local && (!who.local || lease.holder.uid == who.uid);
-    const bool same_process =
-        same_user && (who.local ? lease.holder.pid == who.pid : lease.holder.connection == who.connection);
-    if (!(lease.implicit ? same_user : same_process)) {
+    // Such a client may make a connection for every write: over TCP any of the user's will do.
+    const bool any_of_user = lease.implicit && (shared || !who.local) && lease.holder.same_user(who);
+    if (!any_of_user && !lease.belongs_to(who)) {
       const LeaseHolder holder = lease.holder.as_holder();
       throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
     }
-    if (lease.implicit) lease.holder = who;
+    if (lease.implicit) lease.holder = who;  // the same, or the one that takes it over
     lease.heard = now;
     return lease;
   }
@@ -166,12 +210,15 @@ Lease& LeaseTable::checked(const std::string& id, const Claimant& who) {
     throw LeaseRefused(Reason::kNoSuchLease, fmt::format("there is no lease {}", id));
   }
   Lease& lease = found->second;
-  // Over TCP the connection is the only thing that tells two clients with the same token apart.
-  const bool same = lease.holder.local ? who.local && lease.holder.uid == who.uid
-                                       : !who.local && lease.holder.connection == who.connection;
-  if (!same) {
+  if (!lease.belongs_to(who)) {
     const LeaseHolder holder = lease.holder.as_holder();
-    throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} belongs to {}", id, holder.text()), holder);
+    const bool may_share = lease.holder.local && lease.holder.same_user(who);
+    throw LeaseRefused(
+        Reason::kForbidden,
+        fmt::format(
+            "lease {} belongs to {}{}", id, holder.text(),
+            may_share ? "; a lease that other processes of the user may change is taken with \"shared\": true" : ""),
+        holder);
   }
   return lease;
 }
@@ -206,6 +253,11 @@ const Lease& LeaseTable::check_release(const std::string& id, const Claimant& wh
 void LeaseTable::touch(const std::string& id, Nanoseconds now) {
   const auto found = leases_.find(id);
   if (found != leases_.end()) found->second.heard = now;
+}
+
+void LeaseTable::note_alone(const std::string& id, std::size_t gpu) {
+  const auto found = leases_.find(id);
+  if (found != leases_.end()) found->second.alone.insert(gpu);
 }
 
 void LeaseTable::note_change(const std::string& id, std::size_t gpu, const SettingsChange& change) {
@@ -255,7 +307,7 @@ std::vector<std::string> LeaseTable::of_connection(std::uint64_t connection) con
 std::vector<std::string> LeaseTable::expired(Nanoseconds now) const {
   std::vector<std::string> ids;
   for (const auto& [id, lease] : leases_) {
-    if (lease.heartbeat_timeout.value() > 0 && deadline_of(lease) <= now) ids.push_back(id);
+    if (is_timed(lease) && deadline_of(lease) <= now) ids.push_back(id);
   }
   return ids;
 }
@@ -263,7 +315,7 @@ std::vector<std::string> LeaseTable::expired(Nanoseconds now) const {
 std::optional<Nanoseconds> LeaseTable::next_deadline() const {
   std::optional<Nanoseconds> next;
   for (const auto& [id, lease] : leases_) {
-    if (lease.heartbeat_timeout.value() <= 0) continue;
+    if (!is_timed(lease)) continue;
     if (!next || deadline_of(lease) < *next) next = deadline_of(lease);
   }
   return next;

@@ -2,7 +2,9 @@
 //
 // A lease covers one or more GPUs; a GPU has at most one. It ends when it is given back, when its connection or its
 // process ends, or when its holder has not been heard from for its heartbeat time-out; the caller finds out which and
-// says so. All times are nanoseconds of one monotonic clock, handed in. Not thread-safe.
+// says so. A lease belongs to the process that took it, and has an identifier that nobody guesses (128 random bits); it
+// may be shared with the user's other processes. All times are nanoseconds of one monotonic clock, handed in. Not
+// thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -26,11 +28,16 @@ namespace flyball {
 struct Claimant {
   bool local = false;  // the kernel vouches for uid and pid
   uid_t uid = static_cast<uid_t>(-1);
-  pid_t pid = 0;  // 0: unknown
+  pid_t pid = 0;  // as this agent sees it, which no two containers share; 0: it does not see the process
+  std::uint64_t started =
+      0;  // of the process, in the kernel's ticks, to tell a later one of the same number; 0: unknown
   std::uint64_t connection = 0;
   std::string name;  // the user's name, or the address
 
   [[nodiscard]] bool is_root() const { return local && uid == 0; }
+  [[nodiscard]] bool same_user(const Claimant& other) const;  // over TCP, who has shown the token is one user
+  // Over TCP, and where the agent does not see the process, the connection is what tells two apart.
+  [[nodiscard]] bool same_process(const Claimant& other) const;
   [[nodiscard]] LeaseHolder as_holder() const;
 };
 
@@ -42,6 +49,7 @@ enum class LeaseEnd {
   kSilent,     // no heartbeat in time
   kGpuLost,    // one of its GPUs fell off the bus
   kRevoked,    // root took it away
+  kOtherUser,  // another user's process came to one of its GPUs
   kAgentStop,  // the agent is stopping
   kNoJournal,  // it could not be recorded, or a GPU did not answer, so it never began
 };
@@ -49,7 +57,7 @@ enum class LeaseEnd {
 [[nodiscard]] std::string_view description_of(LeaseEnd end);  // "its heartbeats stopped"
 inline constexpr LeaseEnd kAllLeaseEnds[] = {LeaseEnd::kReleased,  LeaseEnd::kDisconnected, LeaseEnd::kProcessDied,
                                              LeaseEnd::kSilent,    LeaseEnd::kGpuLost,      LeaseEnd::kRevoked,
-                                             LeaseEnd::kAgentStop, LeaseEnd::kNoJournal};
+                                             LeaseEnd::kAgentStop, LeaseEnd::kNoJournal,    LeaseEnd::kOtherUser};
 
 class LeaseRefused : public Error {
  public:
@@ -79,18 +87,25 @@ struct Lease {
   Seconds heartbeat_timeout;  // 0: none
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
-  bool implicit = false;  // made by a write through zeusd's interface
+  bool shared = false;     // with the other processes of the user
+  bool implicit = false;   // made by a write through zeusd's interface
+  bool preparing = false;  // asked for and not granted yet: no heartbeat is due
   Nanoseconds granted = 0;
   Nanoseconds heard = 0;
   std::map<std::size_t, GpuSettings> settings;
+  std::set<std::size_t> alone;  // GPUs on which no process of another user was found
 
   [[nodiscard]] LeaseInfo info(Nanoseconds now) const;
+  // As `reader` may see it: without the identifier, unless it is the user's own.
+  [[nodiscard]] LeaseInfo info_for(const Claimant& reader, Nanoseconds now) const;
+  [[nodiscard]] bool belongs_to(const Claimant& who) const;  // who may change and end it
 };
 
 // Which users may lease which GPU.
 struct AccessRules {
   std::optional<std::set<uid_t>> everywhere;      // nothing: everybody
   std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
+  bool slow_others = false;                       // whether they may set a GPU on which another user's process runs
   bool remote = true;                             // whether TCP clients (who have shown the token) may
   bool remote_lacks_token = false;                // why not, where nobody has forbidden it: there is none to show
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
@@ -102,9 +117,12 @@ class LeaseTable {
 
   // All of these throw LeaseRefused.
   const Lease& grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now);
-  // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. A second
-  // process of the same user takes an implicit lease over. `timeout` is for those whose process cannot be watched.
-  const Lease& implicit(std::size_t gpu, const Claimant& who, Seconds timeout, Nanoseconds now);
+  // Between the two its clock stands: what must be written first is the agent's time, not the holder's silence.
+  void prepare(const std::string& id);
+  void begin(const std::string& id, Nanoseconds now);
+  // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. Another
+  // process of the same user takes an implicit lease over where `shared`. `timeout` is for those whose process cannot be watched.
+  const Lease& implicit(std::size_t gpu, const Claimant& who, bool shared, Seconds timeout, Nanoseconds now);
   // Counts as a sign of life.
   const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);
   // Whether `who` may change these knobs now; a sign of life, too.
@@ -114,6 +132,7 @@ class LeaseTable {
   const Lease& check_release(const std::string& id, const Claimant& who) const;
 
   void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
+  void note_alone(const std::string& id, std::size_t gpu);
   void note_change(const std::string& id, std::size_t gpu, const SettingsChange& change);
   // What it was; nothing where there is none. Its GPUs are free from here on.
   std::optional<Lease> end(const std::string& id, LeaseEnd why);
@@ -133,7 +152,6 @@ class LeaseTable {
 
   std::size_t gpu_count_;
   AccessRules rules_;
-  std::uint64_t next_id_ = 1;
   std::map<std::string, Lease> leases_;
   std::map<std::size_t, std::string> by_gpu_;
   std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ones, to answer who asks what happened

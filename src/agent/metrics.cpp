@@ -37,7 +37,7 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_leases_ended_total", kCounter, "1", "why", "Leases ended, by reason."},
     {"flyball_agent_changes_total", kCounter, "1", "", "Settings made on behalf of a lease."},
     {"flyball_agent_failed_changes_total", kCounter, "1", "", "Settings that the driver refused or did not answer."},
-    {"flyball_agent_restores_total", kCounter, "1", "", "GPUs brought back to their defaults."},
+    {"flyball_agent_restores_total", kCounter, "1", "", "GPUs brought back to what held before a lease."},
     {"flyball_agent_failed_restores_total", kCounter, "1", "",
      "Attempts to bring a GPU back that failed; each is tried again."},
     {"flyball_agent_requests_total", kCounter, "1", "", "HTTP requests."},
@@ -51,6 +51,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_agent_abandoned_total", kCounter, "1", "", "Requests whose client went before the answer came."},
     {"flyball_agent_exceptions_total", kCounter, "1", "",
      "Exceptions that nobody meant to throw; each ended one request or piece of work. The log has the causes."},
+    {"flyball_agent_limited_total", kCounter, "1", "what",
+     "Requests, streams and leases refused because their user has too many."},
     {"flyball_agent_sessions", kGauge, "1", "", "Account sessions in memory, recording and ended."},
     {"flyball_agent_power_listeners", kGauge, "1", "",
      "Open power streams and recording sessions; the sampler runs while there are any."},
@@ -139,6 +141,12 @@ std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
   count("flyball_agent_refused_connections_total", server.refused);
   count("flyball_agent_abandoned_total", server.abandoned);
   count("flyball_agent_exceptions_total", contained_exceptions());
+  const auto limited = [&](std::string_view what, std::uint64_t times) {
+    out.add("flyball_agent_limited_total", {{"what", what}}, static_cast<double>(times));
+  };
+  limited("requests", vitals.limited.requests);
+  limited("streams", vitals.limited.streams);
+  limited("leases", vitals.limited.leases);
   count("flyball_agent_sessions", vitals.sessions);
   count("flyball_agent_power_listeners", vitals.power_listeners);
   count("flyball_agent_late_samples_total", vitals.late_samples);

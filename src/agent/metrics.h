@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/lease_keeper.h"
+#include "agent/user_limits.h"
 #include "net/server.h"
 #include "wire/agent_messages.h"
 #include "wire/metrics_text.h"
@@ -18,10 +19,11 @@ struct AgentVitals {
   Seconds uptime;
   Seconds cpu_time;  // of this process
   double resident_bytes = 0;
-  std::size_t leases = 0;  // this and the next three: the caller's to fill
+  std::size_t leases = 0;  // this and the next four: the caller's to fill
   std::size_t sessions = 0;
   std::size_t power_listeners = 0;
   std::size_t late_samples = 0;
+  LimitCounts limited;
 };
 [[nodiscard]] AgentVitals read_vitals();  // what the kernel says of this process
 

@@ -1,13 +1,19 @@
 #include "agent/power_feed.h"
 
+#include <future>
+#include <system_error>
+#include <utility>
+
 #include "agent/log.h"
 #include "device/device_error.h"
 #include "device/meters.h"
+#include "device/patience.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kHistory{5.0};  // a stream is served many times a second
+constexpr Nanoseconds kLinger = 2'000'000'000;
 
 }  // namespace
 
@@ -32,14 +38,28 @@ PowerFeed::PowerFeed(const PowerFeed& other, Seconds period)
 }
 
 void PowerFeed::listen() {
-  if (listeners_++ > 0 || meters_.empty()) return;
+  if (listeners_++ > 0 || meters_.empty() || sampler_) return;
   sampler_ = std::make_unique<Sampler>(meters_, sampling_);
 }
 
 void PowerFeed::leave() {
-  if (--listeners_ > 0) return;
+  if (--listeners_ == 0) left_ = Sampler::now();
+}
+
+void PowerFeed::rest() {
+  if (!sampler_ || listeners_ > 0 || Sampler::now() - left_ < kLinger) return;
+  // In that time every meter was asked, and one that hangs was seen to.
+  for (std::size_t i = 0; i < sampler_->meter_count(); ++i) {
+    if (!sampler_->state(i).answering) return;
+  }
   late_before_ = late_samples();
-  sampler_.reset();
+  // Its end waits for the reading under way, which may hang from just now on.
+  std::shared_ptr<Sampler> ended = std::move(sampler_);
+  try {
+    start_aside(std::packaged_task<void()>([ended = std::move(ended)] {})).detach();
+  } catch (const std::system_error&) {
+    // No room for a thread: then it is this one that waits.
+  }
 }
 
 std::vector<PowerSample> PowerFeed::since(std::size_t device, Nanoseconds after) const {

@@ -1,5 +1,6 @@
-// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens,
-// since on real boards a reading costs tens of microseconds.
+// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens
+// and a few seconds longer, since on real boards a reading costs tens of microseconds. A sampler whose driver hangs is
+// kept until it answers: to end it would cost the loop a wait and the process a thread, for everyone who comes and goes.
 #pragma once
 
 #include <memory>
@@ -24,6 +25,9 @@ class PowerFeed {
             const Sampler::Options& sampling);  // but for the history
   // Of the same devices, read at another period.
   PowerFeed(const PowerFeed& other, Seconds period);
+
+  // Ends a sampler that nobody has needed for a while, not in this thread; call now and then.
+  void rest();
 
   // Keeps the sampler running while it lives. Must not outlive the feed.
   class Listener {
@@ -58,6 +62,7 @@ class PowerFeed {
   std::vector<Meter> meters_;
   std::vector<std::string> labels_;
   std::unique_ptr<Sampler> sampler_;
+  Nanoseconds left_ = 0;  // when the last listener went
   std::size_t listeners_ = 0;
   std::size_t late_before_ = 0;  // of samplers that have ended
 };

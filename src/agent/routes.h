@@ -25,12 +25,16 @@ struct AgentParts {
   PowerFeed& feed;
   PowerFeed& glances;  // for who only looks at the latest power
   AccountSessions& sessions;
+  UserBudgets& budgets;
   std::function<ServerCounts()> server_counts;
 };
 
 void add_v1_routes(Router& router, const AgentParts& parts);
 void add_session_routes(Router& router, const AgentParts& parts);
 void add_zeusd_routes(Router& router, const AgentParts& parts);
+
+// Refuses a user who asks too much, by HttpError 429.
+void check_budget(const AgentParts& parts, const Request& request);
 
 // Refuses a TCP client without the token where one is asked for; some paths are open to all.
 void check_token(const AgentConfig& config, const Request& request);

@@ -50,6 +50,7 @@ struct PowerSubscription {
   std::vector<std::size_t> devices;
   std::vector<Nanoseconds> last;
   EventLoop::Handle timer;
+  std::shared_ptr<void> place;  // among the user's streams
 };
 
 Seconds interval_of(const Request& request) {
@@ -109,8 +110,11 @@ StreamHandler power_stream(const AgentParts& parts) {
   return [parts](const Request& request) -> std::function<void(std::shared_ptr<EventStream>)> {
     refuse_other_queries(request, {"devices", "interval"});
     const Seconds interval = interval_of(request);
-    return [parts, interval, devices = devices_of(request, parts.feed)](const std::shared_ptr<EventStream>& stream) {
+    const auto devices = devices_of(request, parts.feed);
+    return [parts, interval, devices, place = parts.budgets.open_stream(request.peer, interval)](
+               const std::shared_ptr<EventStream>& stream) mutable {
       auto subscription = std::make_shared<PowerSubscription>();
+      subscription->place = std::move(place);
       subscription->listener = std::make_unique<PowerFeed::Listener>(parts.feed);
       subscription->devices = devices;
       subscription->last.assign(devices.size(), 0);
@@ -123,6 +127,7 @@ StreamHandler power_stream(const AgentParts& parts) {
       stream->on_close([subscription] {
         subscription->timer.reset();
         subscription->listener.reset();
+        subscription->place.reset();
       });
     };
   };
@@ -130,24 +135,30 @@ StreamHandler power_stream(const AgentParts& parts) {
 
 // --- Devices -------------------------------------------------------------------------------------------------------
 
-nlohmann::ordered_json clocks_json(GpuDevice& device) {
+// What a lease may set, so without what the configuration keeps from all.
+nlohmann::ordered_json clocks_json(GpuDevice& device, const GpuBounds& bounds) {
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
-  for (const Megahertz clock : device.memory_clocks()) memory.push_back(clock.value());
+  for (const Megahertz clock : device.memory_clocks()) {
+    if (bounds.has_memory_clock(clock)) memory.push_back(clock.value());
+  }
   nlohmann::ordered_json sm = nlohmann::ordered_json::array();
-  for (const Megahertz clock : device.sm_clocks()) sm.push_back(clock.value());
+  for (const Megahertz clock : device.sm_clocks()) {
+    if (bounds.has_sm_clock(clock)) sm.push_back(clock.value());
+  }
   const PowerLimitRange limits = device.power_limits();
   return {{"sm_clocks_mhz", sm},
           {"memory_clocks_mhz", memory},
           {"power_limit_w",
-           {{"minimum", limits.minimum.value()},
-            {"maximum", limits.maximum.value()},
+           {{"minimum", std::max(limits.minimum, bounds.least_power.value_or(limits.minimum)).value()},
+            {"maximum", std::min(limits.maximum, bounds.most_power.value_or(limits.maximum)).value()},
             {"standard", limits.standard.value()}}}};
 }
 
 void answer_clocks(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const auto json = std::make_shared<nlohmann::ordered_json>();
-  parts.keeper.control(gpu).read([json](GpuDevice& device) { *json = clocks_json(device); },
+  const GpuBounds bounds = parts.keeper.rules(gpu).bounds;
+  parts.keeper.control(gpu).read([json, bounds](GpuDevice& device) { *json = clocks_json(device, bounds); },
                                  [json, reply](const std::exception_ptr& error) {
                                    if (error) return reply.fail(error);
                                    reply.send(json_response(*json));
@@ -155,11 +166,12 @@ void answer_clocks(const AgentParts& parts, const Request& request, const Reply&
 }
 
 void answer_metrics(const AgentParts& parts, const Reply& reply) {
-  parts.monitor.report([parts, reply](const NodeStatus& report) {
+  parts.monitor.report({}, [parts, reply](const NodeStatus& report) {
     AgentVitals vitals = read_vitals();
-    vitals.leases = parts.keeper.leases().size();
+    vitals.leases = parts.keeper.lease_count();
     vitals.sessions = parts.sessions.count();
     vitals.power_listeners = parts.feed.listeners() + parts.glances.listeners();
+    vitals.limited = parts.budgets.refused();
     vitals.late_samples = parts.feed.late_samples() + parts.glances.late_samples();
     reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
                              "text/plain; version=0.0.4; charset=utf-8"));
@@ -169,21 +181,20 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
 // --- Leases --------------------------------------------------------------------------------------------------------
 
 LeaseInfo find_lease(const LeaseKeeper& keeper, const std::string& id) {
-  for (const LeaseInfo& lease : keeper.leases()) {
-    if (lease.id == id) return lease;
-  }
+  if (auto lease = keeper.find(id)) return *std::move(lease);
   throw HttpError(404, fmt::format("there is no lease {}", id));
 }
 
 void grant_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
   const LeaseRequest wanted = read_lease_request(body_of(request));
-  parts.keeper.grant(wanted, claimant_of(request.peer),
-                     [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
-                       if (error) return reply.fail(error);
-                       Response response = json_response(to_json(lease), 201);
-                       response.headers.push_back({"Location", "/v1/leases/" + lease.id});
-                       reply.send(std::move(response));
-                     });
+  const Claimant who = claimant_of(request.peer);
+  parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
+  parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
+    if (error) return reply.fail(error);
+    Response response = json_response(to_json(lease), 201);
+    response.headers.push_back({"Location", "/v1/leases/" + lease.id});
+    reply.send(std::move(response));
+  });
 }
 
 void change_settings(const AgentParts& parts, const Request& request, const Reply& reply) {
@@ -192,9 +203,7 @@ void change_settings(const AgentParts& parts, const Request& request, const Repl
   const SettingsChange change = read_settings_change(body_of(request));
   parts.keeper.change(id, gpu, change, claimant_of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
     if (error) return reply.fail(error);
-    for (const LeaseInfo& lease : parts.keeper.leases()) {
-      if (lease.id == id) return reply.send(json_response(to_json(lease)));
-    }
+    if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(to_json(*lease)));
     reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
   });
 }
@@ -225,15 +234,16 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   add("GET", "/openapi.yaml",
       Handler([](const Request&) { return text_response(std::string(openapi_text()), "application/yaml"); }));
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
-  add("GET", "/v1/devices", AsyncHandler([parts](const Request&, const Reply& reply) {
-        parts.monitor.report([reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
+  add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {
+        parts.monitor.report(claimant_of(request.peer),
+                             [reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
       }));
   add("GET", "/v1/gpus/{gpu}/clocks",
       AsyncHandler([parts](const Request& request, const Reply& reply) { answer_clocks(parts, request, reply); }));
   add("GET", "/v1/power", power_stream(parts));
-  add("GET", "/v1/leases", Handler([parts](const Request&) {
+  add("GET", "/v1/leases", Handler([parts](const Request& request) {
         nlohmann::ordered_json leases = nlohmann::ordered_json::array();
-        for (const LeaseInfo& lease : parts.keeper.leases()) leases.push_back(to_json(lease));
+        for (const LeaseInfo& lease : parts.keeper.leases(claimant_of(request.peer))) leases.push_back(to_json(lease));
         return json_response({{"leases", leases}});
       }));
   add("POST", "/v1/leases",

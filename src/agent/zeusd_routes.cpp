@@ -218,7 +218,8 @@ AsyncHandler change_gpus(const AgentParts& parts, std::vector<std::string> field
     check_names(request, fields);
     const SettingsChange change = read_change(request);
     write_gpus(parts, request, reply, [&](std::size_t gpu, const Claimant& who, LeaseKeeper::Done done) {
-      parts.keeper.change_without_lease(gpu, change, who, parts.config.zeusd_remote_hold, std::move(done));
+      parts.keeper.change_without_lease(gpu, change, who, parts.config.zeusd_remote_hold, parts.config.zeusd_shared,
+                                        std::move(done));
     });
   };
 }
@@ -242,14 +243,16 @@ void set_persistence(const AgentParts& parts, const Request& request, const Repl
 struct PollingStream {
   std::unique_ptr<PowerFeed::Listener> listener;
   EventLoop::Handle timer;
+  std::shared_ptr<void> place;  // among the user's streams
   std::map<std::size_t, std::string> last;
 };
 
 using EventOf = std::function<std::string(std::size_t device)>;  // without the time; empty: nothing to say yet
 
 void poll_into(const AgentParts& parts, const std::shared_ptr<EventStream>& stream, std::vector<std::size_t> devices,
-               EventOf event_of) {
+               std::shared_ptr<void> place, EventOf event_of) {
   auto polling = std::make_shared<PollingStream>();
+  polling->place = std::move(place);
   polling->listener = std::make_unique<PowerFeed::Listener>(parts.glances);
   polling->timer = parts.loop.every(kPollPeriod, [stream, devices = std::move(devices), event_of = std::move(event_of),
                                                   weak = std::weak_ptr(polling)] {
@@ -265,6 +268,7 @@ void poll_into(const AgentParts& parts, const std::shared_ptr<EventStream>& stre
   stream->on_close([polling] {
     polling->timer.reset();
     polling->listener.reset();
+    polling->place.reset();
   });
 }
 
@@ -281,8 +285,9 @@ StreamHandler gpu_stream(const AgentParts& parts) {
   return [parts](const Request& request) {
     check_names(request, {"gpu_ids"});
     const auto ids = optional_ids(request, "gpu_ids", "GPU", parts.keeper.gpu_count());
-    return [parts, ids](const std::shared_ptr<EventStream>& stream) {
-      poll_into(parts, stream, ids, [&feed = parts.glances](std::size_t gpu) -> std::string {
+    return [parts, ids, place = parts.budgets.open_stream(request.peer, kPollPeriod)](
+               const std::shared_ptr<EventStream>& stream) mutable {
+      poll_into(parts, stream, ids, std::move(place), [&feed = parts.glances](std::size_t gpu) -> std::string {
         const auto power = latest_milliwatts(feed, fmt::format("GPU:{}", gpu));
         return power ? fmt::format("\"gpu_id\":{},\"power_mw\":{}", gpu, *power) : "";
       });
@@ -294,8 +299,9 @@ StreamHandler cpu_stream(const AgentParts& parts) {
   return [parts](const Request& request) {
     check_names(request, {"cpu_ids"});
     const auto ids = optional_ids(request, "cpu_ids", "CPU", parts.monitor.cpus().size());
-    return [parts, ids](const std::shared_ptr<EventStream>& stream) {
-      poll_into(parts, stream, ids, [&feed = parts.glances](std::size_t cpu) -> std::string {
+    return [parts, ids, place = parts.budgets.open_stream(request.peer, kPollPeriod)](
+               const std::shared_ptr<EventStream>& stream) mutable {
+      poll_into(parts, stream, ids, std::move(place), [&feed = parts.glances](std::size_t cpu) -> std::string {
         const auto package = latest_milliwatts(feed, fmt::format("CPU:{}", cpu));
         const auto dram = latest_milliwatts(feed, fmt::format("DRAM:{}", cpu));
         return package ? fmt::format("\"cpu_id\":{},\"cpu_mw\":{},\"dram_mw\":{}", cpu, *package,

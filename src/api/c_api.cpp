@@ -340,11 +340,15 @@ int flyball_window_end(flyball_session* session, double* time_s, double* energy_
   if (time_s != nullptr) *time_s = 0.0;
   if (energy_j != nullptr) *energy_j = 0.0;
   if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] {
+  std::string problem;
+  const int result = guarded([&] {
     const flyball::StepsEnergy window = session->session.window_end();
     if (time_s != nullptr) *time_s = window.time.value();
     if (energy_j != nullptr) *energy_j = window.energy.value();
+    problem = window.problem;
   });
+  if (result != FLYBALL_OK || problem.empty()) return result;
+  return flyball::failed(FLYBALL_INCOMPLETE, problem.c_str());
 }
 
 void flyball_account_options_init(flyball_account_options* options) {

@@ -176,6 +176,15 @@ std::string AgentClient::metrics() {
   return response.body;
 }
 
+std::vector<Megahertz> AgentClient::sm_clocks(std::size_t gpu) {
+  const nlohmann::json json = call(impl_->http, "GET", fmt::format("/v1/gpus/{}/clocks", gpu));
+  std::vector<Megahertz> clocks;
+  for (const double mhz : JsonObject(json, "the agent's answer").numbers("sm_clocks_mhz", {0.0, 1e6, "MHz"})) {
+    clocks.emplace_back(mhz);
+  }
+  return clocks;
+}
+
 AgentLease AgentClient::lease(const LeaseRequest& request) {
   return AgentLease(std::make_unique<AgentLease::Impl>(impl_->http.endpoint(), impl_->token, request));
 }

@@ -68,6 +68,8 @@ class AgentClient {
   [[nodiscard]] NodeStatus devices();
   [[nodiscard]] std::vector<LeaseInfo> leases();
   [[nodiscard]] std::string metrics();
+  // Those that a lease may set, highest first: without those that the agent's configuration keeps from all.
+  [[nodiscard]] std::vector<Megahertz> sm_clocks(std::size_t gpu);
   // On a connection of its own; outlives the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
 

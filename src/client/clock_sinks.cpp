@@ -113,6 +113,12 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
     result.sink = make_device_sink(gpu);
   } else {
     result.sink = make_lease_sink(clocks, request.gpu, request.purpose);
+    // A clock that the agent keeps from all would be refused for ever. An agent that is away may come later.
+    try {
+      const auto allowed = AgentClient(parse_endpoint(clocks)).sm_clocks(request.gpu);
+      if (!allowed.empty()) result.clocks = allowed;
+    } catch (const SystemError&) {
+    }
   }
   return result;
 }

@@ -42,7 +42,7 @@ std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
 }  // namespace
 
 OnlineProfiler::OnlineProfiler(const std::vector<Megahertz>& clocks, Options options)
-    : clocks_(every(clocks, std::max(1, options.clock_stride))), options_(options) {
+    : options_(options), clocks_(every(clocks, std::max(1, options.clock_stride))), falling_(clocks_.size()) {
   assert(!clocks_.empty() && options_.steps_per_clock >= 1 && options_.rises_to_stop >= 1);
   warm_up_left_ = options_.warm_up_steps;
 }
@@ -50,12 +50,13 @@ OnlineProfiler::OnlineProfiler(const std::vector<Megahertz>& clocks, Options opt
 std::optional<Megahertz> OnlineProfiler::step_begin() {
   const std::scoped_lock lock(mutex_);
   if (swept_) return std::nullopt;
+  jumped_ = false;
   return clocks_[current_];
 }
 
 void OnlineProfiler::step_end(StepRecord step) {
   const std::scoped_lock lock(mutex_);
-  if (swept_) return;
+  if (swept_ || jumped_) return;
   // The moment from which on the clock held, for the power to have followed, within the first half of the step: of a
   // later one too little is left.
   const Nanoseconds from = std::max(step.begin, step.in_effect + options_.settle);
@@ -116,23 +117,45 @@ std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter
       complete_.erase(complete_.begin());
     }
     results.push_back(measure(collected, type_count));
+    ProfiledClock& result = results.back();
+    // Of no change of the counter nothing follows.
+    result.complete = result.activity.equations > 0 && (!news.whole || news.whole(collected.from, collected.until));
     const auto later = std::lower_bound(points_.begin(), points_.end(), collected.until,
                                         [](const CounterPoint& point, Nanoseconds time) { return point.time < time; });
     // The last point before the end stays: the next clock's first equation may begin there.
     if (later != points_.begin()) points_.erase(points_.begin(), later - 1);
-    const Joules energy = results.back().step_energy;
-    rises_ = last_energy_ && energy > *last_energy_ ? rises_ + 1 : 0;
-    last_energy_ = energy;
     const std::scoped_lock lock(mutex_);
-    ++evaluated_;
-    if (rises_ >= options_.rises_to_stop) {
-      stopped_ = true;
-      swept_ = true;
-      complete_.clear();
-      collecting_ = {};
+    const bool falls = static_cast<std::size_t>(evaluated_++) < falling_;
+    if (falls && result.complete) {
+      rises_ = last_energy_ && result.step_energy > *last_energy_ ? rises_ + 1 : 0;
+      last_energy_ = result.step_energy;
     }
+    if (falls && !result.complete) {
+      result.again = true;
+      clocks_.push_back(result.clock);
+      if (std::exchange(swept_, false)) current_ = clocks_.size() - 1;
+    }
+    if (rises_ >= options_.rises_to_stop) stop();
   }
   return results;
+}
+
+// Lower clocks are not worth measuring; what is to be measured again comes at once.
+void OnlineProfiler::stop() {
+  const auto measured = static_cast<std::size_t>(evaluated_);
+  if (measured >= falling_) return;
+  jumped_ = true;
+  complete_.clear();
+  collecting_ = {};
+  steadiest_ = {};
+  attempts_ = 0;
+  if (clocks_.size() == falling_) {
+    swept_ = stopped_ = true;
+    return;
+  }
+  clocks_.erase(clocks_.begin() + evaluated_, clocks_.begin() + static_cast<std::ptrdiff_t>(falling_));
+  falling_ = current_ = measured;
+  swept_ = false;
 }
 
 SweepProgress OnlineProfiler::progress() const {

@@ -6,7 +6,8 @@
 //
 // Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
 // directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far apart;
-// its steps are taken again, a few times at most, and the steadiest count.
+// its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did not tell
+// whole is measured once more, at the sweep's end.
 //
 // Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
 // energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,
@@ -32,6 +33,8 @@ struct ProfiledClock {
   ActivityEstimate activity;  // times and energies per instruction type
   Seconds step_time;          // mean, waiting included
   Joules step_energy;         // of one step's instructions, waiting excluded: what the sweep watches
+  bool complete = true;       // false: the counter did not tell all of the energy, these are no figures
+  bool again = false;         // then: its steps will be taken once more
 };
 
 struct SweepProgress {
@@ -52,6 +55,7 @@ struct StepRecord {
 struct CounterNews {
   std::vector<CounterPoint> changes;
   Nanoseconds settled = 0;
+  std::function<bool(Nanoseconds begin, Nanoseconds end)> whole;  // whether it told all of a time; null: it did
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 
@@ -89,15 +93,18 @@ class OnlineProfiler {
     std::vector<InstructionSpan> spans;
   };
 
+  void stop();  // under the mutex
   [[nodiscard]] ProfiledClock measure(const Collected& collected, std::size_t type_count) const;
 
-  const std::vector<Megahertz> clocks_;
   const Options options_;
 
   mutable std::mutex mutex_;
+  std::vector<Megahertz> clocks_;
+  std::size_t falling_;      // so many of the clocks, the first ones, fall; behind them stand those to measure again
   std::size_t current_ = 0;  // index into clocks_
   int warm_up_left_ = 0;
-  bool swept_ = false;  // no more steps are wanted
+  bool swept_ = false;   // no more steps are wanted
+  bool jumped_ = false;  // the step that began last was of another clock
   Collected collecting_;
   Collected steadiest_;  // of the attempts at the current clock, with its spread
   double spread_ = 0.0;

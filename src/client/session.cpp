@@ -13,10 +13,10 @@
 namespace flyball {
 namespace {
 
+constexpr Seconds kHistory{60.0};    // of the counter
 constexpr Seconds kPoll{30.0};       // of the server, for a schedule
 constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
-constexpr Seconds kLongestSettling{3.0};                    // of the counter, at a window's end
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
 constexpr double kLeastWaiting = 0.01;                      // of the time, for its power to be known
@@ -79,9 +79,7 @@ void check_options(const SessionOptions& options) {
 }
 
 Session::Session(SessionOptions options, SessionGpu gpu)
-    : options_(std::move(options)),
-      clocks_(gpu.clocks),
-      sampler_({gpu.meter}, {options_.sampling_period, Seconds(60)}) {
+    : options_(std::move(options)), clocks_(gpu.clocks), sampler_({gpu.meter}, {options_.sampling_period, kHistory}) {
   check_options(options_);
   if (gpu.sink) {
     ClockController::Options controller = options_.controller;
@@ -257,10 +255,24 @@ CounterNews Session::counter_news(Nanoseconds after) {
   // A counter that does not move any more must not hold the sweep up for ever.
   const Nanoseconds given_up = monotonic_now() - to_nanoseconds(kLongestSettling);
   news.settled = news.changes.empty() ? given_up : std::max(given_up, news.changes.back().time);
+  news.whole = [this](Nanoseconds begin, Nanoseconds end) { return counted_whole(begin, end); };
   return news;
 }
 
+// Whether the energy from one moment to another is what the counter said. Of long steps the sampler remembers the end.
+bool Session::counted_whole(Nanoseconds begin, Nanoseconds end) const {
+  begin = std::max(begin, monotonic_now() - to_nanoseconds(kHistory - kLongestSettling));
+  if (begin >= end) return true;
+  const IntervalEnergy counted = sampler_.energy_between(0, begin, end);
+  return counted.complete && counted.source != EnergySource::kFrozenCounter;
+}
+
 void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler) {
+  if (!clock.complete) {
+    notice(fmt::format("the energy at {:.0f} MHz was not told whole, {}", clock.clock.value(),
+                       clock.again ? "it is measured again" : "this clock is left out of the profile"));
+    return;
+  }
   MeasurementReport report;
   report.rank = options_.rank.rank;
   for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
@@ -547,29 +559,6 @@ std::string Session::profile_csv() const {
 std::vector<ScheduledComputation> Session::schedule() const {
   const std::scoped_lock lock(mutex_);
   return newest_ ? newest_->plan.computations : std::vector<ScheduledComputation>();
-}
-
-void Session::window_begin() {
-  const std::scoped_lock lock(mutex_);
-  if (window_begin_) throw UsageError("a window is open already; end it first");
-  window_begin_ = monotonic_now();
-  window_ = sampler_.open_window(*window_begin_);
-}
-
-StepsEnergy Session::window_end() {
-  const Nanoseconds end = monotonic_now();
-  Nanoseconds begin = 0;
-  std::uint64_t window = 0;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!window_begin_) throw UsageError("no window is open; begin one first");
-    begin = *std::exchange(window_begin_, std::nullopt);
-    window = window_;
-  }
-  sampler_.end_window(window, end);
-  sampler_.settle(end, kLongestSettling);
-  const std::vector<IntervalEnergy> energies = sampler_.close_window(window);
-  return {to_seconds(end - begin) * options_.time_scale, energies.front().energy};
 }
 
 }  // namespace flyball

@@ -30,6 +30,8 @@
 
 namespace flyball {
 
+inline constexpr Seconds kLongestSettling{3.0};  // how long the energy counter is waited for
+
 struct SessionOptions {
   // Where the job is planned. No server: no schedule ever comes, but profiling and measuring work.
   std::string server;
@@ -92,6 +94,10 @@ struct SessionState {
 struct StepsEnergy {
   Seconds time;
   Joules energy;
+  // False: the counter did not tell all of it (it hung, failed or stood still); the energy is then less than what flowed,
+  // or a guess.
+  bool complete = true;
+  std::string problem;  // why, in words; empty where it is complete
 };
 
 class Session {
@@ -124,7 +130,7 @@ class Session {
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
-  // What the sweep has measured so far, in its order.
+  // What the sweep has measured so far, in its order. A clock whose energy the counter did not tell whole is not among it.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
   // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the profile
   // that `flyball plan` reads.
@@ -133,7 +139,7 @@ class Session {
   [[nodiscard]] std::vector<ScheduledComputation> schedule() const;
 
   // Energy of this rank's GPU between two calls, whatever ran in between. Ending waits for the counter, two of its
-  // periods. UsageError where no window is open.
+  // periods. UsageError where no window is open. A figure that is not whole says so, and is told as a notice.
   void window_begin();
   [[nodiscard]] StepsEnergy window_end();
 
@@ -142,6 +148,7 @@ class Session {
 
   [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
+  [[nodiscard]] bool counted_whole(Nanoseconds begin, Nanoseconds end) const;
   void adopt_schedule();
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   void notice(const std::string& words);
@@ -204,6 +211,7 @@ class Session {
   double waiting_sum_ = 0.0;
   double waiting_weight_ = 0.0;
   std::optional<Nanoseconds> window_begin_;
+  std::size_t failed_before_window_ = 0;  // readings
   std::uint64_t window_ = 0;
 
   // Each is used by one of the threads alone, but for interrupting it.

@@ -6,6 +6,8 @@
 // may be used from several threads at once where the driver says so (NVML does).
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -92,6 +94,9 @@ class GpuDevice {
   [[nodiscard]] virtual Watts power_limit() const = 0;
   [[nodiscard]] virtual PowerLimitRange power_limits() const = 0;
   [[nodiscard]] virtual bool persistence() const = 0;
+
+  // Who computes on it, whichever user: numbers of processes as the driver counts them. None where it does not say.
+  [[nodiscard]] virtual std::vector<pid_t> compute_processes() const { return {}; }
 
   // The throttle. All need privilege (DeviceFault::kPermission) and last until reset or until the driver is unloaded,
   // beyond the end of this process: callers that may die hold a lease of the agent instead.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -84,6 +85,8 @@ struct Calls {
   decltype(nvmlDeviceGetPowerManagementDefaultLimit)* standard_power_limit;
   decltype(nvmlDeviceGetPowerManagementLimitConstraints)* power_limit_range;
   decltype(nvmlDeviceGetPersistenceMode)* persistence;
+  decltype(nvmlDeviceGetComputeRunningProcesses_v2)* processes;
+  decltype(nvmlDeviceGetComputeRunningProcesses)* processes_short;
   decltype(nvmlDeviceSetGpuLockedClocks)* lock_sm;
   decltype(nvmlDeviceResetGpuLockedClocks)* reset_sm;
   decltype(nvmlDeviceSetMemoryLockedClocks)* lock_memory;
@@ -116,6 +119,8 @@ struct Calls {
     library.resolve(standard_power_limit, "nvmlDeviceGetPowerManagementDefaultLimit");
     library.resolve(power_limit_range, "nvmlDeviceGetPowerManagementLimitConstraints");
     library.resolve(persistence, "nvmlDeviceGetPersistenceMode");
+    library.resolve(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2");
+    library.resolve(processes_short, "nvmlDeviceGetComputeRunningProcesses");
     library.resolve(lock_sm, "nvmlDeviceSetGpuLockedClocks");
     library.resolve(reset_sm, "nvmlDeviceResetGpuLockedClocks");
     library.resolve(lock_memory, "nvmlDeviceSetMemoryLockedClocks");
@@ -275,6 +280,11 @@ class NvmlGpu final : public GpuDevice {
     return value == kNvmlFeatureEnabled;
   }
 
+  std::vector<pid_t> compute_processes() const override {
+    return call_.processes != nullptr ? process_list<NvmlProcess>(call_.processes)
+                                      : process_list<NvmlProcess1>(call_.processes_short);
+  }
+
   void lock_sm_clocks(ClockRange range) override {
     const auto [minimum, maximum] = to_megahertz(range, "locking the SM clock");
     check(invoke(call_.lock_sm, handle_, minimum, maximum), "locking the SM clock");
@@ -341,6 +351,24 @@ class NvmlGpu final : public GpuDevice {
     clocks.reserve(count);
     for (unsigned i = 0; i < count && i < values.size(); ++i) clocks.push_back(from_megahertz(values[i]));
     return clocks;
+  }
+
+  template <class Process, class List>
+  std::vector<pid_t> process_list(List* list) const {
+    std::vector<Process> processes(64);
+    NvmlReturn code = kNvmlErrorInsufficientSize;
+    auto count = static_cast<unsigned>(processes.size());
+    // Between the two more may have come.
+    for (int attempt = 0; attempt < 4 && code == kNvmlErrorInsufficientSize; ++attempt) {
+      processes.resize(std::max<std::size_t>(2u * count, processes.size()));
+      count = static_cast<unsigned>(processes.size());
+      code = invoke(list, handle_, &count, processes.data());
+    }
+    if (fault_of(code) == DeviceFault::kUnsupported) return {};
+    check(code, "listing the processes");
+    std::vector<pid_t> pids;
+    for (unsigned i = 0; i < count && i < processes.size(); ++i) pids.push_back(static_cast<pid_t>(processes[i].pid));
+    return pids;
   }
 
   unsigned to_unsigned(double value, const char* what) const {

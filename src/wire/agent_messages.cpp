@@ -89,7 +89,7 @@ std::optional<ClockBounds> find_bounds(JsonObject& object, const std::string& na
 
 LeaseInfo read_lease(JsonObject object) {
   LeaseInfo lease;
-  lease.id = object.text("id");
+  lease.id = object.find_text("id").value_or("");
   JsonObject holder = object.object("holder");
   if (const auto uid = holder.find_integer("uid", 0, UINT32_MAX)) lease.holder.uid = static_cast<std::uint32_t>(*uid);
   if (const auto pid = holder.find_integer("pid", 0, INT32_MAX)) lease.holder.pid = static_cast<std::int32_t>(*pid);
@@ -99,12 +99,11 @@ LeaseInfo read_lease(JsonObject object) {
   lease.heartbeat_timeout = Seconds(object.find_number("heartbeat_timeout_s", kAnyNumber).value_or(0));
   lease.binding = read_binding(object);
   lease.purpose = object.find_text("purpose").value_or("");
+  lease.shared = object.has("shared") && object.boolean("shared");
   lease.age = Seconds(object.find_number("age_s", kAnyNumber).value_or(0));
   for (JsonObject& setting : object.objects("settings")) {
-    GpuSettings& settings = lease.settings[static_cast<std::size_t>(setting.integer("gpu", 0, kMostGpus - 1))];
-    settings.sm_clocks = find_bounds(setting, "sm_clocks_mhz");
-    settings.memory_clocks = find_bounds(setting, "memory_clocks_mhz");
-    settings.power_limit = as_quantity<WattsTag>(setting.find_number("power_limit_w", kPowerRange));
+    const auto gpu = static_cast<std::size_t>(setting.integer("gpu", 0, kMostGpus - 1));
+    lease.settings[gpu] = read_gpu_settings(setting);
   }
   return lease;
 }
@@ -217,12 +216,21 @@ LeaseRequest read_lease_request(const nlohmann::json& json) {
     request.heartbeat_timeout = Seconds(*timeout);
   }
   request.binding = read_binding(object);
+  request.shared = object.has("shared") && !object.is_null("shared") && object.boolean("shared");
   request.purpose = object.find_text("purpose").value_or("");
   if (request.purpose.size() > kLongestPurpose) {
     object.refuse("purpose", "is too long", fmt::format("give at most {} bytes", kLongestPurpose));
   }
   object.refuse_others();
   return request;
+}
+
+GpuSettings read_gpu_settings(JsonObject object) {
+  GpuSettings settings;
+  settings.sm_clocks = find_bounds(object, "sm_clocks_mhz");
+  settings.memory_clocks = find_bounds(object, "memory_clocks_mhz");
+  settings.power_limit = as_quantity<WattsTag>(object.find_number("power_limit_w", kPowerRange));
+  return settings;
 }
 
 SettingsChange read_settings_change(const nlohmann::json& json) {
@@ -246,6 +254,7 @@ Json to_json(const LeaseRequest& request) {
                {"binding", name_of(request.binding)},
                {"purpose", request.purpose}};
   if (!request.may_set.empty()) json["may_set"] = names_json(request.may_set);
+  if (request.shared) json["shared"] = true;
   return json;
 }
 
@@ -278,13 +287,14 @@ Json to_json(const LeaseInfo& lease) {
     one.update(to_json(set));
     settings.push_back(std::move(one));
   }
-  return {{"id", lease.id},
+  return {{"id", lease.id.empty() ? Json(nullptr) : Json(lease.id)},
           {"holder", to_json(lease.holder)},
           {"gpus", lease.gpus},
           {"may_set", names_json(lease.may_set)},
           {"heartbeat_timeout_s", lease.heartbeat_timeout.value()},
           {"binding", name_of(lease.binding)},
           {"purpose", lease.purpose},
+          {"shared", lease.shared},
           {"age_s", lease.age.value()},
           {"settings", settings}};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -31,7 +32,8 @@ struct ClockBounds {
   bool operator==(const ClockBounds&) const = default;
 };
 
-// What a lease has set; a field without a value is at the device's default.
+// What a lease has set; a field without a value is as it was before the lease. Where this says what to bring back, such
+// a field is the driver's default.
 struct GpuSettings {
   std::optional<ClockBounds> sm_clocks;
   std::optional<ClockBounds> memory_clocks;
@@ -64,6 +66,7 @@ struct LeaseRequest {
   Seconds heartbeat_timeout = kDefaultHeartbeatTimeout;
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;  // for people: "training run 12"
+  bool shared = false;  // other processes of the user may change and end it, too
 };
 
 struct LeaseHolder {
@@ -75,13 +78,14 @@ struct LeaseHolder {
 };
 
 struct LeaseInfo {
-  std::string id;
+  std::string id;  // empty for who is neither of its user nor root
   LeaseHolder holder;
   std::vector<std::size_t> gpus;
   std::vector<Knob> may_set;
   Seconds heartbeat_timeout;  // 0: none is asked for (leases that zeusd's interface makes)
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
+  bool shared = false;
   Seconds age;
   std::map<std::size_t, GpuSettings> settings;  // by GPU
 };
@@ -140,6 +144,7 @@ struct PowerPoint {
 };
 
 [[nodiscard]] LeaseRequest read_lease_request(const nlohmann::json& json);
+[[nodiscard]] GpuSettings read_gpu_settings(JsonObject object);
 [[nodiscard]] SettingsChange read_settings_change(const nlohmann::json& json);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const LeaseRequest& request);

@@ -20,8 +20,12 @@ AgentConfig read(const std::string& text) {
 TEST(AgentConfig, EveryKeyIsRead) {
   const AgentConfig config = read(
       "socket = \"/tmp/s\"\nsocket_mode = \"0660\"\ntcp = \"[::1]:4938\"\ntoken_file = \"/t\"\nstate_dir = \"/d\"\n"
-      "period = \"10ms\"\nzeusd = false\nzeusd_remote_hold = \"30s\"\nconnections = 100\n"
-      "[access]\nusers = [1000, \"root\"]\nremote = false\n[access.gpu]\n1 = [1001]\n");
+      "period = \"10ms\"\nzeusd = false\nzeusd_remote_hold = \"30s\"\nzeusd_shared = true\n"
+      "connections = 100\n"
+      "[access]\nusers = [1000, \"root\"]\nremote = false\nslow_others = true\n"
+      "[access.gpu]\n1 = [1001]\n[per_user]\nstreams = 3\nstream_events = 50\nleases = 2\nrequests = 9\n"
+      "[gpu.all]\npower_limit = [150, 250.5]\n[gpu.1]\nsm_clocks = [0, 1200]\nmemory_clocks = [800, 0]\n"
+      "[gpu.1.outside]\npower_limit = 200\nsm_clocks = [210, 1100]\nmemory_clocks = [1593, 1593]\n");
   EXPECT_EQ(config.socket_path, "/tmp/s");
   EXPECT_EQ(config.socket_mode, 0660u);
   EXPECT_EQ(config.tcp->host, "::1");
@@ -35,6 +39,22 @@ TEST(AgentConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.access.everywhere, (std::set<uid_t>{0, 1000}));
   EXPECT_EQ(config.access.of_gpu.at(1), std::set<uid_t>{1001});
   EXPECT_FALSE(config.access.remote);
+  EXPECT_TRUE(config.access.slow_others);
+  EXPECT_TRUE(config.zeusd_shared);
+  EXPECT_EQ(config.per_user.streams, 3u);
+  EXPECT_EQ(config.per_user.stream_events, 50);
+  EXPECT_EQ(config.per_user.leases, 2u);
+  EXPECT_EQ(config.per_user.requests, 9);
+  EXPECT_EQ(config.gpus.of(0).bounds.least_power, Watts(150));
+  EXPECT_EQ(config.gpus.of(0).bounds.most_power, Watts(250.5));
+  const GpuRules& other = config.gpus.of(1);
+  EXPECT_FALSE(other.bounds.most_power.has_value()) << "its own table, and not that of all";
+  EXPECT_FALSE(other.bounds.least_sm_clock.has_value());
+  EXPECT_EQ(other.bounds.most_sm_clock, Megahertz(1200));
+  EXPECT_EQ(other.bounds.least_memory_clock, Megahertz(800));
+  EXPECT_EQ(other.outside.power_limit, Watts(200));
+  EXPECT_EQ(other.outside.sm_clocks, (ClockBounds{Megahertz(210), Megahertz(1100)}));
+  EXPECT_EQ(other.outside.memory_clocks, (ClockBounds{Megahertz(1593), Megahertz(1593)}));
 }
 
 TEST(AgentConfig, WhatIsNotNamedStaysAsItWas) {
@@ -71,6 +91,10 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongConfig{"flag", "zeusd = \"no\"", 9, "true or false"},
                       WrongConfig{"user", "access.users = [\"no such user\"]", 17, "there is no user"},
                       WrongConfig{"users", "access.users = 1000", 16, "a list of users"},
+                      WrongConfig{"span", "gpu.0.sm_clocks = 1200", 19, "a least and a most value"},
+                      WrongConfig{"span_turned", "gpu.0.power_limit = [300, 200]", 21, "the first is above the second"},
+                      WrongConfig{"no_lock", "gpu.0.outside.sm_clocks = [0, 1200]", 27, "this locks nothing"},
+                      WrongConfig{"rules", "gpu.x.power_limit = [1, 2]", 5, "'x' is no GPU's index"},
                       WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
     [](const auto& test) { return test.param.name; });
 

@@ -18,12 +18,15 @@ using testing::TempFolder;
 
 TEST(Journal, KeepsTheLatestEntryOfEachGpu) {
   const TempFolder folder;
+  GpuSettings before;
+  before.sm_clocks = ClockBounds{Megahertz(210), Megahertz(1200)};
+  before.power_limit = Watts(199.5);
   {
     const Journal journal(folder / "state");
-    journal.write({"GPU-1", {}, "alice"});
-    journal.write({"GPU-1", {Knob::kSmClocks, Knob::kPowerLimit}, "alice \"a\"\n"});
-    journal.write({"GPU-2", {Knob::kMemoryClocks}, "bob"});
-    journal.write({"GPU-3", {}, ""});
+    journal.write({"GPU-1", {}, "alice", {}});
+    journal.write({"GPU-1", {Knob::kSmClocks, Knob::kPowerLimit}, "alice \"a\"\n", before});
+    journal.write({"GPU-2", {Knob::kMemoryClocks}, "bob", {}});
+    journal.write({"GPU-3", {}, "", {}});
     journal.remove("GPU-3");
     journal.remove("GPU-4");  // was never there
   }
@@ -33,14 +36,25 @@ TEST(Journal, KeepsTheLatestEntryOfEachGpu) {
   EXPECT_EQ(found.entries[0].uuid, "GPU-1");
   EXPECT_EQ(found.entries[0].holder, "alice \"a\"\n");
   EXPECT_THAT(found.entries[0].knobs, ElementsAre(Knob::kSmClocks, Knob::kPowerLimit));
+  EXPECT_EQ(found.entries[0].before, before);
   EXPECT_EQ(found.entries[1].uuid, "GPU-2");
   EXPECT_THAT(found.unreadable, IsEmpty());
+}
+
+// As agents wrote them that brought back defaults.
+TEST(Journal, AnEntryWithoutWhatHeldBeforeIsRead) {
+  const TempFolder folder;
+  const Journal journal(folder / "state");
+  std::ofstream(folder / "state/GPU-1.gpu.json") << R"({"uuid":"GPU-1","knobs":["power_limit"],"holder":"alice"})";
+  ASSERT_EQ(journal.read().entries.size(), 1u);
+  EXPECT_THAT(journal.read().entries[0].knobs, ElementsAre(Knob::kPowerLimit));
+  EXPECT_FALSE(journal.read().entries[0].before.has_value());
 }
 
 TEST(Journal, AUuidCannotLeaveTheFolder) {
   const TempFolder folder;
   const Journal journal(folder / "state");
-  journal.write({"../../etc/x", {}, ""});
+  journal.write({"../../etc/x", {}, "", {}});
   ASSERT_EQ(journal.read().entries.size(), 1u);
   EXPECT_EQ(journal.read().entries[0].uuid, "../../etc/x");
   journal.remove("../../etc/x");

@@ -81,15 +81,65 @@ TEST(LeaseTable, AGpuThatIsNotThereIsRefused) {
   EXPECT_EQ(refusal([&] { table.grant(for_gpus({2}), user(1000, 10), 0); }, "this node has 2"), Reason::kNoSuchGpu);
 }
 
-TEST(LeaseTable, OnlyTheHoldersUserMayWrite) {
+TEST(LeaseTable, OnlyTheHoldersProcessMayWrite) {
   LeaseTable table(2, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
   const std::vector<Knob> sm = {Knob::kSmClocks};
-  table.check_write(id, 0, sm, user(1000, 99), 0);
+  table.check_write(id, 0, sm, user(1000, 10, 2), 0);  // on another connection of its own
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(1000, 99, 2), 0); }, "\"shared\": true"),
+            Reason::kForbidden);
+  Claimant reused = user(1000, 10, 2);
+  reused.started = 77;  // another process that was given the number
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, reused, 0); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1000, 99, 2))); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.heard_from(id, user(1000, 99, 2), 0); }), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(1001, 10), 0); }, "belongs to"), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(0, 1), 0); }), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.check_write(id, 1, sm, user(1000, 10), 0); }, "does not cover GPU 1"),
             Reason::kForbidden);
+}
+
+TEST(LeaseTable, ASharedLeaseIsAllOfItsUsersProcesses) {
+  LeaseTable table(1, {});
+  LeaseRequest request = for_gpus({0});
+  request.shared = true;
+  const std::string id = table.grant(request, user(1000, 10), 0).id;
+  table.check_write(id, 0, {Knob::kSmClocks}, user(1000, 99, 2), 0);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, {Knob::kSmClocks}, user(1001, 10, 2), 0); }), Reason::kForbidden);
+  EXPECT_EQ(table.check_release(id, user(1000, 99, 2)).id, id);
+}
+
+// Of a process outside the agent's sight, in another container, all that is known is its connection.
+TEST(LeaseTable, AProcessThatIsNotSeenIsItsConnection) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 0, 5), 0).id;
+  table.check_write(id, 0, {Knob::kSmClocks}, user(1000, 0, 5), 0);
+  EXPECT_EQ(refusal([&] { table.check_write(id, 0, {Knob::kSmClocks}, user(1000, 0, 6), 0); }), Reason::kForbidden);
+}
+
+// 128 random bits in hexadecimal; shown to the user's own and to root.
+TEST(LeaseTable, IdentifiersAreNotGuessedAndNotShownToOthers) {
+  LeaseTable table(2, {});
+  const Lease& lease = table.grant(for_gpus({0}), user(1000, 10), 0);
+  const std::string other = table.grant(for_gpus({1}), user(1000, 10), 0).id;
+  EXPECT_THAT(lease.id, testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_NE(lease.id.substr(0, 16), other.substr(0, 16));
+  EXPECT_EQ(lease.info_for(user(1000, 11, 2), 0).id, lease.id);
+  EXPECT_EQ(lease.info_for(user(0, 1, 2), 0).id, lease.id);
+  EXPECT_EQ(lease.info_for(user(1001, 10, 2), 0).id, "");
+  EXPECT_EQ(lease.info_for(remote(3), 0).id, "");
+}
+
+// What is written before a lease begins is the agent's time: asked for at 0, begun at 5 s, silent until 6 s.
+TEST(LeaseTable, ALeaseInPreparationIsNotSilent) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
+  table.prepare(id);
+  EXPECT_EQ(table.next_deadline(), std::nullopt);
+  EXPECT_THAT(table.expired(4 * kSecond), IsEmpty());
+  table.begin(id, 5 * kSecond);
+  EXPECT_EQ(table.next_deadline(), 6 * kSecond);
+  EXPECT_EQ(table.find(id)->info(5 * kSecond).age, Seconds(0));
 }
 
 TEST(LeaseTable, OnlyWhatWasAskedForMayBeSet) {
@@ -121,7 +171,7 @@ TEST(LeaseTable, SilenceEndsALeaseAndSignsOfLifeDoNot) {
   EXPECT_EQ(table.next_deadline(), kSecond / 2 + kSecond);
   table.check_write(b, 1, {Knob::kSmClocks}, user(1000, 11), kSecond);
   EXPECT_EQ(table.next_deadline(), 2 * kSecond - 1);
-  EXPECT_THAT(table.expired(10 * kSecond), ElementsAre(a, b));
+  EXPECT_THAT(table.expired(10 * kSecond), testing::UnorderedElementsAre(a, b));
 }
 
 TEST(LeaseTable, WhoAsksForAnEndedLeaseHearsWhy) {
@@ -166,30 +216,31 @@ TEST(LeaseTable, AccessRulesNameUsersPerGpu) {
   table.grant(for_gpus({0}), user(0, 10), 0);
 }
 
-TEST(LeaseTable, AWriteWithoutALeaseMakesOneThatItsUserShares) {
+TEST(LeaseTable, AWriteWithoutALeaseMakesOneOfItsProcess) {
   LeaseTable table(1, {});
-  const std::string id = table.implicit(0, user(1000, 10), Seconds(0), 0).id;
+  const std::string id = table.implicit(0, user(1000, 10), false, Seconds(0), 0).id;
   EXPECT_EQ(table.next_deadline(), std::nullopt) << "its process is watched instead";
-  const Lease& taken_over = table.implicit(0, user(1000, 11), Seconds(0), 5);
-  EXPECT_EQ(taken_over.id, id);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), false, Seconds(0), 5); }), Reason::kHeld);
+  const Lease& taken_over = table.implicit(0, user(1000, 11, 2), true, Seconds(0), 5);
+  EXPECT_EQ(taken_over.id, id) << "where the configuration lets a user's processes share";
   EXPECT_EQ(taken_over.holder.pid, 11);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12), Seconds(0), 5); }), Reason::kHeld);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12, 3), true, Seconds(0), 5); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, AWriteOverTcpLastsForItsTimeAndIsRenewed) {
   LeaseTable table(1, {});
-  const std::string id = table.implicit(0, remote(5), Seconds(2), 0).id;
+  const std::string id = table.implicit(0, remote(5), false, Seconds(2), 0).id;
   EXPECT_EQ(table.next_deadline(), 2 * kSecond);
-  EXPECT_EQ(table.implicit(0, remote(6), Seconds(2), kSecond).id, id) << "the same client on a new connection";
+  EXPECT_EQ(table.implicit(0, remote(6), false, Seconds(2), kSecond).id, id) << "the same client on a new connection";
   EXPECT_EQ(table.next_deadline(), 3 * kSecond);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1), Seconds(0), kSecond); }), Reason::kHeld);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1, 2), false, Seconds(0), kSecond); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, AWriteWithoutALeaseUsesTheOneOfItsProcess) {
   LeaseTable table(1, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
-  EXPECT_EQ(table.implicit(0, user(1000, 10), Seconds(0), 0).id, id);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11), Seconds(0), 0); }), Reason::kHeld);
+  EXPECT_EQ(table.implicit(0, user(1000, 10), false, Seconds(0), 0).id, id);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), false, Seconds(0), 0); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, RemembersWhatIsSet) {

@@ -304,6 +304,69 @@ TEST(OnlineProfiler, StaysAtEachClockForItsSteps) {
   EXPECT_EQ(profiler.progress().clocks_most, 2);
 }
 
+// The second of three clocks is not told whole: it comes once more at the end, and is left out where that fails, too.
+TEST(OnlineProfiler, MeasuresAClockAgainWhoseEnergyWasNotToldWhole) {
+  for (const bool again_fails : {false, true}) {
+    Rank rank(20 * kMillisecond, 0, 0.0, 1);
+    OnlineProfiler profiler({Megahertz(1400), Megahertz(1300), Megahertz(1200)},
+                            {.steps_per_clock = 3, .rises_to_stop = 5, .warm_up_steps = 0});
+    std::vector<double> clocks;
+    std::vector<ProfiledClock> results;
+    int asked = 0;
+    while (!profiler.progress().finished) {
+      const auto clock = profiler.step_begin();
+      if (clock) {
+        clocks.push_back(clock->value());
+        profiler.step_end(rank.step(clock->value()));
+      }
+      for (const ProfiledClock& one : profiler.evaluate(
+               [&](Nanoseconds after) {
+                 CounterNews news = rank.news(after);
+                 news.whole = [&](Nanoseconds, Nanoseconds) { return ++asked != 2 && !(again_fails && asked == 4); };
+                 return news;
+               },
+               2)) {
+        results.push_back(one);
+      }
+    }
+    EXPECT_THAT(clocks, ::testing::ElementsAre(1400, 1400, 1400, 1300, 1300, 1300, 1200, 1200, 1200, 1300, 1300, 1300));
+    ASSERT_EQ(results.size(), 4u);
+    EXPECT_TRUE(results[0].complete);
+    EXPECT_FALSE(results[1].complete);
+    EXPECT_TRUE(results[1].again);
+    EXPECT_EQ(results[3].clock, Megahertz(1300));
+    EXPECT_EQ(results[3].complete, !again_fails);
+    EXPECT_FALSE(results[3].again);
+  }
+}
+
+// The second clock is not told whole, then the energy rises twice: what is lower is not worth a measurement, and the second
+// comes at once.
+TEST(OnlineProfiler, MeasuresAgainAlsoWhereItStopsEarly) {
+  Rank rank(20 * kMillisecond, 0, 0.0, 1);
+  const std::vector<Megahertz> clocks = clock_list(kHighest, 200, 100);
+  OnlineProfiler profiler(clocks, {.steps_per_clock = 3, .rises_to_stop = 2, .warm_up_steps = 0});
+  std::vector<double> measured;
+  int asked = 0;
+  while (const auto clock = profiler.step_begin()) {
+    profiler.step_end(rank.step(clock->value()));
+    for (const ProfiledClock& one : profiler.evaluate(
+             [&](Nanoseconds after) {
+               CounterNews news = rank.news(after);
+               news.whole = [&](Nanoseconds, Nanoseconds) { return ++asked != 2; };
+               return news;
+             },
+             2)) {
+      if (one.complete) measured.push_back(one.clock.value());
+    }
+  }
+  EXPECT_TRUE(profiler.progress().finished);
+  ASSERT_GE(measured.size(), 4u);
+  EXPECT_LT(measured.size(), clocks.size()) << "it stopped beyond the least energy";
+  EXPECT_EQ(measured.back(), 1300);
+  EXPECT_EQ(std::count(measured.begin(), measured.end(), 1300), 1);
+}
+
 // A step whose clock was refused, or came in its second half, does not count, and what was collected before it is
 // dropped: its clock is measured in one piece.
 TEST(OnlineProfiler, StepsWithoutTheirClockDoNotCount) {

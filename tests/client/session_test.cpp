@@ -37,7 +37,9 @@ constexpr Nanoseconds kMillisecond = 1'000'000;
 class FakeGpu {
  public:
   MeterReading read() {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (failing_) throw SystemError("the counter fails");
+    changed_.wait(lock, [this] { return !hanging_; });
     advance();
     return {std::nullopt, Joules(joules_)};
   }
@@ -56,6 +58,16 @@ class FakeGpu {
   void refuse(bool refusing) {
     const std::scoped_lock lock(mutex_);
     refusing_ = refusing;
+  }
+  // Readings of the counter, from now on.
+  void fail_readings(bool failing) {
+    const std::scoped_lock lock(mutex_);
+    failing_ = failing;
+  }
+  void hang_readings(bool hanging) {
+    const std::scoped_lock lock(mutex_);
+    hanging_ = hanging;
+    changed_.notify_all();
   }
   [[nodiscard]] double clock() const {
     const std::scoped_lock lock(mutex_);
@@ -85,6 +97,9 @@ class FakeGpu {
   double mhz_ = 0.0;
   bool busy_ = false;
   bool refusing_ = false;
+  bool failing_ = false;
+  bool hanging_ = false;
+  std::condition_variable changed_;
   std::vector<double> history_;
 };
 
@@ -608,6 +623,56 @@ TEST_F(SessionTest, AWindowsEnergyIsTheCounters) {
     EXPECT_GE(window.time, Seconds(10.0 * 20 * 0.006));
   }
   EXPECT_LE(off, 0.05);
+}
+
+// 300 W are promised and the counter stops telling: the figure is less, and says so.
+TEST_F(SessionTest, AWindowThatTheCounterDidNotTellWholeSaysSo) {
+  SessionOptions chosen = options(false);
+  chosen.profile = false;
+  open(chosen);
+  for (int i = 0; i < 5; ++i) step();
+  session_->window_begin();
+  for (int i = 0; i < 5; ++i) step();
+  const StepsEnergy whole = session_->window_end();
+  EXPECT_TRUE(whole.complete) << whole.problem;
+  EXPECT_EQ(whole.problem, "");
+
+  session_->window_begin();
+  gpu_.fail_readings(true);
+  for (int i = 0; i < 20; ++i) step();
+  const StepsEnergy failed = session_->window_end();
+  EXPECT_FALSE(failed.complete);
+  EXPECT_THAT(failed.problem, HasSubstr("of GPU:0's readings failed: the counter fails"));
+  EXPECT_THAT(notices(), ::testing::Contains(HasSubstr("the energy of this window is not complete: ")));
+  gpu_.fail_readings(false);
+
+  session_->window_begin();
+  gpu_.hang_readings(true);
+  for (int i = 0; i < 20; ++i) step();
+  const StepsEnergy hung = session_->window_end();
+  gpu_.hang_readings(false);
+  EXPECT_FALSE(hung.complete);
+  EXPECT_NE(hung.problem, "");
+}
+
+// The counter hangs for longer than it is waited for: what comes of the clocks that ran meanwhile is no figure, so each is
+// measured once more, and what the counter does not tell then either is left out. All of it is said.
+TEST_F(SessionTest, AClockThatTheCounterDidNotTellWholeIsMeasuredAgain) {
+  open(options(false));
+  const auto said = [&](const char* words) {
+    const auto all = notices();
+    return static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [&](const std::string& one) { return one.find(words) != std::string::npos; }));
+  };
+  ASSERT_TRUE(train_until([&] { return session_->state().sweep.clocks_done >= 1; }));
+  gpu_.hang_readings(true);
+  ASSERT_TRUE(train_until([&] { return said("it is measured again") > 0; }));
+  gpu_.hang_readings(false);
+  ASSERT_TRUE(train_until([&] { return session_->state().phase != SessionPhase::kProfiling; }));
+  std::set<double> measured;
+  for (const InstructionMeasurement& one : session_->measurements()) measured.insert(one.clock.value());
+  const auto done = static_cast<std::size_t>(session_->state().sweep.clocks_done);
+  EXPECT_EQ(measured.size() + said("left out of the profile") + said("it is measured again"), done);
 }
 
 TEST_F(SessionTest, CallsThatDoNotFitTogetherAreRefused) {

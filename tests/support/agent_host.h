@@ -29,7 +29,10 @@ class AgentHost {
     start();
   }
   ~AgentHost() {
-    for (const auto& gpu : gpus) gpu->hang(false);
+    for (const auto& gpu : gpus) {
+      gpu->hang(false);
+      gpu->hang_reads(false);
+    }
     if (agent_) stop();
   }
   AgentHost(const AgentHost&) = delete;

@@ -64,6 +64,21 @@ class MemoryGpu : public GpuDevice {
     hanging_ = hanging;
     changed_.notify_all();
   }
+  void run_processes(std::vector<pid_t> processes) {
+    const std::lock_guard lock(mutex_);
+    processes_ = std::move(processes);
+  }
+  // So do reads.
+  void hang_reads(bool hanging) {
+    const std::lock_guard lock(mutex_);
+    hanging_reads_ = hanging;
+    changed_.notify_all();
+  }
+  // Waits until a read is blocked.
+  [[nodiscard]] bool wait_read_hanging() const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return blocked_reads_ > 0; });
+  }
   // Waits until a write is blocked.
   [[nodiscard]] bool wait_hanging() const {
     std::unique_lock lock(mutex_);
@@ -113,10 +128,19 @@ class MemoryGpu : public GpuDevice {
     write([&] { knobs_.power_limit = limit.value(); });
   }
   void set_persistence(bool enabled) override { persistence_ = enabled; }
+  [[nodiscard]] std::vector<pid_t> compute_processes() const override {
+    checked();
+    const std::lock_guard lock(mutex_);
+    return processes_;
+  }
 
  private:
   void checked() const {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    ++blocked_reads_;
+    if (hanging_reads_) changed_.notify_all();
+    changed_.wait(lock, [this] { return !hanging_reads_; });
+    --blocked_reads_;
     if (lost_) throw DeviceError(DeviceFault::kLost, label(), "the GPU is lost");
   }
 
@@ -143,7 +167,10 @@ class MemoryGpu : public GpuDevice {
   Knobs knobs_;
   bool lost_ = false;
   bool hanging_ = false;
+  bool hanging_reads_ = false;
+  mutable int blocked_reads_ = 0;
   int blocked_ = 0;
+  std::vector<pid_t> processes_;
   int failures_ = 0;
   DeviceFault fault_ = DeviceFault::kDriver;
   std::atomic<bool> persistence_{true};

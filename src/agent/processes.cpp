@@ -1,0 +1,52 @@
+#include "agent/processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace flyball {
+
+ProcessFacts facts_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  // "PID (NAME) STATE ...": a name may hold anything, so what follows it is looked for from behind.
+  const std::size_t open = line.find('(');
+  const std::size_t close = line.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  ProcessFacts facts;
+  facts.name = line.substr(open + 1, close - open - 1);
+  // A process may call itself anything.
+  std::replace_if(
+      facts.name.begin(), facts.name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::istringstream rest(line.substr(close + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) rest >> skipped;  // proc(5): the 22nd is the start
+  rest >> facts.started;
+  return facts;
+}
+
+std::optional<uid_t> user_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  std::string word;
+  while (file >> word) {
+    if (word != "Uid:") continue;
+    uid_t real = 0;
+    uid_t effective = 0;
+    if (file >> real >> effective) return effective;
+    break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> other_user_on(const GpuDevice& device, uid_t user) {
+  for (const pid_t pid : device.compute_processes()) {
+    const auto runs_as = user_of(pid);
+    if (runs_as && *runs_as != user) return fmt::format("{} (uid {}, pid {})", facts_of(pid).name, *runs_as, pid);
+  }
+  return std::nullopt;
+}
+
+}  // namespace flyball

@@ -1,0 +1,69 @@
+// What one user may take of the agent, so that nobody keeps it from the others: requests and streamed events a second,
+// open streams, leases. Root is a user like any other; over TCP the address is the user.
+//
+// The connection of a lease has requests of its own, so that a process that floods the agent costs no other process of
+// the same user its heartbeats.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "net/http.h"
+
+namespace flyball {
+
+struct UserLimits {
+  std::size_t streams = 64;     // open at a time
+  double stream_events = 4000;  // a second, that those may send together: four at 1 ms, all 64 at 16 ms
+  std::size_t leases = 64;      // held at a time
+  double requests = 2000;       // a second; as many may come at once
+};
+
+struct LimitCounts {
+  std::uint64_t requests = 0;  // refused
+  std::uint64_t streams = 0;
+  std::uint64_t leases = 0;
+};
+
+// Loop's thread only. What is too much is HttpError 429 with Retry-After. Costs a look into a map.
+class UserBudgets {
+ public:
+  explicit UserBudgets(const UserLimits& limits) : limits_(limits) {}
+  UserBudgets(const UserBudgets&) = delete;
+  UserBudgets& operator=(const UserBudgets&) = delete;
+
+  // "uid 1000", "10.0.0.7".
+  [[nodiscard]] static std::string user_of(const Peer& peer);
+
+  // `lease`: what the request's connection holds; empty: nothing.
+  void check_request(const Peer& peer, const std::string& lease, Nanoseconds now);
+  void check_lease(const Peer& peer, std::size_t held);
+  // A place for a stream, given back when the last copy goes. Must not outlive the budgets' loop.
+  [[nodiscard]] std::shared_ptr<void> open_stream(const Peer& peer, Seconds interval);
+
+  [[nodiscard]] const LimitCounts& refused() const { return refused_; }
+
+ private:
+  struct Bucket {
+    double left = 0.0;
+    Nanoseconds filled = 0;
+  };
+  struct Streams {
+    std::size_t open = 0;
+    double events = 0.0;  // a second
+  };
+  void forget_full(Nanoseconds now);
+
+  UserLimits limits_;
+  LimitCounts refused_;
+  std::map<std::string, Bucket> buckets_;
+  Nanoseconds forgotten_ = 0;  // when the full ones were last looked for
+  // Shared with the streams' places.
+  std::shared_ptr<std::map<std::string, Streams>> streams_ = std::make_shared<std::map<std::string, Streams>>();
+};
+
+}  // namespace flyball
