@@ -99,7 +99,7 @@ class JoulePrice : public Policy {
     views_.read(cluster, events.kinds_changed, events.power_changed);
     waiting_.read(cluster, events, group_of, 2);
     choose_all(cluster, events, decision);
-    waiting_.note(cluster, decision, group_of);
+    waiting_.note(decision);
   }
 
   [[nodiscard]] nlohmann::ordered_json save() const override {
