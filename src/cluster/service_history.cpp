@@ -1,6 +1,7 @@
 #include "cluster/service_history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -28,6 +29,7 @@ void ServiceHistory::add(double service) {
 }
 
 std::size_t ServiceHistory::up_to(double service) const {
+  if (std::isinf(service)) return services_.size();
   return static_cast<std::size_t>(std::upper_bound(services_.begin(), services_.end(), service) - services_.begin());
 }
 
@@ -37,25 +39,27 @@ double ServiceHistory::expected(std::size_t from, std::size_t to, double had, do
   return sum;
 }
 
-double ServiceHistory::gittins_index(double had, double quantum) const {
-  const std::size_t from = up_to(had);
-  if (from == services_.size()) return 0.0;
-  const std::size_t to = up_to(had + quantum);
-  return static_cast<double>(to - from) / expected(from, to, had, quantum);
+double ServiceHistory::index_of(std::size_t from, std::size_t to, double had, double quantum) const {
+  return from == services_.size() ? 0.0 : static_cast<double>(to - from) / expected(from, to, had, quantum);
 }
 
-// Between two services that finished, and two that would within the quantum, the index rises with what a job has had,
-// also as it is rounded. Over more of them, the most that may end is divided by the least that is expected.
+double ServiceHistory::gittins_index(double had, double quantum) const {
+  return index_of(up_to(had), up_to(had + quantum), had, quantum);
+}
+
+// Between two services that finished, and two that would within the quantum, the index rises with what a job has had, also
+// as it is rounded. Over more of them, the most that may end is divided by the least that is expected.
 double ServiceHistory::most_index(double low, double high, double quantum) const {
   const std::size_t from = up_to(low);
   const std::size_t to = up_to(high + quantum);
   if (from == to) return 0.0;
-  if (low == high) return gittins_index(high, quantum);
-  const std::size_t last_from = up_to(high);
+  if (low == high) return index_of(from, to, high, quantum);
+  const bool none_between = services_[from] > high;
+  const std::size_t last_from = none_between ? from : up_to(high);
   const double rounding = kRounding * sums_.back();
   const double least = last_from == services_.size() ? 0.0 : expected(last_from, to, high, quantum);
   if (least <= rounding) return std::numeric_limits<double>::infinity();
-  if (from == last_from && up_to(low + quantum) == to) return static_cast<double>(to - from) / least;
+  if (none_between && services_[to - 1] <= low + quantum) return static_cast<double>(to - from) / least;
   return static_cast<double>(to - from) / (least - rounding);
 }
 

@@ -31,6 +31,7 @@ class ServiceHistory {
 
  private:
   [[nodiscard]] std::size_t up_to(double service) const;  // how many are at most that
+  [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const;
   // Of what `from` to `to` and those behind need, for a job that has had `had`.
   [[nodiscard]] double expected(std::size_t from, std::size_t to, double had, double quantum) const;
 

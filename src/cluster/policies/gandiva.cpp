@@ -62,8 +62,9 @@ class Gandiva : public Policy {
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     parted_.clear();
     paired_.clear();
-    for (const int job : events.finished) forget(cluster, job);
     place_.resize(cluster.jobs.size());
+    first_.resize(cluster.jobs.size(), -1);
+    for (const int job : events.finished) forget(cluster, job);
     for (const int job : events.arrived) {
       place_of(job) = next_place();
       wait(cluster, job);
@@ -115,14 +116,20 @@ class Gandiva : public Policy {
       for (const auto& one : saved.at("watched")) {
         watched_[one.at(0).get<int>()] = {one.at(1).get<double>(), one.at(2).get<double>()};
       }
-      for (const auto& [first, second] : second_) {
-        first_[second] = first;
-        all.push_back(second);
-      }
+      for (const auto& [first, second] : second_) all.push_back(second);
     }
     std::sort(all.begin(), all.end());
     if (all != cluster.active) throw Error("those in line are not the jobs that are to be done");
     place_.resize(cluster.jobs.size());
+    first_.resize(cluster.jobs.size(), -1);
+    const std::set<int> in_line(line.begin(), line.end());
+    for (const auto& [first, second] : second_) {
+      const auto is_known = [&](int job) { return watched_.count(job) != 0; };
+      if (in_line.count(first) == 0 || !is_known(first) || !is_known(second)) {
+        throw Error("a pair is of jobs that cannot be one");
+      }
+      first_of(second) = first;
+    }
     for (const int job : line) {
       place_of(job) = next_place();
       if (job_of(cluster, job).has_gpus()) {
@@ -131,7 +138,9 @@ class Gandiva : public Policy {
         wait(cluster, job);
       }
     }
-    for (const auto& [job, seen] : watched_) fresh_.insert(job);
+    for (const int job : all) {
+      if (watched_.count(job) != 0) fresh_.insert(job);
+    }
   }
 
  private:
@@ -146,6 +155,7 @@ class Gandiva : public Policy {
     return kind.memory_gib[static_cast<std::size_t>(kind.size_index(job_of(cluster, job).requested_gpus))];
   }
 
+  int& first_of(int job) { return first_[static_cast<std::size_t>(job)]; }
   std::int64_t& place_of(int job) { return place_[static_cast<std::size_t>(job)]; }
   // Behind all, with room for one more behind it.
   std::int64_t next_place() { return last_place_ += 2; }
@@ -161,7 +171,7 @@ class Gandiva : public Policy {
   void gather(const ClusterState& cluster) {
     running_.clear();
     for (const int job : cluster.holding) {
-      if (first_.count(job) == 0) running_.push_back({place_of(job), job});
+      if (first_of(job) < 0) running_.push_back({place_of(job), job});
     }
     std::sort(running_.begin(), running_.end());
   }
@@ -211,18 +221,17 @@ class Gandiva : public Policy {
       refused_.erase(with);
     }
     on_trial_.erase(job);
-    if (const auto first = first_.find(job); first != first_.end()) {
-      on_trial_.erase(first->second);
-      left_alone(first->second);
-      second_.erase(first->second);
-      first_.erase(first);
+    if (const int first = std::exchange(first_of(job), -1); first >= 0) {
+      on_trial_.erase(first);
+      left_alone(first);
+      second_.erase(first);
     } else if (const auto second = second_.find(job); second != second_.end()) {
       const int other = second->second;
       left_alone(other);
       place_of(other) = place_of(job);
       const ClusterJob& one = job_of(cluster, other);
       if (one.active() && !one.has_gpus()) wait(cluster, other);
-      first_.erase(other);
+      first_of(other) = -1;
       second_.erase(second);
     }
   }
@@ -242,7 +251,7 @@ class Gandiva : public Policy {
     } else {
       wait(cluster, second);
     }
-    first_.erase(second);
+    first_of(second) = -1;
     second_.erase(first);
     on_trial_.erase(first);
     left_alone(first);
@@ -323,7 +332,7 @@ class Gandiva : public Policy {
     std::set<int> later;
     for (const int job : fresh_) {
       const auto seen = watched_.find(job);
-      if (seen == watched_.end() || second_.count(job) != 0 || first_.count(job) != 0) continue;
+      if (seen == watched_.end() || second_.count(job) != 0 || first_of(job) >= 0) continue;
       if (job_of(cluster, job).partner >= 0) {  // parted just now
         finder_.remove(job);
         later.insert(job);
@@ -344,7 +353,7 @@ class Gandiva : public Policy {
     for (auto [first, second] : finder_.pair_up(cluster.spec.memory_gib, lacking, refused_)) {
       if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // who runs need not move
       second_[first] = second;
-      first_[second] = first;
+      first_of(second) = first;
       on_trial_.insert(first);
       paired_.push_back(first);
       // A pair stands where the one of the two did that comes first.
@@ -402,7 +411,7 @@ class Gandiva : public Policy {
   std::int64_t last_place_ = 0;
   FittingQueue<std::int64_t> waiting_;  // those in line that have no GPUs, by place
   std::map<int, int> second_;           // of a pair, by its first
-  std::map<int, int> first_;            // the other way
+  std::vector<int> first_;              // the other way, by job; -1: none
   std::set<int> on_trial_;              // first ones of pairs that were not judged yet
   std::map<int, Watched> watched_;
   PairFinder::Refused refused_;  // pairs that did not pay
