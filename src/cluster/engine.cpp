@@ -301,7 +301,7 @@ void Simulation::Engine::end_profiling(int job) {
 }
 
 void Simulation::Engine::end_all_profiling() {
-  for (const int job : state.active) {
+  for (const int job : state.holding) {
     if (state.jobs[at(job)].phase != JobPhase::kProfiling) continue;
     settle(job);
     end_profiling(job);

@@ -1,7 +1,5 @@
 #include "cluster/policy_rules.h"
 
-#include <algorithm>
-
 namespace flyball {
 
 SpeedRule SpeedRule::one_clock(const PolicyOptions& options) {
@@ -30,25 +28,16 @@ int SpeedRule::operator()(const ClusterState& cluster, int job, int gpus) const 
   return best;
 }
 
-std::size_t run_in_order(const ClusterState& cluster, const SpeedRule& speed, std::vector<int>& order,
-                         Decision& decision) {
-  int free = cluster.spec.gpus();
-  std::size_t running = 0;
-  std::vector<int> passed_over;
-  for (const int job : order) {
-    const ClusterJob& one = cluster.jobs[static_cast<std::size_t>(job)];
-    if (one.requested_gpus <= free) {
-      free -= one.requested_gpus;
-      order[running++] = job;
-      if (one.has_gpus()) continue;
-      decision.assignments.push_back({job, one.requested_gpus, speed(cluster, job, one.requested_gpus)});
-    } else {
-      passed_over.push_back(job);
-      if (one.has_gpus()) decision.assignments.push_back({job, 0, 0});
-    }
+bool Dealing::offer(int job) {
+  const ClusterJob& one = cluster_->jobs[static_cast<std::size_t>(job)];
+  const int gpus = one.requested_gpus;
+  if (gpus > left_) {
+    if (one.has_gpus()) decision_->assignments.push_back({job, 0, 0});
+    return false;
   }
-  std::copy(passed_over.begin(), passed_over.end(), order.begin() + static_cast<std::ptrdiff_t>(running));
-  return running;
+  left_ -= gpus;
+  if (!one.has_gpus()) decision_->assignments.push_back({job, gpus, (*speed_)(*cluster_, job, gpus)});
+  return true;
 }
 
 }  // namespace flyball

@@ -1,6 +1,6 @@
-// Jobs that wait, kept so that a decision looks at those who may be served and not at all: in groups within which the order
-// never changes (by work left, which does not change while a job waits), merged as far as a walk gets. What the work of a
-// group costs may change from walk to walk; only the groups' heads are weighed against one another.
+// Jobs that wait, kept so that a decision looks at those who may be served and not at all: in groups within which the
+// order never changes (by work left, which does not change while a job waits), merged as far as a walk gets. What the
+// work of a group costs may change from walk to walk; only the groups' heads are weighed against one another.
 #pragma once
 
 #include <algorithm>
@@ -122,8 +122,8 @@ class WaitingQueue {
   std::size_t size_ = 0;
 };
 
-// Which of a cluster's jobs wait, by what a policy hears and says, with the iterations that they have left as their work.
-// `group_of(ClusterJob)` of a job that waits does not change while it does.
+// Which of a cluster's jobs wait, by what a policy hears and says, with the iterations that they have left as their
+// work. `group_of(ClusterJob)` of a job that waits does not change while it does.
 class WaitingJobs {
  public:
   WaitingQueue queue;
@@ -134,6 +134,7 @@ class WaitingJobs {
     if (!where_.empty() || queue.groups() > 0) {
       where_.resize(cluster.jobs.size());
       for (const int job : events.finished) leave(job);
+      enter(cluster, std::exchange(stopped_, {}), group_of);
       return enter(cluster, events.arrived, group_of);
     }
     queue.resize(groups * cluster.kinds.size());
@@ -144,14 +145,13 @@ class WaitingJobs {
     enter(cluster, all, group_of);
   }
 
-  // At its end.
-  template <class GroupOf>
-  void note(const ClusterState& cluster, const Decision& decision, GroupOf group_of) {
+  // At its end. Who loses GPUs waits from the next decision on, with the work that is left when it has lost them.
+  void note(const Decision& decision) {
     for (const Assignment& given : decision.assignments) {
       if (given.gpus > 0) {
         leave(given.job);
       } else {
-        enter(cluster, {given.job}, group_of);
+        stopped_.push_back(given.job);
       }
     }
   }
@@ -189,6 +189,7 @@ class WaitingJobs {
   }
 
   std::vector<Where> where_;  // by job
+  std::vector<int> stopped_;  // by the last decision
 };
 
 }  // namespace flyball

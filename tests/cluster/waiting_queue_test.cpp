@@ -64,9 +64,9 @@ TEST(WaitingJobs, FollowWhoComesAndGoes) {
   jobs.read(cluster, events, group_of);
   Decision decision;
   decision.assignments = {{0, 1, 0}, {2, 1, 0}};
-  jobs.note(cluster, decision, group_of);
+  jobs.note(decision);
   decision.assignments = {{2, 0, 0}};
-  jobs.note(cluster, decision, group_of);
+  jobs.note(decision);
   events.arrived.clear();
   events.finished = {1};
   jobs.read(cluster, events, group_of);

@@ -69,7 +69,7 @@ class Afs : public Policy {
       if (gpus == one.gpus || (one.has_gpus() && gpus > one.gpus && !worth_a_restart(cluster, share))) continue;
       decision.assignments.push_back({share.job, gpus, speed_(cluster, share.job, gpus)});
     }
-    waiting_.note(cluster, decision, group_of);
+    waiting_.note(decision);
   }
 
  private:

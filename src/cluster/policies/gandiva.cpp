@@ -1,14 +1,15 @@
-// Gandiva (Xiao et al.: "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), as PowerFlow compares
-// with it (section 6.1): not elastic, not energy-aware. With "+zeus", jobs run at the clock that Zeus chooses.
+// Gandiva (Xiao et al.: "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), as PowerFlow
+// compares with it (section 6.1): not elastic, not energy-aware. With "+zeus", jobs run at the clock that Zeus
+// chooses.
 //
-// Time slicing (section 4.1): jobs are never refused GPUs for long. Where not all that wait fit, all jobs take turns, in
-// slices of one minute. A job that waits is served before those that just ran, in the order in which they last ran; one
-// that does not fit in what is left of a slice is passed over for smaller ones and comes first in the next, when all GPUs
-// are dealt out again. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in the hosts' memory,
-// and resume within a second, on whatever GPUs they get.
+// Time slicing (section 4.1): jobs are never refused GPUs for long. Where not all that wait fit, all jobs take turns,
+// in slices of one minute. A job that waits is served before those that just ran, in the order in which they last
+// ran; one that does not fit in what is left of a slice is passed over for smaller ones and comes first in the next,
+// when all GPUs are dealt out again. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in
+// the hosts' memory, and resume within a second, on whatever GPUs they get.
 //
-// Migration (section 4.2): when jobs have left GPUs that nobody waits for, jobs that lie on more nodes than they need move
-// together, if they then lie on fewer; they resume as above.
+// Migration (section 4.2): when jobs have left GPUs that nobody waits for, jobs that lie on more nodes than they need
+// move together, if they then lie on fewer; they resume as above.
 //
 // Packing (section 4.2): only while jobs ask for more GPUs than there are. Jobs run alone first, and are watched. Those
 // that use their GPUs least are put together, two at a time, where what they declare to need fits in the memory. A pair
@@ -16,11 +17,17 @@
 // the sum of both over what each had alone, they are parted and not tried again. So is a pair of which the cluster has
 // room for both. Nothing but what was seen goes into this: rates, and utilisation as meters show it.
 //
-// Where the paper leaves it open: two jobs of a pair have equally many GPUs, as in Gavel's implementation of the policy
-// (Narayanan et al., OSDI 2020). Pairs on different GPUs are tried in one slice, as many as are needed, and not one after
-// another, which would take a cluster of thousands of GPUs days. A pair runs at the higher clock of its two jobs. Not
-// modelled: more than two jobs on a GPU; growing into idle GPUs, which PowerFlow's comparison leaves out, too.
+// Where the paper leaves it open: two jobs of a pair have equally many GPUs, as in Gavel's implementation of the
+// policy (Narayanan et al., OSDI 2020). Pairs on different GPUs are tried in one slice, as many as are needed, and
+// not one after another, which would take a cluster of thousands of GPUs days. A pair runs at the higher clock of its
+// two jobs. Not modelled: more than two jobs on a GPU; growing into idle GPUs, which PowerFlow's comparison leaves
+// out, too.
+//
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait: these stand in line by number
+// (fitting_queue.h), and of those that may be paired only new ones are looked at (pair_finder.h).
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,6 +37,8 @@
 
 #include "base/error.h"
 #include "cluster/cost_belief.h"
+#include "cluster/fitting_queue.h"
+#include "cluster/pair_finder.h"
 #include "cluster/policy_rules.h"
 
 namespace flyball {
@@ -53,30 +62,39 @@ class Gandiva : public Policy {
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     parted_.clear();
     paired_.clear();
-    for (const int job : events.finished) forget(job);
-    std::erase_if(line_,
-                  [&](int job) { return std::binary_search(events.finished.begin(), events.finished.end(), job); });
-    line_.insert(line_.end(), events.arrived.begin(), events.arrived.end());
-    const auto runs = [&](int job) { return job_of(cluster, job).has_gpus(); };
+    place_.resize(cluster.jobs.size());
+    first_.resize(cluster.jobs.size(), -1);
+    for (const int job : events.finished) forget(cluster, job);
+    for (const int job : events.arrived) {
+      place_of(job) = next_place();
+      wait(cluster, job);
+    }
     const bool slice_over = slice_end_ && *slice_end_ <= cluster.now;
-    if (slice_over) std::stable_partition(line_.begin(), line_.end(), [&](int job) { return !runs(job); });
+    gather(cluster);
+    if (slice_over) {  // behind those that wait
+      for (Place& one : running_) one.key = place_of(one.job) = next_place();
+    }
     if (packs_) pair_up(cluster, slice_over);
-    order_ = line_;
-    if (!slice_over) std::stable_partition(order_.begin(), order_.end(), runs);
-    const std::size_t running = run_in_order(cluster, speed_, order_, decision);
-    if (running == order_.size() && !events.finished.empty()) bring_together(cluster, decision);
-    if (running == order_.size() && on_trial_.empty()) {
+    const bool all_run = deal(cluster, slice_over, decision);
+    if (all_run && !events.finished.empty()) bring_together(cluster, decision);
+    if (all_run && on_trial_.empty()) {
       slice_end_.reset();  // nobody waits
     } else if (!slice_end_ || slice_over) {
       slice_end_ = cluster.now + kSlice;
     }
-    if (!second_.empty() || !parted_.empty()) bring_seconds(cluster, running, decision);
+    if (!second_.empty() || !parted_.empty()) bring_seconds(cluster, decision);
     decision.wake_at = slice_end_;
   }
 
   [[nodiscard]] nlohmann::ordered_json save() const override {
+    std::vector<Place> places;
+    for (const int job : order_) places.push_back({place_[static_cast<std::size_t>(job)], job});
+    for (const auto& [gpus, some] : waiting_.places()) places.insert(places.end(), some.begin(), some.end());
+    std::sort(places.begin(), places.end());
+    auto line = nlohmann::ordered_json::array();
+    for (const Place& one : places) line.push_back(one.job);
     auto saved = nlohmann::ordered_json{
-        {"line", line_},
+        {"line", std::move(line)},
         {"slice_end", slice_end_ ? nlohmann::ordered_json(slice_end_->value()) : nlohmann::ordered_json(nullptr)}};
     if (!packs_) return saved;
     saved["seconds"] = nlohmann::ordered_json(second_);
@@ -88,9 +106,9 @@ class Gandiva : public Policy {
   }
 
   void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved) override {
-    saved.at("line").get_to(line_);
+    const auto line = saved.at("line").get<std::vector<int>>();
     if (!saved.at("slice_end").is_null()) slice_end_ = Seconds(saved.at("slice_end").get<double>());
-    std::vector<int> all = line_;
+    std::vector<int> all = line;
     if (packs_) {
       saved.at("seconds").get_to(second_);
       saved.at("on_trial").get_to(on_trial_);
@@ -98,17 +116,36 @@ class Gandiva : public Policy {
       for (const auto& one : saved.at("watched")) {
         watched_[one.at(0).get<int>()] = {one.at(1).get<double>(), one.at(2).get<double>()};
       }
-      for (const auto& [first, second] : second_) {
-        first_[second] = first;
-        all.push_back(second);
+      for (const auto& [first, second] : second_) all.push_back(second);
+    }
+    std::sort(all.begin(), all.end());
+    if (all != cluster.active) throw Error("those in line are not the jobs that are to be done");
+    place_.resize(cluster.jobs.size());
+    first_.resize(cluster.jobs.size(), -1);
+    const std::set<int> in_line(line.begin(), line.end());
+    for (const auto& [first, second] : second_) {
+      const auto is_known = [&](int job) { return watched_.count(job) != 0; };
+      if (in_line.count(first) == 0 || !is_known(first) || !is_known(second)) {
+        throw Error("a pair is of jobs that cannot be one");
+      }
+      first_of(second) = first;
+    }
+    for (const int job : line) {
+      place_of(job) = next_place();
+      if (job_of(cluster, job).has_gpus()) {
+        order_.push_back(job);
+      } else {
+        wait(cluster, job);
       }
     }
-    if (!std::is_permutation(all.begin(), all.end(), cluster.active.begin(), cluster.active.end())) {
-      throw Error("those in line are not the jobs that are to be done");
+    for (const int job : all) {
+      if (watched_.count(job) != 0) fresh_.insert(job);
     }
   }
 
  private:
+  using Place = JobPlace<std::int64_t>;  // in line
+
   static const ClusterJob& job_of(const ClusterState& cluster, int job) {
     return cluster.jobs[static_cast<std::size_t>(job)];
   }
@@ -116,6 +153,51 @@ class Gandiva : public Policy {
   static double memory_of(const ClusterState& cluster, int job) {
     const ClusterJobKind& kind = cluster.kind_of(job);
     return kind.memory_gib[static_cast<std::size_t>(kind.size_index(job_of(cluster, job).requested_gpus))];
+  }
+
+  int& first_of(int job) { return first_[static_cast<std::size_t>(job)]; }
+  std::int64_t& place_of(int job) { return place_[static_cast<std::size_t>(job)]; }
+  // Behind all, with room for one more behind it.
+  std::int64_t next_place() { return last_place_ += 2; }
+
+  void wait(const ClusterState& cluster, int job) {
+    waiting_.add(job_of(cluster, job).requested_gpus, {place_of(job), job});
+  }
+  void wait_no_more(const ClusterState& cluster, int job) {
+    waiting_.remove(job_of(cluster, job).requested_gpus, {place_of(job), job});
+  }
+
+  // Those in line that have GPUs.
+  void gather(const ClusterState& cluster) {
+    running_.clear();
+    for (const int job : cluster.holding) {
+      if (first_of(job) < 0) running_.push_back({place_of(job), job});
+    }
+    std::sort(running_.begin(), running_.end());
+  }
+
+  // Deals all GPUs out: in the order of the line at the end of a slice, within it first to those that have GPUs.
+  // Whether nobody is left without.
+  bool deal(const ClusterState& cluster, bool slice_over, Decision& decision) {
+    Dealing dealing(cluster, speed_, decision);
+    order_.clear();
+    std::vector<int> stopped;
+    for (auto next = running_.begin();;) {
+      const bool runs_next = next != running_.end();
+      const auto waits = runs_next && !slice_over ? std::nullopt : waiting_.first(dealing.left());
+      if (runs_next && (!waits || *next < *waits)) {
+        (dealing.offer(next->job) ? order_ : stopped).push_back(next->job);
+        ++next;
+      } else if (waits) {
+        wait_no_more(cluster, waits->job);
+        dealing.offer(waits->job);
+        order_.push_back(waits->job);
+      } else {
+        break;
+      }
+    }
+    for (const int job : stopped) wait(cluster, job);
+    return waiting_.size() == 0;
   }
 
   // Of jobs that keep the GPUs that they have.
@@ -130,65 +212,106 @@ class Gandiva : public Policy {
   }
 
   // The job has finished. Its partner, if it had one, stands in its place and keeps the GPUs.
-  void forget(int job) {
+  void forget(const ClusterState& cluster, int job) {
+    finder_.remove(job);
+    fresh_.erase(job);
     watched_.erase(job);
     if (const auto with = refused_.find(job); with != refused_.end()) {
       for (const int other : with->second) refused_[other].erase(job);
       refused_.erase(with);
     }
     on_trial_.erase(job);
-    if (const auto first = first_.find(job); first != first_.end()) {
-      on_trial_.erase(first->second);
-      parted_.push_back(first->second);
-      second_.erase(first->second);
-      first_.erase(first);
+    if (const int first = std::exchange(first_of(job), -1); first >= 0) {
+      on_trial_.erase(first);
+      left_alone(first);
+      second_.erase(first);
     } else if (const auto second = second_.find(job); second != second_.end()) {
-      parted_.push_back(second->second);
-      *std::find(line_.begin(), line_.end(), job) = second->second;
-      first_.erase(second->second);
+      const int other = second->second;
+      left_alone(other);
+      place_of(other) = place_of(job);
+      const ClusterJob& one = job_of(cluster, other);
+      if (one.active() && !one.has_gpus()) wait(cluster, other);
+      first_of(other) = -1;
       second_.erase(second);
     }
   }
 
-  // The second of a pair stands in line by itself again, behind the first.
-  void part(int first) {
+  // The job is of no pair any more.
+  void left_alone(int job) {
+    parted_.push_back(job);
+    fresh_.insert(job);
+  }
+
+  // The second of a pair stands in line by itself again, behind the first, where there is a place.
+  void part(const ClusterState& cluster, int first) {
     const int second = second_.at(first);
-    line_.insert(std::find(line_.begin(), line_.end(), first) + 1, second);
-    first_.erase(second);
+    place_of(second) = place_of(first) + 1;
+    if (job_of(cluster, second).has_gpus()) {
+      running_.push_back({place_of(second), second});
+    } else {
+      wait(cluster, second);
+    }
+    first_of(second) = -1;
     second_.erase(first);
     on_trial_.erase(first);
-    parted_.push_back(first);
-    parted_.push_back(second);
+    left_alone(first);
+    left_alone(second);
   }
 
   void pair_up(const ClusterState& cluster, bool slice_over) {
-    int wanted = 0;  // GPUs
-    for (const int job : line_) {
-      const ClusterJob& one = job_of(cluster, job);
+    std::int64_t wanted = 0;  // GPUs
+    for (const auto& [gpus, places] : waiting_.places()) wanted += gpus * static_cast<std::int64_t>(places.size());
+    for (const Place& place : running_) {
+      const ClusterJob& one = job_of(cluster, place.job);
       wanted += one.requested_gpus;
-      if (slice_over && one.phase == JobPhase::kRunning && one.partner < 0) {
-        watched_[job] = {one.iterations_per_second, one.gpu_utilisation};
-      }
+      if (!slice_over || one.phase != JobPhase::kRunning || one.partner >= 0) continue;
+      watched_[place.job] = {one.iterations_per_second, one.gpu_utilisation};
+      fresh_.insert(place.job);
     }
     const int gpus = cluster.spec.gpus();
     if (!slice_over && wanted >= gpus) return;
     std::vector<int> to_part;
-    for (const auto& [first, second] : second_) {
-      if (wanted + job_of(cluster, first).requested_gpus <= gpus) {
+    const auto judge = [&](int first, int second) {
+      if (!slice_over || on_trial_.count(first) == 0 || !both_run(cluster, first, second)) return false;
+      on_trial_.erase(first);
+      if (pays(cluster, first, second)) return false;
+      refused_[first].insert(second);
+      refused_[second].insert(first);
+      return true;
+    };
+    if (wanted < gpus) {
+      number_again(cluster);
+      for (const auto& [first, second] : second_) {
+        const int needed = job_of(cluster, first).requested_gpus;
+        if (wanted + needed > gpus && !judge(first, second)) continue;
         to_part.push_back(first);
-      } else if (slice_over && on_trial_.count(first) != 0 && both_run(cluster, first, second)) {
-        on_trial_.erase(first);
-        if (pays(cluster, first, second)) continue;
-        refused_[first].insert(second);
-        refused_[second].insert(first);
-        to_part.push_back(first);
-      } else {
-        continue;
+        wanted += needed;
       }
-      wanted += job_of(cluster, first).requested_gpus;
+    } else {  // there is no room for both jobs of any pair, and who is judged runs
+      for (const Place& one : running_) {
+        const auto pair = second_.find(one.job);
+        if (pair != second_.end() && judge(one.job, pair->second)) to_part.push_back(one.job);
+      }
+      std::sort(to_part.begin(), to_part.end());
+      for (const int first : to_part) wanted += job_of(cluster, first).requested_gpus;
     }
-    for (const int first : to_part) part(first);
+    for (const int first : to_part) part(cluster, first);
+    std::sort(running_.begin(), running_.end());
     if (slice_over && wanted > gpus) try_pairs(cluster, wanted - gpus);
+  }
+
+  // The whole line, of which each job asks for a GPU that there is: so that there is a place behind every one.
+  void number_again(const ClusterState& cluster) {
+    std::vector<Place> line = running_;
+    for (const auto& [gpus, places] : waiting_.places()) line.insert(line.end(), places.begin(), places.end());
+    std::sort(line.begin(), line.end());
+    for (const Place& one : line) {
+      const bool waits = !job_of(cluster, one.job).has_gpus();
+      if (waits) wait_no_more(cluster, one.job);
+      place_of(one.job) = next_place();
+      if (waits) wait(cluster, one.job);
+    }
+    for (Place& one : running_) one.key = place_of(one.job);
   }
 
   static bool both_run(const ClusterState& cluster, int first, int second) {
@@ -204,88 +327,47 @@ class Gandiva : public Policy {
     return gain > 1.0;
   }
 
-  // A job that may be paired, and those of as many GPUs by what they need of the memory, each list by utilisation.
-  struct Candidate {
-    double utilisation;
-    int job;
-    int gpus;
-    double memory;
-    bool taken = false;
-  };
-  struct Waiting {
-    std::vector<std::size_t> candidates;
-    std::size_t next = 0;  // those before it are taken, or have had their turn
-  };
-
-  [[nodiscard]] std::vector<Candidate> candidates(const ClusterState& cluster) const {
-    std::vector<Candidate> found;
-    for (const int job : line_) {
-      const ClusterJob& one = job_of(cluster, job);
+  // Those that were seen alone, and changed since the last time.
+  void list_candidates(const ClusterState& cluster) {
+    std::set<int> later;
+    for (const int job : fresh_) {
       const auto seen = watched_.find(job);
-      if (seen == watched_.end() || second_.count(job) != 0 || one.partner >= 0) continue;  // the last: parted just now
-      const double memory = memory_of(cluster, job);
-      if (memory > 0.0) found.push_back({seen->second.utilisation, job, one.requested_gpus, memory});
-    }
-    std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-      return std::pair(a.utilisation, a.job) < std::pair(b.utilisation, b.job);
-    });
-    return found;
-  }
-
-  // Pairs jobs, those of low utilisation first and each with the lowest that fits, until as many GPUs as lack are saved.
-  // Needs of memory are few, as kinds of jobs are: O(candidates * (needs + refused pairs of the job)).
-  void try_pairs(const ClusterState& cluster, int lacking) {
-    std::vector<Candidate> all = candidates(cluster);
-    std::map<int, std::map<double, Waiting>> waiting;
-    for (std::size_t i = 0; i < all.size(); ++i) waiting[all[i].gpus][all[i].memory].candidates.push_back(i);
-    std::vector<std::pair<int, int>> pairs;
-    for (std::size_t i = 0; i < all.size() && lacking > 0; ++i) {
-      if (all[i].taken) continue;
-      const auto refused = refused_.find(all[i].job);
-      std::size_t best = all.size();
-      for (auto& [memory, list] : waiting[all[i].gpus]) {
-        if (memory > cluster.spec.memory_gib - all[i].memory) break;
-        while (list.next < list.candidates.size() &&
-               (list.candidates[list.next] <= i || all[list.candidates[list.next]].taken)) {
-          ++list.next;
-        }
-        for (std::size_t k = list.next; k < list.candidates.size() && list.candidates[k] < best; ++k) {
-          const Candidate& other = all[list.candidates[k]];
-          if (other.taken || (refused != refused_.end() && refused->second.count(other.job) != 0)) continue;
-          best = list.candidates[k];
-        }
-      }
-      if (best == all.size()) continue;
-      all[best].taken = true;
-      pairs.emplace_back(all[i].job, all[best].job);
-      lacking -= all[i].gpus;
-    }
-    std::map<int, int> partners;
-    for (auto [first, second] : pairs) {
-      if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // who runs need not move
-      second_[first] = partners[first] = second;
-      first_[second] = partners[second] = first;
-      on_trial_.insert(first);
-      paired_.push_back(first);
-    }
-    // A pair stands where the one of the two did that comes first.
-    std::vector<int> line;
-    for (const int job : line_) {
-      const auto partner = partners.find(job);
-      if (partner == partners.end()) {
-        line.push_back(job);
+      if (seen == watched_.end() || second_.count(job) != 0 || first_of(job) >= 0) continue;
+      if (job_of(cluster, job).partner >= 0) {  // parted just now
+        finder_.remove(job);
+        later.insert(job);
         continue;
       }
-      if (partner->second < 0) continue;  // its partner was before it
-      line.push_back(second_.count(job) != 0 ? job : partner->second);
-      partners.at(partner->second) = -1;
+      const double memory = memory_of(cluster, job);
+      if (memory > 0.0) {
+        finder_.put({seen->second.utilisation, job}, job_of(cluster, job).requested_gpus, memory);
+      } else {
+        finder_.remove(job);
+      }
     }
-    line_ = std::move(line);
+    std::swap(fresh_, later);
   }
 
-  // Adds what the second jobs of pairs and those that were parted need to what was decided for those in line. The first
-  // `running` of order_ run.
-  void bring_seconds(const ClusterState& cluster, std::size_t running, Decision& decision) {
+  void try_pairs(const ClusterState& cluster, std::int64_t lacking) {
+    list_candidates(cluster);
+    for (auto [first, second] : finder_.pair_up(cluster.spec.memory_gib, lacking, refused_)) {
+      if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // who runs need not move
+      second_[first] = second;
+      first_of(second) = first;
+      on_trial_.insert(first);
+      paired_.push_back(first);
+      // A pair stands where the one of the two did that comes first.
+      const auto runs = [&](int job) { return job_of(cluster, job).has_gpus(); };
+      if (!runs(second)) wait_no_more(cluster, second);
+      if (!runs(first)) wait_no_more(cluster, first);
+      place_of(first) = std::min(place_of(first), place_of(second));
+      if (!runs(first)) wait(cluster, first);
+    }
+    gather(cluster);
+  }
+
+  // Adds what the second jobs of pairs and those that were parted need to what was decided for those in line.
+  void bring_seconds(const ClusterState& cluster, Decision& decision) {
     const auto own_speed = [&](int job) { return speed_(cluster, job, job_of(cluster, job).requested_gpus); };
     const auto pair_speed = [&](int first, int second) { return std::max(own_speed(first), own_speed(second)); };
     // Pairs that change: new ones, and those whose first has just been given GPUs, or lost them.
@@ -298,9 +380,8 @@ class Gandiva : public Policy {
     }
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-    runs_.assign(cluster.jobs.size(), false);
-    for (std::size_t i = 0; i < running; ++i) runs_[static_cast<std::size_t>(order_[i])] = true;
-    const auto gets = [&](int job) { return runs_[static_cast<std::size_t>(job)]; };
+    const std::set<int> runs(order_.begin(), order_.end());
+    const auto gets = [&](int job) { return runs.count(job) != 0; };
     for (const int first : changed) {
       const int second = second_.at(first);
       const ClusterJob& one = job_of(cluster, first);
@@ -325,17 +406,23 @@ class Gandiva : public Policy {
 
   SpeedRule speed_;
   bool packs_;
-  std::vector<int> line_;      // all active jobs but the second ones of pairs
-  std::map<int, int> second_;  // of a pair, by its first
-  std::map<int, int> first_;   // the other way
-  std::set<int> on_trial_;     // first ones of pairs that were not judged yet
+  // The line: all active jobs but the second ones of pairs.
+  std::vector<std::int64_t> place_;  // by job
+  std::int64_t last_place_ = 0;
+  FittingQueue<std::int64_t> waiting_;  // those in line that have no GPUs, by place
+  std::map<int, int> second_;           // of a pair, by its first
+  std::vector<int> first_;              // the other way, by job; -1: none
+  std::set<int> on_trial_;              // first ones of pairs that were not judged yet
   std::map<int, Watched> watched_;
-  std::map<int, std::set<int>> refused_;  // pairs that did not pay, both ways
+  PairFinder::Refused refused_;  // pairs that did not pay
+  PairFinder finder_;            // has those that may be paired, but
+  std::set<int> fresh_;          // for these, about whom something changed
   std::optional<Seconds> slice_end_;
-  std::vector<int> order_;   // reused
-  std::vector<bool> runs_;   // alike: by job, what this decision gives GPUs to
-  std::vector<int> paired_;  // by this decision: the first ones of new pairs
-  std::vector<int> parted_;  // by this decision: who left a pair
+  std::vector<int> order_;  // those in line that the last decision gave or left GPUs, as they were served
+  // Of the decision that is being made:
+  std::vector<Place> running_;  // those in line that have GPUs, in order
+  std::vector<int> paired_;     // the first ones of new pairs
+  std::vector<int> parted_;     // who left a pair
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ class JoulePrice : public Policy {
     views_.read(cluster, events.kinds_changed, events.power_changed);
     waiting_.read(cluster, events, group_of, 2);
     choose_all(cluster, events, decision);
-    waiting_.note(cluster, decision, group_of);
+    waiting_.note(decision);
   }
 
   [[nodiscard]] nlohmann::ordered_json save() const override {
@@ -299,7 +299,7 @@ class JoulePrice : public Policy {
       const double value = gained_by[level].value;
       if (!is_trial(level) && value >= least && value > most_gained) consider(level, value);
     }
-    if (all_known) return best;
+    if (all_known || steps.gpu > 0) return best;
     const double sure = most_gained;
     for (std::size_t level = 0; level < sizes.size() && sizes[level].gpus <= most; ++level) {
       if (!is_trial(level)) continue;

@@ -1,12 +1,13 @@
 // PowerFlow as published (section 5.2, algorithm 1): GPUs by marginal return at the thriftiest speed, then speeds by
 // marginal return, inside the power limit; a job has a power of two of GPUs.
 //
-// The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n)
-// per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and change only
-// when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between events. A
-// decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches only the kinds
-// where that differs from what is. Steps are worth no more than the step before them (a queue reaches the later one only
-// through the earlier), so that one pass over the list is the greedy algorithm.
+// The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n -
+// E_n) per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and
+// change only when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between
+// events. A decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches
+// only the kinds where that differs from what is, and of these the jobs that have GPUs or get some: however many
+// wait. Steps are worth no more than the step before them (a queue reaches the later one only through the earlier),
+// so that one pass over the list is the greedy algorithm.
 //
 // Where the paper leaves the choice open:
 //   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling; where not all jobs can
@@ -14,7 +15,8 @@
 //     remaining time. A job without GPUs counts its restart, so that near equals do not take turns.
 //   - Of the jobs of one kind, those that have the larger size keep it; then those with most work left. A resize that
 //     would cost more time than it saves is left out.
-//   - A job that is profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts with that.
+//   - A job that is profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts with
+//     that.
 //   - A pipeline has one size; its frontier is its list of speeds.
 #include <algorithm>
 #include <cmath>
@@ -27,6 +29,7 @@
 
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
+#include "cluster/waiting_queue.h"
 
 namespace flyball {
 namespace {
@@ -62,9 +65,10 @@ struct KindPlan {
   std::size_t speeds = 0;
   std::vector<double> watts;       // by level and speed
   std::vector<double> base_watts;  // by level, at speed 0
-  std::vector<int> jobs;           // all active, rising
+  std::vector<int> jobs;           // those that have GPUs, or are given some, rising
+  std::vector<int> newly_chosen;   // of those that wait, where not all can run
   // Of the jobs that are free to be changed:
-  int free_jobs = 0;
+  int free_jobs = 0;          // also those that wait
   std::vector<int> holding;   // how many are at each level
   std::vector<int> reaching;  // how many are to be at each level or above
   std::vector<int> speed;     // by level: what all have
@@ -80,6 +84,7 @@ class PowerFlow : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     if (kinds_.empty()) begin(cluster);
+    waiting_.read(cluster, events, group_of);
     if (!events.kinds_changed.empty()) read_costs(cluster, events.kinds_changed);
     for (const int k : events.power_changed) read_power(cluster, k);
     for (const int job : events.finished) leave(cluster, job);
@@ -91,6 +96,7 @@ class PowerFlow : public Policy {
     plan_speeds(cluster);
     emit(cluster, decision);
     newly_pinned_.clear();
+    waiting_.note(decision);
   }
 
   // All that it keeps follows from the cluster's state.
@@ -193,13 +199,15 @@ class PowerFlow : public Policy {
 
   // ---- what is known of jobs
 
+  // The groups of those that wait: by kind.
+  static std::size_t group_of(const ClusterJob& job) { return at(job.kind); }
+
   [[nodiscard]] KindPlan& kind_of(const ClusterState& cluster, int job) {
     return kinds_[at(cluster.jobs[at(job)].kind)];
   }
 
   void enter(const ClusterState& cluster, int job) {
     KindPlan& kind = kind_of(cluster, job);
-    kind.jobs.insert(std::upper_bound(kind.jobs.begin(), kind.jobs.end(), job), job);
     ++kind.free_jobs;
     kind.dirty = true;
   }
@@ -208,7 +216,8 @@ class PowerFlow : public Policy {
     unpin(cluster, job);
     set_level(cluster, job, -1);
     KindPlan& kind = kind_of(cluster, job);
-    kind.jobs.erase(std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job));
+    const auto place = std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job);
+    if (place != kind.jobs.end() && *place == job) kind.jobs.erase(place);
     --kind.free_jobs;
     kind.dirty = true;
   }
@@ -221,6 +230,8 @@ class PowerFlow : public Policy {
     kind.dirty = true;
     if (level < 0) return;
     ++kind.holding[at(level)];
+    const auto place = std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job);
+    if (place == kind.jobs.end() || *place != job) kind.jobs.insert(place, job);
     if (!will_be_profiled(cluster, job, level)) return;
     --kind.holding[at(level)];
     --kind.free_jobs;
@@ -295,36 +306,50 @@ class PowerFlow : public Policy {
     return needed <= gpus && draw <= watts;
   }
 
-  // Who has GPUs at all, where not all can, or only those of which nothing was metered may.
+  // Who has GPUs at all, where not all can, or only those of which nothing was metered may. Those that have some and
+  // those that wait are merged; what a kind takes at least does not depend on the job, so where one that waits does
+  // not fit, none like it does.
   void choose(const ClusterState& cluster, int& gpus, double& watts, bool only_unmetered) {
-    candidates_.clear();
-    for (std::size_t k = 0; k < kinds_.size(); ++k) {
-      KindPlan& kind = kinds_[k];
-      kind.reaching[0] = 0;
-      if (only_unmetered && !cluster.unmetered[k]) continue;
-      const IterationCost& cost = cluster.believed[k].at(at(kind.size_index[0]), 0);
-      for (const int job : kind.jobs) {
-        if (is_pinned_[at(job)]) continue;
-        double joules = cluster.remaining_iterations(job) * cost.energy.value();
-        if (level_[at(job)] < 0) joules += kind.base_watts[0] * cluster.spec.restart.value();
-        candidates_.emplace_back(joules, job);
-      }
-    }
-    // No more can run than there are GPUs.
-    if (candidates_.size() > at(std::max(0, gpus))) {
-      std::nth_element(candidates_.begin(), candidates_.begin() + std::max(0, gpus), candidates_.end());
-      std::sort(candidates_.begin(), candidates_.begin() + std::max(0, gpus));
-    } else {
-      std::sort(candidates_.begin(), candidates_.end());
-    }
-    for (const auto& [joules, job] : candidates_) {
-      if (gpus <= 0) break;
-      KindPlan& kind = kind_of(cluster, job);
-      if (kind.sizes[0] > gpus || kind.base_watts[0] > watts) continue;
-      gpus -= kind.sizes[0];
-      watts -= kind.base_watts[0];
-      ++kind.reaching[0];
+    const auto joules_of = [&](std::size_t k, double work) {
+      return work * cluster.believed[k].at(at(kinds_[k].size_index[0]), 0).energy.value();
+    };
+    const auto restart_of = [&](std::size_t k) { return kinds_[k].base_watts[0] * cluster.spec.restart.value(); };
+    const auto fits = [&](std::size_t k) {
+      return kinds_[k].sizes[0] <= gpus && kinds_[k].base_watts[0] <= watts &&
+             (!only_unmetered || cluster.unmetered[k]);
+    };
+    const auto take = [&](std::size_t k, int job) {
+      gpus -= kinds_[k].sizes[0];
+      watts -= kinds_[k].base_watts[0];
+      ++kinds_[k].reaching[0];
       chosen_.insert(job);
+    };
+    candidates_.clear();
+    for (KindPlan& kind : kinds_) {
+      kind.reaching[0] = 0;
+      kind.newly_chosen.clear();
+    }
+    for (const int job : cluster.holding) {
+      if (is_pinned_[at(job)]) continue;
+      const std::size_t k = group_of(cluster.jobs[at(job)]);
+      const double joules = joules_of(k, cluster.remaining_iterations(job));
+      candidates_.emplace_back(level_[at(job)] < 0 ? joules + restart_of(k) : joules, job);
+    }
+    std::sort(candidates_.begin(), candidates_.end());
+    auto walk = waiting_.queue.walk([&](std::size_t k, double work) { return joules_of(k, work) + restart_of(k); });
+    for (auto next = candidates_.begin(); gpus > 0 && (next != candidates_.end() || !walk.done());) {
+      if (walk.done() || (next != candidates_.end() && *next < std::pair(walk.front().key, walk.front().job))) {
+        const std::size_t k = group_of(cluster.jobs[at(next->second)]);
+        if (fits(k)) take(k, next->second);
+        ++next;
+      } else if (fits(walk.front().group)) {
+        const auto [joules, job, k] = walk.front();
+        take(k, job);
+        kinds_[k].newly_chosen.push_back(job);
+        walk.pop();
+      } else {
+        walk.drop_group();
+      }
     }
   }
 
@@ -353,17 +378,28 @@ class PowerFlow : public Policy {
   // From how many of each kind to which: those that have most keep most.
   void change_sizes(const ClusterState& cluster) {
     changes_.clear();
-    for (KindPlan& kind : kinds_) {
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      const KindPlan& kind = kinds_[k];
       if (!scarce_ && has_what_it_should(kind)) continue;
       order_.clear();
+      const auto runs = [&](int job) {
+        order_.emplace_back(-level_[at(job)], -cluster.remaining_iterations(job), job);
+      };
       for (const int job : kind.jobs) {
         if (is_pinned_[at(job)]) continue;
-        const bool runs = !scarce_ || chosen_.count(job) != 0;
-        if (!runs) {
-          if (level_[at(job)] >= 0) changes_.push_back({job, -1});
-          continue;
+        if (!scarce_ || chosen_.count(job) != 0) {
+          runs(job);
+        } else if (level_[at(job)] >= 0) {
+          changes_.push_back({job, -1});
         }
-        order_.emplace_back(-level_[at(job)], -cluster.remaining_iterations(job), job);
+      }
+      const auto begins = [&](int job) {
+        if (!std::binary_search(kind.jobs.begin(), kind.jobs.end(), job)) runs(job);
+      };
+      if (scarce_) {
+        std::for_each(kind.newly_chosen.begin(), kind.newly_chosen.end(), begins);
+      } else {
+        for (const WaitingQueue::Place& place : waiting_.queue.places(k)) begins(place.job);
       }
       std::sort(order_.begin(), order_.end());
       int index = 0;
@@ -476,6 +512,7 @@ class PowerFlow : public Policy {
           decision.assignments.push_back(wanted);
         }
       }
+      std::erase_if(kind.jobs, [&](int job) { return level_[at(job)] < 0; });
     }
   }
 
@@ -504,6 +541,7 @@ class PowerFlow : public Policy {
   std::vector<bool> is_pinned_;
   std::set<int> pinned_;
   std::vector<int> newly_pinned_;
+  WaitingJobs waiting_;  // by kind
   double power_left_ = 0.0;
   bool scarce_ = false;
   // Reused from decision to decision:

@@ -1,30 +1,38 @@
-// Tiresias (Gu et al.: "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019), as PowerFlow compares
-// with it (section 6.1): not elastic, not energy-aware, blind to how long jobs will run. With "+zeus", jobs run at the
-// clock that Zeus chooses.
+// Tiresias (Gu et al.: "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019), as PowerFlow
+// compares with it (section 6.1): not elastic, not energy-aware, blind to how long jobs will run. With "+zeus", jobs
+// run at the clock that Zeus chooses.
 //
-// Discretised 2D-LAS (section 3.3), by the rules and with the constants of the authors' simulator (dlas-gpu): what counts
-// is attained service, a job's GPUs times the time that it held them. There are three queues. A job enters the first at
-// its end and falls to the end of the next as its service reaches 3,250 and 7,200 GPU-seconds. Jobs of an earlier queue
-// come first, and within a queue those that run stay ahead of those that wait; a job that does not fit is passed over. A
-// job that has to give way loses its GPUs and restarts later. Promotion of starving jobs is off, as it is there.
+// Discretised 2D-LAS (section 3.3), by the rules and with the constants of the authors' simulator (dlas-gpu): what
+// counts is attained service, a job's GPUs times the time that it held them. There are three queues. A job enters the
+// first at its end and falls to the end of the next as its service reaches 3,250 and 7,200 GPU-seconds. Jobs of an
+// earlier queue come first, and within a queue those that run stay ahead of those that wait; a job that does not fit
+// is passed over. A job that has to give way loses its GPUs and restarts later. Promotion of starving jobs is off, as
+// it is there.
 //
-// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins"): the same queues, but within one the jobs of the highest
-// Gittins index come first, whether they run or wait: with S the service of a job that has had a, and D the service of
-// the queue (no limit for the last),
+// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins"): the same queues, but within one the jobs of the
+// highest Gittins index come first, whether they run or wait: with S the service of a job that has had a, and D the
+// service of the queue (no limit for the last),
 //   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
-// The distribution of S is that of the jobs that have finished so far (the authors' simulator is given it beforehand, and
-// takes 3,250 for every D); a job that has had more than all of them comes last. The index of a job that runs is read when
-// something else happens, not all the time.
+// The distribution of S is that of the jobs that have finished so far (the authors' simulator is given it beforehand,
+// and takes 3,250 for every D); a job that has had more than all of them comes last. The index of a job that runs is
+// read when something else happens, not all the time.
+//
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait; with Gittins indices, the history of finished
+// jobs is summed anew from where one is put in.
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
+#include "cluster/service_history.h"
 
 namespace flyball {
 namespace {
@@ -42,110 +50,213 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-// Where a job stood in the history when its index was last asked for: what waits has the same as long as nothing finishes.
-struct HistoryPlace {
-  std::size_t from = 0;
-  std::size_t to = 0;
-  std::size_t jobs = SIZE_MAX;  // of the history
-  double had = 0.0;
-  double index = 0.0;
-};
-
-// Services of finished jobs. Index O(log of how far the job has moved in it), adding O(jobs).
-class ServiceHistory {
+std::size_t at(int job) { return static_cast<std::size_t>(job); }
+// Who wants to run in one of the queues. The jobs that wait do so in an order that the two disciplines keep in their
+// own ways.
+class ServiceQueue {
  public:
-  void add(double service) {
-    const auto place = std::upper_bound(services_.begin(), services_.end(), service);
-    summed_ = std::min(summed_, static_cast<std::size_t>(place - services_.begin()));
-    services_.insert(place, service);
+  virtual ~ServiceQueue() = default;
+
+  // A job that has no GPUs, at the end.
+  virtual void enter(const ClusterState& cluster, int job) = 0;
+  // One that has GPUs and has fallen from the queue before, at the end. In one decision in rising order.
+  void fall_in(int job) { fallen_.push_back(job); }
+  // A job that runs here has finished.
+  void leave(int job) { std::erase(running_, job); }
+  // Those that run here, or have fallen to here, and are through with the queue, leave it; in rising order.
+  [[nodiscard]] std::vector<int> fall_out(const ClusterState& cluster, std::size_t queue) {
+    std::vector<int> out;
+    for (std::vector<int>* list : {&running_, &fallen_}) {
+      std::erase_if(*list, [&](int job) {
+        if (!passes(cluster.attained_gpu_seconds(job).value(), queue)) return false;
+        out.push_back(job);
+        return true;
+      });
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  virtual void serve(const ClusterState& cluster, Dealing& dealing) = 0;
+
+  [[nodiscard]] const std::vector<int>& running() const { return running_; }
+  // All of its jobs, such that restore() in this order gives the same queue.
+  [[nodiscard]] virtual std::vector<int> jobs() const = 0;
+  void restore(const ClusterState& cluster, int job) {
+    if (cluster.jobs[at(job)].has_gpus()) {
+      running_.push_back(job);
+    } else {
+      enter(cluster, job);
+    }
   }
 
-  [[nodiscard]] double gittins_index(double had, double quantum, HistoryPlace& place) {
-    if (place.jobs == services_.size() && place.had == had) return place.index;
-    sum_up();
-    place = {above(had, place.from), above(had + quantum, place.to), services_.size(), had, 0.0};
-    return place.index = index_of(place.from, place.to, had, quantum);
+ protected:
+  std::vector<int> running_;  // those that have GPUs
+  std::vector<int> fallen_;   // those that have, too, and come from the queue before by this decision
+};
+
+// Those that run, then those that wait; of these, who had to give way comes before the others, and who fell comes last.
+class LasQueue : public ServiceQueue {
+ public:
+  void enter(const ClusterState& cluster, int job) override {
+    waiting_.add(cluster.jobs[at(job)].requested_gpus, {++last_, job});
+  }
+
+  void serve(const ClusterState& cluster, Dealing& dealing) override {
+    const auto gpus_of = [&](int job) { return cluster.jobs[at(job)].requested_gpus; };
+    std::vector<int> stopped;
+    const auto offer_all = [&](const std::vector<int>& jobs, std::vector<int>& passed_over) {
+      for (const int job : jobs) (dealing.offer(job) ? served_ : passed_over).push_back(job);
+    };
+    served_.clear();
+    offer_all(running_, stopped);
+    while (const auto next = waiting_.first(dealing.left())) {
+      waiting_.remove(gpus_of(next->job), *next);
+      dealing.offer(next->job);
+      served_.push_back(next->job);
+    }
+    std::vector<int> last;
+    offer_all(fallen_, last);
+    fallen_.clear();
+    std::swap(running_, served_);
+    for (auto job = stopped.rbegin(); job != stopped.rend(); ++job) waiting_.add(gpus_of(*job), {--first_, *job});
+    for (const int job : last) enter(cluster, job);
+  }
+
+  [[nodiscard]] std::vector<int> jobs() const override {
+    std::vector<JobPlace<std::int64_t>> places;
+    for (const auto& [gpus, some] : waiting_.places()) places.insert(places.end(), some.begin(), some.end());
+    std::sort(places.begin(), places.end());
+    std::vector<int> all = running_;
+    for (const auto& place : places) all.push_back(place.job);
+    return all;
   }
 
  private:
-  [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const {
-    if (from == services_.size()) return 0.0;
-    const auto ending = static_cast<double>(to - from);
-    double expected = sums_[to] - sums_[from] - had * ending;
-    if (to < services_.size()) expected += quantum * static_cast<double>(services_.size() - to);
-    return ending / expected;
+  FittingQueue<std::int64_t> waiting_;  // by place in line
+  std::int64_t first_ = 0;              // the places taken are from here
+  std::int64_t last_ = 0;               // to here
+  std::vector<int> served_;             // reused
+};
+
+// By Gittins index, whether they run or wait.
+class GittinsQueue : public ServiceQueue {
+ public:
+  GittinsQueue(const ServiceHistory& history, double quantum) : history_(&history), quantum_(quantum) {}
+
+  void enter(const ClusterState& cluster, int job) override {
+    const ClusterJob& one = cluster.jobs[at(job)];
+    waiting_[one.requested_gpus].add(cluster.attained_gpu_seconds(job).value(), job);
   }
 
-  // How many are at most `service`; looked for around `guess`.
-  [[nodiscard]] std::size_t above(double service, std::size_t guess) const {
-    std::size_t low = std::min(guess, services_.size());
-    std::size_t high = low;
-    for (std::size_t step = 1; high < services_.size() && services_[high] <= service; step *= 2) {
-      low = high + 1;
-      high = std::min(services_.size(), high + step);
+  void serve(const ClusterState& cluster, Dealing& dealing) override {
+    running_.insert(running_.end(), fallen_.begin(), fallen_.end());
+    fallen_.clear();
+    ranked_.clear();
+    for (const int job : running_) {
+      ranked_.push_back({-history_->gittins_index(cluster.attained_gpu_seconds(job).value(), quantum_), job});
     }
-    for (std::size_t step = 1; low > 0 && services_[low - 1] > service; step *= 2) {
-      high = low - 1;
-      low = low > step ? low - step : 0;
+    std::sort(ranked_.begin(), ranked_.end());
+    running_.clear();
+    std::vector<int> stopped;
+    std::map<int, AttainedLine::Walk> lines;  // those who wait, by GPUs
+    for (const auto& [gpus, line] : waiting_) {
+      if (gpus <= dealing.left()) lines.try_emplace(gpus, line, *history_, quantum_);
     }
-    const auto begin = services_.begin();
-    return static_cast<std::size_t>(
-        std::upper_bound(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(high), service) -
-        begin);
+    for (auto next = ranked_.begin();;) {
+      const auto* best = next == ranked_.end() ? nullptr : &*next;
+      AttainedLine::Walk* from = nullptr;
+      for (auto& [gpus, walk] : lines) {
+        if (gpus > dealing.left()) break;
+        const auto* const front = walk.front();
+        if (front == nullptr || (best != nullptr && *best < *front)) continue;
+        best = front;
+        from = &walk;
+      }
+      if (best == nullptr) break;
+      const int job = best->job;
+      if (from != nullptr) from->pop();
+      if (dealing.offer(job)) {
+        running_.push_back(job);
+        if (from != nullptr) started_.push_back(job);
+      } else {
+        stopped.push_back(job);
+      }
+      if (from == nullptr) ++next;
+    }
+    for (const int job : started_) {
+      const ClusterJob& one = cluster.jobs[at(job)];
+      waiting_.at(one.requested_gpus).remove(cluster.attained_gpu_seconds(job).value(), job);
+    }
+    started_.clear();
+    for (const int job : stopped) enter(cluster, job);
   }
 
-  void sum_up() {
-    if (summed_ == services_.size()) return;
-    sums_.resize(services_.size() + 1, 0.0);
-    for (; summed_ < services_.size(); ++summed_) sums_[summed_ + 1] = sums_[summed_] + services_[summed_];
+  [[nodiscard]] std::vector<int> jobs() const override {
+    std::vector<int> all = running_;
+    for (const auto& [gpus, line] : waiting_) {
+      for (const int job : line.jobs()) all.push_back(job);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
   }
 
-  std::vector<double> services_;  // rising
-  std::vector<double> sums_;      // of the first so many
-  std::size_t summed_ = 0;        // so many of them are right
+ private:
+  const ServiceHistory* history_;
+  double quantum_;
+  std::map<int, AttainedLine> waiting_;   // by GPUs
+  std::vector<JobPlace<double>> ranked_;  // reused, as is what follows
+  std::vector<int> started_;
 };
 
 class Tiresias : public Policy {
  public:
-  Tiresias(const SpeedRule& speed, bool gittins) : speed_(speed), gittins_(gittins) {}
+  Tiresias(const SpeedRule& speed, bool gittins) : speed_(speed), gittins_(gittins) {
+    for (std::size_t queue = 0; queue < kQueues; ++queue) {
+      if (gittins) {
+        queues_[queue] = std::make_unique<GittinsQueue>(history_, service_of(queue));
+      } else {
+        queues_[queue] = std::make_unique<LasQueue>();
+      }
+    }
+  }
 
   [[nodiscard]] PolicyTraits traits() const override { return {}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
-    for (const int job : events.finished) remember(cluster, job);
-    for (Queue& queue : queues_) {
-      std::erase_if(queue, [&](const Place& one) {
-        return std::binary_search(events.finished.begin(), events.finished.end(), one.second);
-      });
+    for (const int job : events.finished) {
+      remember(cluster, job);
+      for (const auto& queue : queues_) queue->leave(job);
     }
-    for (const int job : events.arrived) queues_.front().emplace_back(0.0, job);
-    demote(cluster);
-    if (gittins_) rank(cluster);
-    order_.clear();
-    queue_of_.resize(cluster.jobs.size());
-    for (std::size_t queue = 0; queue < kQueues; ++queue) {
-      for (const auto& [index, job] : queues_[queue]) {
-        order_.push_back(job);
-        queue_of_[at(job)] = static_cast<std::uint8_t>(queue);
-      }
+    for (const int job : events.arrived) queues_.front()->enter(cluster, job);
+    for (std::size_t queue = 0; queue + 1 < kQueues; ++queue) {
+      for (const int job : queues_[queue]->fall_out(cluster, queue)) queues_[queue + 1]->fall_in(job);
     }
-    const std::size_t running = run_in_order(cluster, speed_, order_, decision);
-    wake_at_threshold(cluster, running, decision);
-    if (gittins_) return;
-    for (Queue& queue : queues_) queue.clear();
-    for (const int job : order_) queues_[queue_of_[at(job)]].emplace_back(0.0, job);
+    Dealing dealing(cluster, speed_, decision);
+    for (const auto& queue : queues_) queue->serve(cluster, dealing);
+    wake_at_threshold(cluster, decision);
   }
 
-  [[nodiscard]] nlohmann::ordered_json save() const override { return nlohmann::ordered_json(queues_); }
+  // By queue: pairs of 0 and a job.
+  [[nodiscard]] nlohmann::ordered_json save() const override {
+    auto saved = nlohmann::ordered_json::array();
+    for (const auto& queue : queues_) {
+      auto jobs = nlohmann::ordered_json::array();
+      for (const int job : queue->jobs()) jobs.push_back({0.0, job});
+      saved.push_back(std::move(jobs));
+    }
+    return saved;
+  }
 
   void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved) override {
-    saved.get_to(queues_);
+    const auto queues = saved.get<std::array<std::vector<std::pair<double, int>>, kQueues>>();
     std::vector<int> all;
-    for (const Queue& queue : queues_) {
-      for (const auto& [index, job] : queue) all.push_back(job);
+    for (const auto& queue : queues) {
+      for (const auto& [zero, job] : queue) all.push_back(job);
     }
-    if (!std::is_permutation(all.begin(), all.end(), cluster.active.begin(), cluster.active.end())) {
-      throw Error("those in the queues are not the jobs that are to be done");
+    std::sort(all.begin(), all.end());
+    if (all != cluster.active) throw Error("those in the queues are not the jobs that are to be done");
+    for (std::size_t queue = 0; queue < kQueues; ++queue) {
+      for (const auto& [zero, job] : queues[queue]) queues_[queue]->restore(cluster, job);
     }
     for (std::size_t job = 0; job < cluster.jobs.size(); ++job) {
       if (cluster.jobs[job].phase == JobPhase::kDone) remember(cluster, static_cast<int>(job));
@@ -153,62 +264,25 @@ class Tiresias : public Policy {
   }
 
  private:
-  using Place = std::pair<double, int>;  // index (the higher Gittins's, the lower), job
-  using Queue = std::vector<Place>;
-
-  static std::size_t at(int job) { return static_cast<std::size_t>(job); }
-
   void remember(const ClusterState& cluster, int job) {
     if (gittins_) history_.add(cluster.jobs[at(job)].gpu_time.value());
   }
 
-  // Jobs that are through with their queue go to the end of the next; of several at once, who came first.
-  void demote(const ClusterState& cluster) {
+  // Those that run may be the ones that fall next.
+  void wake_at_threshold(const ClusterState& cluster, Decision& decision) const {
     for (std::size_t queue = 0; queue + 1 < kQueues; ++queue) {
-      Queue& here = queues_[queue];
-      Queue& next = queues_[queue + 1];
-      const auto old_end = static_cast<std::ptrdiff_t>(next.size());
-      std::erase_if(here, [&](const Place& one) {
-        if (!passes(cluster.attained_gpu_seconds(one.second).value(), queue)) return false;
-        next.push_back(one);
-        return true;
-      });
-      std::sort(next.begin() + old_end, next.end(), [](const Place& a, const Place& b) { return a.second < b.second; });
-    }
-  }
-
-  void rank(const ClusterState& cluster) {
-    places_.resize(cluster.jobs.size());
-    for (std::size_t queue = 0; queue < kQueues; ++queue) {
-      for (auto& [index, job] : queues_[queue]) {
-        const double had = cluster.attained_gpu_seconds(job).value();
-        index = -history_.gittins_index(had, service_of(queue), places_[at(job)]);
+      for (const int job : queues_[queue]->running()) {
+        const double left = kThresholds[queue] - cluster.attained_gpu_seconds(job).value();
+        const Seconds when = cluster.now + Seconds(left / cluster.jobs[at(job)].requested_gpus);
+        decision.wake_at = decision.wake_at ? std::min(*decision.wake_at, when) : when;
       }
-      sort_again(queues_[queue], apart_);
-    }
-  }
-
-  // Those that run, the first `running` of the order, may be the ones that fall next.
-  void wake_at_threshold(const ClusterState& cluster, std::size_t running, Decision& decision) const {
-    for (std::size_t place = 0; place < running; ++place) {
-      const int job = order_[place];
-      const std::size_t queue = queue_of_[at(job)];
-      if (queue + 1 == kQueues) continue;
-      const double left = kThresholds[queue] - cluster.attained_gpu_seconds(job).value();
-      const Seconds when = cluster.now + Seconds(left / cluster.jobs[at(job)].requested_gpus);
-      decision.wake_at = decision.wake_at ? std::min(*decision.wake_at, when) : when;
     }
   }
 
   SpeedRule speed_;
   bool gittins_;
   ServiceHistory history_;
-  std::array<Queue, kQueues> queues_;  // all active jobs
-  std::vector<HistoryPlace> places_;   // by job
-  // Reused:
-  Queue apart_;
-  std::vector<int> order_;
-  std::vector<std::uint8_t> queue_of_;  // by job
+  std::array<std::unique_ptr<ServiceQueue>, kQueues> queues_;
 };
 
 }  // namespace
