@@ -39,7 +39,7 @@ class ConfigFile final : TomlFile {
          [&](const toml::node& node) { config.zeusd_remote_hold = duration(node, Seconds(1), Seconds(86400)); }},
         {"zeusd_shared", [&](const toml::node& node) { config.zeusd_shared = boolean(node); }},
         {"connections", [&](const toml::node& node) { config.limits.connections = count(node); }},
-        {"per_user", [&](const toml::node& node) { per_user(node, config.per_user); }},
+        {"per_user", [&](const toml::node& node) { per_user(node, config); }},
         {"access", [&](const toml::node& node) { access(node, config.access); }},
         {"gpu", [&](const toml::node& node) { rules(node, config.gpus); }},
     };
@@ -77,10 +77,12 @@ class ConfigFile final : TomlFile {
   }
 
   // [per_user].
-  void per_user(const toml::node& node, UserLimits& limits) const {
+  void per_user(const toml::node& node, AgentConfig& config) const {
+    UserLimits& limits = config.per_user;
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write [per_user]");
     const Keys keys = {
+        {"connections", [&](const toml::node& value) { config.limits.connections_per_party = count(value); }},
         {"streams", [&](const toml::node& value) { limits.streams = count(value); }},
         {"stream_events", [&](const toml::node& value) { limits.stream_events = static_cast<double>(count(value)); }},
         {"leases", [&](const toml::node& value) { limits.leases = count(value); }},

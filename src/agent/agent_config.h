@@ -29,7 +29,7 @@ struct AgentConfig {
   bool zeusd_shared = false;       // a user's processes may change what another of them set through it
   AccessRules access;
   NodeRules gpus;
-  ServerLimits limits;
+  ServerLimits limits{.connections_per_party = 1024};
   UserLimits per_user;
   ControlOptions control;
   AccountSessionLimits sessions;

@@ -23,7 +23,8 @@ TEST(AgentConfig, EveryKeyIsRead) {
       "period = \"10ms\"\nzeusd = false\nzeusd_remote_hold = \"30s\"\nzeusd_shared = true\n"
       "connections = 100\n"
       "[access]\nusers = [1000, \"root\"]\nremote = false\nslow_others = true\n"
-      "[access.gpu]\n1 = [1001]\n[per_user]\nstreams = 3\nstream_events = 50\nleases = 2\nrequests = 9\n"
+      "[access.gpu]\n1 = [1001]\n[per_user]\nstreams = 3\nstream_events = 50\nleases = 2\nrequests = 9\nconnections = "
+      "70\n"
       "[gpu.all]\npower_limit = [150, 250.5]\n[gpu.1]\nsm_clocks = [0, 1200]\nmemory_clocks = [800, 0]\n"
       "[gpu.1.outside]\npower_limit = 200\nsm_clocks = [210, 1100]\nmemory_clocks = [1593, 1593]\n");
   EXPECT_EQ(config.socket_path, "/tmp/s");
@@ -45,6 +46,7 @@ TEST(AgentConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.per_user.stream_events, 50);
   EXPECT_EQ(config.per_user.leases, 2u);
   EXPECT_EQ(config.per_user.requests, 9);
+  EXPECT_EQ(config.limits.connections_per_party, 70u);
   EXPECT_EQ(config.gpus.of(0).bounds.least_power, Watts(150));
   EXPECT_EQ(config.gpus.of(0).bounds.most_power, Watts(250.5));
   const GpuRules& other = config.gpus.of(1);
