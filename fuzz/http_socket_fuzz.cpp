@@ -1,6 +1,6 @@
-// Any bytes as what a client sends, through a real socket to a real server: it stays, answers whoever comes next, and what
-// it answers begins as HTTP does. One server for the process, one connection per input. The first byte says how the input
-// is cut into what is sent at once.
+// Any bytes as what a client sends, through a real socket to a real server: it stays, answers whoever comes next, and
+// what it answers begins as HTTP does. One server for the process, one connection per input. The first byte says how
+// the input is cut into what is sent at once.
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>

@@ -40,8 +40,8 @@ unsigned zeusd_status(const std::exception& error) {
   return status == 422 || status == 404 ? 400 : status;
 }
 
-// What zeusd says in plain text: its framework of a query that it cannot read, its handlers of a device to be set that is
-// not there.
+// What zeusd says in plain text: its framework of a query that it cannot read, its handlers of a device to be set
+// that is not there.
 class PlainRefusal : public HttpError {
  public:
   explicit PlainRefusal(const std::string& words) : HttpError(400, words) {}

@@ -1,5 +1,5 @@
-// Where exceptions of long-lived threads end. What one request, job or device makes go wrong must not end the process of
-// all others: the body of a thread, and of each piece of its work, runs in contained().
+// Where exceptions of long-lived threads end. What one request, job or device makes go wrong must not end the process
+// of all others: the body of a thread, and of each piece of its work, runs in contained().
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace flyball {
 
-// Counts the exception and tells of it, on standard error unless tell_contained() says otherwise, at most once a second. For
-// whoever catches by itself what should not have been thrown. Any thread.
+// Counts the exception and tells of it, on standard error unless tell_contained() says otherwise, at most once a
+// second. For whoever catches by itself what should not have been thrown. Any thread.
 void note_contained(std::string_view where, const std::exception_ptr& error) noexcept;
 
 // Runs `body`; false where an exception left it, which has then been noted. `where`: whose work it is, for the log.

@@ -13,8 +13,9 @@ namespace flyball {
 // (writing it, copying it) takes a piece of the stack for each.
 inline constexpr std::size_t kDeepestJson = 64;
 
-// Throws InputError with line and column where `text` is no JSON, is nested deeper than that, or is no UTF-8, and where a
-// number is beyond double's range. `mend` says what the reader of the complaint should do about a text that is none.
+// Throws InputError with line and column where `text` is no JSON, is nested deeper than that, or is no UTF-8, and
+// where a number is beyond double's range. `mend` says what the reader of the complaint should do about a text that
+// is none.
 [[nodiscard]] nlohmann::json parse_json(const std::string& source, std::string_view text,
                                         const std::string& mend = "send one JSON object in UTF-8");
 

@@ -28,8 +28,8 @@ struct Target {
 };
 
 // Takes an origin-form target ("/gpu/get_power?gpu_ids=0%2C1") apart; '+' in the query is a blank. nullopt where the
-// path does not begin with '/', an escape is not two hexadecimal digits, or what is decoded holds a control character or
-// is no UTF-8.
+// path does not begin with '/', an escape is not two hexadecimal digits, or what is decoded holds a control character
+// or is no UTF-8.
 [[nodiscard]] std::optional<Target> parse_target(std::string_view target);
 
 // nullopt as above.

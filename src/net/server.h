@@ -22,8 +22,8 @@ struct ServerLimits {
   std::size_t body_bytes = 1u << 20u;
   std::size_t stream_queue_bytes = 256u << 10u;  // a stream's reader that is further behind is dropped
   std::size_t connections = 16384;               // beyond, the longest idle one makes room
-  // Of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is closed. 0: as
-  // many as there may be.
+  // Of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is closed.
+  // 0: as many as there may be.
   std::size_t connections_per_party = 0;
   Seconds idle{120.0};           // between requests of a connection
   Seconds read{10.0};            // from a request's first byte to its last

@@ -23,8 +23,8 @@ bool DatabaseError::damaged() const {
 
 namespace {
 
-// What users run and how, and the hashes of their tokens, are for the server's eyes. What cannot be done here shows when the
-// file is opened. SQLite gives its log the file's own mode.
+// What users run and how, and the hashes of their tokens, are for the server's eyes. What cannot be done here shows
+// when the file is opened. SQLite gives its log the file's own mode.
 void make_private(const std::string& path) {
   if (path == ":memory:") return;
   std::error_code ignored;

@@ -371,7 +371,7 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
       Response response;
       response.body = fmt::format(R"({{"rank":{},"frequencies":{}}})", wait.rank, *list);
       wait.reply.send(std::move(response));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // the others go on waiting
       wait.reply.fail(error);
     }
   }

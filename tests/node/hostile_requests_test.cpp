@@ -63,8 +63,8 @@ TEST_F(HostileAgentRequests, ALeaseOfAClientThatHasGoneIsNotKept) {
   }
 }
 
-// As zeusd's framework and handlers say it: a query that cannot be read, and a GPU to be set that is not there, in plain
-// text; an index that is none, in JSON.
+// As zeusd's framework and handlers say it: a query that cannot be read, and a GPU to be set that is not there, in
+// plain text; an index that is none, in JSON.
 TEST_F(HostileAgentRequests, ZeusdsRoutesRefuseAsZeusdDoes) {
   const std::string set = "/gpu/set_persistence_mode?";
   for (const auto& [query, words] : std::vector<std::pair<std::string, std::string>>{

@@ -1,5 +1,5 @@
-// Single requests and short loops of a stranger without credentials, through a real server: it refuses them or does what
-// they say, keeps nothing of them, and serves the others.
+// Single requests and short loops of a stranger without credentials, through a real server: it refuses them or does
+// what they say, keeps nothing of them, and serves the others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
