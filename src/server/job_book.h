@@ -21,6 +21,7 @@
 #include "net/router.h"
 #include "server/job.h"
 #include "server/planning_queue.h"
+#include "server/rate_limit.h"
 #include "server/store.h"
 
 namespace flyball {
@@ -51,7 +52,7 @@ class JobBook {
     Seconds unstarted{600.0};
   };
 
-  // A sentence for the administrator; called in the loop's thread.
+  // A sentence for the administrator; called in the loop's thread, ten times a second at most in the long run.
   using Log = std::function<void(const std::string&)>;
 
   // Opens the database and takes up every job in it that can be read; planned ones are planned again, to the same
@@ -148,7 +149,7 @@ class JobBook {
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
   void make_room();  // throws HttpError 429
-  void tell(const std::string& words) const;
+  void tell(const std::string& words);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
@@ -182,6 +183,8 @@ class JobBook {
   EventLoop::Handle sweep_;
   EventLoop::Handle expiry_;
   Log log_;
+  RateLimit lines_;  // of the log
+  std::uint64_t lines_left_out_ = 0;
 };
 
 }  // namespace flyball

@@ -15,14 +15,23 @@ namespace {
 // Of the silence after which a job expires: the database knows when it was heard to within this much.
 constexpr double kHeardStep = 1.0 / 48.0;
 
+constexpr double kLinesPerSecond = 10.0;
+
 Seconds since(std::chrono::steady_clock::time_point time) {
   return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count());
 }
 
 }  // namespace
 
-void JobBook::tell(const std::string& words) const {
-  if (log_) log_(words);
+void JobBook::tell(const std::string& words) {
+  if (!log_) return;
+  // A stranger who makes the server say something must not fill its log, nor keep it busy writing it.
+  if (!lines_.admit("", kLinesPerSecond, RateLimit::Clock::now())) {
+    ++lines_left_out_;
+    return;
+  }
+  const std::uint64_t before = std::exchange(lines_left_out_, 0);
+  log_(before == 0 ? words : fmt::format("{} ({} lines before this one were left out)", words, before));
 }
 
 JobBook::EntryPointer JobBook::heard(const std::string& id) const {

@@ -137,6 +137,21 @@ TEST(Expiry, AFullTableDropsTheJobThatHasWaitedLongestForItsFirstRank) {
   EXPECT_THAT(lines.all(), Contains(HasSubstr("job first has expired: the server was full")));
 }
 
+TEST(Expiry, WhoFillsTheTableDoesNotFillTheLog) {
+  PlanningServerOptions options = local_options();
+  options.book.jobs = 1;
+  Lines lines;
+  options.log = lines.log();
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 400; ++i) client.post("/v1/jobs", to_json(small_job("job-" + std::to_string(i))), 201);
+  wait_until_gone(client, "job-398");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  // Ten a second, and twenty at once.
+  EXPECT_LE(static_cast<double>(lines.all().size()), 21.0 + 10.0 * took.count());
+}
+
 TEST(Expiry, AFullTableDropsAllThatHaveWaitedLong) {
   PlanningServerOptions options = local_options();
   options.book.jobs = 3;
