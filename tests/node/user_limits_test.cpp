@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,16 +32,6 @@ std::string opened(const RawSocket& socket, const std::string& request = kStream
   socket.send(request);
   const std::string answer = socket.read_until("\r\n\r\n");
   return answer.substr(0, answer.find("\r\n"));
-}
-
-std::size_t threads_of_this_process() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  std::size_t count = 0;
-  while (status >> word) {
-    if (word == "Threads:") status >> count;
-  }
-  return count;
 }
 
 // 20 requests a second, of which 20 may come at once: of 200 as fast as they go most are refused, whatever the machine's
@@ -119,23 +108,6 @@ TEST(UserLimits, LeasesAreCountedByUser) {
     second.release();
   }
   AgentLease third = client.lease(for_gpu(2));
-}
-
-// Each listener that left, or came, used to cost a thread while a driver hung, and the loop a quarter of a second. All
-// twenty now share what the first one cost: the reading that hangs, the one that replaces it, and its watch.
-TEST(UserLimits, ListenersOfADriverThatHangsLeaveNoThreadsBehind) {
-  AgentHost host(2);
-  HttpClient http(host.endpoint());
-  ASSERT_EQ(http.request("GET", "/v1/devices").status, 200u);
-  const std::size_t before = threads_of_this_process();
-  host.gpus[1]->hang_reads(true);
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(opened(RawSocket(host.config.socket_path)), "HTTP/1.1 200 OK");
-    EXPECT_TRUE(host.eventually([&](AgentClient&) {
-      return http.request("GET", "/healthz").status == 200;  // the loop has gone on
-    }));
-  }
-  EXPECT_LE(threads_of_this_process(), before + 4);
 }
 
 // What waits for the driver of one GPU is bounded and forgotten: a thousand wait, the rest are told at once.
