@@ -172,8 +172,11 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
   const auto found = entries_.find(request.id);
   if (found != entries_.end()) {
     const EntryPointer entry = found->second;
-    if (entry->gone || entry->job.stored().kind != registration.kind ||
-        body_of(entry->job.request()) != body_of(request)) {
+    if (entry->gone) {
+      throw HttpError(503, fmt::format("job {} is being deleted; ask again in a moment", request.id), {},
+                      {{"Retry-After", "1"}});
+    }
+    if (entry->job.stored().kind != registration.kind || body_of(entry->job.request()) != body_of(request)) {
       throw HttpError(409, fmt::format("there is another job {}; choose another id", request.id));
     }
     const bool proven = registration.administrator || same_hash(hash_token(request.token), entry->job.stored().token) ||
