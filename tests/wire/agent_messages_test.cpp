@@ -89,6 +89,7 @@ NodeStatus full_status() {
   lease.gpus = {1};
   lease.may_set = {Knob::kSmClocks};
   lease.heartbeat_timeout = Seconds(1);
+  lease.shared = true;
   lease.age = Seconds(3);
   lease.settings[1].sm_clocks = ClockBounds{Megahertz(210), Megahertz(1005)};
   gpu.lease = lease;
@@ -109,6 +110,24 @@ TEST(AgentMessages, AStatusSurvivesTheWire) {
   const NodeStatus node = full_status();
   const std::string text = to_json(node).dump();
   EXPECT_EQ(to_json(read_node_status(parsed(text))).dump(), text);
+}
+
+// Who is neither of the lease's user nor root is not told its identifier.
+TEST(AgentMessages, ALeaseWithoutItsIdentifierIsRead) {
+  LeaseInfo lease;
+  lease.gpus = {0};
+  const auto json = parsed(to_json(lease).dump());
+  EXPECT_TRUE(json["id"].is_null());
+  EXPECT_EQ(read_lease(json).id, "");
+}
+
+TEST(AgentMessages, ALeaseIsSharedOnlyWhereItIsAskedFor) {
+  EXPECT_FALSE(read_lease_request(parsed(R"({"gpus": [0]})")).shared);
+  EXPECT_FALSE(read_lease_request(parsed(R"({"gpus": [0], "shared": null})")).shared);
+  LeaseRequest request;
+  request.gpus = {0};
+  request.shared = true;
+  EXPECT_TRUE(read_lease_request(parsed(to_json(request).dump())).shared);
 }
 
 TEST(AgentMessages, ANewerAgentMaySayMore) {
