@@ -1,8 +1,9 @@
 // One GPU's calls, one after another, in a thread of their own: what a broken driver blocks is this thread and nothing
 // else.
 //
-// Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob is
-// first touched. restore() brings back what held before, retries until that has worked, and only then removes the entry.
+// Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob
+// is first touched. restore() brings back what held before, retries until that has worked, and only then removes the
+// entry.
 #pragma once
 
 #include <exception>

@@ -28,8 +28,8 @@ struct GpuBounds {
 
 struct GpuRules {
   GpuBounds bounds;
-  // What a lease's end brings back. Locked clocks can be set and not read: without a word here they are the driver's own.
-  // The power limit is read before a lease first sets it, and the lower of the two counts.
+  // What a lease's end brings back. Locked clocks can be set and not read: without a word here they are the driver's
+  // own. The power limit is read before a lease first sets it, and the lower of the two counts.
   GpuSettings outside;
 };
 

@@ -121,7 +121,8 @@ class LeaseTable {
   void prepare(const std::string& id);
   void begin(const std::string& id, Nanoseconds now);
   // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. Another
-  // process of the same user takes an implicit lease over where `shared`. `timeout` is for those whose process cannot be watched.
+  // process of the same user takes an implicit lease over where `shared`. `timeout` is for those whose process cannot
+  // be watched.
   const Lease& implicit(std::size_t gpu, const Claimant& who, bool shared, Seconds timeout, Nanoseconds now);
   // Counts as a sign of life.
   const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);

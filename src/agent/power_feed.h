@@ -1,6 +1,7 @@
 // The source of power streams and account sessions: one sampler over all devices, running only while somebody listens
 // and a few seconds longer, since on real boards a reading costs tens of microseconds. A sampler whose driver hangs is
-// kept until it answers: to end it would cost the loop a wait and the process a thread, for everyone who comes and goes.
+// kept until it answers: to end it would cost the loop a wait and the process a thread, for everyone who comes and
+// goes.
 #pragma once
 
 #include <memory>

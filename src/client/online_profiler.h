@@ -6,8 +6,8 @@
 //
 // Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
 // directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far apart;
-// its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did not tell
-// whole is measured once more, at the sweep's end.
+// its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did not
+// tell whole is measured once more, at the sweep's end.
 //
 // Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
 // energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,

@@ -94,8 +94,8 @@ struct SessionState {
 struct StepsEnergy {
   Seconds time;
   Joules energy;
-  // False: the counter did not tell all of it (it hung, failed or stood still); the energy is then less than what flowed,
-  // or a guess.
+  // False: the counter did not tell all of it (it hung, failed or stood still); the energy is then less than what
+  // flowed, or a guess.
   bool complete = true;
   std::string problem;  // why, in words; empty where it is complete
 };
@@ -130,7 +130,8 @@ class Session {
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
-  // What the sweep has measured so far, in its order. A clock whose energy the counter did not tell whole is not among it.
+  // What the sweep has measured so far, in its order. A clock whose energy the counter did not tell whole is not among
+  // it.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
   // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the profile
   // that `flyball plan` reads.

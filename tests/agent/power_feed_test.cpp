@@ -26,8 +26,9 @@ std::size_t threads_of_this_process() {
   return count;
 }
 
-// Each listener that left used to cost a thread while a driver hung, and a quarter of a second. All twenty now share what
-// the first one cost: the reading that hangs, the one that goes on with the other GPU, and the one that watches both.
+// Each listener that left used to cost a thread while a driver hung, and a quarter of a second. All twenty now share
+// what the first one cost: the reading that hangs, the one that goes on with the other GPU, and the one that watches
+// both.
 TEST(PowerFeed, ListenersOfADriverThatHangsLeaveNoThreadsBehind) {
   const auto well = std::make_shared<MemoryGpu>(0);
   const auto hanging = std::make_shared<MemoryGpu>(1);

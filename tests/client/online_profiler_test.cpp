@@ -340,8 +340,8 @@ TEST(OnlineProfiler, MeasuresAClockAgainWhoseEnergyWasNotToldWhole) {
   }
 }
 
-// The second clock is not told whole, then the energy rises twice: what is lower is not worth a measurement, and the second
-// comes at once.
+// The second clock is not told whole, then the energy rises twice: what is lower is not worth a measurement, and the
+// second comes at once.
 TEST(OnlineProfiler, MeasuresAgainAlsoWhereItStopsEarly) {
   Rank rank(20 * kMillisecond, 0, 0.0, 1);
   const std::vector<Megahertz> clocks = clock_list(kHighest, 200, 100);

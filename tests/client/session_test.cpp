@@ -655,8 +655,8 @@ TEST_F(SessionTest, AWindowThatTheCounterDidNotTellWholeSaysSo) {
   EXPECT_NE(hung.problem, "");
 }
 
-// The counter hangs for longer than it is waited for: what comes of the clocks that ran meanwhile is no figure, so each is
-// measured once more, and what the counter does not tell then either is left out. All of it is said.
+// The counter hangs for longer than it is waited for: what comes of the clocks that ran meanwhile is no figure, so each
+// is measured once more, and what the counter does not tell then either is left out. All of it is said.
 TEST_F(SessionTest, AClockThatTheCounterDidNotTellWholeIsMeasuredAgain) {
   open(options(false));
   const auto said = [&](const char* words) {

@@ -34,8 +34,8 @@ std::string opened(const RawSocket& socket, const std::string& request = kStream
   return answer.substr(0, answer.find("\r\n"));
 }
 
-// 20 requests a second, of which 20 may come at once: of 200 as fast as they go most are refused, whatever the machine's
-// speed up to 9 s for them all. The holder of a lease is heard all the same.
+// 20 requests a second, of which 20 may come at once: of 200 as fast as they go most are refused, whatever the
+// machine's speed up to 9 s for them all. The holder of a lease is heard all the same.
 TEST(UserLimits, RequestsAreCountedByUserAndALeasesOwnApart) {
   AgentHost host(1, [](AgentConfig& config) { config.per_user.requests = 20; });
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpu(0));
