@@ -2,7 +2,10 @@
 // served in an order (with fitting_queue.h, without looking at all who wait).
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "cluster/policy.h"
 
@@ -26,6 +29,26 @@ class SpeedRule {
   std::optional<Megahertz> clock_;
   std::optional<double> zeus_eta_;
 };
+
+// Sorts what was in order the last time and has changed in few places since: O(items + changes log changes). No two items
+// may be equal. `apart` is reused.
+template <class Item>
+void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
+  apart.clear();
+  std::size_t kept = 0;
+  for (const Item& item : items) {
+    if (kept > 0 && item < items[kept - 1]) {  // one of the two is out of place
+      apart.push_back(item);
+      apart.push_back(items[--kept]);
+    } else {
+      items[kept++] = item;
+    }
+  }
+  if (apart.empty()) return;
+  std::sort(apart.begin(), apart.end());
+  std::copy(apart.begin(), apart.end(), items.begin() + static_cast<std::ptrdiff_t>(kept));
+  std::inplace_merge(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
+}
 
 // Deals a cluster's GPUs out anew, to jobs in the order in which they are offered: each gets what it asked for if so
 // much is left; one that does not fit is passed over, and loses the GPUs that it had.

@@ -62,6 +62,7 @@ class Gandiva : public Policy {
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     parted_.clear();
     paired_.clear();
+    taken_over_.clear();
     place_.resize(cluster.jobs.size());
     first_.resize(cluster.jobs.size(), -1);
     for (const int job : events.finished) forget(cluster, job);
@@ -167,13 +168,15 @@ class Gandiva : public Policy {
     waiting_.remove(job_of(cluster, job).requested_gpus, {place_of(job), job});
   }
 
-  // Those in line that have GPUs.
+  // Those in line that have GPUs, nearly in the order that they were served in.
   void gather(const ClusterState& cluster) {
     running_.clear();
-    for (const int job : cluster.holding) {
-      if (first_of(job) < 0) running_.push_back({place_of(job), job});
+    for (const std::vector<int>* jobs : {&order_, &taken_over_}) {
+      for (const int job : *jobs) {
+        if (job_of(cluster, job).has_gpus() && first_of(job) < 0) running_.push_back({place_of(job), job});
+      }
     }
-    std::sort(running_.begin(), running_.end());
+    sort_again(running_, apart_);
   }
 
   // Deals all GPUs out: in the order of the line at the end of a slice, within it first to those that have GPUs.
@@ -230,7 +233,11 @@ class Gandiva : public Policy {
       left_alone(other);
       place_of(other) = place_of(job);
       const ClusterJob& one = job_of(cluster, other);
-      if (one.active() && !one.has_gpus()) wait(cluster, other);
+      if (one.has_gpus()) {
+        taken_over_.push_back(other);
+      } else if (one.active()) {
+        wait(cluster, other);
+      }
       first_of(other) = -1;
       second_.erase(second);
     }
@@ -296,7 +303,7 @@ class Gandiva : public Policy {
       for (const int first : to_part) wanted += job_of(cluster, first).requested_gpus;
     }
     for (const int first : to_part) part(cluster, first);
-    std::sort(running_.begin(), running_.end());
+    sort_again(running_, apart_);
     if (slice_over && wanted > gpus) try_pairs(cluster, wanted - gpus);
   }
 
@@ -363,7 +370,9 @@ class Gandiva : public Policy {
       place_of(first) = std::min(place_of(first), place_of(second));
       if (!runs(first)) wait(cluster, first);
     }
-    gather(cluster);
+    std::erase_if(running_, [&](const Place& one) { return first_of(one.job) >= 0; });
+    for (Place& one : running_) one.key = place_of(one.job);
+    sort_again(running_, apart_);
   }
 
   // Adds what the second jobs of pairs and those that were parted need to what was decided for those in line.
@@ -380,8 +389,9 @@ class Gandiva : public Policy {
     }
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-    const std::set<int> runs(order_.begin(), order_.end());
-    const auto gets = [&](int job) { return runs.count(job) != 0; };
+    runs_.resize(cluster.jobs.size(), false);
+    for (const int job : order_) runs_[static_cast<std::size_t>(job)] = true;
+    const auto gets = [&](int job) { return runs_[static_cast<std::size_t>(job)]; };
     for (const int first : changed) {
       const int second = second_.at(first);
       const ClusterJob& one = job_of(cluster, first);
@@ -402,6 +412,7 @@ class Gandiva : public Policy {
       const bool moves = one.partner >= 0 && i > 0 && parted_[i - 1] == one.partner && gets(one.partner);
       if (moves || one.speed != own_speed(job)) decision.assignments.push_back({job, one.gpus, own_speed(job)});
     }
+    for (const int job : order_) runs_[static_cast<std::size_t>(job)] = false;
   }
 
   SpeedRule speed_;
@@ -420,9 +431,12 @@ class Gandiva : public Policy {
   std::optional<Seconds> slice_end_;
   std::vector<int> order_;  // those in line that the last decision gave or left GPUs, as they were served
   // Of the decision that is being made:
-  std::vector<Place> running_;  // those in line that have GPUs, in order
-  std::vector<int> paired_;     // the first ones of new pairs
-  std::vector<int> parted_;     // who left a pair
+  std::vector<Place> running_;   // those in line that have GPUs, in order
+  std::vector<int> paired_;      // the first ones of new pairs
+  std::vector<int> parted_;      // who left a pair
+  std::vector<int> taken_over_;  // who has the place and the GPUs of one that finished
+  std::vector<bool> runs_;       // by job; all false between uses
+  std::vector<Place> apart_;     // reused
 };
 
 }  // namespace

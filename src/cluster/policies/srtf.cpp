@@ -1,7 +1,8 @@
 // Shortest remaining time first, preemptive and not elastic: of all jobs, those that would be done soonest with the
 // GPUs that they asked for hold them. It knows how long jobs run, which nobody does: a yardstick.
 //
-// Cost of a decision: O(jobs with GPUs * log jobs), however many wait: their remaining times do not change.
+// Cost of a decision: O(jobs with GPUs, and log jobs for each that begins or stops), however many wait: their remaining
+// times do not change.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -19,32 +20,41 @@ class Srtf : public Policy {
   [[nodiscard]] PolicyTraits traits() const override { return {}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
+    const auto has_gpus = [&](int job) { return cluster.jobs[static_cast<std::size_t>(job)].has_gpus(); };
     if (begun_) {
       for (const int job : events.arrived) wait(cluster, job);
       for (const int job : stopped_) wait(cluster, job);
-    } else {  // also after a restart
+      std::erase_if(running_, [&](const Place& one) { return !has_gpus(one.job); });  // has finished
+    } else {                                                                          // also after a restart
       begun_ = true;
       for (const int job : cluster.active) {
-        if (!cluster.jobs[static_cast<std::size_t>(job)].has_gpus()) wait(cluster, job);
+        if (!has_gpus(job)) wait(cluster, job);
       }
+      for (const int job : cluster.holding) running_.push_back({0.0, job});
     }
     stopped_.clear();
-    running_.clear();
-    for (const int job : cluster.holding) running_.push_back(place_of(cluster, job));
-    std::sort(running_.begin(), running_.end());
+    for (Place& one : running_) one = place_of(cluster, one.job);
+    sort_again(running_, apart_);
+    served_.clear();
     Dealing dealing(cluster, speed_, decision);
     for (auto next = running_.begin();;) {
       const std::optional<Place> waits = waiting_.first(dealing.left());
       if (next != running_.end() && (!waits || *next < *waits)) {
-        if (!dealing.offer(next->job)) stopped_.push_back(next->job);
+        if (dealing.offer(next->job)) {
+          served_.push_back(*next);
+        } else {
+          stopped_.push_back(next->job);
+        }
         ++next;
       } else if (waits) {
         waiting_.remove(gpus_of(cluster, waits->job), *waits);
         dealing.offer(waits->job);
+        served_.push_back(*waits);
       } else {
         break;
       }
     }
+    std::swap(running_, served_);
   }
 
  private:
@@ -62,8 +72,11 @@ class Srtf : public Policy {
   SpeedRule speed_;
   bool begun_ = false;
   FittingQueue<double> waiting_;
-  std::vector<int> stopped_;    // by the last decision: they wait now
-  std::vector<Place> running_;  // reused
+  // By the last decision:
+  std::vector<Place> running_;  // as they were ranked
+  std::vector<int> stopped_;    // they wait now
+  std::vector<Place> apart_;    // reused, as is what follows
+  std::vector<Place> served_;
 };
 
 }  // namespace
