@@ -222,12 +222,14 @@ TEST(HostileRequests, TheStoreOutlivesWhatItCannotWrite) {
 }
 
 TEST(HostileRequests, APlannersThreadOutlivesItsWork) {
-  PlanningQueue queue([](const std::function<void()>& action) { action(); }, 1);
+  PlanningQueue queue([](const std::function<void()>& action) { action(); }, {});
   std::promise<bool> first;
   std::promise<bool> second;
-  queue.run([] { throw std::runtime_error("unmeant"); },
-            [&](const std::exception_ptr& error) { first.set_value(error != nullptr); });
-  queue.run([] {}, [&](const std::exception_ptr& error) { second.set_value(error == nullptr); });
+  queue.run(
+      Seconds(0), [] { throw std::runtime_error("unmeant"); },
+      [&](const std::exception_ptr& error) { first.set_value(error != nullptr); });
+  queue.run(
+      Seconds(0), [] {}, [&](const std::exception_ptr& error) { second.set_value(error == nullptr); });
   EXPECT_TRUE(first.get_future().get());
   EXPECT_TRUE(second.get_future().get());
 }

@@ -347,7 +347,9 @@ TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
   Owner owner;
   PlanningQueue queue([&](std::function<void()> action) { owner.post(std::move(action)); }, {2, Seconds(600)});
   std::vector<std::string> order;
-  const auto noted = [&](const char* name) { return [&order, name] { order.emplace_back(name); }; };
+  const auto noted = [&](const char* name) {
+    return [&order, name](const std::exception_ptr&) { order.emplace_back(name); };
+  };
   Held first;
   Held second;
   queue.run(Seconds(100), first.work(), noted("held long"));
