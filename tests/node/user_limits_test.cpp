@@ -112,7 +112,10 @@ TEST(UserLimits, LeasesAreCountedByUser) {
 
 // What waits for the driver of one GPU is bounded and forgotten: a thousand wait, the rest are told at once.
 TEST(UserLimits, CallsThatWaitForADriverThatHangsAreBounded) {
-  AgentHost host(1, [](AgentConfig& config) { config.per_user.requests = 100'000; });
+  AgentHost host(1, [](AgentConfig& config) {
+    config.per_user.requests = 100'000;
+    config.limits.connections_per_party = 0;
+  });
   host.gpus[0]->hang_reads(true);
   std::vector<std::unique_ptr<RawSocket>> waiting;
   HttpClient http(host.endpoint());
