@@ -252,9 +252,12 @@ CounterNews Session::counter_news(Nanoseconds after) {
   CounterNews news;
   for (const PowerSample& sample : sampler_.changes_since(0, after))
     news.changes.push_back({sample.time, sample.energy});
-  // A counter that does not move any more must not hold the sweep up for ever.
+  // Energy up to a moment is known once the counter has changed twice since (Sampler::energy_between). A counter that does
+  // not move any more must not hold the sweep up for ever.
   const Nanoseconds given_up = monotonic_now() - to_nanoseconds(kLongestSettling);
-  news.settled = news.changes.empty() ? given_up : std::max(given_up, news.changes.back().time);
+  const std::size_t count = news.changes.size();
+  const Nanoseconds last_but_one = count > 1 ? news.changes[count - 2].time : count == 1 ? after : 0;
+  news.settled = std::max(given_up, last_but_one);
   news.whole = [this](Nanoseconds begin, Nanoseconds end) { return counted_whole(begin, end); };
   return news;
 }

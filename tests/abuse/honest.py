@@ -10,7 +10,8 @@ from wire import Address, Client, become
 
 TOKEN = "the_token_of_an_honest_job_32_characters"
 STAGES = 4
-# What the server or the agent may answer while its disk is full, its driver hangs or it is just starting: come again.
+# What the server or the agent may answer while its disk is full, its driver hangs or is slow, or it is just starting: come
+# again. None of it is an answer to somebody who asks too much (429) or may not (403).
 COME_AGAIN = {503, 504, 507}
 
 
@@ -215,7 +216,7 @@ class LeaseHolder:
                     self.latencies.append(result["took_s"])
             elif "trouble" in result:
                 self.troubles.add(result["trouble"])
-            elif calm:
+            elif calm and result["status"] not in COME_AGAIN:
                 self.troubles.add(f"an honest user's lease failed while nothing was disturbed: {result}")
             else:
                 self.excused += 1

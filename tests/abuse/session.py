@@ -156,6 +156,10 @@ class Session:
                                          str(self.folder / "server.db")], self.service_environment, self.folder / "server.log",
                               self.troubles, Address(port))
         self.attack_commands = {"server": ["server", str(port)], "agent": ["agent", agent_socket]}
+        if not self.root:
+            # The agent shares itself out by user, and these would be one with the honest ones.
+            del self.attack_commands["agent"]
+            print("not root: nobody attacks the agent")
         self.port, self.agent_socket = port, agent_socket
 
     def attack(self, kind):
