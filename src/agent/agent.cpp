@@ -71,8 +71,10 @@ std::string json_member(const nlohmann::ordered_json& value) {
 
 }  // namespace
 
-Claimant claimant_of(const Peer& peer) {
-  Claimant who;
+const Claimant& Claimants::of(const Peer& peer) {
+  const auto [found, is_new] = known_.try_emplace(peer.connection);
+  Claimant& who = found->second;
+  if (!is_new) return who;
   who.local = peer.local;
   who.uid = peer.uid;
   who.pid = peer.pid;
@@ -166,8 +168,8 @@ class Agent::Impl {
         budgets(config.per_user) {
     keeper.recover();
     Router router;
-    AgentParts parts{
-        loop, config, keeper, monitor, feed, glances, sessions, budgets, [this] { return server->counts(); }};
+    AgentParts parts{loop,    config,   keeper,  monitor,   feed,
+                     glances, sessions, budgets, claimants, [this] { return server->counts(); }};
     add_v1_routes(router, parts);
     add_session_routes(router, parts);
     if (config.zeusd) add_zeusd_routes(router, parts);
@@ -180,7 +182,10 @@ class Agent::Impl {
       glances.rest();
     });
     server = std::make_unique<HttpServer>(loop, std::move(router), fitted(config.limits));
-    server->on_disconnect([this](std::uint64_t connection) { keeper.connection_closed(connection); });
+    server->on_disconnect([this](std::uint64_t connection) {
+      claimants.forget(connection);
+      keeper.connection_closed(connection);
+    });
     keeper.on_pin([this](std::uint64_t connection, bool pinned) { server->pin(connection, pinned); });
     if (!config.socket_path.empty()) {
       make_socket_folder(config.socket_path);
@@ -204,6 +209,7 @@ class Agent::Impl {
   PowerFeed glances;
   AccountSessions sessions;
   UserBudgets budgets;
+  Claimants claimants;
   EventLoop::Handle resting;
   std::unique_ptr<HttpServer> server;
   std::uint16_t port = 0;

@@ -73,7 +73,11 @@ void note_before(const GpuDevice& device, Knob knob, const GpuSettings& outside,
   before.power_limit = outside.power_limit;
   try {
     const Watts now = device.power_limit();
-    if (now >= kLeastLimit) before.power_limit = std::min(now, outside.power_limit.value_or(now));
+    if (outside.power_limit) {
+      const PowerLimitRange limits = device.power_limits();  // a limit that the board does not take would be none
+      before.power_limit = std::clamp(*outside.power_limit, limits.minimum, limits.maximum);
+    }
+    if (now >= kLeastLimit) before.power_limit = std::min(now, before.power_limit.value_or(now));
   } catch (const DeviceError& error) {
     if (error.fault() != DeviceFault::kUnsupported) throw;
   }
@@ -83,6 +87,7 @@ void note_before(const GpuDevice& device, Knob knob, const GpuSettings& outside,
 
 struct GpuControl::Job {
   Call call;
+  Check check;
   Write write;
   Done done;
   bool is_write = false;
@@ -161,6 +166,7 @@ void GpuControl::State::journal_knobs(const Job& job) {
     note_before(*device, knob, outside, all_before);
     all.push_back(knob);
   }
+  if (job.check) job.check(*device, all_before);
   if (journalled && all.size() == touched.size()) return;
   journal->write({device->identity().uuid, all, job.holder, all_before});
   journalled = true;
@@ -342,8 +348,9 @@ void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {
   state_->changed.notify_all();
 }
 
-void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Write call, Done done) {
+void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Check check, Write call, Done done) {
   auto job = std::make_shared<Job>();
+  job->check = std::move(check);
   job->write = std::move(call);
   job->done = std::move(done);
   job->is_write = true;

@@ -41,6 +41,8 @@ class GpuControl {
   using Call = std::function<void(GpuDevice&)>;
   // `before`: what held before the first write, of the knobs that have been named; nothing: the driver's default.
   using Write = std::function<void(GpuDevice&, const GpuSettings& before)>;
+  // The same, before anything is noted or changed: throws what a write that may not be is refused with.
+  using Check = std::function<void(const GpuDevice&, const GpuSettings& before)>;
   // Nothing, or what was thrown: by the call, DeviceError kTimeout, JournalError, or HttpError 409 where the lease
   // ended before the call's turn came.
   using Done = std::function<void(std::exception_ptr)>;
@@ -53,8 +55,9 @@ class GpuControl {
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
 
-  // Puts the knobs into the journal, then calls. An empty `call` only writes the journal.
-  void write(const std::vector<Knob>& knobs, const std::string& holder, Write call, Done done);
+  // Checks, puts the knobs into the journal, then calls. An empty `call` only writes the journal. What a check refuses
+  // counts as untouched: the end of the lease leaves it alone.
+  void write(const std::vector<Knob>& knobs, const std::string& holder, Check check, Write call, Done done);
   // Reads go before writes that wait, and on while a restore waits for its next attempt.
   void read(Call call, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.

@@ -31,18 +31,26 @@ Nanoseconds now_ns() {
 
 ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
 
+Watts limit_before(const GpuDevice& device, const GpuSettings& before) {
+  return before.power_limit ? *before.power_limit : device.power_limits().standard;
+}
+
+void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before) {
+  if (!change.power_limit || !*change.power_limit) return;
+  const Watts held = limit_before(device, before);
+  const Watts limit = **change.power_limit;
+  if (limit <= held + kSameLimit) return;
+  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                     fmt::format("the power limit of {} was {:g} W before this lease, and a lease does not raise it: "
+                                 "give at most that, not {:g} W",
+                                 device.label(), held.value(), limit.value()));
+}
+
 // Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`.
-void apply(GpuDevice& device, const SettingsChange& change, const GpuSettings& before, bool may_raise_power,
-           SettingsChange& applied) {
+void apply(GpuDevice& device, const SettingsChange& change, const GpuSettings& before, SettingsChange& applied) {
   if (change.power_limit) {
-    const Watts held = before.power_limit ? *before.power_limit : device.power_limits().standard;
+    const Watts held = limit_before(device, before);
     const Watts limit = change.power_limit->value_or(held);
-    if (limit > held + kSameLimit && !may_raise_power) {
-      throw LeaseRefused(LeaseRefused::Reason::kForbidden,
-                         fmt::format("the power limit of {} was {:g} W before this lease, and a lease does not raise "
-                                     "it: give at most that, not {:g} W",
-                                     device.label(), held.value(), limit.value()));
-    }
     device.set_power_limit(limit);
     applied.power_limit = limit == held ? std::optional<Watts>() : std::optional<Watts>(limit);
   }
@@ -198,17 +206,29 @@ void LeaseKeeper::check_usable(std::size_t gpu) const {
   }
 }
 
-void LeaseKeeper::watch(const Lease& lease) {
-  watches_.erase(lease.id);
-  if (!lease.holder.local || lease.holder.pid == 0) return;
-  const int descriptor = open_process(lease.holder.pid);
-  if (descriptor < 0) {
-    if (errno == ESRCH) throw LeaseRefused(LeaseRefused::Reason::kForbidden, "the process that asks has ended");
-    return;  // no pidfd (an old kernel, another namespace): the connection and the heartbeats remain
+std::shared_ptr<LeaseKeeper::Watch> LeaseKeeper::open_watch(const Claimant& who, bool needed) {
+  if (!who.local || who.pid == 0) return nullptr;
+  const int descriptor = open_process(who.pid);
+  if (descriptor < 0 && errno != ESRCH) {
+    if (!needed) return nullptr;  // no pidfd (an old kernel): the connection and the heartbeats remain
+    throw LeaseRefused(
+        LeaseRefused::Reason::kForbidden,
+        "the process that asks cannot be watched, and nothing else would undo this setting; hold a lease "
+        "through /v1/leases");
   }
-  auto process = std::make_shared<Watch>(descriptor);
-  process->handle = loop_.when_readable(descriptor, [this, id = lease.id] { end(id, LeaseEnd::kProcessDied); });
-  watches_[lease.id] = std::move(process);
+  auto process = descriptor < 0 ? nullptr : std::make_shared<Watch>(descriptor);
+  // Its number may be another's by now.
+  if (!process || who.started == 0 || facts_of(who.pid).started != who.started) {
+    throw LeaseRefused(LeaseRefused::Reason::kForbidden, "the process that asks has ended");
+  }
+  return process;
+}
+
+void LeaseKeeper::watch(const std::string& id, std::shared_ptr<Watch> process) {
+  watches_.erase(id);
+  if (!process) return;
+  process->handle = loop_.when_readable(process->descriptor, [this, id] { end(id, LeaseEnd::kProcessDied); });
+  watches_[id] = std::move(process);
 }
 
 void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const Granted& granted) {
@@ -217,7 +237,7 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
     const Lease& lease = table_.grant(request, who, now_ns());
     id = lease.id;
     for (const std::size_t gpu : request.gpus) check_usable(gpu);
-    watch(lease);
+    watch(id, open_watch(lease.holder, false));
     table_.prepare(id);
   } catch (const Error&) {
     ++counts_.refused;
@@ -233,28 +253,29 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
   auto preparing = std::make_shared<Preparing>(Preparing{request.gpus.size(), nullptr});
   const std::string holder = who.as_holder().text();
   for (const std::size_t gpu : request.gpus) {
-    gpus_[gpu]->control->write({}, holder, {}, [this, preparing, id, holder, granted](const std::exception_ptr& error) {
-      if (error) preparing->error = error;
-      if (--preparing->left > 0) return;
-      const Lease* lease = table_.find(id);
-      if (lease == nullptr && !preparing->error) {
-        preparing->error = std::make_exception_ptr(HttpError(409, "the lease ended before it began"));
-      }
-      if (preparing->error) {
-        ++counts_.refused;
-        end(id, LeaseEnd::kNoJournal);
-        return granted(preparing->error, {});
-      }
-      ++counts_.granted;
-      table_.begin(id, now_ns());
-      arm_deadline();
-      log_event(LogLevel::kInfo, "lease_granted",
-                {{"lease", short_id(id)},
-                 {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
-                 {"holder", holder},
-                 {"purpose", lease->purpose}});
-      granted(nullptr, lease->info(now_ns()));
-    });
+    gpus_[gpu]->control->write(
+        {}, holder, {}, {}, [this, preparing, id, holder, granted](const std::exception_ptr& error) {
+          if (error) preparing->error = error;
+          if (--preparing->left > 0) return;
+          const Lease* lease = table_.find(id);
+          if (lease == nullptr && !preparing->error) {
+            preparing->error = std::make_exception_ptr(HttpError(409, "the lease ended before it began"));
+          }
+          if (preparing->error) {
+            ++counts_.refused;
+            end(id, LeaseEnd::kNoJournal);
+            return granted(preparing->error, {});
+          }
+          ++counts_.granted;
+          table_.begin(id, now_ns());
+          arm_deadline();
+          log_event(LogLevel::kInfo, "lease_granted",
+                    {{"lease", short_id(id)},
+                     {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
+                     {"holder", holder},
+                     {"purpose", lease->purpose}});
+          granted(nullptr, lease->info(now_ns()));
+        });
   }
 }
 
@@ -262,18 +283,20 @@ LeaseInfo LeaseKeeper::heartbeat(const std::string& id, const Claimant& who) {
   return table_.heard_from(id, who, now_ns()).info(now_ns());
 }
 
-void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& change,
+void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& wanted,
                                 const Claimant& who, Done done) {
-  ++writes_under_way_[id];
   const Lease& asking = *table_.find(id);
+  const SettingsChange change = own_resets(asking, gpu, wanted, who);
+  ++writes_under_way_[id];
   const bool looks_around = must_be_alone(asking) && asking.alone.count(gpu) == 0 && sets_something(change);
   const auto applied = std::make_shared<SettingsChange>();
   gpus_[gpu]->control->write(
       change.knobs(), who.as_holder().text(),
-      [change, applied, looks_around, who](GpuDevice& device, const GpuSettings& before) {
+      [change, looks_around, who](const GpuDevice& device, const GpuSettings& before) {
         if (looks_around) refuse_beside_others(device, who.uid);
-        apply(device, change, before, who.is_root(), *applied);
+        if (!who.is_root()) refuse_more_power(device, change, before);
       },
+      [change, applied](GpuDevice& device, const GpuSettings& before) { apply(device, change, before, *applied); },
       [this, id, gpu, change, applied, looks_around, done = std::move(done)](const std::exception_ptr& error) {
         if (--writes_under_way_[id] == 0) writes_under_way_.erase(id);
         if (error) {
@@ -301,6 +324,18 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
       });
 }
 
+// A user resets only what was set under the lease: what an operator has locked is not among it.
+SettingsChange LeaseKeeper::own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
+                                       const Claimant& who) const {
+  if (who.is_root() || writes_under_way_.count(lease.id) != 0) return change;
+  const auto found = lease.settings.find(gpu);
+  const GpuSettings set = found == lease.settings.end() ? GpuSettings{} : found->second;
+  if (change.sm_clocks && !*change.sm_clocks && !set.sm_clocks) change.sm_clocks.reset();
+  if (change.memory_clocks && !*change.memory_clocks && !set.memory_clocks) change.memory_clocks.reset();
+  if (change.power_limit && !*change.power_limit && !set.power_limit) change.power_limit.reset();
+  return change;
+}
+
 void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
                          Done done) {
   const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, now_ns());
@@ -319,11 +354,17 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
                          "or let the agent's configuration allow it for a limited time (zeusd_remote_hold)");
     }
     check_bounds(rules_.of(gpu).bounds, gpu, change);
-    const bool is_new = table_.on_gpu(gpu) == nullptr;
-    const Lease& lease = table_.implicit(gpu, who, shared, watchable ? Seconds(0) : remote_hold, now_ns());
+    const Lease* held = table_.on_gpu(gpu);
+    const bool is_new = held == nullptr;
+    const bool goes_on =
+        held != nullptr && (!held->implicit || (watches_.count(held->id) != 0 && held->holder.pid == who.pid &&
+                                                held->holder.started == who.started));
+    // Before the lease is anybody's: one that nobody watches would never end.
+    auto process = watchable && !goes_on ? open_watch(who, true) : nullptr;
+    const Lease& lease =
+        table_.implicit(gpu, who, change.knobs(), shared, watchable ? Seconds(0) : remote_hold, now_ns());
     id = lease.id;
-    const bool takes_over = lease.implicit && !is_new;
-    if (is_new || takes_over) watch(lease);
+    if (!goes_on) watch(id, std::move(process));
     check_usable(gpu);
     if (is_new) {
       ++counts_.granted;

@@ -90,7 +90,12 @@ class LeaseKeeper {
 
   void end(const std::string& id, LeaseEnd why);
   void claim_entry(std::size_t gpu);  // restores what the journal of an agent before this one names
-  void watch(const Lease& lease);
+  // Of the process that asks; null where there is none to watch. Throws LeaseRefused where it has ended, and, where
+  // nothing else would end its lease (`needed`), where it cannot be watched.
+  [[nodiscard]] static std::shared_ptr<Watch> open_watch(const Claimant& who, bool needed);
+  void watch(const std::string& id, std::shared_ptr<Watch> process);
+  [[nodiscard]] SettingsChange own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
+                                          const Claimant& who) const;
   void arm_deadline();
   void look_for_expired(bool late);
   void look_for_hanging();

@@ -173,7 +173,8 @@ void LeaseTable::begin(const std::string& id, Nanoseconds now) {
   lease.granted = lease.heard = now;
 }
 
-const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, bool shared, Seconds timeout, Nanoseconds now) {
+const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, const std::vector<Knob>& knobs, bool shared,
+                                  Seconds timeout, Nanoseconds now) {
   check_gpu(gpu, who);
   const auto held = by_gpu_.find(gpu);
   if (held != by_gpu_.end()) {
@@ -184,6 +185,7 @@ const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, bool sha
       const LeaseHolder holder = lease.holder.as_holder();
       throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
     }
+    check_may_set(lease, knobs);
     if (lease.implicit) lease.holder = who;  // the same, or the one that takes it over
     lease.heard = now;
     return lease;
@@ -229,17 +231,21 @@ const Lease& LeaseTable::heard_from(const std::string& id, const Claimant& who, 
   return lease;
 }
 
+void LeaseTable::check_may_set(const Lease& lease, const std::vector<Knob>& knobs) {
+  for (const Knob knob : knobs) {
+    if (std::find(lease.may_set.begin(), lease.may_set.end(), knob) == lease.may_set.end()) {
+      throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} was not asked for {}", lease.id, name_of(knob)));
+    }
+  }
+}
+
 const Lease& LeaseTable::check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs,
                                      const Claimant& who, Nanoseconds now) {
   Lease& lease = checked(id, who);
   if (std::find(lease.gpus.begin(), lease.gpus.end(), gpu) == lease.gpus.end()) {
     throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} does not cover GPU {}", id, gpu));
   }
-  for (const Knob knob : knobs) {
-    if (std::find(lease.may_set.begin(), lease.may_set.end(), knob) == lease.may_set.end()) {
-      throw LeaseRefused(Reason::kForbidden, fmt::format("lease {} was not asked for {}", id, name_of(knob)));
-    }
-  }
+  check_may_set(lease, knobs);
   lease.heard = now;
   return lease;
 }
@@ -267,6 +273,7 @@ void LeaseTable::note_change(const std::string& id, std::size_t gpu, const Setti
   if (change.sm_clocks) settings.sm_clocks = *change.sm_clocks;
   if (change.memory_clocks) settings.memory_clocks = *change.memory_clocks;
   if (change.power_limit) settings.power_limit = *change.power_limit;
+  if (settings.all_default()) found->second.alone.erase(gpu);  // others may have come when it is set again
 }
 
 std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {

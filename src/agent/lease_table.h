@@ -123,7 +123,8 @@ class LeaseTable {
   // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. Another
   // process of the same user takes an implicit lease over where `shared`. `timeout` is for those whose process cannot
   // be watched.
-  const Lease& implicit(std::size_t gpu, const Claimant& who, bool shared, Seconds timeout, Nanoseconds now);
+  const Lease& implicit(std::size_t gpu, const Claimant& who, const std::vector<Knob>& knobs, bool shared,
+                        Seconds timeout, Nanoseconds now);
   // Counts as a sign of life.
   const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);
   // Whether `who` may change these knobs now; a sign of life, too.
@@ -147,6 +148,7 @@ class LeaseTable {
   [[nodiscard]] std::optional<Nanoseconds> next_deadline() const;
 
  private:
+  static void check_may_set(const Lease& lease, const std::vector<Knob>& knobs);  // throws LeaseRefused
   void check_gpu(std::size_t gpu, const Claimant& who) const;
   Lease& checked(const std::string& id, const Claimant& who);
   Lease& add(Lease lease, Nanoseconds now);

@@ -30,12 +30,13 @@ ProcessFacts facts_of(pid_t pid) {
 
 std::optional<uid_t> user_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
-  std::string word;
-  while (file >> word) {
-    if (word != "Uid:") continue;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!line.starts_with("Uid:")) continue;  // at a line's beginning: a process's name may hold the word
+    std::istringstream numbers(line.substr(4));
     uid_t real = 0;
     uid_t effective = 0;
-    if (file >> real >> effective) return effective;
+    if (numbers >> real >> effective) return effective;
     break;
   }
   return std::nullopt;

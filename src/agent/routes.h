@@ -1,8 +1,10 @@
 // What the agent answers: its own interface below /v1 and zeusd's. Included by this folder only.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,17 @@
 
 namespace flyball {
 
+// Who asks on each connection, looked up in /proc with its first request: later the process may be another of the same
+// number, and of one with thousands of threads the kernel takes long to tell. Loop's thread only.
+class Claimants {
+ public:
+  [[nodiscard]] const Claimant& of(const Peer& peer);
+  void forget(std::uint64_t connection) { known_.erase(connection); }
+
+ private:
+  std::map<std::uint64_t, Claimant> known_;
+};
+
 // What the routes work with; all of it outlives the router.
 struct AgentParts {
   EventLoop& loop;
@@ -26,6 +39,7 @@ struct AgentParts {
   PowerFeed& glances;  // for who only looks at the latest power
   AccountSessions& sessions;
   UserBudgets& budgets;
+  Claimants& claimants;
   std::function<ServerCounts()> server_counts;
 };
 
@@ -41,8 +55,6 @@ void check_token(const AgentConfig& config, const Request& request);
 
 // Throws HttpError 400 for a query parameter of another name.
 void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known);
-
-[[nodiscard]] Claimant claimant_of(const Peer& peer);
 
 // The status that fits a fault: LeaseRefused and DeviceError as well as what net knows.
 [[nodiscard]] unsigned agent_status_of(const std::exception& error);

@@ -38,30 +38,32 @@ void add_session_routes(Router& router, const AgentParts& parts) {
     router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
   };
   AccountSessions& sessions = parts.sessions;
-  add("GET", "/v1/sessions", Handler([&sessions](const Request& request) {
+  Claimants& claimants = parts.claimants;
+  add("GET", "/v1/sessions", Handler([&sessions, &claimants](const Request& request) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
-        for (const AccountSessionInfo& one : sessions.of(claimant_of(request.peer))) list.push_back(to_json(one));
+        for (const AccountSessionInfo& one : sessions.of(claimants.of(request.peer))) list.push_back(to_json(one));
         return json_response(200, {{"sessions", list}});
       }));
-  add("POST", "/v1/sessions", AsyncHandler([&sessions](const Request& request, const Reply& reply) {
+  add("POST", "/v1/sessions", AsyncHandler([&sessions, &claimants](const Request& request, const Reply& reply) {
         const auto wanted = read_account_session_request(parse_json("the request", request.body));
-        sessions.start(wanted, claimant_of(request.peer), answer(reply, 201));
+        sessions.start(wanted, claimants.of(request.peer), answer(reply, 201));
       }));
-  add("GET", "/v1/sessions/{session}", Handler([&sessions](const Request& request) {
-        return json_response(200, to_json(sessions.find(name_in(request), claimant_of(request.peer))));
+  add("GET", "/v1/sessions/{session}", Handler([&sessions, &claimants](const Request& request) {
+        return json_response(200, to_json(sessions.find(name_in(request), claimants.of(request.peer))));
       }));
-  add("DELETE", "/v1/sessions/{session}", Handler([&sessions](const Request& request) {
-        sessions.drop(name_in(request), claimant_of(request.peer));
+  add("DELETE", "/v1/sessions/{session}", Handler([&sessions, &claimants](const Request& request) {
+        sessions.drop(name_in(request), claimants.of(request.peer));
         return json_response(200, {{"name", name_in(request)}, {"dropped", true}});
       }));
-  add("POST", "/v1/sessions/{session}/stop", AsyncHandler([&sessions](const Request& request, const Reply& reply) {
-        sessions.stop(name_in(request), claimant_of(request.peer), answer(reply, 200));
+  add("POST", "/v1/sessions/{session}/stop",
+      AsyncHandler([&sessions, &claimants](const Request& request, const Reply& reply) {
+        sessions.stop(name_in(request), claimants.of(request.peer), answer(reply, 200));
       }));
-  add("GET", "/v1/sessions/{session}/power.csv", Handler([&sessions](const Request& request) {
+  add("GET", "/v1/sessions/{session}/power.csv", Handler([&sessions, &claimants](const Request& request) {
         refuse_other_queries(request, {"offset"});
         Response response;
         response.content_type = "text/csv; charset=utf-8";
-        response.body = sessions.trace(name_in(request), claimant_of(request.peer), offset_of(request));
+        response.body = sessions.trace(name_in(request), claimants.of(request.peer), offset_of(request));
         return response;
       }));
 }

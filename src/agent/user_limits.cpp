@@ -14,10 +14,7 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 
 }  // namespace
 
-std::string UserBudgets::user_of(const Peer& peer) {
-  if (peer.local) return fmt::format("uid {}", peer.uid);
-  return peer.address.substr(0, peer.address.rfind(':'));
-}
+std::string UserBudgets::user_of(const Peer& peer) { return peer.local ? fmt::format("uid {}", peer.uid) : peer.party; }
 
 // Who has been away long enough for a whole budget is as good as new.
 void UserBudgets::forget_full(Nanoseconds now) {

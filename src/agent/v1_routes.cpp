@@ -187,7 +187,7 @@ LeaseInfo find_lease(const LeaseKeeper& keeper, const std::string& id) {
 
 void grant_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
   const LeaseRequest wanted = read_lease_request(body_of(request));
-  const Claimant who = claimant_of(request.peer);
+  const Claimant who = parts.claimants.of(request.peer);
   parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
   parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
     if (error) return reply.fail(error);
@@ -201,16 +201,17 @@ void change_settings(const AgentParts& parts, const Request& request, const Repl
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const std::string id = request.parameters.at("lease");
   const SettingsChange change = read_settings_change(body_of(request));
-  parts.keeper.change(id, gpu, change, claimant_of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
-    if (error) return reply.fail(error);
-    if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(to_json(*lease)));
-    reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
-  });
+  parts.keeper.change(
+      id, gpu, change, parts.claimants.of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
+        if (error) return reply.fail(error);
+        if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(to_json(*lease)));
+        reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
+      });
 }
 
 void release_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::string id = request.parameters.at("lease");
-  parts.keeper.release(id, claimant_of(request.peer), [reply, id](const std::exception_ptr& error) {
+  parts.keeper.release(id, parts.claimants.of(request.peer), [reply, id](const std::exception_ptr& error) {
     if (error) return reply.fail(error);
     reply.send(json_response({{"id", id}, {"restored", true}}));
   });
@@ -235,7 +236,7 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
       Handler([](const Request&) { return text_response(std::string(openapi_text()), "application/yaml"); }));
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
   add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {
-        parts.monitor.report(claimant_of(request.peer),
+        parts.monitor.report(parts.claimants.of(request.peer),
                              [reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
       }));
   add("GET", "/v1/gpus/{gpu}/clocks",
@@ -243,7 +244,8 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   add("GET", "/v1/power", power_stream(parts));
   add("GET", "/v1/leases", Handler([parts](const Request& request) {
         nlohmann::ordered_json leases = nlohmann::ordered_json::array();
-        for (const LeaseInfo& lease : parts.keeper.leases(claimant_of(request.peer))) leases.push_back(to_json(lease));
+        for (const LeaseInfo& lease : parts.keeper.leases(parts.claimants.of(request.peer)))
+          leases.push_back(to_json(lease));
         return json_response({{"leases", leases}});
       }));
   add("POST", "/v1/leases",
@@ -254,7 +256,8 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   add("DELETE", "/v1/leases/{lease}",
       AsyncHandler([parts](const Request& request, const Reply& reply) { release_lease(parts, request, reply); }));
   add("POST", "/v1/leases/{lease}/heartbeat", Handler([parts](const Request& request) {
-        const LeaseInfo lease = parts.keeper.heartbeat(request.parameters.at("lease"), claimant_of(request.peer));
+        const LeaseInfo lease =
+            parts.keeper.heartbeat(request.parameters.at("lease"), parts.claimants.of(request.peer));
         return json_response({{"id", lease.id}, {"age_s", lease.age.value()}});
       }));
   add("PATCH", "/v1/leases/{lease}/gpus/{gpu}",

@@ -194,7 +194,7 @@ void write_gpus(const AgentParts& parts, const Request& request, const Reply& re
     if (gpu >= parts.keeper.gpu_count()) throw PlainRefusal(fmt::format("GPU index {} does not exist.", gpu));
   }
   const bool block = need_boolean(request, "block");
-  const Claimant who = claimant_of(request.peer);
+  const Claimant who = parts.claimants.of(request.peer);
   const auto answers = std::make_shared<Answers>(reply, ids.size());
   for (const std::size_t gpu : ids) {
     const auto finish = [answers, gpu](const std::exception_ptr& error) {
@@ -225,13 +225,25 @@ AsyncHandler change_gpus(const AgentParts& parts, std::vector<std::string> field
 }
 
 ClockBounds need_bounds(const Request& request) {
-  return {Megahertz(need_number(request, "min_clock_mhz")), Megahertz(need_number(request, "max_clock_mhz"))};
+  const double minimum = need_number(request, "min_clock_mhz");
+  const double maximum = need_number(request, "max_clock_mhz");
+  if (minimum < 1 || minimum > maximum) {
+    bad_query(
+        fmt::format("min_clock_mhz is {:g} and max_clock_mhz {:g}: the first must be 1 at least, and not above the "
+                    "second",
+                    minimum, maximum));
+  }
+  return {Megahertz(minimum), Megahertz(maximum)};
 }
 
 void set_persistence(const AgentParts& parts, const Request& request, const Reply& reply) {
   check_names(request, {"gpu_ids", "enabled", "block"});
   const bool enabled = need_boolean(request, "enabled");
   write_gpus(parts, request, reply, [&](std::size_t gpu, const Claimant& who, LeaseKeeper::Done done) {
+    // Without it a driver forgets an operator's limits when its last client goes.
+    if (!enabled && !who.is_root()) {
+      throw LeaseRefused(LeaseRefused::Reason::kForbidden, "only root switches persistence mode off");
+    }
     parts.keeper.call_unleased(
         gpu, who, [enabled](GpuDevice& device) { device.set_persistence(enabled); }, std::move(done));
   });
@@ -464,7 +476,9 @@ void add_zeusd_routes(Router& router, const AgentParts& parts) {
       }));
   add("POST", "/gpu/set_power_limit", change_gpus(parts, {"power_limit_mw"}, [](const Request& request) {
         SettingsChange change;
-        change.power_limit = Watts(need_number(request, "power_limit_mw") / 1e3);
+        const double milliwatts = need_number(request, "power_limit_mw");
+        if (milliwatts < 1000) bad_query(fmt::format("power_limit_mw is {:g}, below 1000", milliwatts));  // no limit
+        change.power_limit = Watts(milliwatts / 1e3);
         return change;
       }));
   add("POST", "/gpu/set_persistence_mode",

@@ -147,6 +147,9 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   const Nanoseconds end = Sampler::now();
   int reading_state = Shift::kReading;
   if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
+    const std::lock_guard lock(slot.mutex);
+    ++slot.failed;
+    slot.failure = slot.meter.label + ": the driver's call did not return for a while";
     slot.answering.store(true);  // and what it said is of no known time
     return false;
   }

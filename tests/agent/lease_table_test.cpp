@@ -218,29 +218,30 @@ TEST(LeaseTable, AccessRulesNameUsersPerGpu) {
 
 TEST(LeaseTable, AWriteWithoutALeaseMakesOneOfItsProcess) {
   LeaseTable table(1, {});
-  const std::string id = table.implicit(0, user(1000, 10), false, Seconds(0), 0).id;
+  const std::string id = table.implicit(0, user(1000, 10), {}, false, Seconds(0), 0).id;
   EXPECT_EQ(table.next_deadline(), std::nullopt) << "its process is watched instead";
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), false, Seconds(0), 5); }), Reason::kHeld);
-  const Lease& taken_over = table.implicit(0, user(1000, 11, 2), true, Seconds(0), 5);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), {}, false, Seconds(0), 5); }), Reason::kHeld);
+  const Lease& taken_over = table.implicit(0, user(1000, 11, 2), {}, true, Seconds(0), 5);
   EXPECT_EQ(taken_over.id, id) << "where the configuration lets a user's processes share";
   EXPECT_EQ(taken_over.holder.pid, 11);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12, 3), true, Seconds(0), 5); }), Reason::kHeld);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1001, 12, 3), {}, true, Seconds(0), 5); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, AWriteOverTcpLastsForItsTimeAndIsRenewed) {
   LeaseTable table(1, {});
-  const std::string id = table.implicit(0, remote(5), false, Seconds(2), 0).id;
+  const std::string id = table.implicit(0, remote(5), {}, false, Seconds(2), 0).id;
   EXPECT_EQ(table.next_deadline(), 2 * kSecond);
-  EXPECT_EQ(table.implicit(0, remote(6), false, Seconds(2), kSecond).id, id) << "the same client on a new connection";
+  EXPECT_EQ(table.implicit(0, remote(6), {}, false, Seconds(2), kSecond).id, id)
+      << "the same client on a new connection";
   EXPECT_EQ(table.next_deadline(), 3 * kSecond);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1, 2), false, Seconds(0), kSecond); }), Reason::kHeld);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 1, 2), {}, false, Seconds(0), kSecond); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, AWriteWithoutALeaseUsesTheOneOfItsProcess) {
   LeaseTable table(1, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
-  EXPECT_EQ(table.implicit(0, user(1000, 10), false, Seconds(0), 0).id, id);
-  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), false, Seconds(0), 0); }), Reason::kHeld);
+  EXPECT_EQ(table.implicit(0, user(1000, 10), {}, false, Seconds(0), 0).id, id);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 11, 2), {}, false, Seconds(0), 0); }), Reason::kHeld);
 }
 
 TEST(LeaseTable, RemembersWhatIsSet) {

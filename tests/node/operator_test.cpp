@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/agent_client.h"
+#include "net/client.h"
 #include "sim/simulated.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
@@ -301,6 +302,84 @@ TEST_F(OperatorTest, ALeaseEndsWhenAnotherUsersProcessComesToItsGpu) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_THAT(AgentClient(agent_->endpoint(), "").metrics(),
               HasSubstr("flyball_agent_leases_ended_total{why=\"other_user\"} 1\n"));
+}
+
+// What is refused, and a reset of what the lease never set, touch nothing; its end brings back only what it touched.
+TEST_F(OperatorTest, KeepsALockThatALeaseWasRefusedToChange) {
+  if (!is_root()) GTEST_SKIP() << "only root can be another user";
+  operator_sets(Watts(200), ClockBounds{Megahertz(900), Megahertz(900)});
+  start();
+  EXPECT_EQ(in_other_process(
+                [&] {
+                  AgentLease held = lease();
+                  SettingsChange change;
+                  change.sm_clocks = kSlow;
+                  change.power_limit = Watts(240);
+                  const bool refused = refusal_of([&] { held.change(0, change); }).status == 403;
+                  held.reset_sm_clocks(0);
+                  held.release();
+                  return refused ? 0 : 1;
+                },
+                kNobody),
+            0);
+  EXPECT_EQ(settings().lock_maximum, Megahertz(900));
+  EXPECT_EQ(settings().power_limit, Watts(200));
+}
+
+// The board takes 150 W at least: the word of the configuration would be refused at the lease's end, and what then held
+// would be the default, 300 W.
+TEST_F(OperatorTest, AnOutsideLimitThatTheBoardDoesNotTakeIsItsLowest) {
+  operator_sets(Watts(180));
+  start("[gpu.0.outside]\npower_limit = 100\n");
+  AgentLease held = lease();
+  held.set_power_limit(0, Watts(160));
+  held.release();
+  EXPECT_EQ(settings().power_limit, Watts(150));
+}
+
+TEST_F(OperatorTest, ZeusdsRoutesPassNoChecks) {
+  start();
+  HttpClient http(agent_->endpoint());
+  const Response granted =
+      http.request("POST", "/v1/leases", R"({"gpus": [0], "may_set": ["sm_clocks"], "heartbeat_timeout_s": 30})");
+  ASSERT_EQ(granted.status, 201u) << granted.body;
+  const std::string of_gpu = "?gpu_ids=0&block=true&";
+  EXPECT_EQ(http.request("POST", "/gpu/set_power_limit" + of_gpu + "power_limit_mw=160000").status, 403u);
+  EXPECT_EQ(http.request("POST", "/gpu/set_power_limit" + of_gpu + "power_limit_mw=0").status, 400u);
+  const std::string clocks = "/gpu/set_gpu_locked_clocks" + of_gpu;
+  EXPECT_EQ(http.request("POST", clocks + "min_clock_mhz=1200&max_clock_mhz=900").status, 400u);
+  EXPECT_EQ(http.request("POST", clocks + "min_clock_mhz=0&max_clock_mhz=900").status, 400u);
+  EXPECT_EQ(http.request("POST", clocks + "min_clock_mhz=900&max_clock_mhz=900").status, 200u);
+}
+
+TEST_F(OperatorTest, OnlyRootSwitchesPersistenceModeOff) {
+  if (!is_root()) GTEST_SKIP() << "only root can be another user";
+  start();
+  const auto answer = [&](const char* enabled) {
+    HttpClient http(agent_->endpoint());
+    return static_cast<int>(
+        http.request("POST", fmt::format("/gpu/set_persistence_mode?gpu_ids=0&block=true&enabled={}", enabled)).status -
+        200);
+  };
+  EXPECT_EQ(in_other_process([&] { return answer("false"); }, kNobody), 203);
+  EXPECT_EQ(in_other_process([&] { return answer("true"); }, kNobody), 0);
+  EXPECT_EQ(answer("false"), 0);
+}
+
+// Its second write was what lost sight of it, when it ended at the right moment; here at forty moments.
+TEST_F(OperatorTest, TheClockOfAProcessThatWritesOnceMoreAndEndsIsGivenBack) {
+  start();
+  const std::string lock = "/gpu/set_gpu_locked_clocks?gpu_ids=0&min_clock_mhz=210&max_clock_mhz=615&block=";
+  for (int round = 0; round < 40; ++round) {
+    EXPECT_EQ(in_other_process([&] {
+                HttpClient http(agent_->endpoint());
+                if (http.request("POST", lock + "true").status != 200) return 1;
+                for (int i = 0; i < round; ++i) (void)http.request("POST", lock + "false");
+                return 0;
+              }),
+              0);
+    ASSERT_TRUE(wait_until([&] { return settings().lock_maximum == Megahertz(0); })) << round;
+  }
 }
 
 }  // namespace
