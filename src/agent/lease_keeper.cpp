@@ -390,7 +390,8 @@ void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::funct
     // The table's own rules, by a lease that is never used.
     LeaseRequest request;
     request.gpus = {gpu};
-    table_.end(table_.grant(request, who, now_ns()).id, LeaseEnd::kReleased);
+    const std::string id = table_.grant(request, who, now_ns()).id;  // not the lease's own, which goes with it
+    table_.end(id, LeaseEnd::kReleased);
   } else if (!lease->belongs_to(who)) {
     const LeaseHolder holder = lease->holder.as_holder();
     throw LeaseRefused(LeaseRefused::Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
