@@ -350,6 +350,8 @@ bool Session::talk() {
     }());
     lock.lock();
     joined_ = true;
+    // One that has forgotten this rank has forgotten that it had finished.
+    if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
     // What the server already has: of this session after it was away, or of a rank of ours that died before, whose
     // numbers ours must then be above.
     acknowledged_ = registered.last_sequence;

@@ -165,6 +165,7 @@ Connection::Connection(std::shared_ptr<ServerCore> core, asio::generic::stream_p
 
 void Connection::start() {
   if (stream_.tls() == nullptr) return wait_for_request();
+  enter_idle();
   stream_.expires_after(duration_of(core_->limits.read));
   stream_.async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](error_code error) {
     if (self->closed_) return;
@@ -175,12 +176,21 @@ void Connection::start() {
 
 void Connection::refuse_handshake(error_code error) {
   if (closed_) return;
+  leave_idle();
   ++core_->counts.bad_requests;
   if (!is_plain_http(error)) return close();
   stream_.end_tls();
   keep_alive_ = false;
   answering_ = true;
   respond(problem_response(400, "this port speaks TLS; use https://"));
+}
+
+// A candidate for making room until a whole request is there: who dribbles one must not hold a place against others. Last
+// in line: it has shown life just now.
+void Connection::enter_idle() {
+  if (is_idle_) return core_->idle.splice(core_->idle.end(), core_->idle, idle_place_);
+  idle_place_ = core_->idle.insert(core_->idle.end(), this);
+  is_idle_ = true;
 }
 
 void Connection::leave_idle() {
@@ -213,9 +223,8 @@ void Connection::finish() {
 void Connection::wait_for_request() {
   if (closed_) return;
   if (core_->stopping) return close();
+  enter_idle();
   if (buffer_.size() > 0) return read_request();  // pipelined
-  is_idle_ = true;
-  idle_place_ = core_->idle.insert(core_->idle.end(), this);
   if (pinned_) {
     stream_.expires_never();
   } else {
@@ -223,7 +232,7 @@ void Connection::wait_for_request() {
   }
   stream_.async_read_some(buffer_.prepare(kFirstRead),
                           [self = shared_from_this()](error_code error, std::size_t count) {
-                            self->leave_idle();
+                            if (self->closed_) return;
                             if (error) return self->close();
                             self->buffer_.commit(count);
                             self->read_request();
@@ -247,6 +256,7 @@ void Connection::take_head() {
   head_ = head.method() == http::verb::head;
   if (const auto refusal = refusal_of(head)) return refuse(refusal->status, refusal->why);
   if (parser_->is_done()) return dispatch();
+  enter_idle();  // again: who has sent a head goes after who has not
   if (head.version() == 11 && head.count(http::field::expect) > 0) return say_continue();
   read_body();
 }
@@ -284,6 +294,7 @@ void Connection::refuse_request(error_code error) {
 
 // Where what follows begins is not known: the connection ends.
 void Connection::refuse(unsigned status, std::string_view why) {
+  leave_idle();
   ++core_->counts.bad_requests;
   keep_alive_ = false;
   answering_ = true;
@@ -291,6 +302,7 @@ void Connection::refuse(unsigned status, std::string_view why) {
 }
 
 void Connection::dispatch() {
+  leave_idle();
   stream_.expires_never();  // the handler takes its own time
   answering_ = true;
   said_all_ = false;

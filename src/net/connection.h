@@ -50,7 +50,7 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCounts counts;
   std::map<std::uint64_t, std::shared_ptr<Connection>> open;
   std::unordered_map<std::string, std::size_t> open_of_party;
-  std::list<Connection*> idle;  // longest idle first
+  std::list<Connection*> idle;  // without a whole request; longest idle first
   std::function<void(std::uint64_t)> on_disconnect;
   std::optional<boost::asio::thread_pool> pool;
   struct Share;
@@ -106,6 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void watch_while_answering();
   void look_whether_gone();
   void schedule_comment();
+  void enter_idle();
   void leave_idle();
 
   std::shared_ptr<ServerCore> core_;

@@ -20,6 +20,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/contain.h"
 #include "base/text.h"
 #include "net/connection.h"
 #include "net/event_loop_impl.h"
@@ -94,7 +95,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       const auto self = weak.lock();
       if (!self || self->core->stopping || error == asio::error::operation_aborted) return;
       if (!error) {
-        self->admit(std::move(socket), tls.get());
+        (void)contained("accepting a connection", [&] { self->admit(std::move(socket), tls.get()); });
         return self->accept(acceptor, tls);
       }
       // Out of descriptors: the kernel keeps the client waiting while another goes.

@@ -21,7 +21,7 @@ struct ServerLimits {
   std::size_t header_bytes = 16u << 10u;
   std::size_t body_bytes = 1u << 20u;
   std::size_t stream_queue_bytes = 256u << 10u;  // a stream's reader that is further behind is dropped
-  std::size_t connections = 16384;               // beyond, the longest idle one makes room
+  std::size_t connections = 16384;  // beyond, the longest idle one makes room; idle: without a whole request
   // Of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is closed.
   // 0: as many as there may be.
   std::size_t connections_per_party = 0;

@@ -512,6 +512,7 @@ TEST_F(SessionTest, AServerThatForgotIsToldAgain) {
   server_.start();
   ASSERT_TRUE(server_.wait_for([&](const JobServer& server) { return server.reports.size() == reports; }));
   EXPECT_EQ(server_.reports[0].sequence, 0);
+  EXPECT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
 }
 
 // The driver refuses in the middle of the sweep: default clocks, one word, and training goes on; when it allows it

@@ -127,6 +127,31 @@ TEST(HostileClients, WhoWaitsIsAnsweredOverAndOverOnOneConnection) {
   EXPECT_EQ(host.counts().abandoned, 0u);
 }
 
+// --- Who begins a request and leaves it at that --------------------------------------------------------------------
+
+TEST(HostileClients, NobodyHoldsAPlaceWithAPieceOfARequest) {
+  ServerLimits limits;
+  limits.connections_per_party = 8;
+  limits.read = Seconds(1000);  // what ends them is the need of others
+  Host host(hello_router(), limits);
+  for (const char* piece :
+       {"G", "GET /hello HTTP/1.1\r\nHost: x\r\n", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nHost: x\r\n\r\nG"}) {
+    const std::uint64_t before = host.counts().accepted;
+    std::vector<std::unique_ptr<RawSocket>> attackers;
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      attackers.push_back(std::make_unique<RawSocket>(host.port()));
+      attackers.back()->send(piece);
+      ASSERT_TRUE(comes_true([&] { return host.counts().accepted == before + i; })) << piece;
+    }
+    const RawSocket honest(host.port());
+    honest.send("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(honest.read_all(), HasSubstr("hello")) << piece;
+    EXPECT_EQ(host.counts().refused, 0u) << piece;
+    EXPECT_LE(host.counts().open_connections, 8u) << piece;
+  }
+}
+
 // --- Where a request ends ------------------------------------------------------------------------------------------
 
 TEST(HostileClients, ABodyOfUnknownLengthIsNoRequest) {
