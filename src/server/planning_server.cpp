@@ -104,8 +104,8 @@ class PlanningServer::Impl {
     return router;
   }
 
-  // Whoever shows a token that is right has a share that nobody without it can take: his job's, or that of its kind. All
-  // others share what their address has.
+  // Whoever shows a token that is right has a share that nobody without it can take: his job's, the administrator's,
+  // or his address's for registering, since many may hold the token for that. All others share what their address has.
   void check_rate(const Request& request) {
     const auto now = RateLimit::Clock::now();
     const auto parameter = request.parameters.find("job");
@@ -118,9 +118,9 @@ class PlanningServer::Impl {
     } else if (access_.is_administrator(request)) {
       admitted = known_.admit("administrator", rate, now);
     } else if (access_.shows_registration_token(request)) {
-      admitted = known_.admit("registration", rate, now);
+      admitted = known_.admit("registration " + request.peer.party, rate, now);
     } else {
-      admitted = strangers_.admit(name_of_peer(request.peer.address, request.peer.local, request.peer.uid), rate, now);
+      admitted = strangers_.admit(request.peer.party, rate, now);
     }
     if (admitted) return;
     ++refused_rate_;

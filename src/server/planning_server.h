@@ -27,8 +27,8 @@ struct PlanningServerOptions {
   bool open_registration = false;  // it takes none all the same
   bool zeus = true;
   std::string zeus_plan;  // plan file; empty: none
-  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of all with the one for
-  // registering; and of one address without any of these.
+  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of one address with the
+  // token for registering; and of one address without any of these.
   double requests_per_second = 500.0;
   double requests_per_second_rank = 20.0;  // what each rank adds to its job's
   JobBook::Log log;                        // what an administrator should know and nobody asked for

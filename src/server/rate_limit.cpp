@@ -1,11 +1,6 @@
 #include "server/rate_limit.h"
 
-#include <arpa/inet.h>
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
 namespace flyball {
 namespace {
@@ -35,18 +30,6 @@ bool RateLimit::admit(std::string_view name, double per_second, Clock::time_poin
   if (bucket.left < 1.0) return false;
   bucket.left -= 1.0;
   return true;
-}
-
-std::string name_of_peer(std::string_view address, bool local, unsigned uid) {
-  if (local) return fmt::format("user {}", uid);
-  const std::string host(address.substr(0, address.rfind(':')));
-  std::array<std::uint8_t, 16> bytes{};
-  if (::inet_pton(AF_INET6, host.c_str(), bytes.data()) != 1) return host;
-  constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};  // ::ffff:192.0.2.1
-  if (std::equal(kMapped.begin(), kMapped.end(), bytes.begin())) {
-    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
-  }
-  return fmt::format("{:02x}/64", fmt::join(bytes.begin(), bytes.begin() + 8, ":"));
 }
 
 }  // namespace flyball

@@ -36,8 +36,4 @@ class RateLimit {
   Clock::time_point cleared_;
 };
 
-// By what the other end of a connection is told from others: its IPv4 address; the first half of its IPv6 address, since
-// whoever has one has all of that network; or the user at the other end of a Unix socket. `address` is Peer's.
-[[nodiscard]] std::string name_of_peer(std::string_view address, bool local, unsigned uid);
-
 }  // namespace flyball

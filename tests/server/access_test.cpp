@@ -1,6 +1,11 @@
 // Who without a token can take what from those who have one.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "server/test_server.h"
 #include "support/raw_socket.h"
@@ -77,6 +82,61 @@ TEST(Access, BeyondThisMachineRegisteringTakesTheAdministratorsToken) {
   options.open_registration = true;
   ServerThread open(options);
   Client(open.port()).post("/v1/jobs", to_json(small_job()), 201);
+}
+
+// From another address of this machine; the status of the answer.
+unsigned registers_from(const char* address, std::uint16_t port, const std::string& token) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  EXPECT_EQ(::inet_pton(AF_INET, address, &from.sin_addr), 1);
+  EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  const std::string body = to_json(small_job()).dump();
+  const std::string request = "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " +
+                              token + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char block[4096];
+  for (ssize_t count = 0; (count = ::read(socket, block, sizeof block)) > 0;) {
+    answer.append(block, static_cast<std::size_t>(count));
+  }
+  ::close(socket);
+  return answer.size() < 12 ? 0 : static_cast<unsigned>(std::stoul(answer.substr(9, 3)));  // "HTTP/1.1 201 Created"
+}
+
+TEST(Access, WhoMayRegisterCannotUseUpWhatOthersMayRegister) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.registration_token = kRegistration;
+  options.requests_per_second = 20;
+  ServerThread server(options);
+  Client greedy(server.port(), kRegistration);
+  while (refused_of(greedy, "/openapi.yaml", 10) < 10) {
+  }
+  EXPECT_EQ(registers_from("127.0.0.2", server.port(), kRegistration), 201u);
+}
+
+TEST(Access, TheNamesOfZeusJobsAreForTheAdministrator) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options();
+  options.socket_path = folder / "s";
+  ServerThread server(options);
+  Client stranger(server.port());
+  stranger.post("/v1/jobs", to_json(small_job()), 201);
+  const std::string body =
+      R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,"job_metadata":"microbatches=4"})";
+  EXPECT_EQ(stranger.ask("POST", "/register_job", body).status, 200u);
+  const nlohmann::json listed = stranger.get("/v1/jobs")["jobs"];
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0]["job"], "job");
+  // The server's own user.
+  HttpClient local(parse_endpoint(options.socket_path), {});
+  EXPECT_EQ(nlohmann::json::parse(local.request("GET", "/v1/jobs").body)["jobs"].size(), 2u);
 }
 
 // Zeus's clients know no tokens, but make this header of a server_url that has one: http://zeus:TOKEN@HOST:PORT.
