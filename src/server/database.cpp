@@ -38,10 +38,13 @@ void make_private(const std::string& path) {
     ::close(made);
     return;
   }
-  // One of an older version.
-  struct stat state {};
-  if (::lstat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode) && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    ::chmod(path.c_str(), S_IRUSR | S_IWUSR);
+  // One of an older version, and what a kill left of its log.
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::string file = path + suffix;
+    struct stat state {};
+    if (::lstat(file.c_str(), &state) == 0 && S_ISREG(state.st_mode) && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+      ::chmod(file.c_str(), S_IRUSR | S_IWUSR);
+    }
   }
 }
 

@@ -49,6 +49,8 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   EventLoop::Handle stall;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
+  bool preparing = false;      // runs of its plan, in a planner's thread: once at a time
+  bool prepare_again = false;  // others may be wanted by now
   int versions_in_flight = 0;
   int notices_in_flight = 0;
   ExecutedSteps executed;

@@ -166,6 +166,9 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   if (!job.plan() || entry->gone) return;
   entry->frontier_due = entry->frontier_due || new_frontier;
   if (auto runs = job.unprepared_runs(); !runs.empty()) {
+    // However many notices come meanwhile, only the last one's runs are wanted then.
+    entry->prepare_again = entry->preparing;
+    if (std::exchange(entry->preparing, true)) return;
     return planning_->run(
         kShareToPrepare * expected_planning_time(job.request()),
         [plan = job.plan(), runs = std::move(runs)] {
@@ -174,9 +177,12 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
         [this, weak = std::weak_ptr(entry)](const std::exception_ptr& error) {
           const EntryPointer alive = weak.lock();
           if (!alive) return;
-          if (!error) return deploy(alive, false);
-          alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
-          emit_state(*alive);
+          alive->preparing = false;
+          if (error) {
+            alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
+            emit_state(*alive);
+          }
+          if (!error || std::exchange(alive->prepare_again, false)) deploy(alive, false);
         });
   }
   Deployment next = job.deployment();

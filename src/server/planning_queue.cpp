@@ -12,13 +12,13 @@ namespace flyball {
 namespace {
 
 constexpr double kProgressStep = 0.01;
+constexpr double kMistaken = 10.0;  // times the longest short one, what has turned out to be long is expected to take
 
 }  // namespace
 
 PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits)
-    : post_(std::move(post)), limits_(limits) {
-  const unsigned threads = std::max(limits.threads, 2u);
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    : post_(std::move(post)), limits_(limits), thread_count_(std::max(limits.threads, 2u)) {
+  for (unsigned i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { work(); });
 }
 
 PlanningQueue::~PlanningQueue() {
@@ -33,10 +33,12 @@ PlanningQueue::~PlanningQueue() {
 }
 
 void PlanningQueue::add(Seconds expected, Entry entry) {
-  entry.is_long = expected > kLong;
+  entry.is_long = expected > limits_.longest_short;
   const auto wait = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(expected.value()));
   {
     const std::lock_guard lock(mutex_);
+    counts_.cancelled += std::erase_if(
+        waiting_, [](const auto& waiting) { return waiting.second.task && waiting.second.task->cancelled(); });
     waiting_.emplace(Clock::now() + wait, std::move(entry));
   }
   changed_.notify_one();
@@ -61,7 +63,7 @@ PlanningQueue::Counts PlanningQueue::counts() const {
 }
 
 PlanningQueue::Waiting::iterator PlanningQueue::next() {
-  const bool full = long_running_ + 1 >= threads_.size();
+  const bool full = long_running_ + 1 >= thread_count_;
   return std::find_if(waiting_.begin(), waiting_.end(),
                       [&](const auto& waiting) { return !(full && waiting.second.is_long); });
 }
@@ -102,12 +104,14 @@ void PlanningQueue::plan(Entry& entry) {
   const auto begin = Clock::now();
   const auto seconds_since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   bool overdue = false;
+  bool mistaken = false;  // for a short one
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {
     if (task->cancelled() || stop_planning_) return false;
     overdue = overdue || seconds_since() > limits_.longest.value();
-    if (overdue) return false;
+    mistaken = !entry.is_long && seconds_since() > limits_.longest_short.value();
+    if (overdue || mistaken) return false;
     if (share >= shown + kProgressStep) {
       shown = share;
       post_([task, share, tell = entry.order.progress] {
@@ -132,12 +136,14 @@ void PlanningQueue::plan(Entry& entry) {
   } catch (...) {
     error = std::current_exception();
   }
+  const bool again = mistaken && !made && !error && !task->cancelled() && !stop_planning_;
   {
     const std::lock_guard lock(mutex_);
     counts_.seconds += seconds_since();
     if (error && overdue) ++counts_.overdue;
-    ++(error ? counts_.failed : made ? counts_.finished : counts_.cancelled);
+    if (!again) ++(error ? counts_.failed : made ? counts_.finished : counts_.cancelled);
   }
+  if (again) return add(kMistaken * limits_.longest_short, std::move(entry));
   if (!made && !error) return;
   post_([task, made, error, done = std::move(entry.order.done)] {
     if (!task->cancelled()) done(made, error);

@@ -46,10 +46,10 @@ class PlanningQueue {
   struct Limits {
     unsigned threads = 1;    // at least two run: one is kept for what is short
     Seconds longest{600.0};  // that one plan may take in its thread; then it ends with an error
+    // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it begins
+    // anew, as a long one.
+    Seconds longest_short{5.0};
   };
-
-  // What is expected to take longer is long: it leaves one thread to the others.
-  static constexpr Seconds kLong{5.0};
 
   // `post` brings a call to the owner's thread; both functions of an order are called there.
   PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits);
@@ -95,6 +95,7 @@ class PlanningQueue {
 
   std::function<void(std::function<void()>)> post_;
   const Limits limits_;
+  const unsigned thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Waiting waiting_;  // guarded by mutex_, as are the next three

@@ -361,7 +361,7 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
   std::vector<Wait> still;
   for (Wait& wait : std::exchange(found->second, {})) {
     try {
-      if (job == nullptr) throw HttpError(404, fmt::format("job {} has been deleted", id));
+      if (job == nullptr) throw HttpError(404, fmt::format("job {} has been deleted, or has expired", id));
       const JobRank* rank = job->find_rank(wait.rank);
       const auto list = rank == nullptr ? std::nullopt : frequencies(*job, *rank);
       if (!list) {
@@ -390,6 +390,8 @@ void ZeusDesk::end_overdue() {
       wait.reply.fail(HttpError(503, "there is no schedule yet; ask again"));
       return true;
     });
+    // Who waits is there, however long that takes. A job may be on its way out all the same.
+    if (!waits.empty() && book_.find_job(id) != nullptr) book_.hear(id);
   }
   std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
 }

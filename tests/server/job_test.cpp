@@ -222,15 +222,6 @@ TEST(RateLimit, HoldsNoMoreBucketsThanItMay) {
   EXPECT_LE(limit.buckets(), 3u);
 }
 
-TEST(RateLimit, TellsPeersApartByWhatTheyCannotMakeUp) {
-  EXPECT_EQ(name_of_peer("192.0.2.7:4940", false, 0), "192.0.2.7");
-  EXPECT_EQ(name_of_peer("::ffff:192.0.2.7:4940", false, 0), "192.0.2.7");
-  // One network of 2^64 addresses belongs to one customer.
-  EXPECT_EQ(name_of_peer("2001:db8:1:2:3:4:5:6:4940", false, 0), name_of_peer("2001:db8:1:2::99:1234", false, 0));
-  EXPECT_NE(name_of_peer("2001:db8:1:2::1:4940", false, 0), name_of_peer("2001:db8:1:3::1:4940", false, 0));
-  EXPECT_NE(name_of_peer("unix", true, 1000), name_of_peer("unix", true, 1001));
-}
-
 TEST(ServerMetrics, TheDocumentIsMadeFromTheRegistry) {
   EXPECT_THAT(read_text_file(FLYBALL_SOURCE_DIR "/docs/metrics.md"),
               ::testing::HasSubstr(metrics_as_markdown(server_metric_registry())))

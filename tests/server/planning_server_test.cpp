@@ -281,6 +281,32 @@ TEST(PlanningServer, AnswersStragglersOfAJobWhoseClocksAreSlowToChange) {
   EXPECT_EQ(recovered->computations, normal->computations);
 }
 
+// Every notice wants other runs prepared, which takes longer than to send the next: of one job one is prepared at a time,
+// and the last one's in the end.
+TEST(PlanningServer, NoticesDoNotQueueUpBeforeThePlanners) {
+  ServerThread server;
+  JobRequest job = small_job("job", 2);
+  job.microbatches = 64;
+  job.switch_latency = Seconds(0.01);
+  job.min_dwell = Seconds(0.05);
+  Client client(server.port(), kToken);
+  run_profiling(client, job);
+  const auto normal = client.schedule("job", 0);
+  ASSERT_TRUE(normal);
+  for (int i = 1; i <= 100; ++i) {
+    client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"rack", 1.1 + 0.001 * i, Seconds(0), i}));
+    EXPECT_THAT(client.ask("GET", "/metrics").body,
+                AnyOf(HasSubstr("flyball_server_plans_waiting 0\n"), HasSubstr("flyball_server_plans_waiting 1\n")));
+  }
+  auto slowed = client.schedule("job", 0, normal->version);
+  // 1.1 + 0.001 * 100
+  while (slowed && slowed->allowed_time < 1.1995 * normal->allowed_time) {
+    slowed = client.schedule("job", 0, slowed->version);
+  }
+  ASSERT_TRUE(slowed);
+  EXPECT_NEAR(slowed->allowed_time / normal->allowed_time, 1.2, 1e-6);
+}
+
 TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   ServerThread server;
   const JobRequest job = small_job("job", 2);
