@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/change_settings.h"
 #include "agent/log.h"
 #include "agent/processes.h"
 #include "net/http.h"
@@ -22,56 +23,10 @@ constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often
 // A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
 // before it judges.
 constexpr Nanoseconds kLate = 50'000'000;
-constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
 
 Nanoseconds now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
-
-Watts limit_before(const GpuDevice& device, const GpuSettings& before) {
-  return before.power_limit ? *before.power_limit : device.power_limits().standard;
-}
-
-void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before) {
-  if (!change.power_limit || !*change.power_limit) return;
-  const Watts held = limit_before(device, before);
-  const Watts limit = **change.power_limit;
-  if (limit <= held + kSameLimit) return;
-  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
-                     fmt::format("the power limit of {} was {:g} W before this lease, and a lease does not raise it: "
-                                 "give at most that, not {:g} W",
-                                 device.label(), held.value(), limit.value()));
-}
-
-// Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`.
-void apply(GpuDevice& device, const SettingsChange& change, const GpuSettings& before, SettingsChange& applied) {
-  if (change.power_limit) {
-    const Watts held = limit_before(device, before);
-    const Watts limit = change.power_limit->value_or(held);
-    device.set_power_limit(limit);
-    applied.power_limit = limit == held ? std::optional<Watts>() : std::optional<Watts>(limit);
-  }
-  if (change.sm_clocks) {
-    const auto clocks = *change.sm_clocks ? *change.sm_clocks : before.sm_clocks;
-    if (clocks) {
-      device.lock_sm_clocks(range_of(*clocks));
-    } else {
-      device.reset_sm_clocks();
-    }
-    applied.sm_clocks = change.sm_clocks;
-  }
-  if (change.memory_clocks) {
-    const auto clocks = *change.memory_clocks ? *change.memory_clocks : before.memory_clocks;
-    if (clocks) {
-      device.lock_memory_clocks(range_of(*clocks));
-    } else {
-      device.reset_memory_clocks();
-    }
-    applied.memory_clocks = change.memory_clocks;
-  }
 }
 
 bool sets_something(const SettingsChange& change) {
@@ -82,15 +37,6 @@ bool sets_something(const SettingsChange& change) {
 bool sets_something(const Lease& lease, std::size_t gpu) {
   const auto found = lease.settings.find(gpu);
   return found != lease.settings.end() && !found->second.all_default();
-}
-
-void refuse_beside_others(const GpuDevice& device, uid_t user) {
-  const auto other = other_user_on(device, user);
-  if (!other) return;
-  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
-                     fmt::format("{} also runs {}, which is another user's: nothing is set there, unless the agent's "
-                                 "configuration allows it (access.slow_others)",
-                                 device.label(), *other));
 }
 
 // The identifier is for who may end the lease; a log is read by others, too.
@@ -296,7 +242,9 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
         if (looks_around) refuse_beside_others(device, who.uid);
         if (!who.is_root()) refuse_more_power(device, change, before);
       },
-      [change, applied](GpuDevice& device, const GpuSettings& before) { apply(device, change, before, *applied); },
+      [change, applied](GpuDevice& device, const GpuSettings& before) {
+        change_settings(device, change, before, *applied);
+      },
       [this, id, gpu, change, applied, looks_around, done = std::move(done)](const std::exception_ptr& error) {
         if (--writes_under_way_[id] == 0) writes_under_way_.erase(id);
         if (error) {

@@ -1,0 +1,69 @@
+#include "agent/change_settings.h"
+
+#include <fmt/format.h>
+
+#include "agent/lease_table.h"
+#include "agent/processes.h"
+
+namespace flyball {
+namespace {
+
+constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
+
+ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
+
+Watts limit_before(const GpuDevice& device, const GpuSettings& before) {
+  return before.power_limit ? *before.power_limit : device.power_limits().standard;
+}
+
+}  // namespace
+
+void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before) {
+  if (!change.power_limit || !*change.power_limit) return;
+  const Watts held = limit_before(device, before);
+  const Watts limit = **change.power_limit;
+  if (limit <= held + kSameLimit) return;
+  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                     fmt::format("the power limit of {} was {:g} W before this lease, and a lease does not raise it: "
+                                 "give at most that, not {:g} W",
+                                 device.label(), held.value(), limit.value()));
+}
+
+void refuse_beside_others(const GpuDevice& device, uid_t user) {
+  const auto other = other_user_on(device, user);
+  if (!other) return;
+  throw LeaseRefused(LeaseRefused::Reason::kForbidden,
+                     fmt::format("{} also runs {}, which is another user's: nothing is set there, unless the agent's "
+                                 "configuration allows it (access.slow_others)",
+                                 device.label(), *other));
+}
+
+void change_settings(GpuDevice& device, const SettingsChange& change, const GpuSettings& before,
+                     SettingsChange& applied) {
+  if (change.power_limit) {
+    const Watts held = limit_before(device, before);
+    const Watts limit = change.power_limit->value_or(held);
+    device.set_power_limit(limit);
+    applied.power_limit = limit == held ? std::optional<Watts>() : std::optional<Watts>(limit);
+  }
+  if (change.sm_clocks) {
+    const auto clocks = *change.sm_clocks ? *change.sm_clocks : before.sm_clocks;
+    if (clocks) {
+      device.lock_sm_clocks(range_of(*clocks));
+    } else {
+      device.reset_sm_clocks();
+    }
+    applied.sm_clocks = change.sm_clocks;
+  }
+  if (change.memory_clocks) {
+    const auto clocks = *change.memory_clocks ? *change.memory_clocks : before.memory_clocks;
+    if (clocks) {
+      device.lock_memory_clocks(range_of(*clocks));
+    } else {
+      device.reset_memory_clocks();
+    }
+    applied.memory_clocks = change.memory_clocks;
+  }
+}
+
+}  // namespace flyball
