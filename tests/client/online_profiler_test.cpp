@@ -322,7 +322,10 @@ TEST(OnlineProfiler, MeasuresAClockAgainWhoseEnergyWasNotToldWhole) {
       for (const ProfiledClock& one : profiler.evaluate(
                [&](Nanoseconds after) {
                  CounterNews news = rank.news(after);
-                 news.whole = [&](Nanoseconds, Nanoseconds) { return ++asked != 2 && !(again_fails && asked == 4); };
+                 news.whole = [&](Nanoseconds, Nanoseconds) {
+                   ++asked;
+                   return asked != 2 && !(again_fails && asked == 4);
+                 };
                  return news;
                },
                2)) {

@@ -23,7 +23,6 @@ namespace flyball {
 namespace {
 
 using testing::AgentProcess;
-using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::SimulatedMachine;
 using testing::TempFolder;
