@@ -50,7 +50,7 @@ TEST(Measurements, ManyAtOnceAreTheSameAsOneByOne) {
   std::vector<InstructionMeasurement> many;
   for (int i = 0; i < 300; ++i) {
     // From the lowest clock up, each clock twice and with other samples, of two instructions in turn.
-    const int clock = 500 + 10 * (i / 4);  // four of each
+    const int clock = 500 + 10 * (i / 4);
     many.push_back(measured(i % 2 == 0 ? "forward" : "backward", clock, 1.0 / (i + 3), 1.0 / (i + 7)));
   }
   MeasurementSums at_once;
