@@ -33,6 +33,7 @@ TEST(PowerFeed, ListenersOfADriverThatHangsLeaveNoThreadsBehind) {
   const auto well = std::make_shared<MemoryGpu>(0);
   const auto hanging = std::make_shared<MemoryGpu>(1);
   PowerFeed feed({well, hanging}, {}, Sampler::Options{});
+  std::thread([] {}).join();  // the thread sanitizer has one of its own from the first on
   const std::size_t before = threads_of_this_process();
   hanging->hang_reads(true);
   for (int i = 0; i < 20; ++i) {
@@ -49,6 +50,7 @@ TEST(PowerFeed, ListenersOfADriverThatHangsLeaveNoThreadsBehind) {
 TEST(PowerFeed, ASamplerThatNobodyNeedsIsEndedAndBeginsAnew) {
   const auto gpu = std::make_shared<MemoryGpu>(0);
   PowerFeed feed({gpu}, {}, Sampler::Options{});
+  std::thread([] {}).join();  // the thread sanitizer has one of its own from the first on
   const std::size_t before = threads_of_this_process();
   { const PowerFeed::Listener listener(feed); }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -56,7 +58,7 @@ TEST(PowerFeed, ASamplerThatNobodyNeedsIsEndedAndBeginsAnew) {
     feed.rest();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  EXPECT_EQ(threads_of_this_process(), before);
+  EXPECT_LE(threads_of_this_process(), before);
   EXPECT_FALSE(feed.latest(0).has_value());
   const PowerFeed::Listener again(feed);
   while (!feed.latest(0) && std::chrono::steady_clock::now() < end) {
