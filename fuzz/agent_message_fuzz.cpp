@@ -7,7 +7,8 @@
 #include "wire/agent_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return flyball::round_trip_all(data, size, flyball::read_lease_request, flyball::read_settings_change,
-                                 flyball::read_node_status, flyball::read_power_points,
-                                 flyball::read_account_session_request, flyball::read_account_session);
+  return flyball::round_trip_all(
+      data, size, flyball::read_message<flyball::LeaseRequest>, flyball::read_message<flyball::SettingsChange>,
+      flyball::read_message<flyball::NodeStatus>, flyball::read_message<flyball::PowerEvent>,
+      flyball::read_message<flyball::AccountSessionRequest>, flyball::read_message<flyball::AccountSessionInfo>);
 }

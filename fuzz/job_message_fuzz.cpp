@@ -6,7 +6,8 @@
 #include "wire/job_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return flyball::round_trip_all(data, size, flyball::read_job_request, flyball::read_rank_request,
-                                 flyball::read_measurement_report, flyball::read_straggler_notice,
-                                 flyball::read_step_report, flyball::read_rank_schedule);
+  return flyball::round_trip_all(
+      data, size, flyball::read_message<flyball::JobRequest>, flyball::read_message<flyball::RankRequest>,
+      flyball::read_message<flyball::MeasurementReport>, flyball::read_message<flyball::StragglerNotice>,
+      flyball::read_message<flyball::StepReport>, flyball::read_message<flyball::RankSchedule>);
 }

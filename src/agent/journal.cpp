@@ -55,11 +55,11 @@ JournalEntry parse_entry(const std::string& source, const std::string& text) {
   entry.uuid = object.text("uuid");
   entry.holder = object.text("holder");
   for (const std::string& name : object.texts("knobs")) {
-    const auto knob = knob_named(name);
+    const auto knob = Codec<Knob>::named(name);
     if (!knob) object.refuse("knobs", fmt::format("there is no '{}'", name), "remove the file");
     entry.knobs.push_back(*knob);
   }
-  if (object.has("before")) entry.before = read_gpu_settings(object.object("before"));
+  if (object.has("before")) entry.before = Description<GpuSettings>::get().read(object.object("before"));
   return entry;
 }
 

@@ -45,7 +45,7 @@ void add_session_routes(Router& router, const AgentParts& parts) {
         return json_response(200, {{"sessions", list}});
       }));
   add("POST", "/v1/sessions", AsyncHandler([&sessions, &claimants](const Request& request, const Reply& reply) {
-        const auto wanted = read_account_session_request(parse_json("the request", request.body));
+        const auto wanted = read_message<AccountSessionRequest>(parse_json("the request", request.body));
         sessions.start(wanted, claimants.of(request.peer), answer(reply, 201));
       }));
   add("GET", "/v1/sessions/{session}", Handler([&sessions, &claimants](const Request& request) {

@@ -186,7 +186,7 @@ LeaseInfo find_lease(const LeaseKeeper& keeper, const std::string& id) {
 }
 
 void grant_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
-  const LeaseRequest wanted = read_lease_request(body_of(request));
+  const LeaseRequest wanted = read_message<LeaseRequest>(body_of(request));
   const Claimant who = parts.claimants.of(request.peer);
   parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
   parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
@@ -200,7 +200,7 @@ void grant_lease(const AgentParts& parts, const Request& request, const Reply& r
 void change_settings(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const std::string id = request.parameters.at("lease");
-  const SettingsChange change = read_settings_change(body_of(request));
+  const SettingsChange change = read_message<SettingsChange>(body_of(request));
   parts.keeper.change(
       id, gpu, change, parts.claimants.of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
         if (error) return reply.fail(error);

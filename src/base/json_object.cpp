@@ -17,6 +17,60 @@ std::string shown(const nlohmann::json& value) {
 
 }  // namespace
 
+double JsonValue::number(const NumberRange& range) const {
+  const auto wanted = [&] {
+    return fmt::format("give a number from {} to {}{}{}", range.minimum, range.maximum, *range.unit == '\0' ? "" : " ",
+                       range.unit);
+  };
+  if (!value_->is_number()) refuse(fmt::format("is {}, not a number", shown(*value_)), wanted());
+  const double number = value_->get<double>();
+  if (!(number >= range.minimum && number <= range.maximum)) {
+    refuse(fmt::format("is {}, out of range", shown(*value_)), wanted());
+  }
+  return number;
+}
+
+std::int64_t JsonValue::integer(std::int64_t minimum, std::int64_t maximum) const {
+  const auto wanted = [&] { return fmt::format("give a whole number from {} to {}", minimum, maximum); };
+  if (!value_->is_number_integer()) refuse(fmt::format("is {}, not a whole number", shown(*value_)), wanted());
+  const bool too_large =
+      value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
+  const std::int64_t number = too_large ? INT64_MAX : value_->get<std::int64_t>();
+  if (too_large || number < minimum || number > maximum) {
+    refuse(fmt::format("is {}, out of range", shown(*value_)), wanted());
+  }
+  return number;
+}
+
+bool JsonValue::boolean() const {
+  if (!value_->is_boolean()) refuse(fmt::format("is {}, not true or false", shown(*value_)), "give true or false");
+  return value_->get<bool>();
+}
+
+std::string JsonValue::text() const {
+  if (!value_->is_string()) refuse(fmt::format("is {}, not a text", shown(*value_)), "put it in quotes");
+  return value_->get<std::string>();
+}
+
+JsonObject JsonValue::object() const { return {*value_, object_->source_, object_->place(name())}; }
+
+std::size_t JsonValue::size() const {
+  if (!value_->is_array()) refuse(fmt::format("is {}, not a list", shown(*value_)), "write a list in brackets");
+  return value_->size();
+}
+
+JsonValue JsonValue::entry(std::size_t index) const {
+  JsonValue entry((*value_)[index], *object_, *field_);
+  entry.index_ = static_cast<std::ptrdiff_t>(index);
+  return entry;
+}
+
+std::string JsonValue::name() const { return index_ < 0 ? *field_ : fmt::format("{}[{}]", *field_, index_); }
+
+void JsonValue::refuse(const std::string& problem, const std::string& mend) const {
+  object_->refuse(name(), problem, mend);
+}
+
 JsonObject::JsonObject(const nlohmann::json& value, std::string source, std::string path)
     : value_(&value), source_(std::move(source)), path_(std::move(path)) {
   if (value.is_object()) return;
@@ -31,18 +85,6 @@ void JsonObject::refuse(const std::string& name, const std::string& problem, con
   throw InputError({source_}, fmt::format("{}: {}", place(name), problem), mend);
 }
 
-const nlohmann::json* JsonObject::find(const std::string& name) {
-  asked_.insert(name);
-  const auto found = value_->find(name);
-  return found == value_->end() || found->is_null() ? nullptr : &*found;
-}
-
-const nlohmann::json& JsonObject::need(const std::string& name) {
-  const nlohmann::json* found = find(name);
-  if (found == nullptr) refuse(name, "is missing", "add it");
-  return *found;
-}
-
 bool JsonObject::has(const std::string& name) {
   asked_.insert(name);
   return value_->contains(name);
@@ -50,68 +92,52 @@ bool JsonObject::has(const std::string& name) {
 
 bool JsonObject::is_null(const std::string& name) { return has(name) && (*value_)[name].is_null(); }
 
-double JsonObject::checked_number(const nlohmann::json& value, const std::string& name,
-                                  const NumberRange& range) const {
-  const std::string wanted = fmt::format("give a number from {} to {}{}{}", range.minimum, range.maximum,
-                                         *range.unit == '\0' ? "" : " ", range.unit);
-  if (!value.is_number()) refuse(name, fmt::format("is {}, not a number", shown(value)), wanted);
-  const double number = value.get<double>();
-  if (!(number >= range.minimum && number <= range.maximum)) {
-    refuse(name, fmt::format("is {}, out of range", shown(value)), wanted);
-  }
-  return number;
+std::optional<JsonValue> JsonObject::find_value(const std::string& name) {
+  const auto asked = asked_.insert(name).first;
+  const auto found = value_->find(name);
+  if (found == value_->end()) return std::nullopt;
+  return JsonValue(*found, *this, *asked);
 }
 
-std::int64_t JsonObject::checked_integer(const nlohmann::json& value, const std::string& name, std::int64_t minimum,
-                                         std::int64_t maximum) const {
-  const std::string wanted = fmt::format("give a whole number from {} to {}", minimum, maximum);
-  if (!value.is_number_integer()) refuse(name, fmt::format("is {}, not a whole number", shown(value)), wanted);
-  const bool too_large =
-      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
-  const std::int64_t number = too_large ? INT64_MAX : value.get<std::int64_t>();
-  if (too_large || number < minimum || number > maximum) {
-    refuse(name, fmt::format("is {}, out of range", shown(value)), wanted);
-  }
-  return number;
+std::optional<JsonValue> JsonObject::find_filled(const std::string& name) {
+  auto value = find_value(name);
+  return value && value->is_null() ? std::nullopt : value;
 }
 
-double JsonObject::number(const std::string& name, const NumberRange& range) {
-  return checked_number(need(name), name, range);
+JsonValue JsonObject::need_value(const std::string& name) {
+  const auto found = find_filled(name);
+  if (!found) refuse(name, "is missing", "add it");
+  return *found;
 }
+
+double JsonObject::number(const std::string& name, const NumberRange& range) { return need_value(name).number(range); }
 
 std::optional<double> JsonObject::find_number(const std::string& name, const NumberRange& range) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return std::nullopt;
-  return checked_number(*value, name, range);
+  const auto value = find_filled(name);
+  return value ? std::optional(value->number(range)) : std::nullopt;
 }
 
 std::int64_t JsonObject::integer(const std::string& name, std::int64_t minimum, std::int64_t maximum) {
-  return checked_integer(need(name), name, minimum, maximum);
+  return need_value(name).integer(minimum, maximum);
 }
 
 std::optional<std::int64_t> JsonObject::find_integer(const std::string& name, std::int64_t minimum,
                                                      std::int64_t maximum) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return std::nullopt;
-  return checked_integer(*value, name, minimum, maximum);
+  const auto value = find_filled(name);
+  return value ? std::optional(value->integer(minimum, maximum)) : std::nullopt;
 }
 
 bool JsonObject::boolean(const std::string& name) {
   // A null is neither true nor false, but it is not missing.
-  const nlohmann::json& value = has(name) ? value_->at(name) : need(name);
-  if (!value.is_boolean()) refuse(name, fmt::format("is {}, not true or false", shown(value)), "give true or false");
-  return value.get<bool>();
+  const auto value = find_value(name);
+  return value ? value->boolean() : need_value(name).boolean();
 }
 
-std::string JsonObject::text(const std::string& name) {
-  const nlohmann::json& value = need(name);
-  if (!value.is_string()) refuse(name, fmt::format("is {}, not a text", shown(value)), "put it in quotes");
-  return value.get<std::string>();
-}
+std::string JsonObject::text(const std::string& name) { return need_value(name).text(); }
 
 std::optional<std::string> JsonObject::find_text(const std::string& name) {
-  if (find(name) == nullptr) return std::nullopt;
-  return text(name);
+  const auto value = find_filled(name);
+  return value ? std::optional(value->text()) : std::nullopt;
 }
 
 std::optional<std::string> JsonObject::find_choice(const std::string& name, const std::vector<std::string>& choices) {
@@ -122,59 +148,37 @@ std::optional<std::string> JsonObject::find_choice(const std::string& name, cons
   return value;
 }
 
-JsonObject JsonObject::object(const std::string& name) { return {need(name), source_, place(name)}; }
+JsonObject JsonObject::object(const std::string& name) { return need_value(name).object(); }
 
 std::optional<JsonObject> JsonObject::find_object(const std::string& name) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return std::nullopt;
-  return JsonObject(*value, source_, place(name));
+  const auto value = find_filled(name);
+  return value ? std::optional(value->object()) : std::nullopt;
+}
+
+// What `read` makes of each entry; nothing where the field is missing.
+template <class Read>
+auto JsonObject::list(const std::string& name, const Read& read) {
+  std::vector<decltype(read(std::declval<JsonValue>()))> all;
+  if (const auto value = find_filled(name)) {
+    for (std::size_t i = 0; i < value->size(); ++i) all.push_back(read(value->entry(i)));
+  }
+  return all;
 }
 
 std::vector<JsonObject> JsonObject::objects(const std::string& name) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return {};
-  if (!value->is_array()) refuse(name, fmt::format("is {}, not a list", shown(*value)), "write a list in brackets");
-  std::vector<JsonObject> all;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    all.emplace_back((*value)[i], source_, fmt::format("{}[{}]", place(name), i));
-  }
-  return all;
+  return list(name, [](const JsonValue& entry) { return entry.object(); });
 }
 
 std::vector<double> JsonObject::numbers(const std::string& name, const NumberRange& range) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return {};
-  if (!value->is_array()) refuse(name, fmt::format("is {}, not a list", shown(*value)), "write a list in brackets");
-  std::vector<double> all;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    all.push_back(checked_number((*value)[i], fmt::format("{}[{}]", name, i), range));
-  }
-  return all;
+  return list(name, [&](const JsonValue& entry) { return entry.number(range); });
 }
 
 std::vector<std::int64_t> JsonObject::integers(const std::string& name, std::int64_t minimum, std::int64_t maximum) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return {};
-  if (!value->is_array()) refuse(name, fmt::format("is {}, not a list", shown(*value)), "write a list in brackets");
-  std::vector<std::int64_t> all;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    all.push_back(checked_integer((*value)[i], fmt::format("{}[{}]", name, i), minimum, maximum));
-  }
-  return all;
+  return list(name, [&](const JsonValue& entry) { return entry.integer(minimum, maximum); });
 }
 
 std::vector<std::string> JsonObject::texts(const std::string& name) {
-  const nlohmann::json* value = find(name);
-  if (value == nullptr) return {};
-  if (!value->is_array()) refuse(name, fmt::format("is {}, not a list", shown(*value)), "write a list in brackets");
-  std::vector<std::string> all;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    if (!(*value)[i].is_string()) {
-      refuse(fmt::format("{}[{}]", name, i), fmt::format("is {}, not a text", shown((*value)[i])), "put it in quotes");
-    }
-    all.push_back((*value)[i].get<std::string>());
-  }
-  return all;
+  return list(name, [](const JsonValue& entry) { return entry.text(); });
 }
 
 void JsonObject::refuse_others() const {

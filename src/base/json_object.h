@@ -1,6 +1,7 @@
 // Strict reading of JSON messages and files: every complaint names the field ("gpus[1]") and how to mend it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -20,6 +21,37 @@ struct NumberRange {
   const char* unit;  // "s", "MHz"; "" for none
 };
 
+class JsonObject;
+
+// One value of a message: a field of an object, or an entry of a list in it. The message must outlive it. Every accessor
+// throws InputError where the value is another or out of range.
+class JsonValue {
+ public:
+  JsonValue(const nlohmann::json& value, const JsonObject& object, const std::string& field)
+      : value_(&value), object_(&object), field_(&field) {}
+
+  [[nodiscard]] bool is_null() const { return value_->is_null(); }
+  [[nodiscard]] bool is_list() const { return value_->is_array(); }
+  [[nodiscard]] const nlohmann::json& json() const { return *value_; }
+  [[nodiscard]] double number(const NumberRange& range) const;
+  [[nodiscard]] std::int64_t integer(std::int64_t minimum, std::int64_t maximum) const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] JsonObject object() const;
+  [[nodiscard]] std::size_t size() const;                  // of a list
+  [[nodiscard]] JsonValue entry(std::size_t index) const;  // of a list that stands in no other
+
+  [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;
+
+ private:
+  [[nodiscard]] std::string name() const;
+
+  const nlohmann::json* value_;
+  const JsonObject* object_;
+  const std::string* field_;
+  std::ptrdiff_t index_ = -1;  // of an entry
+};
+
 // One object of a message. The JSON value must outlive it. Every accessor throws InputError; those called find_* give
 // nothing where the field is missing or null, the others complain.
 class JsonObject {
@@ -27,8 +59,9 @@ class JsonObject {
   // `source` says where the message came from ("the request"), `path` where in it this object stands ("" at the top).
   JsonObject(const nlohmann::json& value, std::string source, std::string path = {});
 
-  [[nodiscard]] bool has(const std::string& name);      // even if null
-  [[nodiscard]] bool is_null(const std::string& name);  // there, and null
+  [[nodiscard]] bool has(const std::string& name);                             // even if null
+  [[nodiscard]] std::optional<JsonValue> find_value(const std::string& name);  // even if null
+  [[nodiscard]] bool is_null(const std::string& name);                         // there, and null
 
   [[nodiscard]] double number(const std::string& name, const NumberRange& range);
   [[nodiscard]] std::optional<double> find_number(const std::string& name, const NumberRange& range);
@@ -54,12 +87,12 @@ class JsonObject {
   [[noreturn]] void refuse(const std::string& name, const std::string& problem, const std::string& mend) const;
 
  private:
-  const nlohmann::json* find(const std::string& name);
-  const nlohmann::json& need(const std::string& name);
+  friend class JsonValue;
   [[nodiscard]] std::string place(const std::string& name) const;
-  double checked_number(const nlohmann::json& value, const std::string& name, const NumberRange& range) const;
-  std::int64_t checked_integer(const nlohmann::json& value, const std::string& name, std::int64_t minimum,
-                               std::int64_t maximum) const;
+  std::optional<JsonValue> find_filled(const std::string& name);  // that is not null
+  JsonValue need_value(const std::string& name);
+  template <class Read>
+  auto list(const std::string& name, const Read& read);
 
   const nlohmann::json* value_;
   std::string source_;

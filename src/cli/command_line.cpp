@@ -112,6 +112,7 @@ void run_command_line(int argc, const char* const* argv) {
   add_agent_command(program);
   add_top_command(program);
   add_serve_command(program);
+  add_messages_command(program);
   add_account_command(program, shell_line(argc, argv));
   add_forecast_command(program, shell_line(argc, argv));
 

@@ -20,6 +20,7 @@ void add_sim_command(CLI::App& program);
 void add_agent_command(CLI::App& program);
 void add_top_command(CLI::App& program);
 void add_serve_command(CLI::App& program);
+void add_messages_command(CLI::App& program);
 void add_account_command(CLI::App& program, const std::string& command_line);
 void add_forecast_command(CLI::App& program, const std::string& command_line);
 

@@ -54,7 +54,7 @@ class AgentLease::Impl {
  public:
   Impl(Endpoint endpoint, const std::string& token, const LeaseRequest& request)
       : http(std::move(endpoint), options_with(token)),
-        info(read_lease(call(http, "POST", "/v1/leases", to_json(request).dump()))),
+        info(read_message<LeaseInfo>(call(http, "POST", "/v1/leases", to_json(request).dump()))),
         path("/v1/leases/" + info.id) {
     heart = std::thread([this] { beat(); });
   }
@@ -167,8 +167,10 @@ AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
     : impl_(std::make_unique<Impl>(endpoint, std::move(token))) {}
 AgentClient::~AgentClient() = default;
 
-NodeStatus AgentClient::devices() { return read_node_status(call(impl_->http, "GET", "/v1/devices")); }
-std::vector<LeaseInfo> AgentClient::leases() { return read_leases(call(impl_->http, "GET", "/v1/leases")); }
+NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(impl_->http, "GET", "/v1/devices")); }
+std::vector<LeaseInfo> AgentClient::leases() {
+  return read_messages<LeaseInfo>(call(impl_->http, "GET", "/v1/leases"), "leases");
+}
 
 std::string AgentClient::metrics() {
   const Response response = impl_->http.request("GET", "/metrics");
@@ -196,7 +198,7 @@ void AgentClient::stream_power(const std::vector<std::string>& devices, Seconds 
   try {
     impl_->streaming.stream(target, [&](const ServerEvent& event) {
       if (event.name != "power") return true;
-      return on_samples(read_power_points(parse_json("the agent's power stream", event.data)));
+      return on_samples(read_message<PowerEvent>(parse_json("the agent's power stream", event.data)).samples);
     });
   } catch (const HttpError& error) {
     refuse(error.status(), error.what());
@@ -204,21 +206,21 @@ void AgentClient::stream_power(const std::vector<std::string>& devices, Seconds 
 }
 
 AccountSessionInfo AgentClient::start_session(const AccountSessionRequest& request) {
-  return read_account_session(call(impl_->http, "POST", "/v1/sessions", to_json(request).dump()));
+  return read_message<AccountSessionInfo>(call(impl_->http, "POST", "/v1/sessions", to_json(request).dump()));
 }
 
 AccountSessionInfo AgentClient::stop_session(const std::string& name) {
-  return read_account_session(call(impl_->http, "POST", session_path(name) + "/stop"));
+  return read_message<AccountSessionInfo>(call(impl_->http, "POST", session_path(name) + "/stop"));
 }
 
 void AgentClient::drop_session(const std::string& name) { call(impl_->http, "DELETE", session_path(name)); }
 
 AccountSessionInfo AgentClient::session(const std::string& name) {
-  return read_account_session(call(impl_->http, "GET", session_path(name)));
+  return read_message<AccountSessionInfo>(call(impl_->http, "GET", session_path(name)));
 }
 
 std::vector<AccountSessionInfo> AgentClient::sessions() {
-  return read_account_sessions(call(impl_->http, "GET", "/v1/sessions"));
+  return read_messages<AccountSessionInfo>(call(impl_->http, "GET", "/v1/sessions"), "sessions");
 }
 
 void AgentClient::session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece) {

@@ -71,13 +71,13 @@ RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) 
                                        {"tp_rank", rank.tp_rank},
                                        {"clocks_mhz", rank.clocks_mhz}};
   const Response response = ask("POST", fmt::format("/v1/jobs/{}/ranks", percent_encode(job.id)), body.dump());
-  return read_rank_registered(parse_json(address(), response.body));
+  return read_message<RankRegistered>(parse_json(address(), response.body));
 }
 
 MeasurementsTaken PlanServer::send(const std::string& job, const MeasurementReport& report) {
   const Response response =
       ask("POST", fmt::format("/v1/jobs/{}/measurements", percent_encode(job)), to_json(report).dump());
-  return read_measurements_taken(parse_json(address(), response.body));
+  return read_message<MeasurementsTaken>(parse_json(address(), response.body));
 }
 
 void PlanServer::finish_profiling(const std::string& job, int rank) {
@@ -88,13 +88,13 @@ std::optional<RankSchedule> PlanServer::schedule(const std::string& job, int ran
   const Response response = ask("GET", fmt::format("/v1/jobs/{}/ranks/{}/schedule?after_version={}&wait_s={}",
                                                    percent_encode(job), rank, version, wait.value()));
   if (response.status == 204) return std::nullopt;
-  return read_rank_schedule(parse_json(address(), response.body));
+  return read_message<RankSchedule>(parse_json(address(), response.body));
 }
 
 StragglerTaken PlanServer::set_straggler(const std::string& job, const StragglerNotice& notice) {
   const Response response =
       ask("POST", fmt::format("/v1/jobs/{}/stragglers", percent_encode(job)), to_json(notice).dump());
-  return read_straggler_taken(parse_json(address(), response.body));
+  return read_message<StragglerTaken>(parse_json(address(), response.body));
 }
 
 void PlanServer::send(const std::string& job, const StepReport& report) {
@@ -103,7 +103,7 @@ void PlanServer::send(const std::string& job, const StepReport& report) {
 
 FrontierReport PlanServer::frontier(const std::string& job) {
   const Response response = ask("GET", fmt::format("/v1/jobs/{}/frontier", percent_encode(job)));
-  return read_frontier_report(parse_json(address(), response.body));
+  return read_message<FrontierReport>(parse_json(address(), response.body));
 }
 
 }  // namespace flyball

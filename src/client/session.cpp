@@ -232,17 +232,16 @@ std::optional<StepReport> Session::executed_step() const {
   report.rank = options_.rank.rank;
   report.version = schedule_->plan.version;
   report.step = step_count_;
-  report.computations.reserve(schedule_->types.size());
+  report.begin.reserve(schedule_->types.size());
+  report.end.reserve(schedule_->types.size());
   for (const InstructionSpan& span : step_.spans) {
     if (schedule_->clocks_mhz[span.type].empty()) continue;  // of constant time
-    if (report.computations.size() == schedule_->types.size() ||
-        schedule_->types[report.computations.size()] != span.type) {
-      return std::nullopt;
-    }
-    report.computations.push_back({to_seconds(span.begin - step_.begin) * options_.time_scale,
-                                   to_seconds(span.end - step_.begin) * options_.time_scale});
+    const std::size_t next = report.begin.size();
+    if (next == schedule_->types.size() || schedule_->types[next] != span.type) return std::nullopt;
+    report.begin.push_back(to_seconds(span.begin - step_.begin) * options_.time_scale);
+    report.end.push_back(to_seconds(span.end - step_.begin) * options_.time_scale);
   }
-  if (report.computations.size() < schedule_->types.size()) return std::nullopt;
+  if (report.begin.size() < schedule_->types.size()) return std::nullopt;
   return report;
 }
 

@@ -24,17 +24,17 @@ std::optional<std::vector<std::vector<MeasuredTimes>>> ExecutedSteps::add(Job& j
   if (!wanted) return std::nullopt;
   const auto stage = static_cast<std::size_t>(rank->request.pp_rank);
   const std::size_t expected = job.current()->plan->computations_of_stage(rank->request.pp_rank);
-  if (report.computations.size() != expected) {
+  if (report.begin.size() != expected) {
     throw HttpError(400, fmt::format("begin_s has {} entries, but stage {} runs {} computations",
-                                     report.computations.size(), stage, expected));
+                                     report.begin.size(), stage, expected));
   }
   if (rank->request.dp_rank != 0 || rank->request.tp_rank != 0) return std::nullopt;
   if (std::exchange(version_, report.version) != report.version) steps_.clear();
   auto& stages = steps_[report.step];
   stages.resize(static_cast<std::size_t>(job.request().stages));
   stages[stage].clear();
-  for (const StepReport::Times& times : report.computations) {
-    stages[stage].push_back({to_nanoseconds(times.begin), to_nanoseconds(times.end)});
+  for (std::size_t i = 0; i < expected; ++i) {
+    stages[stage].push_back({to_nanoseconds(report.begin[i]), to_nanoseconds(report.end[i])});
   }
   if (std::all_of(stages.begin(), stages.end(), [](const auto& times) { return !times.empty(); })) {
     auto complete = std::move(stages);

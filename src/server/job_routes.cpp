@@ -99,7 +99,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   };
 
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
-                JobRequest job = read_job_request(body_of(request));
+                JobRequest job = read_message<JobRequest>(body_of(request));
                 // One that is there already asks for its own token.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
                 book.create_job(
@@ -121,7 +121,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/ranks", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.register_rank(job.id(), read_rank_request(body_of(request)),
+         book.register_rank(job.id(), read_message<RankRequest>(body_of(request)),
                             {reply, [](const RankRegistered& registered) {
                                return json_response(registered.created ? 201 : 200, to_json(registered));
                              }});
@@ -129,7 +129,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add({"POST", "/v1/jobs/{job}/measurements",
               AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
                 const Job& job = allowed(request);
-                book.take_report(job.id(), read_measurement_report(body_of(request)),
+                book.take_report(job.id(), read_message<MeasurementReport>(body_of(request)),
                                  answer_with_json<MeasurementsTaken>(reply));
               })});
   router.add({"POST", "/v1/jobs/{job}/ranks/{rank}/profiled",
@@ -147,12 +147,12 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/stragglers", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.set_straggler(job.id(), read_straggler_notice(body_of(request)), answer_with_json<StragglerTaken>(reply));
+         book.set_straggler(job.id(), read_message<StragglerNotice>(body_of(request)), answer_with_json<StragglerTaken>(reply));
        })});
   router.add(
       {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.take_step(job.id(), read_step_report(body_of(request)));
+         book.take_step(job.id(), read_message<StepReport>(body_of(request)));
          answer_with_nothing(reply).send({});
        })});
   router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {

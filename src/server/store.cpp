@@ -357,7 +357,7 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
   const nlohmann::json json = parse_json("its JSON", request);
   // Of a request that is damaged elsewhere the id is good to know.
   if (json.is_object() && json.contains("id") && json["id"].is_string()) job.request.id = json["id"];
-  job.request = read_job_request(json);
+  job.request = read_message<JobRequest>(json);
   if (job.request.id.empty()) throw Error("has no id");
   place.row = fmt::format("jobs, job {} ({})", job.job, job.request.id);
   place.column = "";
@@ -383,7 +383,7 @@ void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {
     place.row = fmt::format("ranks, job {} ({}), rank {}", job.job.job, job.job.request.id, rows.integer(0));
     const std::string body = rows.text(1);
     place.column = "body";
-    const RankRequest rank = read_rank_request(parse_json("its JSON", body));
+    const RankRequest rank = read_message<RankRequest>(parse_json("its JSON", body));
     if (rank.rank != rows.integer(0)) throw Error(fmt::format("is of rank {}", rank.rank));
     place.column = "";
     job.ranks.push_back({{job.job.job, rank, rows.integer(2), rows.integer(3) != 0}, {}, {}});

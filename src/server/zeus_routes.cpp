@@ -139,7 +139,7 @@ std::vector<InstructionMeasurement> measurements_of(const nlohmann::json& json, 
 
 // The bounds that reports of the server's own interface keep to.
 MeasurementReport checked(const MeasurementReport& report) {
-  return read_measurement_report(nlohmann::json(to_json(report)));
+  return read_message<MeasurementReport>(nlohmann::json(to_json(report)));
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ JobRequest request_from_metadata(const std::string& metadata) {
       word += c;
     }
   }
-  return read_job_request(fields);
+  return read_message<JobRequest>(fields);
 }
 
 ZeusDesk::ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan)
@@ -275,7 +275,7 @@ void ZeusDesk::register_rank(const Request& request, const Reply& reply) {
   nlohmann::json rank;
   for (const char* name : {"rank", "dp_rank", "pp_rank", "tp_rank"}) rank[name] = info.integer(name, 0, kMostRanks - 1);
   rank["clocks_mhz"] = info.integers("available_frequencies", 1, 1'000'000);
-  book_.register_rank(job.id(), read_rank_request(rank), answer_with_null<RankRegistered>(reply));
+  book_.register_rank(job.id(), read_message<RankRequest>(rank), answer_with_null<RankRegistered>(reply));
 }
 
 std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& rank) const {
@@ -289,7 +289,7 @@ std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& 
   if (job.current()) {
     const auto text = job.schedule_for(RankPlace(rank.request), 0);
     for (const ScheduledComputation& one :
-         read_rank_schedule(parse_json("the schedule", text->head + *text->tail)).computations) {
+         read_message<RankSchedule>(parse_json("the schedule", text->head + *text->tail)).computations) {
       list.push_back(Json::array({one.instruction, one.clock_mhz}));
     }
     return list.dump();

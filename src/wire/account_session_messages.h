@@ -1,5 +1,5 @@
-// Account sessions as the agent and its clients speak of them: power traces that the agent records for its callers. Read
-// strictly and leniently as agent_messages.h; all reading throws InputError.
+// Account sessions as the agent and its clients speak of them: power traces that the agent records for its callers.
+// Described as agent_messages.h is.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/record.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -31,10 +32,15 @@ enum class AccountSessionState {
   kTooLarge,  // likewise: its trace had become as large as one may
 };
 [[nodiscard]] std::string_view name_of(AccountSessionState state);  // "too_long"
+template <>
+struct Choices<AccountSessionState> {
+  static constexpr AccountSessionState all[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
+                                                AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
+};
 
 struct AccountSessionInfo {
   std::string name;
-  AccountSessionState state = AccountSessionState::kRecording;
+  AccountSessionState state = AccountSessionState::kStopped;  // a newer agent may know other ends
   std::string ended;  // why, in words: "it had reached 64 MiB"; empty while it records
   std::vector<std::string> devices;
   Seconds begin;   // Unix time
@@ -46,10 +52,13 @@ struct AccountSessionInfo {
   [[nodiscard]] bool recording() const { return state == AccountSessionState::kRecording; }
 };
 
-[[nodiscard]] AccountSessionRequest read_account_session_request(const nlohmann::json& json);
-[[nodiscard]] nlohmann::ordered_json to_json(const AccountSessionRequest& request);
-[[nodiscard]] nlohmann::ordered_json to_json(const AccountSessionInfo& session);
-[[nodiscard]] AccountSessionInfo read_account_session(const nlohmann::json& json);
-[[nodiscard]] std::vector<AccountSessionInfo> read_account_sessions(const nlohmann::json& json);  // {"sessions": [...]}
+template <>
+struct Description<AccountSessionRequest> {
+  static const Record<AccountSessionRequest>& get();
+};
+template <>
+struct Description<AccountSessionInfo> {
+  static const Record<AccountSessionInfo>& get();
+};
 
 }  // namespace flyball

@@ -1,161 +1,30 @@
+// The descriptions of the agent's messages.
 #include "wire/agent_messages.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-
-#include "base/json_object.h"
 
 namespace flyball {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostGpus = 1024;
+constexpr double kLastGpu = 1023;
+constexpr double kMostClock = 100'000.0;  // MHz
+constexpr double kMostPower = 100'000.0;  // W
 constexpr std::size_t kLongestPurpose = 200;
-constexpr NumberRange kClockRange{1.0, 100'000.0, "MHz"};
-constexpr NumberRange kPowerRange{1.0, 100'000.0, "W"};
-constexpr NumberRange kTimeoutRange{0.1, 60.0, "s"};
-constexpr NumberRange kAnyNumber{-1e300, 1e300, ""};
 constexpr const char* kRequest = "the request";
 constexpr const char* kAnswer = "the agent's answer";
 
-Json bounds_json(const ClockBounds& bounds) {
-  return {{"minimum", bounds.minimum.value()}, {"maximum", bounds.maximum.value()}};
+template <class T>
+Record<T> request(std::string name, std::string text = {}) {
+  return {std::move(name), RecordSide::kRequest, kRequest, std::move(text)};
 }
 
-ClockBounds read_bounds(JsonObject object) {
-  const ClockBounds bounds{Megahertz(object.number("minimum", kClockRange)),
-                           Megahertz(object.number("maximum", kClockRange))};
-  if (bounds.minimum > bounds.maximum) {
-    object.refuse("minimum", "is above the maximum", "give a minimum that is not above the maximum");
-  }
-  object.refuse_others();
-  return bounds;
-}
-
-template <class Unit>
-Json number_or_null(const std::optional<Quantity<Unit>>& value) {
-  return value && std::isfinite(value->value()) ? Json(value->value()) : Json(nullptr);
-}
-
-Json number_or_null(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
-template <class Unit>
-std::optional<Quantity<Unit>> as_quantity(const std::optional<double>& value) {
-  if (!value) return std::nullopt;
-  return Quantity<Unit>(*value);
-}
-
-Json names_json(const std::vector<Knob>& knobs) {
-  Json names = Json::array();
-  for (const Knob knob : knobs) names.push_back(name_of(knob));
-  return names;
-}
-
-std::vector<Knob> read_knobs(JsonObject& object, const std::string& field) {
-  std::vector<Knob> knobs;
-  for (const std::string& name : object.texts(field)) {
-    const auto knob = knob_named(name);
-    if (!knob) {
-      object.refuse(field, fmt::format("there is no '{}'", name),
-                    "give some of: sm_clocks, memory_clocks, power_limit");
-    }
-    if (std::find(knobs.begin(), knobs.end(), *knob) == knobs.end()) knobs.push_back(*knob);
-  }
-  return knobs;
-}
-
-std::vector<std::size_t> read_gpus(JsonObject& object) {
-  std::vector<std::size_t> gpus;
-  for (const std::int64_t gpu : object.integers("gpus", 0, kMostGpus - 1))
-    gpus.push_back(static_cast<std::size_t>(gpu));
-  return gpus;
-}
-
-LeaseBinding read_binding(JsonObject& object) {
-  return object.find_choice("binding", {"connection", "process"}) == "process" ? LeaseBinding::kProcess
-                                                                               : LeaseBinding::kConnection;
-}
-
-std::optional<ClockBounds> find_bounds(JsonObject& object, const std::string& name) {
-  auto bounds = object.find_object(name);
-  if (!bounds) return std::nullopt;
-  return read_bounds(*bounds);
-}
-
-LeaseInfo read_lease(JsonObject object) {
-  LeaseInfo lease;
-  lease.id = object.find_text("id").value_or("");
-  JsonObject holder = object.object("holder");
-  if (const auto uid = holder.find_integer("uid", 0, UINT32_MAX)) lease.holder.uid = static_cast<std::uint32_t>(*uid);
-  if (const auto pid = holder.find_integer("pid", 0, INT32_MAX)) lease.holder.pid = static_cast<std::int32_t>(*pid);
-  lease.holder.name = holder.find_text("name").value_or("");
-  lease.gpus = read_gpus(object);
-  lease.may_set = read_knobs(object, "may_set");
-  lease.heartbeat_timeout = Seconds(object.find_number("heartbeat_timeout_s", kAnyNumber).value_or(0));
-  lease.binding = read_binding(object);
-  lease.purpose = object.find_text("purpose").value_or("");
-  lease.shared = object.has("shared") && object.boolean("shared");
-  lease.age = Seconds(object.find_number("age_s", kAnyNumber).value_or(0));
-  for (JsonObject& setting : object.objects("settings")) {
-    const auto gpu = static_cast<std::size_t>(setting.integer("gpu", 0, kMostGpus - 1));
-    lease.settings[gpu] = read_gpu_settings(setting);
-  }
-  return lease;
-}
-
-Json gpu_json(const GpuStatus& gpu) {
-  return {{"index", gpu.index},
-          {"uuid", gpu.uuid},
-          {"name", gpu.name},
-          {"pci_bus_id", gpu.pci_bus_id},
-          {"health", name_of(gpu.health)},
-          {"trouble", gpu.trouble},
-          {"power_w", number_or_null(gpu.power)},
-          {"energy_j", number_or_null(gpu.energy)},
-          {"sm_clock_mhz", number_or_null(gpu.sm_clock)},
-          {"sm_clock_maximum_mhz", number_or_null(gpu.sm_clock_maximum)},
-          {"memory_clock_mhz", number_or_null(gpu.memory_clock)},
-          {"temperature_c", number_or_null(gpu.temperature_celsius)},
-          {"utilisation", number_or_null(gpu.utilisation)},
-          {"power_limit_w", number_or_null(gpu.power_limit)},
-          {"power_limit_minimum_w", number_or_null(gpu.power_limit_minimum)},
-          {"power_limit_maximum_w", number_or_null(gpu.power_limit_maximum)},
-          {"power_limit_standard_w", number_or_null(gpu.power_limit_standard)},
-          {"throttle_reasons", gpu.throttle_reasons},
-          {"lease", gpu.lease ? to_json(*gpu.lease) : Json(nullptr)}};
-}
-
-GpuStatus read_gpu(JsonObject object) {
-  GpuStatus gpu;
-  gpu.index = static_cast<std::size_t>(object.integer("index", 0, kMostGpus - 1));
-  gpu.uuid = object.find_text("uuid").value_or("");
-  gpu.name = object.find_text("name").value_or("");
-  gpu.pci_bus_id = object.find_text("pci_bus_id").value_or("");
-  const std::string health = object.find_text("health").value_or("well");
-  for (const GpuHealth known : {GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring}) {
-    if (health == name_of(known)) gpu.health = known;
-  }
-  gpu.trouble = object.find_text("trouble").value_or("");
-  const auto find = [&](const char* name) { return object.find_number(name, kAnyNumber); };
-  gpu.power = as_quantity<WattsTag>(find("power_w"));
-  gpu.energy = as_quantity<JoulesTag>(find("energy_j"));
-  gpu.sm_clock = as_quantity<MegahertzTag>(find("sm_clock_mhz"));
-  gpu.sm_clock_maximum = as_quantity<MegahertzTag>(find("sm_clock_maximum_mhz"));
-  gpu.memory_clock = as_quantity<MegahertzTag>(find("memory_clock_mhz"));
-  gpu.temperature_celsius = find("temperature_c");
-  gpu.utilisation = find("utilisation");
-  gpu.power_limit = as_quantity<WattsTag>(find("power_limit_w"));
-  gpu.power_limit_minimum = as_quantity<WattsTag>(find("power_limit_minimum_w"));
-  gpu.power_limit_maximum = as_quantity<WattsTag>(find("power_limit_maximum_w"));
-  gpu.power_limit_standard = as_quantity<WattsTag>(find("power_limit_standard_w"));
-  gpu.throttle_reasons = object.texts("throttle_reasons");
-  if (auto lease = object.find_object("lease")) gpu.lease = read_lease(*lease);
-  return gpu;
+template <class T>
+Record<T> answer(std::string name, std::string text = {}) {
+  return {std::move(name), RecordSide::kAnswer, kAnswer, std::move(text)};
 }
 
 }  // namespace
@@ -167,13 +36,6 @@ std::string_view name_of(Knob knob) {
     case Knob::kPowerLimit: return "power_limit";
   }
   return "";
-}
-
-std::optional<Knob> knob_named(std::string_view name) {
-  for (const Knob knob : kAllKnobs) {
-    if (name_of(knob) == name) return knob;
-  }
-  return std::nullopt;
 }
 
 std::string_view name_of(LeaseBinding binding) { return binding == LeaseBinding::kProcess ? "process" : "connection"; }
@@ -204,161 +66,196 @@ std::string LeaseHolder::text() const {
   return name.empty() ? known : fmt::format("{} ({})", name, known);
 }
 
-LeaseRequest read_lease_request(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  LeaseRequest request;
-  request.gpus = read_gpus(object);
-  if (request.gpus.empty()) object.refuse("gpus", "names no GPU", "list the indices of the GPUs to lease");
-  std::sort(request.gpus.begin(), request.gpus.end());
-  request.gpus.erase(std::unique(request.gpus.begin(), request.gpus.end()), request.gpus.end());
-  request.may_set = read_knobs(object, "may_set");
-  if (const auto timeout = object.find_number("heartbeat_timeout_s", kTimeoutRange)) {
-    request.heartbeat_timeout = Seconds(*timeout);
+// [{"gpu": 0, "sm_clocks_mhz": ...}, ...]
+template <>
+struct Codec<std::map<std::size_t, GpuSettings>> {
+  static std::map<std::size_t, GpuSettings> read(const JsonValue& value, const FieldRules& /*rules*/) {
+    std::map<std::size_t, GpuSettings> all;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      JsonObject object = value.entry(i).object();
+      const auto gpu = static_cast<std::size_t>(object.integer("gpu", 0, static_cast<std::int64_t>(kLastGpu)));
+      all[gpu] = Description<GpuSettings>::get().read(object);
+    }
+    return all;
   }
-  request.binding = read_binding(object);
-  request.shared = object.has("shared") && !object.is_null("shared") && object.boolean("shared");
-  request.purpose = object.find_text("purpose").value_or("");
-  if (request.purpose.size() > kLongestPurpose) {
-    object.refuse("purpose", "is too long", fmt::format("give at most {} bytes", kLongestPurpose));
+  static Json write(const std::map<std::size_t, GpuSettings>& all) {
+    Json list = Json::array();
+    for (const auto& [gpu, settings] : all) {
+      Json one = {{"gpu", gpu}};
+      one.update(to_json(settings));
+      list.push_back(std::move(one));
+    }
+    return list;
   }
-  object.refuse_others();
-  return request;
-}
-
-GpuSettings read_gpu_settings(JsonObject object) {
-  GpuSettings settings;
-  settings.sm_clocks = find_bounds(object, "sm_clocks_mhz");
-  settings.memory_clocks = find_bounds(object, "memory_clocks_mhz");
-  settings.power_limit = as_quantity<WattsTag>(object.find_number("power_limit_w", kPowerRange));
-  return settings;
-}
-
-SettingsChange read_settings_change(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  SettingsChange change;
-  if (object.has("sm_clocks_mhz")) change.sm_clocks = find_bounds(object, "sm_clocks_mhz");
-  if (object.has("memory_clocks_mhz")) change.memory_clocks = find_bounds(object, "memory_clocks_mhz");
-  if (object.has("power_limit_w")) {
-    change.power_limit = as_quantity<WattsTag>(object.find_number("power_limit_w", kPowerRange));
+  static Json schema(const FieldRules& rules) {
+    Json gpu = {{"type", "object"}, {"required", {"gpu"}}, {"properties", {{"gpu", {{"type", "integer"}}}}}};
+    return {{"type", "array"}, {"items", {{"allOf", {std::move(gpu), schema_of<GpuSettings>(rules)}}}}};
   }
-  object.refuse_others();
-  if (change.knobs().empty()) {
-    throw InputError({kRequest}, "it changes nothing", "give sm_clocks_mhz, memory_clocks_mhz or power_limit_w");
-  }
-  return change;
+};
+
+const Record<ClockBounds>& Description<ClockBounds>::get() {
+  using R = ClockBounds;
+  static const auto kRecord =
+      request<R>("Bounds", "Of clocks, in MHz.")
+          .field("minimum", &R::minimum, {.text = "Lowest.", .needed = true, .minimum = 1, .maximum = kMostClock})
+          .field("maximum", &R::maximum, {.text = "Highest.", .needed = true, .minimum = 1, .maximum = kMostClock})
+          .check([](const JsonObject& object, R& bounds) {
+            if (bounds.minimum <= bounds.maximum) return;
+            object.refuse("minimum", "is above the maximum", "give a minimum that is not above the maximum");
+          });
+  return kRecord;
 }
 
-Json to_json(const LeaseRequest& request) {
-  Json json = {{"gpus", request.gpus},
-               {"heartbeat_timeout_s", request.heartbeat_timeout.value()},
-               {"binding", name_of(request.binding)},
-               {"purpose", request.purpose}};
-  if (!request.may_set.empty()) json["may_set"] = names_json(request.may_set);
-  if (request.shared) json["shared"] = true;
-  return json;
+const Record<GpuSettings>& Description<GpuSettings>::get() {
+  using R = GpuSettings;
+  static const auto kRecord =
+      answer<R>("Settings", "What a lease has set; null is what held before.")
+          .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Locked clocks of the processors."})
+          .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Locked clocks of the memory."})
+          .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower});
+  return kRecord;
 }
 
-Json to_json(const SettingsChange& change) {
-  Json json = Json::object();
-  if (change.sm_clocks) json["sm_clocks_mhz"] = *change.sm_clocks ? bounds_json(**change.sm_clocks) : Json(nullptr);
-  if (change.memory_clocks) {
-    json["memory_clocks_mhz"] = *change.memory_clocks ? bounds_json(**change.memory_clocks) : Json(nullptr);
-  }
-  if (change.power_limit) json["power_limit_w"] = number_or_null(*change.power_limit);
-  return json;
+const Record<SettingsChange>& Description<SettingsChange>::get() {
+  using R = SettingsChange;
+  static const auto kRecord =
+      request<R>("SettingsChange",
+                 "What is missing is left alone; null brings back what held before. Something is given.")
+          .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Clocks of the processors to lock."})
+          .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Clocks of the memory to lock."})
+          .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower})
+          .check([](const JsonObject& /*object*/, R& change) {
+            if (!change.knobs().empty()) return;
+            throw InputError({kRequest}, "it changes nothing",
+                             "give sm_clocks_mhz, memory_clocks_mhz or power_limit_w");
+          });
+  return kRecord;
 }
 
-Json to_json(const GpuSettings& settings) {
-  return {{"sm_clocks_mhz", settings.sm_clocks ? bounds_json(*settings.sm_clocks) : Json(nullptr)},
-          {"memory_clocks_mhz", settings.memory_clocks ? bounds_json(*settings.memory_clocks) : Json(nullptr)},
-          {"power_limit_w", number_or_null(settings.power_limit)}};
+const Record<LeaseRequest>& Description<LeaseRequest>::get() {
+  using R = LeaseRequest;
+  static const auto kRecord =
+      request<R>("LeaseRequest")
+          .field(
+              "gpus", &R::gpus,
+              {.text = "Indices of the GPUs to lease.", .needed = true, .minimum = 0, .maximum = kLastGpu, .fewest = 1})
+          .field("heartbeat_timeout_s", &R::heartbeat_timeout,
+                 {.text = "So long after its last heartbeat the lease ends.", .minimum = 0.1, .maximum = 60})
+          .field("binding", &R::binding,
+                 {.text = "What else ends it: the end of this connection or of the process, or of the process alone."})
+          .field("purpose", &R::purpose, {.text = "For people; at most 200 bytes.", .longest = kLongestPurpose})
+          .field("may_set", &R::may_set,
+                 {.text = "What the lease may change; all where it is missing.", .left_out = true})
+          .field("shared", &R::shared,
+                 {.text = "Other processes of the user may change and end it, too.",
+                  .left_out = true,
+                  .null_is_missing = true})
+          .check([](const JsonObject& /*object*/, R& lease) {
+            const auto keep_one_of_each = [](auto& list) {
+              std::sort(list.begin(), list.end());
+              list.erase(std::unique(list.begin(), list.end()), list.end());
+            };
+            keep_one_of_each(lease.gpus);
+            keep_one_of_each(lease.may_set);
+          });
+  return kRecord;
 }
 
-Json to_json(const LeaseHolder& holder) {
-  return {{"uid", holder.uid ? Json(*holder.uid) : Json(nullptr)},
-          {"pid", holder.pid ? Json(*holder.pid) : Json(nullptr)},
-          {"name", holder.name}};
+const Record<LeaseHolder>& Description<LeaseHolder>::get() {
+  using R = LeaseHolder;
+  static const auto kRecord = answer<R>("Holder")
+                                  .field("uid", &R::uid, {.text = "Of the user; null over TCP."})
+                                  .field("pid", &R::pid, {.text = "Of the process; null over TCP.", .minimum = 0})
+                                  .field("name", &R::name, {.text = "The user's, or the address of a TCP client."});
+  return kRecord;
 }
 
-Json to_json(const LeaseInfo& lease) {
-  Json settings = Json::array();
-  for (const auto& [gpu, set] : lease.settings) {
-    Json one = {{"gpu", gpu}};
-    one.update(to_json(set));
-    settings.push_back(std::move(one));
-  }
-  return {{"id", lease.id.empty() ? Json(nullptr) : Json(lease.id)},
-          {"holder", to_json(lease.holder)},
-          {"gpus", lease.gpus},
-          {"may_set", names_json(lease.may_set)},
-          {"heartbeat_timeout_s", lease.heartbeat_timeout.value()},
-          {"binding", name_of(lease.binding)},
-          {"purpose", lease.purpose},
-          {"shared", lease.shared},
-          {"age_s", lease.age.value()},
-          {"settings", settings}};
+const Record<LeaseInfo>& Description<LeaseInfo>::get() {
+  using R = LeaseInfo;
+  static const auto kRecord =
+      answer<R>("Lease")
+          .field("id", &R::id,
+                 {.text = "128 random bits in hexadecimal; null for who is neither of the holder's user nor root.",
+                  .empty_is_null = true})
+          .field("holder", &R::holder, {.text = "Who took it.", .needed = true})
+          .field("gpus", &R::gpus, {.text = "Indices.", .maximum = kLastGpu})
+          .field("may_set", &R::may_set, {.text = "What it may change."})
+          .field("heartbeat_timeout_s", &R::heartbeat_timeout, {.text = "0: no heartbeat is asked for."})
+          .field("binding", &R::binding, {.text = "What else ends it."})
+          .field("purpose", &R::purpose, {.text = "For people."})
+          .field("shared", &R::shared, {.text = "Other processes of the user may change and end it, too."})
+          .field("age_s", &R::age, {.text = "Since it was granted."})
+          .field("settings", &R::settings, {.text = "Of each GPU on which it has set something."});
+  return kRecord;
 }
 
-Json to_json(const NodeStatus& report) {
-  Json gpus = Json::array();
-  for (const GpuStatus& gpu : report.gpus) gpus.push_back(gpu_json(gpu));
-  Json cpus = Json::array();
-  for (const CpuStatus& cpu : report.cpus) {
-    cpus.push_back({{"index", cpu.index},
-                    {"name", cpu.name},
-                    {"package_energy_j", number_or_null(cpu.package_energy)},
-                    {"dram_energy_j", number_or_null(cpu.dram_energy)},
-                    {"trouble", cpu.trouble}});
-  }
-  return {{"node", report.node}, {"version", report.version}, {"gpus", gpus}, {"cpus", cpus}};
+const Record<GpuStatus>& Description<GpuStatus>::get() {
+  using R = GpuStatus;
+  static const auto kRecord =
+      answer<R>("Gpu", "A reading is null where the device does not give it, or did not give it in time.")
+          .field("index", &R::index, {.text = "As the agent counts.", .needed = true, .maximum = kLastGpu})
+          .field("uuid", &R::uuid, {.text = "Empty until the driver has opened the GPU."})
+          .field("name", &R::name, {.text = "Of the model."})
+          .field("pci_bus_id", &R::pci_bus_id, {.text = "Its address."})
+          .field(
+              "health", &R::health,
+              {.text =
+                   "unwell: a call of the driver hangs; lost: it fell off the bus; restoring: a lease has ended, and "
+                   "its settings are not yet undone."})
+          .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."})
+          .field("power_w", &R::power, {.text = "Now."})
+          .field("energy_j", &R::energy, {.text = "Since the driver was loaded."})
+          .field("sm_clock_mhz", &R::sm_clock, {.text = "Of the processors, now."})
+          .field("sm_clock_maximum_mhz", &R::sm_clock_maximum, {.text = "The highest that can be set."})
+          .field("memory_clock_mhz", &R::memory_clock, {.text = "Of the memory, now."})
+          .field("temperature_c", &R::temperature_celsius, {.text = "In degrees Celsius."})
+          .field("utilisation", &R::utilisation, {.text = "0 to 1."})
+          .field("power_limit_w", &R::power_limit, {.text = "In force."})
+          .field("power_limit_minimum_w", &R::power_limit_minimum, {.text = "That the board takes."})
+          .field("power_limit_maximum_w", &R::power_limit_maximum, {.text = "That the board takes."})
+          .field("power_limit_standard_w", &R::power_limit_standard, {.text = "The board's own."})
+          .field("throttle_reasons", &R::throttle_reasons, {.text = "Why its clocks are below what was asked for."})
+          .field("lease", &R::lease, {.text = "That has it."});
+  return kRecord;
 }
 
-Json to_json(const std::vector<PowerPoint>& points) {
-  Json samples = Json::array();
-  for (const PowerPoint& point : points) {
-    samples.push_back({{"device", point.device},
-                       {"time_s", point.time.value()},
-                       {"power_w", point.power.value()},
-                       {"energy_j", point.energy.value()}});
-  }
-  return {{"samples", samples}};
+const Record<CpuStatus>& Description<CpuStatus>::get() {
+  using R = CpuStatus;
+  static const auto kRecord =
+      answer<R>("Cpu", "An energy is null where the processor does not give it.")
+          .field("index", &R::index, {.text = "Of the package.", .needed = true, .maximum = kLastGpu})
+          .field("name", &R::name, {.text = "As the kernel names it."})
+          .field("package_energy_j", &R::package_energy, {.text = "Since the agent started."})
+          .field("dram_energy_j", &R::dram_energy, {.text = "Since the agent started."})
+          .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."});
+  return kRecord;
 }
 
-LeaseInfo read_lease(const nlohmann::json& json) { return read_lease(JsonObject(json, kAnswer)); }
-
-std::vector<LeaseInfo> read_leases(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  std::vector<LeaseInfo> leases;
-  for (const JsonObject& lease : object.objects("leases")) leases.push_back(read_lease(lease));
-  return leases;
+const Record<NodeStatus>& Description<NodeStatus>::get() {
+  using R = NodeStatus;
+  static const auto kRecord = answer<R>("NodeStatus")
+                                  .field("node", &R::node, {.text = "Host name."})
+                                  .field("version", &R::version, {.text = "Of the agent."})
+                                  .field("gpus", &R::gpus, {.text = "All of the node."})
+                                  .field("cpus", &R::cpus, {.text = "Packages with an energy counter."});
+  return kRecord;
 }
 
-NodeStatus read_node_status(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  NodeStatus report;
-  report.node = object.find_text("node").value_or("");
-  report.version = object.find_text("version").value_or("");
-  for (const JsonObject& gpu : object.objects("gpus")) report.gpus.push_back(read_gpu(gpu));
-  for (JsonObject& cpu : object.objects("cpus")) {
-    CpuStatus one;
-    one.index = static_cast<std::size_t>(cpu.integer("index", 0, kMostGpus - 1));
-    one.name = cpu.find_text("name").value_or("");
-    one.package_energy = as_quantity<JoulesTag>(cpu.find_number("package_energy_j", kAnyNumber));
-    one.dram_energy = as_quantity<JoulesTag>(cpu.find_number("dram_energy_j", kAnyNumber));
-    one.trouble = cpu.find_text("trouble").value_or("");
-    report.cpus.push_back(std::move(one));
-  }
-  return report;
+const Record<PowerPoint>& Description<PowerPoint>::get() {
+  using R = PowerPoint;
+  static const auto kRecord =
+      answer<R>("PowerSample")
+          .field("device", &R::device, {.text = "GPU:0, CPU:0 or DRAM:0, for example.", .needed = true})
+          .field("time_s", &R::time, {.text = "The node's CLOCK_MONOTONIC.", .needed = true})
+          .field("power_w", &R::power, {.text = "Since the sample before.", .needed = true})
+          .field("energy_j", &R::energy, {.text = "Since the sampler began.", .needed = true});
+  return kRecord;
 }
 
-std::vector<PowerPoint> read_power_points(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  std::vector<PowerPoint> points;
-  for (JsonObject& sample : object.objects("samples")) {
-    points.push_back({sample.text("device"), Seconds(sample.number("time_s", kAnyNumber)),
-                      Watts(sample.number("power_w", kAnyNumber)), Joules(sample.number("energy_j", kAnyNumber))});
-  }
-  return points;
+const Record<PowerEvent>& Description<PowerEvent>::get() {
+  static const auto kRecord =
+      answer<PowerEvent>("PowerEvent").field("samples", &PowerEvent::samples, {.text = "All since the event before."});
+  return kRecord;
 }
 
 }  // namespace flyball

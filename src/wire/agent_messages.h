@@ -1,5 +1,6 @@
-// What the agent and its clients say to each other, as values. Requests are read strictly (unknown fields are refused);
-// answers are read leniently, so that a newer agent may say more. All reading throws InputError.
+// What the agent and its clients say to each other, as values. agent_messages.cpp describes each once (base/record.h):
+// read_message<T>(json) reads it, to_json() writes it, and the schemas of docs/openapi-agent.yaml are made from the
+// description.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "base/json_object.h"
+#include "base/record.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -23,7 +24,10 @@ inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to resto
 enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
 inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
 [[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
-[[nodiscard]] std::optional<Knob> knob_named(std::string_view name);
+template <>
+struct Choices<Knob> {
+  static constexpr const auto& all = kAllKnobs;
+};
 
 struct ClockBounds {
   Megahertz minimum;
@@ -59,6 +63,10 @@ enum class LeaseBinding {
   kProcess,     // the end of its process only; Unix sockets only
 };
 [[nodiscard]] std::string_view name_of(LeaseBinding binding);
+template <>
+struct Choices<LeaseBinding> {
+  static constexpr LeaseBinding all[] = {LeaseBinding::kConnection, LeaseBinding::kProcess};
+};
 
 struct LeaseRequest {
   std::vector<std::size_t> gpus;
@@ -97,6 +105,10 @@ enum class GpuHealth {
   kRestoring,  // a lease has ended, its settings are not yet undone
 };
 [[nodiscard]] std::string_view name_of(GpuHealth health);
+template <>
+struct Choices<GpuHealth> {
+  static constexpr GpuHealth all[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
+};
 
 struct GpuStatus {
   std::size_t index = 0;
@@ -143,21 +155,54 @@ struct PowerPoint {
   Joules energy;  // since the stream's sampler began
 };
 
-[[nodiscard]] LeaseRequest read_lease_request(const nlohmann::json& json);
-[[nodiscard]] GpuSettings read_gpu_settings(JsonObject object);
-[[nodiscard]] SettingsChange read_settings_change(const nlohmann::json& json);
+// One event of the power stream.
+struct PowerEvent {
+  std::vector<PowerPoint> samples;
+};
 
-[[nodiscard]] nlohmann::ordered_json to_json(const LeaseRequest& request);
-[[nodiscard]] nlohmann::ordered_json to_json(const SettingsChange& change);
-[[nodiscard]] nlohmann::ordered_json to_json(const GpuSettings& settings);
-[[nodiscard]] nlohmann::ordered_json to_json(const LeaseHolder& holder);
-[[nodiscard]] nlohmann::ordered_json to_json(const LeaseInfo& lease);
-[[nodiscard]] nlohmann::ordered_json to_json(const NodeStatus& report);
-[[nodiscard]] nlohmann::ordered_json to_json(const std::vector<PowerPoint>& points);
-
-[[nodiscard]] LeaseInfo read_lease(const nlohmann::json& json);
-[[nodiscard]] std::vector<LeaseInfo> read_leases(const nlohmann::json& json);  // {"leases": [...]}
-[[nodiscard]] NodeStatus read_node_status(const nlohmann::json& json);
-[[nodiscard]] std::vector<PowerPoint> read_power_points(const nlohmann::json& json);
+template <>
+struct Description<ClockBounds> {
+  static const Record<ClockBounds>& get();
+};
+template <>
+struct Description<GpuSettings> {
+  static const Record<GpuSettings>& get();
+};
+template <>
+struct Description<SettingsChange> {
+  static const Record<SettingsChange>& get();
+};
+template <>
+struct Description<LeaseRequest> {
+  static const Record<LeaseRequest>& get();
+};
+template <>
+struct Description<LeaseHolder> {
+  static const Record<LeaseHolder>& get();
+};
+template <>
+struct Description<LeaseInfo> {
+  static const Record<LeaseInfo>& get();
+};
+template <>
+struct Description<GpuStatus> {
+  static const Record<GpuStatus>& get();
+};
+template <>
+struct Description<CpuStatus> {
+  static const Record<CpuStatus>& get();
+};
+template <>
+struct Description<NodeStatus> {
+  static const Record<NodeStatus>& get();
+};
+template <>
+struct Description<PowerPoint> {
+  static const Record<PowerPoint>& get();
+};
+template <>
+struct Description<PowerEvent> {
+  static const Record<PowerEvent>& get();
+};
 
 }  // namespace flyball

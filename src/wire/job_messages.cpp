@@ -1,11 +1,9 @@
+// The descriptions of the planning server's messages.
 #include "wire/job_messages.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "base/json_object.h"
 
 namespace flyball {
 namespace {
@@ -14,167 +12,28 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRequest = "the request";
 constexpr const char* kAnswer = "the server's answer";
-constexpr NumberRange kAnyNumber{-1e300, 1e300, ""};
-constexpr NumberRange kPowers{0.0, 1e6, "W"};
-constexpr NumberRange kTimes{1e-9, 1e6, "s"};
-constexpr NumberRange kClocks{0.0, 1e6, "MHz"};
-constexpr NumberRange kEnergies{1e-12, 1e9, "J"};
-constexpr NumberRange kDelays{0.0, 1e7, "s"};
-constexpr NumberRange kSwitching{0.0, 60.0, "s"};
-constexpr NumberRange kDegrees{1.0, 1000.0, ""};
-constexpr NumberRange kStepTimes{-1e9, 1e9, "s"};
-constexpr std::int64_t kMostSamples = 1'000'000'000'000;
+constexpr double kMostTime = 1e6;  // s
+constexpr double kMostDelay = 1e7;
+constexpr double kMostSwitching = 60.0;
+constexpr double kMostSamples = 1e12;
 constexpr std::size_t kLongestId = 128;
 constexpr std::size_t kLongestName = 256;
+constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
+constexpr auto kLast = static_cast<double>(kLastSequence);
 
-bool is_made_of(std::string_view text, std::string_view marks) {
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           marks.find(c) != std::string_view::npos;
-  });
+template <class T>
+Record<T> request(std::string name, std::string text = {}) {
+  return {std::move(name), RecordSide::kRequest, kRequest, std::move(text)};
 }
 
-std::string name_text(JsonObject& object, const std::string& field, std::size_t longest) {
-  std::string text = object.find_text(field).value_or("");
-  if (text.size() > longest) {
-    object.refuse(field, fmt::format("has {} bytes", text.size()), fmt::format("give at most {}", longest));
-  }
-  return text;
+template <class T>
+Record<T> answer(std::string name, std::string text = {}) {
+  return {std::move(name), RecordSide::kAnswer, kAnswer, std::move(text)};
 }
 
-std::string job_id(JsonObject& object) {
-  std::string id = name_text(object, "id", kLongestId);
-  if (!is_made_of(id, "._+-") || id == "." || id == "..") {
-    object.refuse("id", "holds other characters than letters, digits and . _ + -", "choose another id");
-  }
-  return id;
-}
-
-std::string job_token(JsonObject& object) {
-  std::string token = name_text(object, "token", kLongestId);
-  if (!is_made_of(token, "_-")) {
-    object.refuse("token", "holds other characters than letters, digits, _ and -", "take e.g. 64 hexadecimal digits");
-  }
-  if (!token.empty() && token.size() < kShortestToken) {
-    object.refuse("token", fmt::format("has {} characters", token.size()),
-                  fmt::format("give at least {}, drawn at random", kShortestToken));
-  }
-  return token;
-}
-
-// "blocking_power_w": 75, or [75, 70, 70, 75].
-std::vector<Watts> powers(JsonObject& object, const nlohmann::json& json, const std::string& field,
-                          std::size_t stages) {
-  std::vector<Watts> all;
-  const auto found = json.find(field);
-  if (!object.has(field) || found->is_null()) return all;
-  if (!found->is_array()) return {Watts(object.number(field, kPowers))};
-  for (const nlohmann::json& item : *found) {
-    const nlohmann::json one{{field, item}};
-    all.emplace_back(JsonObject(one, kRequest).number(field, kPowers));
-  }
-  if (all.size() != 1 && all.size() != stages) {
-    object.refuse(field, fmt::format("has {} entries for {} stages", all.size(), stages),
-                  "give one number, or one per stage");
-  }
-  return all;
-}
-
-std::vector<int> memory_limits(JsonObject& object, const nlohmann::json& json, std::size_t stages) {
-  constexpr const char* kField = "memory_limit";
-  const auto found = json.find(kField);
-  if (!object.has(kField) || found->is_null()) return {};
-  if (!found->is_array()) return {static_cast<int>(object.integer(kField, 1, kMostMicrobatches))};
-  std::vector<int> all;
-  for (const std::int64_t limit : object.integers(kField, 1, kMostMicrobatches)) {
-    all.push_back(static_cast<int>(limit));
-  }
-  if (all.size() > 1 && all.size() != stages) {
-    object.refuse(kField, fmt::format("has {} entries for {} stages", all.size(), stages),
-                  "give one number, or one per stage");
-  }
-  return all;
-}
-
-InstructionMeasurement read_measurement(JsonObject object) {
-  InstructionMeasurement measurement;
-  measurement.instruction = object.text("instruction");
-  if (measurement.instruction.empty() || measurement.instruction.size() > 64 ||
-      !is_made_of(measurement.instruction, "._")) {
-    object.refuse("instruction", "is no name of an instruction", "give e.g. forward, backward or forward.1");
-  }
-  measurement.clock = Megahertz(object.number("clock_mhz", kClocks));
-  measurement.time = Seconds(object.number("time_s", kTimes));
-  measurement.energy = Joules(object.number("energy_j", kEnergies));
-  measurement.samples = object.find_integer("samples", 1, kMostSamples).value_or(1);
-  object.refuse_others();
-  return measurement;
-}
-
-StragglerId straggler_id(JsonObject& object, const nlohmann::json& json) {
-  constexpr const char* kField = "straggler";
-  const auto found = json.find(kField);
-  if (found == json.end() || !found->is_string()) return static_cast<int>(object.integer(kField, 0, kMostRanks - 1));
-  std::string name = object.text(kField);
-  if (name.empty() || name.size() > kLongestId || !is_made_of(name, "._+-:/")) {
-    object.refuse(kField, "is no name", "give a rank's number, or up to 128 letters, digits and . _ + - : /");
-  }
-  return name;
-}
-
-Json json_of(const StragglerId& id) {
-  return std::holds_alternative<int>(id) ? Json(std::get<int>(id)) : Json(std::get<std::string>(id));
-}
-
-double number_or(JsonObject& object, const std::string& name, double otherwise) {
-  return object.find_number(name, kAnyNumber).value_or(otherwise);
-}
-
-std::int64_t count_or(JsonObject& object, const std::string& name, std::int64_t otherwise) {
-  return object.find_integer(name, INT64_MIN, INT64_MAX).value_or(otherwise);
-}
-
-int small_count(JsonObject& object, const std::string& name) {
-  return static_cast<int>(object.integer(name, 0, INT32_MAX));
-}
-
-const nlohmann::json& list_of(const nlohmann::json& json, const std::string& name) {
-  static const nlohmann::json kNone = nlohmann::json::array();
-  const auto found = json.find(name);
-  return found == json.end() || !found->is_array() ? kNone : *found;
-}
-
-// ["forward", microbatch, chunk, clock in MHz]: an iteration has hundreds of them, and thousands of ranks ask.
-ScheduledComputation read_computation(const nlohmann::json& json, std::size_t index) {
-  const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
-  if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0) {
-    throw InputError({kAnswer}, fmt::format("computations[{}] is no [instruction, microbatch, chunk, clock]", index),
-                     "check that this is a Flyball server of the same version");
-  }
-  return {json[0].get<std::string>(), whole(1), whole(2), whole(3)};
-}
-
-StragglerState read_straggler_state(JsonObject object, const nlohmann::json& json) {
-  StragglerState state;
-  state.straggler = straggler_id(object, json);
-  state.degree = number_or(object, "degree", 1.0);
-  state.sequence = count_or(object, "sequence", -1);
-  for (JsonObject& announced : object.objects("announced")) {
-    state.announced.push_back({number_or(announced, "degree", 1.0), count_or(announced, "sequence", 0),
-                               Seconds(number_or(announced, "remaining_s", 0.0))});
-  }
-  return state;
-}
-
-Json to_json(const StragglerState& state) {
-  Json announced = Json::array();
-  for (const auto& one : state.announced) {
-    announced.push_back({{"degree", one.degree}, {"sequence", one.sequence}, {"remaining_s", one.remaining.value()}});
-  }
-  return {{"straggler", json_of(state.straggler)},
-          {"degree", state.degree},
-          {"sequence", state.sequence},
-          {"announced", std::move(announced)}};
+void need_one_or_per_stage(const JsonObject& object, const char* field, std::size_t given, int stages) {
+  if (given <= 1 || given == static_cast<std::size_t>(stages)) return;
+  object.refuse(field, fmt::format("has {} entries for {} stages", given, stages), "give one number, or one per stage");
 }
 
 }  // namespace
@@ -190,369 +49,394 @@ std::string_view name_of(JobState state) {
   return "";
 }
 
-std::optional<JobState> job_state_named(std::string_view name) {
-  for (const JobState state : kAllJobStates) {
-    if (name_of(state) == name) return state;
+// A rank's number, or a name.
+template <>
+struct Codec<StragglerId> {
+  static constexpr FieldRules kRank = {.maximum = kLastRank};
+  static constexpr FieldRules kName = {.needed = true, .shortest = 1, .longest = kLongestId, .marks = "._+:/-"};
+
+  static StragglerId read(const JsonValue& value, const FieldRules& /*rules*/) {
+    if (value.json().is_string()) return Codec<std::string>::read(value, kName);
+    return static_cast<int>(value.integer(0, kMostRanks - 1));
   }
-  return std::nullopt;
-}
+  static Json write(const StragglerId& id) {
+    return std::holds_alternative<int>(id) ? Json(std::get<int>(id)) : Json(std::get<std::string>(id));
+  }
+  static Json schema(const FieldRules& /*rules*/) {
+    return {{"oneOf", {integer_schema(0, kMostRanks - 1), text_schema(kName)}}};
+  }
+};
+
+// ["forward", microbatch, chunk, clock in MHz]: an iteration has hundreds of them, and thousands of ranks ask.
+template <>
+struct Codec<ScheduledComputation> {
+  static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {
+    const nlohmann::json& json = value.json();
+    const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
+    if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0) {
+      value.refuse("is no [instruction, microbatch, chunk, clock]",
+                   "check that this is a Flyball server of the same version");
+    }
+    return {json[0].get<std::string>(), whole(1), whole(2), whole(3)};
+  }
+  static Json write(const ScheduledComputation& one) {
+    return Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz});
+  }
+  static Json schema(const FieldRules& /*rules*/) {
+    return {{"type", "array"}, {"minItems", 4}, {"items", {{"type", {"string", "integer"}}}}};
+  }
+};
+
+Json to_json(const std::vector<ScheduledComputation>& computations) { return write_value(computations); }
 
 // --- Requests ----------------------------------------------------------------------------------------------------
 
-JobRequest read_job_request(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  JobRequest request;
-  request.id = job_id(object);
-  request.token = job_token(object);
-  request.name = name_text(object, "name", kLongestName);
-  request.planner = object.find_text("planner").value_or(request.planner);
-  request.schedule = object.find_text("schedule").value_or(request.schedule);
-  request.stages = static_cast<int>(object.integer("stages", 1, kMostStages));
-  request.microbatches = static_cast<int>(object.integer("microbatches", 1, kMostMicrobatches));
-  request.chunks = static_cast<int>(object.find_integer("chunks", 1, kMostChunks).value_or(1));
-  request.data_parallel = static_cast<int>(object.find_integer("data_parallel", 1, kMostRanks).value_or(1));
-  request.tensor_parallel = static_cast<int>(object.find_integer("tensor_parallel", 1, kMostRanks).value_or(1));
-  const auto stages = static_cast<std::size_t>(request.stages);
-  request.blocking_power = powers(object, json, "blocking_power_w", stages);
-  request.memory_limit = memory_limits(object, json, stages);
-  if (const auto unit = object.find_number("unit_time_s", {1e-6, 1e3, "s"})) request.unit_time = Seconds(*unit);
-  request.noise = object.find_number("noise", {0.0, 0.5, ""}).value_or(0.0);
-  request.switch_latency = Seconds(object.find_number("switch_latency_s", kSwitching).value_or(0.0));
-  request.min_dwell = Seconds(object.find_number("min_dwell_s", kSwitching).value_or(0.0));
-  if (const auto target = object.find_number("target_time_s", kTimes)) request.target_time = Seconds(*target);
-  if (const auto patience = object.find_number("patience_s", kDelays)) request.patience = Seconds(*patience);
-  request.executed_steps = object.has("executed_steps") && object.boolean("executed_steps");
-  object.refuse_others();
-  if (request.ranks() > kMostRanks) {
-    object.refuse("data_parallel", fmt::format("makes a job of {} ranks", request.ranks()),
-                  fmt::format("stages * data_parallel * tensor_parallel may be at most {}", kMostRanks));
-  }
-  return request;
+const Record<JobRequest>& Description<JobRequest>::get() {
+  using R = JobRequest;
+  static const auto kRecord =
+      request<R>("JobRequest")
+          .field("id", &R::id,
+                 {.text = "Chosen by the server where it is missing. Neither '.' nor '..'.",
+                  .left_out = true,
+                  .longest = kLongestId,
+                  .marks = "._+-"})
+          .field("token", &R::token,
+                 {.text = "The job's secret, drawn by the server where it is missing; take e.g. 64 hexadecimal digits.",
+                  .left_out = true,
+                  .shortest = kShortestToken,
+                  .longest = kLongestId,
+                  .marks = "_-"})
+          .field("name", &R::name, {.text = "For people; at most 256 bytes.", .longest = kLongestName})
+          .field("planner", &R::planner,
+                 {.text = "One of perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global, "
+                          "zeus-per-stage."})
+          .field("schedule", &R::schedule,
+                 {.text = "One of gpipe, 1f1b, interleaved-1f1b, early-recompute-1f1b, zb-h1."})
+          .field("stages", &R::stages,
+                 {.text = "Of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
+          .field("microbatches", &R::microbatches,
+                 {.text = "Per iteration of one pipeline.", .needed = true, .minimum = 1, .maximum = kMostMicrobatches})
+          .field("chunks", &R::chunks, {.text = "Model chunks per stage.", .minimum = 1, .maximum = kMostChunks})
+          .field("data_parallel", &R::data_parallel, {.text = "Pipelines.", .minimum = 1, .maximum = kMostRanks})
+          .field(
+              "tensor_parallel", &R::tensor_parallel,
+              {.text = "Ranks per stage. The job may have 131,072 ranks in all.", .minimum = 1, .maximum = kMostRanks})
+          .field(
+              "blocking_power_w", &R::blocking_power,
+              {.text = "Draw of a GPU that waits, in watts; one for all stages, or one per stage. Where it is missing, "
+                       "as `waiting` was measured, or 75.",
+               .left_out = true,
+               .minimum = 0,
+               .maximum = 1e6,
+               .single = true})
+          .field("memory_limit", &R::memory_limit,
+                 {.text = "Microbatches whose activations fit; one for all stages, or one per stage.",
+                  .left_out = true,
+                  .minimum = 1,
+                  .maximum = kMostMicrobatches,
+                  .single = true})
+          .field("unit_time_s", &R::unit_time,
+                 {.text = "Spacing of the frontier's points; shortened where a computation is shorter.",
+                  .minimum = 1e-6,
+                  .maximum = 1e3})
+          .field("noise", &R::noise,
+                 {.text = "Share of energy that the meter cannot tell apart.", .minimum = 0, .maximum = 0.5})
+          .field(
+              "switch_latency_s", &R::switch_latency,
+              {.text = "A clock change takes hold that much later. The plan avoids changes that do not pay and charges "
+                       "the others.",
+               .left_out = true,
+               .minimum = 0,
+               .maximum = kMostSwitching})
+          .field("min_dwell_s", &R::min_dwell,
+                 {.text = "Least time between two clock changes of one stage.",
+                  .left_out = true,
+                  .minimum = 0,
+                  .maximum = kMostSwitching})
+          .field("target_time_s", &R::target_time,
+                 {.text = "An iteration may take this long even without a straggler. Of the points that do, the one of "
+                          "least energy is run; slower ones than that of t_least_total_s would take more.",
+                  .minimum = 1e-9,
+                  .maximum = kMostTime})
+          .field("patience_s", &R::patience,
+                 {.text =
+                      "How long after the first profiled rank the job waits for the others; then it is planned without "
+                      "them. A stage that nobody has profiled stays at its highest clock until somebody has.",
+                  .minimum = 0,
+                  .maximum = kMostDelay})
+          .field("executed_steps", &R::executed_steps,
+                 {.text = "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the "
+                          "iterations that the ranks run and report, rather than from emulated ones.",
+                  .left_out = true})
+          .check([](const JsonObject& object, R& job) {
+            if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
+            need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
+            need_one_or_per_stage(object, "memory_limit", job.memory_limit.size(), job.stages);
+            if (job.ranks() > kMostRanks) {
+              object.refuse("data_parallel", fmt::format("makes a job of {} ranks", job.ranks()),
+                            fmt::format("stages * data_parallel * tensor_parallel may be at most {}", kMostRanks));
+            }
+          });
+  return kRecord;
 }
 
-RankRequest read_rank_request(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  RankRequest request;
-  request.rank = static_cast<int>(object.integer("rank", 0, kMostRanks - 1));
-  request.dp_rank = static_cast<int>(object.integer("dp_rank", 0, kMostRanks - 1));
-  request.pp_rank = static_cast<int>(object.integer("pp_rank", 0, kMostStages - 1));
-  request.tp_rank = static_cast<int>(object.integer("tp_rank", 0, kMostRanks - 1));
-  for (const std::int64_t clock : object.integers("clocks_mhz", 0, 1'000'000)) {
-    request.clocks_mhz.push_back(static_cast<int>(clock));
-  }
-  if (request.clocks_mhz.size() > kMostClocks) {
-    object.refuse("clocks_mhz", fmt::format("has {} entries", request.clocks_mhz.size()),
-                  fmt::format("give at most {}", kMostClocks));
-  }
-  object.refuse_others();
-  return request;
+const Record<RankRequest>& Description<RankRequest>::get() {
+  using R = RankRequest;
+  static const auto kRecord =
+      request<R>("RankRequest")
+          .field("rank", &R::rank, {.text = "Of the job.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("dp_rank", &R::dp_rank, {.text = "The pipeline.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("pp_rank", &R::pp_rank,
+                 {.text = "The stage.", .needed = true, .minimum = 0, .maximum = kMostStages - 1})
+          .field("tp_rank", &R::tp_rank,
+                 {.text = "Within the stage.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("clocks_mhz", &R::clocks_mhz,
+                 {.text = "That the rank can set; measurements at others are refused.",
+                  .minimum = 0,
+                  .maximum = 1e6,
+                  .most = kMostClocks});
+  return kRecord;
 }
 
-MeasurementReport read_measurement_report(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  MeasurementReport report;
-  report.rank = static_cast<int>(object.integer("rank", 0, kMostRanks - 1));
-  report.sequence = object.integer("sequence", 0, kLastSequence);
-  if (list_of(json, "measurements").size() > kMostMeasurements) {
-    object.refuse("measurements", fmt::format("has {} entries", list_of(json, "measurements").size()),
-                  fmt::format("send at most {} at a time", kMostMeasurements));
-  }
-  for (JsonObject& measurement : object.objects("measurements")) {
-    report.measurements.push_back(read_measurement(std::move(measurement)));
-  }
-  report.begins_sweep = object.has("begins_sweep") && object.boolean("begins_sweep");
-  object.refuse_others();
-  return report;
+const Record<InstructionMeasurement>& Description<InstructionMeasurement>::get() {
+  using R = InstructionMeasurement;
+  static const auto kRecord =
+      request<R>("Measurement", "Averages over `samples` runs of one instruction at one clock.")
+          .field(
+              "instruction", &R::instruction,
+              {.text = "forward, backward, recompute, backward_input, backward_weight, or one model chunk's own as "
+                       "forward.1; p2p, data_load, gradient_sync, optimizer_step; waiting, whose energy over its time "
+                       "is the draw of a GPU that waits, from 0.000001 to 1000000 W.",
+               .needed = true,
+               .shortest = 1,
+               .longest = 64,
+               .marks = "._",
+               .example = "forward, backward or forward.1"})
+          .field("clock_mhz", &R::clock, {.text = "At which it ran.", .needed = true, .minimum = 0, .maximum = 1e6})
+          .field("time_s", &R::time, {.text = "Of one run.", .needed = true, .minimum = 1e-9, .maximum = kMostTime})
+          .field("energy_j", &R::energy, {.text = "Of one run.", .needed = true, .minimum = 1e-12, .maximum = 1e9})
+          .field("samples", &R::samples, {.text = "Runs.", .minimum = 1, .maximum = kMostSamples});
+  return kRecord;
 }
 
-StragglerNotice read_straggler_notice(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  StragglerNotice notice;
-  notice.straggler = straggler_id(object, json);
-  notice.degree = object.number("degree", kDegrees);
-  notice.delay = Seconds(object.find_number("delay_s", kDelays).value_or(0.0));
-  notice.sequence = object.find_integer("sequence", 0, kLastSequence);
-  object.refuse_others();
-  return notice;
+const Record<MeasurementReport>& Description<MeasurementReport>::get() {
+  using R = MeasurementReport;
+  static const auto kRecord =
+      request<R>("MeasurementReport")
+          .field("rank", &R::rank, {.text = "That measured.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("sequence", &R::sequence,
+                 {.text = "Rises with each report of the rank.", .needed = true, .minimum = 0, .maximum = kLast})
+          .field("measurements", &R::measurements, {.text = "What was measured.", .most = kMostMeasurements})
+          .field("begins_sweep", &R::begins_sweep,
+                 {.text =
+                      "A new sweep begins: what the rank has reported since it was profiled last is forgotten. The "
+                      "first report after it was profiled begins one anyway. Once the rank is profiled again, what the "
+                      "sweep has of an instruction takes the place of all that was measured of it before. What it has "
+                      "no measurement of stays, but for waiting, whose draw is then taken as unknown.",
+                  .left_out = true});
+  return kRecord;
 }
 
-StepReport read_step_report(const nlohmann::json& json) {
-  JsonObject object(json, kRequest);
-  StepReport report;
-  report.rank = static_cast<int>(object.integer("rank", 0, kMostRanks - 1));
-  report.version = object.integer("version", 1, INT64_MAX);
-  report.step = object.integer("step", 0, INT64_MAX);
-  const std::vector<double> begin = object.numbers("begin_s", kStepTimes);
-  const std::vector<double> end = object.numbers("end_s", kStepTimes);
-  object.refuse_others();
-  if (begin.size() != end.size() || begin.size() > kMostStepTimes) {
-    object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
-                  fmt::format("give one of each for every computation, at most {}", kMostStepTimes));
-  }
-  for (std::size_t i = 0; i < begin.size(); ++i) {
-    if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
-      object.refuse(fmt::format("begin_s[{}]", i), "is out of order", "a stage runs one computation after the other");
-    }
-    report.computations.push_back({Seconds(begin[i]), Seconds(end[i])});
-  }
-  return report;
+const Record<StragglerNotice>& Description<StragglerNotice>::get() {
+  using R = StragglerNotice;
+  static const auto kRecord =
+      request<R>("StragglerNotice")
+          .field("straggler", &R::straggler,
+                 {.text = "A rank of the job, or a name for anything outside that all its pipelines wait for.",
+                  .needed = true})
+          .field("degree", &R::degree,
+                 {.text = "Iteration time over normal; 1: recovered.", .needed = true, .minimum = 1, .maximum = 1000})
+          .field("delay_s", &R::delay, {.text = "Until it begins.", .minimum = 0, .maximum = kMostDelay})
+          .field(
+              "sequence", &R::sequence,
+              {.text = "Of this straggler's notices; the newest where it is missing.", .minimum = 0, .maximum = kLast});
+  return kRecord;
 }
 
-Json to_json(const JobRequest& request) {
-  Json json = Json::object();
-  if (!request.id.empty()) json["id"] = request.id;
-  if (!request.token.empty()) json["token"] = request.token;
-  json["name"] = request.name;
-  json["planner"] = request.planner;
-  json["schedule"] = request.schedule;
-  json["stages"] = request.stages;
-  json["microbatches"] = request.microbatches;
-  json["chunks"] = request.chunks;
-  json["data_parallel"] = request.data_parallel;
-  json["tensor_parallel"] = request.tensor_parallel;
-  if (!request.blocking_power.empty()) {
-    Json& watts = json["blocking_power_w"] = Json::array();
-    for (const Watts power : request.blocking_power) watts.push_back(power.value());
-  }
-  if (!request.memory_limit.empty()) json["memory_limit"] = request.memory_limit;
-  json["unit_time_s"] = request.unit_time.value();
-  json["noise"] = request.noise;
-  // Left out where they are 0: servers that do not know them refuse them.
-  if (request.switch_latency > Seconds(0)) json["switch_latency_s"] = request.switch_latency.value();
-  if (request.min_dwell > Seconds(0)) json["min_dwell_s"] = request.min_dwell.value();
-  if (request.target_time) json["target_time_s"] = request.target_time->value();
-  json["patience_s"] = request.patience.value();
-  if (request.executed_steps) json["executed_steps"] = true;
-  return json;
-}
-
-Json to_json(const RankRequest& request) {
-  return {{"rank", request.rank},
-          {"dp_rank", request.dp_rank},
-          {"pp_rank", request.pp_rank},
-          {"tp_rank", request.tp_rank},
-          {"clocks_mhz", request.clocks_mhz}};
-}
-
-Json to_json(const MeasurementReport& report) {
-  Json all = Json::array();
-  for (const InstructionMeasurement& one : report.measurements) {
-    all.push_back({{"instruction", one.instruction},
-                   {"clock_mhz", one.clock.value()},
-                   {"time_s", one.time.value()},
-                   {"energy_j", one.energy.value()},
-                   {"samples", one.samples}});
-  }
-  Json json = {{"rank", report.rank}, {"sequence", report.sequence}, {"measurements", std::move(all)}};
-  // Left out where it is not meant: servers that do not know it refuse it.
-  if (report.begins_sweep) json["begins_sweep"] = true;
-  return json;
-}
-
-Json to_json(const StragglerNotice& notice) {
-  Json json = {{"straggler", json_of(notice.straggler)}, {"degree", notice.degree}, {"delay_s", notice.delay.value()}};
-  if (notice.sequence) json["sequence"] = *notice.sequence;
-  return json;
-}
-
-Json to_json(const StepReport& report) {
-  Json begin = Json::array();
-  Json end = Json::array();
-  for (const StepReport::Times& times : report.computations) {
-    begin.push_back(times.begin.value());
-    end.push_back(times.end.value());
-  }
-  return {{"rank", report.rank},
-          {"version", report.version},
-          {"step", report.step},
-          {"begin_s", std::move(begin)},
-          {"end_s", std::move(end)}};
+const Record<StepReport>& Description<StepReport>::get() {
+  using R = StepReport;
+  static const auto kRecord =
+      request<R>("StepReport")
+          .field("rank", &R::rank, {.text = "That ran it.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("version", &R::version, {.text = "Of the schedule.", .needed = true, .minimum = 1})
+          .field("step", &R::step,
+                 {.text = "Number of the iteration, counted alike on all ranks.", .needed = true, .minimum = 0})
+          .field("begin_s", &R::begin,
+                 {.text = "Of each computation of the schedule, in its order, when it had its input and the GPU; on a "
+                          "clock of the rank's own.",
+                  .needed = true,
+                  .minimum = -1e9,
+                  .maximum = 1e9,
+                  .most = kMostStepTimes})
+          .field("end_s", &R::end,
+                 {.text = "When it was done.", .needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
+          .check([](const JsonObject& object, R& report) {
+            const auto& [begin, end] = std::tie(report.begin, report.end);
+            if (begin.size() != end.size()) {
+              object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
+                            "give one of each for every computation");
+            }
+            for (std::size_t i = 0; i < begin.size(); ++i) {
+              if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
+                object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
+                              "a stage runs one computation after the other");
+              }
+            }
+          });
+  return kRecord;
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
 
-JobRegistered read_job_registered(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  return {object.text("job"), object.find_text("token").value_or(""), object.boolean("created")};
+const Record<JobRegistered>& Description<JobRegistered>::get() {
+  using R = JobRegistered;
+  static const auto kRecord =
+      answer<R>("JobRegistered")
+          .field("job", &R::job, {.text = "Its id.", .needed = true})
+          .field("token", &R::token, {.text = "Where the server has drawn it.", .left_out = true})
+          .field("created", &R::created, {.text = "False: it was there.", .needed = true});
+  return kRecord;
 }
 
-Json to_json(const JobRegistered& answer) {
-  Json json = {{"job", answer.job}};
-  if (!answer.token.empty()) json["token"] = answer.token;
-  json["created"] = answer.created;
-  return json;
+const Record<RankRegistered>& Description<RankRegistered>::get() {
+  using R = RankRegistered;
+  static const auto kRecord =
+      answer<R>("RankRegistered")
+          .field("rank", &R::rank, {.text = "Its number.", .needed = true, .minimum = 0})
+          .field("created", &R::created, {.text = "False: it was there.", .needed = true})
+          .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted; -1 where there is none."})
+          .field("profiled", &R::profiled, {.text = "It has said that it has measured all it will.", .needed = true});
+  return kRecord;
 }
 
-RankRegistered read_rank_registered(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  return {small_count(object, "rank"), object.boolean("created"), count_or(object, "last_sequence", -1),
-          object.boolean("profiled")};
+const Record<MeasurementsTaken>& Description<MeasurementsTaken>::get() {
+  using R = MeasurementsTaken;
+  static const auto kRecord =
+      answer<R>("MeasurementsTaken")
+          .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted."})
+          .field("duplicate", &R::duplicate, {.text = "The report had been counted before.", .needed = true});
+  return kRecord;
 }
 
-Json to_json(const RankRegistered& answer) {
-  return {{"rank", answer.rank},
-          {"created", answer.created},
-          {"last_sequence", answer.last_sequence},
-          {"profiled", answer.profiled}};
+const Record<StragglerTaken>& Description<StragglerTaken>::get() {
+  using R = StragglerTaken;
+  static const auto kRecord =
+      answer<R>("StragglerTaken")
+          .field("sequence", &R::sequence, {.text = "Of the newest notice."})
+          .field("stale", &R::stale, {.text = "Nothing changes: a newer notice was there.", .needed = true});
+  return kRecord;
 }
 
-MeasurementsTaken read_measurements_taken(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  return {count_or(object, "last_sequence", 0), object.boolean("duplicate")};
+const Record<StragglerState::Announced>& Description<StragglerState::Announced>::get() {
+  using R = StragglerState::Announced;
+  static const auto kRecord = answer<R>("AnnouncedStraggler", "A notice that is not yet in force.")
+                                  .field("degree", &R::degree, {.text = "That it will have."})
+                                  .field("sequence", &R::sequence, {.text = "Of the notice."})
+                                  .field("remaining_s", &R::remaining, {.text = "Until it is in force."});
+  return kRecord;
 }
 
-Json to_json(const MeasurementsTaken& answer) {
-  return {{"last_sequence", answer.last_sequence}, {"duplicate", answer.duplicate}};
+const Record<StragglerState>& Description<StragglerState>::get() {
+  using R = StragglerState;
+  static const auto kRecord =
+      answer<R>("StragglerState")
+          .field("straggler", &R::straggler, {.text = "A rank, or a name.", .needed = true})
+          .field("degree", &R::degree, {.text = "In force."})
+          .field("sequence", &R::sequence, {.text = "Of the notice in force; -1 where none is."})
+          .field("announced", &R::announced, {.text = "Notices that are not yet in force."});
+  return kRecord;
 }
 
-StragglerTaken read_straggler_taken(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  return {count_or(object, "sequence", 0), object.boolean("stale")};
+const Record<JobStatus>& Description<JobStatus>::get() {
+  using R = JobStatus;
+  static const auto kRecord =
+      answer<R>("JobStatus")
+          .field("job", &R::job, {.text = "Its id.", .needed = true})
+          .field("name", &R::name, {.text = "For people."})
+          .field("state", &R::state, {.text = "How far it is.", .needed = true})
+          .field("planner", &R::planner, {.text = "As registered."})
+          .field("schedule", &R::schedule, {.text = "As registered."})
+          .field("stages", &R::stages, {.text = "Of the pipeline.", .needed = true, .minimum = 0})
+          .field("microbatches", &R::microbatches, {.text = "Per iteration.", .needed = true, .minimum = 0})
+          .field("data_parallel", &R::data_parallel, {.text = "Pipelines.", .needed = true, .minimum = 0})
+          .field("tensor_parallel", &R::tensor_parallel, {.text = "Ranks per stage.", .needed = true, .minimum = 0})
+          .field("ranks", &R::ranks, {.text = "That the job has."})
+          .field("ranks_registered", &R::ranks_registered, {.text = "That have registered."})
+          .field("ranks_profiled", &R::ranks_profiled, {.text = "That have finished measuring."})
+          .field("waiting_for", &R::waiting_for,
+                 {.text = "The first few ranks that are missing or have not finished measuring.", .minimum = 0})
+          .field("planning_progress", &R::planning_progress, {.text = "From 0 to 1."})
+          .field("version", &R::version, {.text = "Of the schedules; 0 where there is none."})
+          .field("frontier_version", &R::frontier_version, {.text = "Of the frontier; 0 where there is none."})
+          .field(
+              "trouble", &R::trouble,
+              {.text = "Why planning failed, which ranks were left out, which stages stay at their highest clock, that "
+                       "nobody has finished measuring, or what is odd; empty when all is well."})
+          .field("stragglers", &R::stragglers, {.text = "In force or announced."});
+  return kRecord;
 }
 
-Json to_json(const StragglerTaken& answer) { return {{"sequence", answer.sequence}, {"stale", answer.stale}}; }
-
-JobStatus read_job_status(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  JobStatus status;
-  status.job = object.text("job");
-  status.name = object.find_text("name").value_or("");
-  const std::string state = object.text("state");
-  const auto known = job_state_named(state);
-  if (!known) object.refuse("state", fmt::format("is '{}'", state), "check that client and server fit");
-  status.state = *known;
-  status.planner = object.find_text("planner").value_or("");
-  status.schedule = object.find_text("schedule").value_or("");
-  status.stages = small_count(object, "stages");
-  status.microbatches = small_count(object, "microbatches");
-  status.data_parallel = small_count(object, "data_parallel");
-  status.tensor_parallel = small_count(object, "tensor_parallel");
-  status.ranks = count_or(object, "ranks", 0);
-  status.ranks_registered = count_or(object, "ranks_registered", 0);
-  status.ranks_profiled = count_or(object, "ranks_profiled", 0);
-  for (const std::int64_t rank : object.integers("waiting_for", 0, kMostRanks)) {
-    status.waiting_for.push_back(static_cast<int>(rank));
-  }
-  status.planning_progress = number_or(object, "planning_progress", 0.0);
-  status.version = count_or(object, "version", 0);
-  status.frontier_version = count_or(object, "frontier_version", 0);
-  status.trouble = object.find_text("trouble").value_or("");
-  const nlohmann::json& stragglers = list_of(json, "stragglers");
-  const std::vector<JsonObject> objects = object.objects("stragglers");
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    status.stragglers.push_back(read_straggler_state(objects[i], stragglers[i]));
-  }
-  return status;
+const Record<FrontierPointReport>& Description<FrontierPointReport>::get() {
+  using R = FrontierPointReport;
+  static const auto kRecord = answer<R>("FrontierPoint")
+                                  .field("time_s", &R::time, {.text = "Of an iteration.", .needed = true})
+                                  .field("energy_j", &R::energy, {.text = "Of an iteration.", .needed = true})
+                                  .field("lower_bound_j", &R::lower_bound, {.text = "No plan as fast takes less."});
+  return kRecord;
 }
 
-Json to_json(const JobStatus& status) {
-  Json stragglers = Json::array();
-  for (const StragglerState& state : status.stragglers) stragglers.push_back(to_json(state));
-  return {{"job", status.job},
-          {"name", status.name},
-          {"state", name_of(status.state)},
-          {"planner", status.planner},
-          {"schedule", status.schedule},
-          {"stages", status.stages},
-          {"microbatches", status.microbatches},
-          {"data_parallel", status.data_parallel},
-          {"tensor_parallel", status.tensor_parallel},
-          {"ranks", status.ranks},
-          {"ranks_registered", status.ranks_registered},
-          {"ranks_profiled", status.ranks_profiled},
-          {"waiting_for", status.waiting_for},
-          {"planning_progress", status.planning_progress},
-          {"version", status.version},
-          {"frontier_version", status.frontier_version},
-          {"trouble", status.trouble},
-          {"stragglers", std::move(stragglers)}};
+const Record<FrontierReport>& Description<FrontierReport>::get() {
+  using R = FrontierReport;
+  static const auto kRecord =
+      answer<R>("FrontierReport", "Of one iteration of one pipeline with one GPU per stage, blocking included.")
+          .field("job", &R::job, {.text = "Its id.", .needed = true})
+          .field("planner", &R::planner, {.text = "That made it."})
+          .field("version", &R::version, {.text = "Grows with every new frontier of the job."})
+          .field("t_min_s", &R::t_min, {.text = "All computations at their fastest.", .needed = true})
+          .field("t_star_s", &R::t_star, {.text = "The slowest point.", .needed = true})
+          .field("t_least_total_s", &R::t_least_total, {.text = "The point of least energy."})
+          .field("base_point", &R::base_point, {.text = "That is run while nobody is waited for."})
+          .field(
+              "limited_by", &R::limited_by,
+              {.text = "Why the base point is no slower: it slows nothing (baseline_time), none that ends by "
+                       "target_time_s takes less energy (target_time), or more time is allowed but all slower points "
+                       "take more energy (least_energy)."})
+          .field(
+              "expected_saving_pct", &R::expected_saving_pct,
+              {.text = "What the base point is to be expected to save of what maximum clocks take, once the noise of "
+                       "the measurements, as their smoothness tells it, no longer flatters it. Null where too few "
+                       "clocks were measured."})
+          .field("expected_saving_deviation_pct", &R::expected_saving_deviation_pct,
+                 {.text = "Its standard deviation."})
+          .field("max_clock_time_s", &R::max_clock_time,
+                 {.text = "All computations at their highest clock.", .needed = true})
+          .field("max_clock_energy_j", &R::max_clock_energy, {.text = "Likewise.", .needed = true})
+          .field("points", &R::points, {.text = "Fastest first."});
+  return kRecord;
 }
 
-FrontierReport read_frontier_report(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  FrontierReport report;
-  report.job = object.text("job");
-  report.planner = object.find_text("planner").value_or("");
-  report.version = count_or(object, "version", 0);
-  report.t_min = Seconds(object.number("t_min_s", kAnyNumber));
-  report.t_star = Seconds(object.number("t_star_s", kAnyNumber));
-  report.t_least_total = Seconds(number_or(object, "t_least_total_s", 0.0));
-  report.base_point = static_cast<std::size_t>(count_or(object, "base_point", 0));
-  report.limited_by = object.find_text("limited_by").value_or("");
-  report.expected_saving_pct = object.find_number("expected_saving_pct", kAnyNumber);
-  report.expected_saving_deviation_pct = object.find_number("expected_saving_deviation_pct", kAnyNumber);
-  report.max_clock_time = Seconds(object.number("max_clock_time_s", kAnyNumber));
-  report.max_clock_energy = Joules(object.number("max_clock_energy_j", kAnyNumber));
-  for (JsonObject& point : object.objects("points")) {
-    FrontierPointReport one{Seconds(point.number("time_s", kAnyNumber)), Joules(point.number("energy_j", kAnyNumber)),
-                            std::nullopt};
-    if (const auto bound = point.find_number("lower_bound_j", kAnyNumber)) one.lower_bound = Joules(*bound);
-    report.points.push_back(one);
-  }
-  return report;
-}
-
-Json to_json(const FrontierReport& report) {
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-  Json points = Json::array();
-  for (const FrontierPointReport& point : report.points) {
-    points.push_back({{"time_s", point.time.value()},
-                      {"energy_j", point.energy.value()},
-                      {"lower_bound_j", point.lower_bound ? Json(point.lower_bound->value()) : Json(nullptr)}});
-  }
-  return {{"job", report.job},
-          {"planner", report.planner},
-          {"version", report.version},
-          {"t_min_s", report.t_min.value()},
-          {"t_star_s", report.t_star.value()},
-          {"t_least_total_s", report.t_least_total.value()},
-          {"base_point", report.base_point},
-          {"limited_by", report.limited_by},
-          {"expected_saving_pct", or_null(report.expected_saving_pct)},
-          {"expected_saving_deviation_pct", or_null(report.expected_saving_deviation_pct)},
-          {"max_clock_time_s", report.max_clock_time.value()},
-          {"max_clock_energy_j", report.max_clock_energy.value()},
-          {"points", std::move(points)}};
-}
-
-RankSchedule read_rank_schedule(const nlohmann::json& json) {
-  JsonObject object(json, kAnswer);
-  RankSchedule schedule;
-  schedule.job = object.text("job");
-  schedule.rank = small_count(object, "rank");
-  schedule.stage = small_count(object, "stage");
-  schedule.version = object.integer("version", 1, INT64_MAX);
-  schedule.point = static_cast<std::size_t>(object.integer("point", 0, INT64_MAX));
-  schedule.iteration_time = Seconds(object.number("iteration_time_s", kAnyNumber));
-  schedule.iteration_energy = Joules(object.number("iteration_energy_j", kAnyNumber));
-  schedule.allowed_time = Seconds(object.number("allowed_time_s", kAnyNumber));
-  schedule.report_steps = object.has("report_steps") && object.boolean("report_steps");
-  const nlohmann::json& computations = list_of(json, "computations");
-  for (std::size_t i = 0; i < computations.size(); ++i) {
-    schedule.computations.push_back(read_computation(computations[i], i));
-  }
-  return schedule;
-}
-
-Json to_json(const std::vector<ScheduledComputation>& computations) {
-  Json all = Json::array();
-  for (const ScheduledComputation& one : computations) {
-    all.push_back(Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz}));
-  }
-  return all;
-}
-
-Json to_json(const RankSchedule& schedule) {
-  return {{"job", schedule.job},
-          {"rank", schedule.rank},
-          {"stage", schedule.stage},
-          {"version", schedule.version},
-          {"point", schedule.point},
-          {"iteration_time_s", schedule.iteration_time.value()},
-          {"iteration_energy_j", schedule.iteration_energy.value()},
-          {"allowed_time_s", schedule.allowed_time.value()},
-          {"report_steps", schedule.report_steps},
-          {"computations", to_json(schedule.computations)}};
+const Record<RankSchedule>& Description<RankSchedule>::get() {
+  using R = RankSchedule;
+  static const auto kRecord =
+      answer<R>("RankSchedule")
+          .field("job", &R::job, {.text = "Its id.", .needed = true})
+          .field("rank", &R::rank, {.text = "That asked.", .needed = true, .minimum = 0})
+          .field("stage", &R::stage, {.text = "The rank's.", .needed = true, .minimum = 0})
+          .field("version", &R::version,
+                 {.text = "Grows with every new schedule of the job.", .needed = true, .minimum = 1})
+          .field("point", &R::point, {.text = "Of the frontier.", .needed = true})
+          .field("iteration_time_s", &R::iteration_time, {.text = "That the plan takes.", .needed = true})
+          .field("iteration_energy_j", &R::iteration_energy,
+                 {.text = "Of one pipeline with one GPU per stage.", .needed = true})
+          .field("allowed_time_s", &R::allowed_time,
+                 {.text = "That it may take: the straggler's, where there is one.", .needed = true})
+          .field("report_steps", &R::report_steps,
+                 {.text = "Ranks are to report the iterations that they run by this schedule."})
+          .field("computations", &R::computations,
+                 {.text =
+                      "In the stage's order, each as [instruction, microbatch, chunk, clock in MHz]; clock 0 leaves it "
+                      "as it is."});
+  return kRecord;
 }
 
 }  // namespace flyball

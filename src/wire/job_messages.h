@@ -1,6 +1,6 @@
-// What the planning server and its clients (the ranks of training jobs) say to each other, as values. Requests are read
-// strictly (unknown fields are refused); answers are read leniently, so that a newer server may say more. All reading
-// throws InputError, which names the field. docs/openapi.yaml describes the same messages.
+// What the planning server and its clients (the ranks of training jobs) say to each other, as values. job_messages.cpp
+// describes each once (base/record.h): read_message<T>(json) reads it, to_json() writes it, and the schemas of
+// docs/openapi.yaml are made from the description.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/record.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -116,15 +117,12 @@ struct MeasurementsTaken {
 // POST /v1/jobs/{job}/steps: one iteration as a rank has run it by a schedule with `report_steps`. Lost or late reports
 // cost nothing but time.
 struct StepReport {
-  // On a clock of the rank's own, from any origin.
-  struct Times {
-    Seconds begin;  // the input was there and the GPU free
-    Seconds end;
-  };
   int rank = 0;
-  std::int64_t version = 0;         // of the schedule
-  std::int64_t step = 0;            // counted alike on all ranks
-  std::vector<Times> computations;  // as many as the schedule has, in its order
+  std::int64_t version = 0;  // of the schedule
+  std::int64_t step = 0;     // counted alike on all ranks
+  // Of each computation of the schedule, in its order, on a clock of the rank's own, from any origin.
+  std::vector<Seconds> begin;  // the input was there and the GPU free
+  std::vector<Seconds> end;
 };
 
 enum class JobState {
@@ -137,7 +135,6 @@ enum class JobState {
 inline constexpr JobState kAllJobStates[] = {JobState::kRegistering, JobState::kProfiling, JobState::kPlanning,
                                              JobState::kReady, JobState::kFailed};
 [[nodiscard]] std::string_view name_of(JobState state);  // "registering"
-[[nodiscard]] std::optional<JobState> job_state_named(std::string_view name);
 
 // Whom a notice is about: a rank of the job, or by a name anything outside that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
@@ -240,33 +237,76 @@ struct RankSchedule {
   std::vector<ScheduledComputation> computations;
 };
 
-[[nodiscard]] JobRequest read_job_request(const nlohmann::json& json);
-[[nodiscard]] RankRequest read_rank_request(const nlohmann::json& json);
-[[nodiscard]] MeasurementReport read_measurement_report(const nlohmann::json& json);
-[[nodiscard]] StragglerNotice read_straggler_notice(const nlohmann::json& json);
-[[nodiscard]] StepReport read_step_report(const nlohmann::json& json);
-
-[[nodiscard]] JobRegistered read_job_registered(const nlohmann::json& json);
-[[nodiscard]] RankRegistered read_rank_registered(const nlohmann::json& json);
-[[nodiscard]] MeasurementsTaken read_measurements_taken(const nlohmann::json& json);
-[[nodiscard]] StragglerTaken read_straggler_taken(const nlohmann::json& json);
-[[nodiscard]] JobStatus read_job_status(const nlohmann::json& json);
-[[nodiscard]] FrontierReport read_frontier_report(const nlohmann::json& json);
-[[nodiscard]] RankSchedule read_rank_schedule(const nlohmann::json& json);
-
-[[nodiscard]] nlohmann::ordered_json to_json(const JobRequest& request);
-[[nodiscard]] nlohmann::ordered_json to_json(const RankRequest& request);
-[[nodiscard]] nlohmann::ordered_json to_json(const MeasurementReport& report);
-[[nodiscard]] nlohmann::ordered_json to_json(const StragglerNotice& notice);
-[[nodiscard]] nlohmann::ordered_json to_json(const StepReport& report);
-
-[[nodiscard]] nlohmann::ordered_json to_json(const JobRegistered& answer);
-[[nodiscard]] nlohmann::ordered_json to_json(const RankRegistered& answer);
-[[nodiscard]] nlohmann::ordered_json to_json(const MeasurementsTaken& answer);
-[[nodiscard]] nlohmann::ordered_json to_json(const StragglerTaken& answer);
-[[nodiscard]] nlohmann::ordered_json to_json(const JobStatus& status);
-[[nodiscard]] nlohmann::ordered_json to_json(const FrontierReport& report);
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
-[[nodiscard]] nlohmann::ordered_json to_json(const RankSchedule& schedule);
+
+template <>
+struct Choices<JobState> {
+  static constexpr const auto& all = kAllJobStates;
+};
+
+template <>
+struct Description<JobRequest> {
+  static const Record<JobRequest>& get();
+};
+template <>
+struct Description<JobRegistered> {
+  static const Record<JobRegistered>& get();
+};
+template <>
+struct Description<RankRequest> {
+  static const Record<RankRequest>& get();
+};
+template <>
+struct Description<RankRegistered> {
+  static const Record<RankRegistered>& get();
+};
+template <>
+struct Description<InstructionMeasurement> {
+  static const Record<InstructionMeasurement>& get();
+};
+template <>
+struct Description<MeasurementReport> {
+  static const Record<MeasurementReport>& get();
+};
+template <>
+struct Description<MeasurementsTaken> {
+  static const Record<MeasurementsTaken>& get();
+};
+template <>
+struct Description<StepReport> {
+  static const Record<StepReport>& get();
+};
+template <>
+struct Description<StragglerNotice> {
+  static const Record<StragglerNotice>& get();
+};
+template <>
+struct Description<StragglerTaken> {
+  static const Record<StragglerTaken>& get();
+};
+template <>
+struct Description<StragglerState::Announced> {
+  static const Record<StragglerState::Announced>& get();
+};
+template <>
+struct Description<StragglerState> {
+  static const Record<StragglerState>& get();
+};
+template <>
+struct Description<JobStatus> {
+  static const Record<JobStatus>& get();
+};
+template <>
+struct Description<FrontierPointReport> {
+  static const Record<FrontierPointReport>& get();
+};
+template <>
+struct Description<FrontierReport> {
+  static const Record<FrontierReport>& get();
+};
+template <>
+struct Description<RankSchedule> {
+  static const Record<RankSchedule>& get();
+};
 
 }  // namespace flyball

@@ -401,7 +401,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongRequest{"wrong_method", "PUT", "/v1/leases", "{}", 405, "it takes GET, POST"},
         WrongRequest{"no_json", "POST", "/v1/leases", "{gpus", 400, "the request:1:2: this is no JSON"},
         WrongRequest{"no_object", "POST", "/v1/leases", "[0]", 400, "is [0], not an object"},
-        WrongRequest{"no_gpus", "POST", "/v1/leases", "{}", 400, "gpus: names no GPU"},
+        WrongRequest{"no_gpus", "POST", "/v1/leases", "{}", 400, "gpus: is missing"},
         WrongRequest{"gpu_text", "POST", "/v1/leases", R"({"gpus": [0, "1"]})", 400, "gpus[1]: is \"1\""},
         WrongRequest{"gpu_negative", "POST", "/v1/leases", R"({"gpus": [-1]})", 400, "gpus[0]: is -1, out of range"},
         WrongRequest{"gpu_absent", "POST", "/v1/leases", R"({"gpus": [5]})", 404, "there is no GPU 5"},

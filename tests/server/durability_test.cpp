@@ -53,7 +53,7 @@ class Writer {
   void step(int rank) {
     const Response registered = client_.ask("POST", "/v1/jobs/job/ranks", to_json(rank_of(job_, rank)).dump());
     if (registered.status / 100 != 2) return;
-    const std::int64_t last = read_rank_registered(parse_json("answer", registered.body)).last_sequence;
+    const std::int64_t last = read_message<RankRegistered>(parse_json("answer", registered.body)).last_sequence;
     // Never less than what was acknowledged, in this life or an earlier one.
     EXPECT_GE(last, told_.last_sequence.count(rank) != 0 ? told_.last_sequence[rank] : -1);
     told_.last_sequence.try_emplace(rank, -1);
@@ -68,12 +68,12 @@ class Writer {
     const StragglerNotice notice{0, 1.0 + static_cast<double>(next % 10), Seconds(0), std::nullopt};
     const Response noticed = client_.ask("POST", "/v1/jobs/job/stragglers", to_json(notice).dump());
     if (noticed.status == 200) {
-      told_.straggler_sequence = read_straggler_taken(parse_json("answer", noticed.body)).sequence;
+      told_.straggler_sequence = read_message<StragglerTaken>(parse_json("answer", noticed.body)).sequence;
     }
     client_.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}");
     const Response schedule = client_.ask("GET", "/v1/jobs/job/ranks/0/schedule");
     if (schedule.status == 200) {
-      const auto version = read_rank_schedule(parse_json("answer", schedule.body)).version;
+      const auto version = read_message<RankSchedule>(parse_json("answer", schedule.body)).version;
       EXPECT_GE(version, told_.version);
       told_.version = version;
     }
@@ -163,7 +163,7 @@ TEST(Durability, SumsAreTheSameAfterARestart) {
   EXPECT_NEAR(status.stragglers[0].announced[0].remaining.value(), 3600.0, 60.0);
   // A report from before the death still counts once.
   const auto repeated =
-      read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(reports_of(job, 0)[0])));
+      read_message<MeasurementsTaken>(client.post("/v1/jobs/job/measurements", to_json(reports_of(job, 0)[0])));
   EXPECT_TRUE(repeated.duplicate);
 }
 
@@ -176,7 +176,7 @@ TEST(Durability, ASecondSweepReplacesTheFirst) {
   const JobRequest job = small_job();
   const auto frontier_after = [&](Client& client, std::int64_t version) {
     EXPECT_TRUE(client.schedule("job", 0, version));
-    return read_frontier_report(client.get("/v1/jobs/job/frontier"));
+    return read_message<FrontierReport>(client.get("/v1/jobs/job/frontier"));
   };
   const auto report_again = [&](Client& client, int rank, std::size_t begin, std::size_t end) {
     const auto reports = reports_of(job, rank);
@@ -244,7 +244,7 @@ TEST(Durability, ASweepWithoutWaitingForgetsWhatItDrew) {
   const JobRequest job = small_job();
   const auto frontier_after = [&](Client& client, std::int64_t version) {
     EXPECT_TRUE(client.schedule("job", 0, version));
-    return read_frontier_report(client.get("/v1/jobs/job/frontier"));
+    return read_message<FrontierReport>(client.get("/v1/jobs/job/frontier"));
   };
   const auto sweep = [&](Client& client, int rank, std::int64_t number) {
     const auto reports = reports_of(job, rank);
@@ -320,7 +320,7 @@ TEST(Durability, ASweepThatBeginsAnewForgetsTheHalfOfAnother) {
   }
   ASSERT_TRUE(client.schedule("job", 0));
   // 1F1B of 2 stages and 4 microbatches is over when the slower stage has done its 4, and the other about one.
-  const auto frontier = read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  const auto frontier = read_message<FrontierReport>(client.get("/v1/jobs/job/frontier"));
   EXPECT_LT(frontier.max_clock_time, 5.0 * std::max(busy[0], busy[1]));
 }
 
@@ -356,7 +356,7 @@ TEST(Durability, AFullDiskRefusesWritesAndServesReads) {
 
     server.limit_files(RLIM_INFINITY);
     // The same requests, as a client that was refused sends them again.
-    EXPECT_FALSE(read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(report))).duplicate);
+    EXPECT_FALSE(read_message<MeasurementsTaken>(client.post("/v1/jobs/job/measurements", to_json(report))).duplicate);
     client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{2, 1.2, Seconds(0), 1}));
     EXPECT_TRUE(client.schedule("job", 0, schedule->version));
     server.limit_files(4096);

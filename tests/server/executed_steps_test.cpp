@@ -69,7 +69,8 @@ class Ranks {
           now[s] = begin + times_.at({stage, one.instruction, one.clock_mhz});
           done[{stage, one.instruction, one.microbatch}] = now[s];
           const Nanoseconds ahead = stage * 300'000'000'000;
-          reports[s].computations.push_back({to_seconds(begin + ahead), to_seconds(now[s] + ahead)});
+          reports[s].begin.push_back(to_seconds(begin + ahead));
+          reports[s].end.push_back(to_seconds(now[s] + ahead));
           ++position[s];
           moved = true;
         }
@@ -120,7 +121,7 @@ TEST(ExecutedSteps, LeadToThePlanThatEmulatedOnesLeadTo) {
   }
   EXPECT_GT(steps, 3);
   // It began slower than it is now, as fast as all-maximum clocks.
-  const FrontierReport frontier = read_frontier_report(client.get("/v1/jobs/executed/frontier"));
+  const FrontierReport frontier = read_message<FrontierReport>(client.get("/v1/jobs/executed/frontier"));
   EXPECT_GT(slow, ranks.schedules()[0].iteration_time);
   EXPECT_LT(ranks.schedules()[0].iteration_time, 1.001 * frontier.max_clock_time);
   EXPECT_LT(ranks.schedules()[0].iteration_energy, frontier.max_clock_energy);
@@ -250,9 +251,10 @@ TEST(ExecutedSteps, CountOnlyTogether) {
   };
   ASSERT_TRUE(ranks.fetch());
   StepReport bad = ranks.run(3)[0];
-  bad.computations.pop_back();
+  bad.begin.pop_back();
+  bad.end.pop_back();
   refused(bad, 400, "stage 0 runs 12 computations");
-  bad.computations[3].begin = Seconds(-1);
+  bad.begin[3] = Seconds(-1);
   refused(bad, 400, "begin_s[3]");
   bad = ranks.run(3)[0];
   bad.rank = 99;

@@ -40,7 +40,7 @@ TEST(PlanningServer, ProfilesPlansAndGivesEveryRankItsStage) {
   EXPECT_THAT(status.waiting_for, IsEmpty());
   EXPECT_EQ(status.trouble, "");
 
-  const FrontierReport frontier = read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  const FrontierReport frontier = read_message<FrontierReport>(client.get("/v1/jobs/job/frontier"));
   ASSERT_GT(frontier.points.size(), 5u);
   // As fast as all-maximum clocks and cheaper: what planning is for.
   EXPECT_LE(first->iteration_time, frontier.max_clock_time);
@@ -59,12 +59,12 @@ TEST(PlanningServer, CountsARepeatedReportOnce) {
   client.post("/v1/jobs", to_json(job), 201);
   client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0)), 201);
   const MeasurementReport report = reports_of(job, 0)[3];
-  const auto taken = read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(report)));
+  const auto taken = read_message<MeasurementsTaken>(client.post("/v1/jobs/job/measurements", to_json(report)));
   EXPECT_FALSE(taken.duplicate);
-  const auto again = read_measurements_taken(client.post("/v1/jobs/job/measurements", to_json(report)));
+  const auto again = read_message<MeasurementsTaken>(client.post("/v1/jobs/job/measurements", to_json(report)));
   EXPECT_TRUE(again.duplicate);
   EXPECT_EQ(again.last_sequence, 3);
-  const auto rank = read_rank_registered(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0))));
+  const auto rank = read_message<RankRegistered>(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0))));
   EXPECT_EQ(rank.last_sequence, 3);
   EXPECT_FALSE(rank.created);
   EXPECT_THAT(client.ask("GET", "/metrics").body, HasSubstr("flyball_server_measurement_reports_total 1\n"));
@@ -74,8 +74,8 @@ TEST(PlanningServer, RegistersTheSameJobAgainAndRefusesAnother) {
   ServerThread server;
   Client client(server.port());
   const JobRequest job = small_job();
-  EXPECT_TRUE(read_job_registered(client.post("/v1/jobs", to_json(job), 201)).created);
-  EXPECT_FALSE(read_job_registered(client.post("/v1/jobs", to_json(job), 200)).created);
+  EXPECT_TRUE(read_message<JobRegistered>(client.post("/v1/jobs", to_json(job), 201)).created);
+  EXPECT_FALSE(read_message<JobRegistered>(client.post("/v1/jobs", to_json(job), 200)).created);
   JobRequest other = job;
   other.microbatches = 5;
   EXPECT_THAT(client.post("/v1/jobs", to_json(other), 409)["detail"], HasSubstr("another job"));
@@ -84,8 +84,8 @@ TEST(PlanningServer, RegistersTheSameJobAgainAndRefusesAnother) {
   EXPECT_THAT(client.post("/v1/jobs", to_json(thief), 401)["detail"], HasSubstr("token"));
   JobRequest unnamed = job;
   unnamed.id = unnamed.token = "";
-  const auto first = read_job_registered(client.post("/v1/jobs", to_json(unnamed), 201));
-  const auto second = read_job_registered(client.post("/v1/jobs", to_json(unnamed), 201));
+  const auto first = read_message<JobRegistered>(client.post("/v1/jobs", to_json(unnamed), 201));
+  const auto second = read_message<JobRegistered>(client.post("/v1/jobs", to_json(unnamed), 201));
   EXPECT_NE(first.job, second.job);
   EXPECT_GE(first.token.size(), kShortestToken);
 }
@@ -177,7 +177,7 @@ TEST(PlanningServer, RefusesNonsenseAndNamesTheField) {
   EXPECT_EQ(client.ask("PUT", "/v1/jobs/job", "{}").status, 405u);
   EXPECT_EQ(client.ask("POST", "/v1/jobs", std::string(2u << 20u, ' ')).status, 413u);
   // None of it left a trace.
-  const auto again = read_rank_registered(client.post("/v1/jobs/job/ranks", to_json(rank)));
+  const auto again = read_message<RankRegistered>(client.post("/v1/jobs/job/ranks", to_json(rank)));
   EXPECT_EQ(again.last_sequence, -1);
 }
 
@@ -233,7 +233,7 @@ TEST(PlanningServer, SlowsTheOthersForAStragglerAndBack) {
   run_profiling(client, job);
   const auto normal = client.schedule("job", 0);
   ASSERT_TRUE(normal);
-  const FrontierReport frontier = read_frontier_report(client.get("/v1/jobs/job/frontier"));
+  const FrontierReport frontier = read_message<FrontierReport>(client.get("/v1/jobs/job/frontier"));
 
   client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{2, 1.05, Seconds(0), 1}));
   const auto slowed = client.schedule("job", 0, normal->version);
@@ -315,7 +315,7 @@ TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   const auto normal = client.schedule("job", 0);
   ASSERT_TRUE(normal);
   const auto notify = [&](double degree, std::int64_t sequence) {
-    return read_straggler_taken(
+    return read_message<StragglerTaken>(
         client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{2, degree, Seconds(0), sequence})));
   };
   EXPECT_FALSE(notify(1.3, 7).stale);
@@ -328,7 +328,7 @@ TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   EXPECT_EQ(status.stragglers[0].degree, 1.0);
   EXPECT_EQ(status.stragglers[0].sequence, 8);
   // Without a number a notice is the newest.
-  const auto newest = read_straggler_taken(client.post("/v1/jobs/job/stragglers", {{"straggler", 2}, {"degree", 1.2}}));
+  const auto newest = read_message<StragglerTaken>(client.post("/v1/jobs/job/stragglers", {{"straggler", 2}, {"degree", 1.2}}));
   EXPECT_EQ(newest.sequence, 9);
   EXPECT_FALSE(newest.stale);
 }
@@ -458,7 +458,7 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
   chunked.send(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n");
   EXPECT_THAT(chunked.read_all(), HasSubstr("400"));
 
-  const auto rank = read_rank_registered(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0))));
+  const auto rank = read_message<RankRegistered>(client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0))));
   EXPECT_EQ(rank.last_sequence, -1);  // half a report is none
   EXPECT_EQ(slow.read_all(), "");     // closed after the time for reading
   EXPECT_EQ(client.ask("GET", "/healthz").status, 200u);

@@ -138,7 +138,7 @@ class Client {
     return nlohmann::json::parse(response.body, nullptr, false);
   }
 
-  JobStatus status(const std::string& job) { return read_job_status(get("/v1/jobs/" + job)); }
+  JobStatus status(const std::string& job) { return read_message<JobStatus>(get("/v1/jobs/" + job)); }
 
   // The schedule above a version, waited for.
   std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t after = 0, double wait = 50.0) {
@@ -148,7 +148,7 @@ class Client {
     if (response.status == 204) return std::nullopt;
     EXPECT_EQ(response.status, 200u) << response.body;
     if (response.status != 200) return std::nullopt;
-    return read_rank_schedule(parse_json("the answer", response.body));
+    return read_message<RankSchedule>(parse_json("the answer", response.body));
   }
 
   HttpClient& http() { return http_; }

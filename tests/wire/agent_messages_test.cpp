@@ -11,14 +11,14 @@ namespace {
 nlohmann::json parsed(const std::string& text) { return nlohmann::json::parse(text); }
 
 TEST(AgentMessages, LeaseRequestsAreReadStrictly) {
-  const LeaseRequest request = read_lease_request(parsed(
+  const LeaseRequest request = read_message<LeaseRequest>(parsed(
       R"({"gpus": [3, 1, 3], "may_set": ["power_limit"], "heartbeat_timeout_s": 2.5, "binding": "process", "purpose": "run"})"));
   EXPECT_EQ(request.gpus, (std::vector<std::size_t>{1, 3}));
   EXPECT_EQ(request.may_set, std::vector<Knob>{Knob::kPowerLimit});
   EXPECT_EQ(request.heartbeat_timeout, Seconds(2.5));
   EXPECT_EQ(request.binding, LeaseBinding::kProcess);
   EXPECT_EQ(request.purpose, "run");
-  const LeaseRequest plain = read_lease_request(parsed(R"({"gpus": [0], "may_set": null})"));
+  const LeaseRequest plain = read_message<LeaseRequest>(parsed(R"({"gpus": [0], "may_set": null})"));
   EXPECT_TRUE(plain.may_set.empty());
   EXPECT_EQ(plain.heartbeat_timeout, kDefaultHeartbeatTimeout);
 }
@@ -29,7 +29,7 @@ TEST(AgentMessages, RequestsSurviveTheWire) {
   request.may_set = {Knob::kSmClocks, Knob::kMemoryClocks};
   request.heartbeat_timeout = Seconds(0.1);
   request.purpose = "a \"b\" ü";
-  const LeaseRequest read = read_lease_request(parsed(to_json(request).dump()));
+  const LeaseRequest read = read_message<LeaseRequest>(parsed(to_json(request).dump()));
   EXPECT_EQ(read.gpus, request.gpus);
   EXPECT_EQ(read.may_set, request.may_set);
   EXPECT_EQ(read.heartbeat_timeout, request.heartbeat_timeout);
@@ -41,13 +41,13 @@ TEST(AgentMessages, AChangeTellsResetFromUntouched) {
   change.sm_clocks = ClockBounds{Megahertz(210), Megahertz(1005)};
   change.power_limit = std::optional<Watts>();
   EXPECT_EQ(to_json(change).dump(), R"({"sm_clocks_mhz":{"minimum":210.0,"maximum":1005.0},"power_limit_w":null})");
-  EXPECT_EQ(read_settings_change(parsed(to_json(change).dump())), change);
+  EXPECT_EQ(read_message<SettingsChange>(parsed(to_json(change).dump())), change);
   EXPECT_EQ(change.knobs(), (std::vector<Knob>{Knob::kSmClocks, Knob::kPowerLimit}));
 }
 
 TEST(AgentMessages, ComplaintsNameTheField) {
   const auto refuses = [](const char* text, const char* words) {
-    expect_input_error([&] { static_cast<void>(read_lease_request(parsed(text))); }, 0, 0, words);
+    expect_input_error([&] { static_cast<void>(read_message<LeaseRequest>(parsed(text))); }, 0, 0, words);
   };
   refuses(R"([])", "the message is [], not an object");
   refuses(R"({"gpus": 0})", "gpus: is 0, not a list");
@@ -57,8 +57,8 @@ TEST(AgentMessages, ComplaintsNameTheField) {
   refuses(R"({"gpus": [0], "binding": "forever"})", "binding: is 'forever'");
   refuses(R"({"gpus": [0], "gpu": 1})", "gpu: there is no such field");
   expect_input_error(
-      [] { static_cast<void>(read_settings_change(parsed(R"({"sm_clocks_mhz": {"minimum": 1, "max": 2}})"))); }, 0, 0,
-      "sm_clocks_mhz.maximum: is missing");
+      [] { static_cast<void>(read_message<SettingsChange>(parsed(R"({"sm_clocks_mhz": {"minimum": 1, "max": 2}})"))); },
+      0, 0, "sm_clocks_mhz.maximum: is missing");
 }
 
 TEST(AgentMessages, WhatIsNoJsonIsRefusedWithItsPlace) {
@@ -109,7 +109,7 @@ TEST(AgentMessages, ANumberBeyondAllNumbersIsRefused) {
 TEST(AgentMessages, AStatusSurvivesTheWire) {
   const NodeStatus node = full_status();
   const std::string text = to_json(node).dump();
-  EXPECT_EQ(to_json(read_node_status(parsed(text))).dump(), text);
+  EXPECT_EQ(to_json(read_message<NodeStatus>(parsed(text))).dump(), text);
 }
 
 // Who is neither of the lease's user nor root is not told its identifier.
@@ -118,29 +118,29 @@ TEST(AgentMessages, ALeaseWithoutItsIdentifierIsRead) {
   lease.gpus = {0};
   const auto json = parsed(to_json(lease).dump());
   EXPECT_TRUE(json["id"].is_null());
-  EXPECT_EQ(read_lease(json).id, "");
+  EXPECT_EQ(read_message<LeaseInfo>(json).id, "");
 }
 
 TEST(AgentMessages, ALeaseIsSharedOnlyWhereItIsAskedFor) {
-  EXPECT_FALSE(read_lease_request(parsed(R"({"gpus": [0]})")).shared);
-  EXPECT_FALSE(read_lease_request(parsed(R"({"gpus": [0], "shared": null})")).shared);
+  EXPECT_FALSE(read_message<LeaseRequest>(parsed(R"({"gpus": [0]})")).shared);
+  EXPECT_FALSE(read_message<LeaseRequest>(parsed(R"({"gpus": [0], "shared": null})")).shared);
   LeaseRequest request;
   request.gpus = {0};
   request.shared = true;
-  EXPECT_TRUE(read_lease_request(parsed(to_json(request).dump())).shared);
+  EXPECT_TRUE(read_message<LeaseRequest>(parsed(to_json(request).dump())).shared);
 }
 
 TEST(AgentMessages, ANewerAgentMaySayMore) {
   nlohmann::json json = parsed(to_json(full_status()).dump());
   json["weather"] = "fine";
   json["gpus"][1]["colour"] = "green";
-  EXPECT_EQ(read_node_status(json).gpus.size(), 2u);
+  EXPECT_EQ(read_message<NodeStatus>(json).gpus.size(), 2u);
 }
 
 TEST(AgentMessages, PowerPointsSurviveTheWire) {
-  const std::vector<PowerPoint> points = {{"GPU:0", Seconds(1.25), Watts(70), Joules(2)},
-                                          {"DRAM:0", Seconds(1.5), Watts(6), Joules(3)}};
-  const auto read = read_power_points(parsed(to_json(points).dump()));
+  const PowerEvent event{
+      {{"GPU:0", Seconds(1.25), Watts(70), Joules(2)}, {"DRAM:0", Seconds(1.5), Watts(6), Joules(3)}}};
+  const auto read = read_message<PowerEvent>(parsed(to_json(event).dump())).samples;
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(read[1].device, "DRAM:0");
   EXPECT_EQ(read[1].time, Seconds(1.5));

@@ -39,42 +39,41 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
   job.target_time = Seconds(0.1 + 0.2);
   job.patience = Seconds(0);
   job.executed_steps = true;
-  EXPECT_EQ(read_job_request(sent(job)), job);
+  EXPECT_EQ(read_message<JobRequest>(sent(job)), job);
   EXPECT_EQ(job.ranks(), 60);
 
   const RankRequest rank{7, 1, 2, 3, {1410, 1395}};
-  EXPECT_EQ(read_rank_request(sent(rank)), rank);
+  EXPECT_EQ(read_message<RankRequest>(sent(rank)), rank);
 
   const MeasurementReport report{
       7, 41, {{"forward.1", Megahertz(1410), Seconds(0.1 + 0.2), Joules(1.0 / 3.0), 1'000'000'000'000}}};
-  const MeasurementReport read = read_measurement_report(sent(report));
+  const MeasurementReport read = read_message<MeasurementReport>(sent(report));
   EXPECT_EQ(read.rank, 7);
   EXPECT_EQ(read.sequence, 41);
   EXPECT_EQ(read.measurements, report.measurements);
   EXPECT_FALSE(read.begins_sweep);
-  EXPECT_TRUE(read_measurement_report(sent(MeasurementReport{7, 42, {}, true})).begins_sweep);
+  EXPECT_TRUE(read_message<MeasurementReport>(sent(MeasurementReport{7, 42, {}, true})).begins_sweep);
 
   for (const StragglerId& id : {StragglerId(3), StragglerId("rack-7/pdu:2")}) {
-    const StragglerNotice notice = read_straggler_notice(sent(StragglerNotice{id, 1.25, Seconds(2.5), 9}));
+    const StragglerNotice notice = read_message<StragglerNotice>(sent(StragglerNotice{id, 1.25, Seconds(2.5), 9}));
     EXPECT_EQ(notice.straggler, id);
     EXPECT_EQ(notice.degree, 1.25);
     EXPECT_EQ(notice.delay, Seconds(2.5));
     EXPECT_EQ(notice.sequence, 9);
   }
 
-  StepReport step{7, 3, 41, {{Seconds(-0.5), Seconds(0.1 + 0.2)}, {Seconds(1.0 / 3.0), Seconds(1.0 / 3.0)}}};
-  const StepReport step_read = read_step_report(sent(step));
+  StepReport step{7, 3, 41, {Seconds(-0.5), Seconds(1.0 / 3.0)}, {Seconds(0.1 + 0.2), Seconds(1.0 / 3.0)}};
+  const StepReport step_read = read_message<StepReport>(sent(step));
   EXPECT_EQ(step_read.rank, 7);
   EXPECT_EQ(step_read.version, 3);
   EXPECT_EQ(step_read.step, 41);
-  ASSERT_EQ(step_read.computations.size(), 2u);
-  EXPECT_EQ(step_read.computations[0].begin, Seconds(-0.5));
-  EXPECT_EQ(step_read.computations[0].end, Seconds(0.1 + 0.2));
-  EXPECT_EQ(step_read.computations[1].end, Seconds(1.0 / 3.0));
+  EXPECT_EQ(step_read.begin, step.begin);
+  EXPECT_EQ(step_read.end, step.end);
 }
 
 TEST(JobMessages, LeavesOutWhatHasADefault) {
-  const JobRequest job = read_job_request(parse_json("x", R"({"stages":2,"microbatches":4,"blocking_power_w":60})"));
+  const JobRequest job =
+      read_message<JobRequest>(parse_json("x", R"({"stages":2,"microbatches":4,"blocking_power_w":60})"));
   EXPECT_EQ(job.planner, "perseus");
   EXPECT_EQ(job.schedule, "1f1b");
   EXPECT_EQ(job.unit_time, Seconds(1e-3));
@@ -82,7 +81,7 @@ TEST(JobMessages, LeavesOutWhatHasADefault) {
   EXPECT_FALSE(job.target_time);
   EXPECT_EQ(job.switch_latency, Seconds(0));
   EXPECT_FALSE(to_json(job).contains("switch_latency_s")) << "older servers refuse it";
-  EXPECT_FALSE(read_straggler_notice(parse_json("x", R"({"straggler":0,"degree":1})")).sequence);
+  EXPECT_FALSE(read_message<StragglerNotice>(parse_json("x", R"({"straggler":0,"degree":1})")).sequence);
 }
 
 TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
@@ -99,7 +98,7 @@ TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
   nlohmann::json json = sent(schedule);
   json["something_new"] = {1, 2, 3};
   json["computations"][0].push_back("more");
-  const RankSchedule read = read_rank_schedule(json);
+  const RankSchedule read = read_message<RankSchedule>(json);
   EXPECT_EQ(read.job, schedule.job);
   EXPECT_EQ(read.iteration_time, schedule.iteration_time);
   EXPECT_EQ(read.allowed_time, schedule.allowed_time);
@@ -110,61 +109,63 @@ TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
   status.state = JobState::kPlanning;
   status.waiting_for = {3, 4};
   status.stragglers = {{StragglerId("rack"), 1.5, 4, {{1.0, 5, Seconds(60)}}}};
-  const JobStatus told = read_job_status(sent(status));
+  const JobStatus told = read_message<JobStatus>(sent(status));
   EXPECT_EQ(told.state, JobState::kPlanning);
   EXPECT_THAT(told.waiting_for, ElementsAre(3, 4));
   ASSERT_EQ(told.stragglers.size(), 1u);
   EXPECT_EQ(told.stragglers[0].announced.at(0).remaining, Seconds(60));
-  for (const JobState state : kAllJobStates) EXPECT_EQ(job_state_named(name_of(state)), state);
-  EXPECT_FALSE(job_state_named("asleep"));
+  for (const JobState state : kAllJobStates) EXPECT_EQ(Codec<JobState>::named(name_of(state)), state);
+  EXPECT_FALSE(Codec<JobState>::named("asleep"));
 }
 
 TEST(JobMessages, RefusalsNameTheField) {
   const auto refused = [](auto read, const char* text, const std::string& words) {
     expect_input_error([&] { (void)read(parse_json("the request", text)); }, 0, 0, words);
   };
-  refused(read_job_request, R"({"microbatches":4})", "stages: is missing");
-  refused(read_job_request, R"({"stages":2,"microbatches":4.5})", "microbatches");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"chunk":2})", "did you mean chunks?");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"id":"a/b"})", "id: holds other characters");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"id":".."})", "id");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"token":"short"})", "token: has 5 characters");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
-  refused(read_job_request, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
-  refused(read_job_request, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
-  refused(read_rank_request, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
-  refused(read_rank_request, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})", "clocks_mhz[1]");
-  refused(read_measurement_report, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
-  refused(read_measurement_report, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
+  refused(read_message<JobRequest>, R"({"microbatches":4})", "stages: is missing");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4.5})", "microbatches");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"chunk":2})", "did you mean chunks?");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"id":"a/b"})", "id: holds other characters");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"id":".."})", "id");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"token":"short"})", "token: has 5 characters");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
+  refused(read_message<JobRequest>, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
+  refused(read_message<RankRequest>, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
+  refused(read_message<RankRequest>, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})",
+          "clocks_mhz[1]");
+  refused(read_message<MeasurementReport>, R"({"rank":0,"sequence":0,"measurements":{}})", "measurements");
+  refused(read_message<MeasurementReport>, R"({"rank":0,"sequence":9223372036854775808})", "sequence");
   // 2^62 is the last; 2^63 - 2, which a notice without a number could not have followed twice, is none.
   const auto notice = parse_json("t", R"({"straggler":0,"degree":1.5,"sequence":4611686018427387904})");
-  EXPECT_EQ(read_straggler_notice(notice).sequence, kLastSequence);
+  EXPECT_EQ(read_message<StragglerNotice>(notice).sequence, kLastSequence);
   for (const char* late : {"4611686018427387905", "9223372036854775806"}) {
     const std::string notice_text = fmt::format(R"({{"straggler":0,"degree":1.5,"sequence":{}}})", late);
-    refused(read_straggler_notice, notice_text.c_str(), "from 0 to 4611686018427387904");
+    refused(read_message<StragglerNotice>, notice_text.c_str(), "from 0 to 4611686018427387904");
     const std::string report_text = fmt::format(R"({{"rank":0,"sequence":{}}})", late);
-    refused(read_measurement_report, report_text.c_str(), "from 0 to 4611686018427387904");
+    refused(read_message<MeasurementReport>, report_text.c_str(), "from 0 to 4611686018427387904");
   }
   for (const char* wrong : {"null", "1"}) {
     const std::string words = std::string(": is ") + wrong + ", not true or false";
-    refused(read_measurement_report, (R"({"rank":0,"sequence":0,"begins_sweep":)" + std::string(wrong) + "}").c_str(),
-            "begins_sweep" + words);
-    refused(read_job_request, (R"({"stages":2,"microbatches":4,"executed_steps":)" + std::string(wrong) + "}").c_str(),
+    refused(read_message<MeasurementReport>,
+            (R"({"rank":0,"sequence":0,"begins_sweep":)" + std::string(wrong) + "}").c_str(), "begins_sweep" + words);
+    refused(read_message<JobRequest>,
+            (R"({"stages":2,"microbatches":4,"executed_steps":)" + std::string(wrong) + "}").c_str(),
             "executed_steps" + words);
   }
   const auto step_refused = [&](const std::string& times, const std::string& words) {
-    refused(read_step_report, (R"({"rank":0,"version":1,"step":1,)" + times + "}").c_str(), words);
+    refused(read_message<StepReport>, (R"({"rank":0,"version":1,"step":1,)" + times + "}").c_str(), words);
   };
   step_refused(R"("begin_s":[0,1],"end_s":[1])", "end_s: has 1 entries, begin_s 2");
   step_refused(R"("begin_s":[0,1],"end_s":[2,3])", "begin_s[1]: is out of order");
   step_refused(R"("begin_s":[2],"end_s":[1])", "begin_s[0]: is out of order");
   step_refused(R"("begin_s":[0],"end_s":["x"])", "end_s[0]");
   step_refused(R"("begin_s":0,"end_s":[1])", "begin_s");
-  refused(read_straggler_notice, R"({"straggler":"","degree":2})", "straggler");
-  refused(read_straggler_notice, R"({"straggler":1,"degree":2,"delay_s":-1})", "delay_s");
-  refused(read_straggler_notice, R"({"straggler":null,"degree":2})", "straggler");
+  refused(read_message<StragglerNotice>, R"({"straggler":"","degree":2})", "straggler");
+  refused(read_message<StragglerNotice>, R"({"straggler":1,"degree":2,"delay_s":-1})", "delay_s");
+  refused(read_message<StragglerNotice>, R"({"straggler":null,"degree":2})", "straggler");
 }
 
 TEST(JobMessages, NumbersBeyondADoubleAreBadInput) {

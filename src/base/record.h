@@ -1,0 +1,149 @@
+// Records that cross a process or lie in a file, each described once: its fields' names, members, bounds, defaults and a
+// line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1) and the manual's tables all
+// come from the description.
+//
+//   template <>
+//   const Record<ClockBounds>& Description<ClockBounds>::get() {
+//     static const auto kRecord = Record<ClockBounds>("Bounds", RecordSide::kRequest, "the request")
+//         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
+//         ...
+//
+// A request is read strictly: unknown fields are refused. An answer is read leniently, so that a newer program may say
+// more. A field of null is as one that is missing, but for booleans. Descriptions are made at their first use and never
+// change afterwards: all functions here are safe from any thread. Reading throws InputError, which names the field.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/json_object.h"
+#include "base/record_codec.h"
+
+namespace flyball {
+
+enum class RecordSide {
+  kRequest,  // strict; what is empty is not written
+  kAnswer,   // lenient; what is empty is written as null
+};
+
+// One field, as the schema and the tables tell of it.
+struct FieldDescription {
+  std::string name;
+  std::string unit;  // "s"; "" for none
+  FieldRules rules;
+  nlohmann::ordered_json schema;
+  nlohmann::ordered_json standard;  // the default; null where the field is needed or nothing is its default
+  bool always_written = false;
+};
+
+// What of a record does not depend on its C++ type.
+class RecordDescription {
+ public:
+  RecordDescription(std::string name, RecordSide side, std::string source, std::string text)
+      : name_(std::move(name)), side_(side), source_(std::move(source)), text_(std::move(text)) {}
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& source() const { return source_; }  // of errors: "the request"
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::vector<FieldDescription>& fields() const { return described_; }
+  // As components/schemas of an OpenAPI document has it.
+  [[nodiscard]] nlohmann::ordered_json schema() const;
+
+ protected:
+  [[nodiscard]] bool strict() const { return side_ == RecordSide::kRequest; }
+  void describe(std::string name, const char* unit, const FieldRules& rules, nlohmann::ordered_json schema,
+                nlohmann::ordered_json standard, bool can_be_null);
+
+ private:
+  std::string name_;
+  RecordSide side_;
+  std::string source_;
+  std::string text_;
+  std::vector<FieldDescription> described_;
+};
+
+template <class T>
+class Record : public RecordDescription {
+ public:
+  using Json = nlohmann::ordered_json;
+  // May refuse the whole, and put in order what may be given in several ways.
+  using Check = std::function<void(const JsonObject&, T&)>;
+
+  Record(std::string name, RecordSide side, std::string source, std::string text = {})
+      : RecordDescription(std::move(name), side, std::move(source), std::move(text)) {}
+
+  template <class Member>
+  Record&& field(const char* name, Member T::*member, const FieldRules& rules) && {
+    const Json standard = rules.needed ? Json() : write_value(T{}.*member);
+    describe(name, unit_of<Member>(), rules, schema_of<Member>(rules), standard, kIsOptional<Member>);
+    fields_.push_back({[=, strict = strict()](JsonObject& object, T& record) {
+                         read_field(object, name, record.*member, rules, strict);
+                       },
+                       [=, strict = strict()](const T& record, Json& json) {
+                         const Member& value = record.*member;
+                         if (is_outer_empty(value)) return;
+                         Json written = write_value(value);
+                         if (strict && kIsOptional<Member> && !kIsTwiceOptional<Member> && written.is_null()) return;
+                         if (rules.left_out && written == standard) return;
+                         if (rules.empty_is_null && written == "") written = nullptr;
+                         json[name] = std::move(written);
+                       }});
+    return std::move(*this);
+  }
+
+  Record&& check(Check check) && {
+    check_ = std::move(check);
+    return std::move(*this);
+  }
+
+  [[nodiscard]] T read(JsonObject object) const {
+    T record{};
+    for (const Field& field : fields_) field.read(object, record);
+    if (strict()) object.refuse_others();
+    if (check_) check_(object, record);
+    return record;
+  }
+
+  [[nodiscard]] Json write(const T& record) const {
+    Json json = Json::object();
+    for (const Field& field : fields_) field.write(record, json);
+    return json;
+  }
+
+ private:
+  struct Field {
+    std::function<void(JsonObject&, T&)> read;
+    std::function<void(const T&, Json&)> write;
+  };
+
+  std::vector<Field> fields_;
+  Check check_;
+};
+
+template <Described T>
+[[nodiscard]] T read_message(const nlohmann::json& json) {
+  const Record<T>& record = Description<T>::get();
+  return record.read(JsonObject(json, record.source()));
+}
+
+// What stands in a list of this name, {"leases": [...]}.
+template <Described T>
+[[nodiscard]] std::vector<T> read_messages(const nlohmann::json& json, const std::string& list) {
+  const Record<T>& record = Description<T>::get();
+  JsonObject object(json, record.source());
+  std::vector<T> all;
+  for (const JsonObject& entry : object.objects(list)) all.push_back(record.read(entry));
+  return all;
+}
+
+template <Described T>
+[[nodiscard]] nlohmann::ordered_json to_json(const T& record) {
+  return Description<T>::get().write(record);
+}
+
+}  // namespace flyball

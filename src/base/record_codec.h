@@ -1,0 +1,259 @@
+// How one field's value of a described record (base/record.h) is read, written and told of in a schema, by its C++ type.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/json_object.h"
+#include "base/units.h"
+
+namespace flyball {
+
+// What a field may be, and what people are told of it.
+struct FieldRules {
+  const char* text = "";         // a sentence or two
+  bool needed = false;           // where it is missing, reading complains; otherwise it is as in a new record
+  bool left_out = false;         // is not written while it is as in a new record: programs of before do not know it
+  bool empty_is_null = false;    // a text
+  bool null_is_missing = false;  // a boolean; other fields always
+  // Of a number, and of each number of a list.
+  double minimum = -1e300;
+  double maximum = 1e300;
+  // Of a text, in bytes, unless it is empty and need not be given. `marks`: besides letters and digits nothing but these.
+  std::size_t shortest = 0;
+  std::size_t longest = std::numeric_limits<std::size_t>::max();
+  const char* marks = nullptr;
+  const char* example = nullptr;  // "forward or backward"
+  // Entries of a list.
+  std::size_t fewest = 0;
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+  bool single = false;  // a list of one may be given as its entry alone
+};
+
+template <class T>
+class Record;
+
+// Specialised for each described type, beside the type.
+template <class T>
+struct Description;
+
+template <class T>
+concept Described = requires {
+  {Description<T>::get()};
+};
+
+// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them.
+template <class E>
+struct Choices;
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsTwiceOptional = false;
+template <class T>
+inline constexpr bool kIsTwiceOptional<std::optional<std::optional<T>>> = true;
+
+// read: throws InputError where the value is none of this type or breaks its rules. Types of a form of their own
+// specialise this beside themselves.
+template <class T>
+struct Codec;
+
+template <class T>
+[[nodiscard]] nlohmann::ordered_json write_value(const T& value) {
+  return Codec<T>::write(value);
+}
+
+template <class T>
+[[nodiscard]] nlohmann::ordered_json schema_of(const FieldRules& rules) {
+  return Codec<T>::schema(rules);
+}
+
+template <class T>
+[[nodiscard]] const char* unit_of() {
+  if constexpr (requires { Codec<T>::kUnit; }) {
+    return Codec<T>::kUnit;
+  } else if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string>) {
+    return unit_of<typename T::value_type>();  // of a list, or of what may be missing
+  } else {
+    return "";
+  }
+}
+
+// The parts that need no template.
+[[nodiscard]] std::string read_text(const JsonValue& value, const FieldRules& rules);
+[[nodiscard]] nlohmann::ordered_json text_schema(const FieldRules& rules);
+[[nodiscard]] nlohmann::ordered_json number_schema(const FieldRules& rules);
+[[nodiscard]] nlohmann::ordered_json integer_schema(std::int64_t minimum, std::int64_t maximum);
+[[nodiscard]] nlohmann::ordered_json list_schema(nlohmann::ordered_json entry, const FieldRules& rules);
+[[nodiscard]] nlohmann::ordered_json or_null(nlohmann::ordered_json schema);
+[[noreturn]] void refuse_choice(const JsonValue& value, const std::string& given, const std::vector<std::string>& all);
+void refuse_length_of_list(const JsonValue& value, const FieldRules& rules);
+
+template <>
+struct Codec<bool> {
+  static bool read(const JsonValue& value, const FieldRules& /*rules*/) { return value.boolean(); }
+  static nlohmann::ordered_json write(bool value) { return value; }
+  static nlohmann::ordered_json schema(const FieldRules& rules) {
+    nlohmann::ordered_json schema = {{"type", "boolean"}};
+    return rules.null_is_missing ? or_null(std::move(schema)) : schema;
+  }
+};
+
+template <std::integral T>
+struct Codec<T> {
+  static T read(const JsonValue& value, const FieldRules& rules) {
+    return static_cast<T>(value.integer(minimum(rules), maximum(rules)));
+  }
+  static nlohmann::ordered_json write(T value) { return value; }
+  static nlohmann::ordered_json schema(const FieldRules& rules) {
+    return integer_schema(minimum(rules), maximum(rules));
+  }
+
+ private:
+  static constexpr std::int64_t kLeast = std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0;
+  static constexpr std::int64_t kMost =
+      sizeof(T) < sizeof(std::int64_t) ? static_cast<std::int64_t>(std::numeric_limits<T>::max()) : INT64_MAX;
+  static std::int64_t minimum(const FieldRules& rules) {
+    return rules.minimum > static_cast<double>(kLeast) ? static_cast<std::int64_t>(rules.minimum) : kLeast;
+  }
+  static std::int64_t maximum(const FieldRules& rules) {
+    return rules.maximum < static_cast<double>(kMost) ? static_cast<std::int64_t>(rules.maximum) : kMost;
+  }
+};
+
+template <>
+struct Codec<double> {
+  static double read(const JsonValue& value, const FieldRules& rules, const char* unit = "") {
+    return value.number({rules.minimum, rules.maximum, unit});
+  }
+  static nlohmann::ordered_json write(double value) {
+    return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+  }
+  static nlohmann::ordered_json schema(const FieldRules& rules) { return number_schema(rules); }
+};
+
+template <class Unit>
+struct Codec<Quantity<Unit>> {
+  static constexpr const char* kUnit = std::is_same_v<Unit, SecondsTag>  ? "s"
+                                       : std::is_same_v<Unit, JoulesTag> ? "J"
+                                       : std::is_same_v<Unit, WattsTag>  ? "W"
+                                                                         : "MHz";
+  static Quantity<Unit> read(const JsonValue& value, const FieldRules& rules) {
+    return Quantity<Unit>(Codec<double>::read(value, rules, kUnit));
+  }
+  static nlohmann::ordered_json write(Quantity<Unit> value) { return Codec<double>::write(value.value()); }
+  static nlohmann::ordered_json schema(const FieldRules& rules) { return number_schema(rules); }
+};
+
+template <>
+struct Codec<std::string> {
+  static std::string read(const JsonValue& value, const FieldRules& rules) { return read_text(value, rules); }
+  static nlohmann::ordered_json write(const std::string& value) { return value; }
+  static nlohmann::ordered_json schema(const FieldRules& rules) { return text_schema(rules); }
+};
+
+template <class E>
+requires std::is_enum_v<E>
+struct Codec<E> {
+  static std::optional<E> named(std::string_view name) {
+    for (const E one : Choices<E>::all) {
+      if (name_of(one) == name) return one;
+    }
+    return std::nullopt;
+  }
+  static E read(const JsonValue& value, const FieldRules& /*rules*/) {
+    const std::string text = value.text();
+    const auto known = named(text);
+    if (!known) refuse_choice(value, text, names());
+    return *known;
+  }
+  static nlohmann::ordered_json write(E value) { return name_of(value); }
+  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names()}}; }
+
+ private:
+  static std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const E one : Choices<E>::all) all.emplace_back(name_of(one));
+    return all;
+  }
+};
+
+template <Described T>
+struct Codec<T> {
+  static T read(const JsonValue& value, const FieldRules& /*rules*/) {
+    return Description<T>::get().read(value.object());
+  }
+  static nlohmann::ordered_json write(const T& value) { return Description<T>::get().write(value); }
+  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) {
+    return {{"$ref", "#/components/schemas/" + Description<T>::get().name()}};
+  }
+};
+
+template <class T>
+struct Codec<std::vector<T>> {
+  static std::vector<T> read(const JsonValue& value, const FieldRules& rules) {
+    if (rules.single && !value.is_list()) return {Codec<T>::read(value, rules)};
+    refuse_length_of_list(value, rules);
+    std::vector<T> all;
+    all.reserve(value.size());
+    for (std::size_t i = 0; i < value.size(); ++i) all.push_back(Codec<T>::read(value.entry(i), rules));
+    return all;
+  }
+  static nlohmann::ordered_json write(const std::vector<T>& values) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const T& value : values) all.push_back(Codec<T>::write(value));
+    return all;
+  }
+  static nlohmann::ordered_json schema(const FieldRules& rules) { return list_schema(Codec<T>::schema(rules), rules); }
+};
+
+template <class T>
+struct Codec<std::optional<T>> {
+  static std::optional<T> read(const JsonValue& value, const FieldRules& rules) {
+    if (!kIsOptional<T> && value.is_null()) return std::nullopt;  // of two, a null fills the outer one
+    return std::optional<T>(std::in_place, Codec<T>::read(value, rules));
+  }
+  static nlohmann::ordered_json write(const std::optional<T>& value) {
+    return value ? Codec<T>::write(*value) : nlohmann::ordered_json(nullptr);
+  }
+  static nlohmann::ordered_json schema(const FieldRules& rules) { return or_null(Codec<T>::schema(rules)); }
+};
+
+template <class T>
+[[nodiscard]] bool is_outer_empty(const T& value) {
+  if constexpr (kIsTwiceOptional<T>) {
+    return !value;
+  } else {
+    return false;
+  }
+}
+
+// `strict`: a name of an enumeration that is not known is refused; otherwise it is as a missing one, unless needed.
+template <class T>
+void read_field(JsonObject& object, const char* name, T& value, const FieldRules& rules, bool strict) {
+  const auto found = object.find_value(name);
+  if (!found || (found->is_null() && !kIsTwiceOptional<T> && (!std::is_same_v<T, bool> || rules.null_is_missing))) {
+    if (rules.needed) object.refuse(name, "is missing", "add it");
+    return;
+  }
+  if constexpr (std::is_enum_v<T>) {
+    if (!strict && !rules.needed) {
+      value = Codec<T>::named(found->text()).value_or(value);
+      return;
+    }
+  }
+  value = Codec<T>::read(*found, rules);
+}
+
+}  // namespace flyball

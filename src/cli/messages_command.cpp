@@ -1,0 +1,100 @@
+// flyball messages: what server and agent take and answer, field by field, from the messages' own descriptions.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "draw/text_table.h"
+#include "wire/message_catalogue.h"
+
+namespace flyball {
+namespace {
+
+struct MessagesOptions {
+  std::string name;
+  std::optional<std::string> format;
+};
+
+const RecordDescription& message_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Interface interface : Choices<Interface>::all) {
+    for (const RecordDescription* message : messages_of(interface)) {
+      if (message->name() == name) return *message;
+      names.push_back(message->name());
+    }
+  }
+  const std::string meant = nearest_name(name, names);
+  throw UsageError(
+      fmt::format("there is no message '{}'; {}", name,
+                  meant.empty() ? "`flyball messages` lists them" : fmt::format("did you mean {}?", meant)));
+}
+
+std::string range_of(const FieldRules& rules) {
+  const bool from = rules.minimum > FieldRules().minimum;
+  const bool to = rules.maximum < FieldRules().maximum;
+  if (!from && !to) return "";
+  if (!to) return fmt::format("from {}", rules.minimum);
+  return from ? fmt::format("{} to {}", rules.minimum, rules.maximum) : fmt::format("to {}", rules.maximum);
+}
+
+std::string as_text(const RecordDescription& message) {
+  TextTable table({{"field", "", TextTable::Align::kLeft},
+                   {"unit", "", TextTable::Align::kLeft},
+                   {"range", "", TextTable::Align::kLeft},
+                   {"default", "", TextTable::Align::kLeft},
+                   {"meaning", "", TextTable::Align::kLeft}});
+  for (const FieldDescription& field : message.fields()) {
+    const std::string standard = field.rules.needed ? "needed" : field.standard.is_null() ? "" : field.standard.dump();
+    table.add_row({field.name, field.unit, range_of(field.rules), standard, field.rules.text});
+  }
+  return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
+}
+
+std::string list_of_messages() {
+  TextTable table(
+      {{"message", "", TextTable::Align::kLeft}, {"between clients and", "", TextTable::Align::kLeft}, {"fields", ""}});
+  for (const Interface interface : Choices<Interface>::all) {
+    for (const RecordDescription* message : messages_of(interface)) {
+      table.add_row({message->name(), std::string(name_of(interface)), fmt::to_string(message->fields().size())});
+    }
+  }
+  return table.str();
+}
+
+void run_messages(const MessagesOptions& options) {
+  if (const auto interface = Codec<Interface>::named(options.name); interface && options.format == "openapi") {
+    return print_data(openapi_schemas(*interface));
+  }
+  if (options.format == "openapi") throw UsageError("--format openapi takes 'server' or 'agent'");
+  if (options.name.empty() && !options.format) return print_result(list_of_messages());
+  if (options.name.empty()) throw UsageError("name a message; `flyball messages` lists them");
+  const RecordDescription& message = message_named(options.name);
+  print_result(options.format == "json" ? message.schema().dump(2) + "\n" : as_text(message));
+}
+
+}  // namespace
+
+void add_messages_command(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("messages", "what the planning server and the agent take and answer, field by field");
+  const auto options = std::make_shared<MessagesOptions>();
+  command->add_option("NAME", options->name, "a message; without one they are listed");
+  add_choice(*command, "--format", options->format, {"text", "json", "openapi"}, "NAME",
+             "text (default), json (JSON Schema), or openapi: all schemas of 'server' or 'agent' in YAML");
+  command->footer(
+      "Examples:\n"
+      "  flyball messages\n"
+      "  flyball messages JobRequest\n"
+      "  flyball messages LeaseRequest --format json\n"
+      "  flyball messages server --format openapi");
+  command->callback([options] { run_messages(*options); });
+}
+
+}  // namespace flyball
