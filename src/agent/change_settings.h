@@ -13,6 +13,12 @@ namespace flyball {
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 
+// The most that `before` leaves to a lease of a user who is not root (W). Throws DeviceError.
+[[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
+
+// Whether a board that tells the limit `told` may have been set to `limit`.
+[[nodiscard]] bool same_limit(Watts told, Watts limit);
+
 // Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`. Throws
 // DeviceError. Some 10 ms for each knob.
 void change_settings(GpuDevice& device, const SettingsChange& change, const GpuSettings& before,

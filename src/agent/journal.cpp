@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -22,12 +23,8 @@ namespace {
 constexpr const char* kSuffix = ".gpu.json";
 constexpr const char* kHalfWritten = ".tmp";
 constexpr std::size_t kMostBytes = 64u << 10u;
-
-std::string file_name(const std::string& uuid) {
-  std::string name;
-  for (const char c : uuid) name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ? c : '_';
-  return name + kSuffix;
-}
+constexpr std::size_t kLeastUuid = 8;
+constexpr NumberRange kPowers{0.0, 1e6, "W"};
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw JournalError(
@@ -48,7 +45,12 @@ void write_all(int descriptor, std::string_view text, const std::filesystem::pat
   }
 }
 
-JournalEntry parse_entry(const std::string& source, const std::string& text) {
+struct Parsed {
+  JournalEntry entry;
+  std::string boot;
+};
+
+Parsed parse_entry(const std::string& source, const std::string& text) {
   const nlohmann::json json = parse_json(source, text);
   JsonObject object(json, source);
   JournalEntry entry;
@@ -60,12 +62,23 @@ JournalEntry parse_entry(const std::string& source, const std::string& text) {
     entry.knobs.push_back(*knob);
   }
   if (object.has("before")) entry.before = read_gpu_settings(object.object("before"));
-  return entry;
+  if (object.has("set_power_limits_w")) {
+    entry.set_limits.emplace();
+    for (const double watts : object.numbers("set_power_limits_w", kPowers)) entry.set_limits->emplace_back(watts);
+  }
+  return {std::move(entry), object.find_text("boot").value_or("")};
 }
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
+std::string boot_of_machine() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, boot);
+  return boot;
+}
+
+Journal::Journal(std::filesystem::path folder, std::string boot) : folder_(std::move(folder)), boot_(std::move(boot)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,7 +110,9 @@ Journal::Found Journal::read() const {
     if (!name.ends_with(kSuffix)) continue;
     // A damaged entry must not keep the agent from starting: here its damage is what is to be reported.
     try {
-      found.entries.push_back(parse_entry(path.string(), read_text_file(path, kMostBytes)));
+      Parsed parsed = parse_entry(path.string(), read_text_file(path, kMostBytes));
+      const bool other_boot = !boot_.empty() && !parsed.boot.empty() && parsed.boot != boot_;
+      (other_boot ? found.outlived : found.entries).push_back(std::move(parsed.entry));
     } catch (const Error&) {
       found.unreadable.push_back(name);
     }
@@ -110,8 +125,13 @@ void Journal::write(const JournalEntry& entry) const {
   for (const Knob knob : entry.knobs) knobs.push_back(name_of(knob));
   nlohmann::ordered_json json = {{"uuid", entry.uuid}, {"knobs", knobs}, {"holder", entry.holder}};
   if (entry.before) json["before"] = to_json(*entry.before);
+  if (entry.set_limits) {
+    nlohmann::ordered_json& limits = json["set_power_limits_w"] = nlohmann::ordered_json::array();
+    for (const Watts limit : *entry.set_limits) limits.push_back(limit.value());
+  }
+  if (!boot_.empty()) json["boot"] = boot_;
   const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  const std::string name = file_name(entry.uuid);
+  const std::string name = file_of(entry.uuid);
   const std::string half = name + kHalfWritten;
   const std::filesystem::path path = folder_ / name;
   try {
@@ -130,7 +150,23 @@ void Journal::write(const JournalEntry& entry) const {
   if (::fsync(folder_descriptor_) != 0) fail(path, "cannot sync the journal's folder");
 }
 
-void Journal::remove(const std::string& uuid) const { remove_unreadable(file_name(uuid)); }
+std::string Journal::file_of(const std::string& uuid) {
+  std::string name;
+  for (const char c : uuid) name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ? c : '_';
+  return name + kSuffix;
+}
+
+// "GPU-5d0c..." (NVIDIA, ROCm SMI), "PCI-0000_03_00_0" (an AMD board that tells none), "1eff74a0-..." (AMD SMI).
+bool Journal::names_gpu(std::string_view file) {
+  if (!file.ends_with(kSuffix)) return false;
+  file.remove_suffix(std::string_view(kSuffix).size());
+  if (file.starts_with("GPU-") || file.starts_with("PCI-")) file.remove_prefix(4);
+  return file.size() >= kLeastUuid && std::all_of(file.begin(), file.end(), [](const char c) {
+           return std::isxdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+         });
+}
+
+void Journal::remove(const std::string& uuid) const { remove_unreadable(file_of(uuid)); }
 
 void Journal::remove_unreadable(const std::string& file) const {
   if (::unlinkat(folder_descriptor_, file.c_str(), 0) != 0 && errno != ENOENT) {
