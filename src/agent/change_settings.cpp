@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "agent/lease_table.h"
@@ -18,6 +19,15 @@ ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.
 
 Watts most_power(const GpuDevice& device, const GpuSettings& before) {
   return before.power_limit ? *before.power_limit : device.power_limits().standard;
+}
+
+PowerLimitRange power_limits_to_set(const GpuDevice& device, const GpuBounds& bounds, const GpuSettings& before,
+                                    bool root) {
+  PowerLimitRange limits = device.power_limits();
+  limits.minimum = std::max(limits.minimum, bounds.least_power.value_or(limits.minimum));
+  limits.maximum = std::min(limits.maximum, bounds.most_power.value_or(limits.maximum));
+  if (!root) limits.maximum = std::min(limits.maximum, most_power(device, before));
+  return limits;
 }
 
 // NVIDIA's boards round to milliwatts, AMD's cut to whole watts.

@@ -140,8 +140,7 @@ struct GpuControl::State {
   void run_job(const std::shared_ptr<Job>& job);
   bool try_restore();
   void journal_change(const Job& job);
-  // What the entry says of the power limit, with `wanted` to be set (nothing: reset).
-  void plan_limit(JournalEntry& entry, const std::optional<Watts>& wanted, bool is_first) const;
+  [[nodiscard]] std::optional<Watts> limit_before(const std::optional<Watts>& now) const;
   void note_made(const Job& job);
   [[nodiscard]] bool may_be_ours(Watts limit) const;
   [[nodiscard]] bool others_set_limit();
@@ -183,6 +182,12 @@ bool GpuControl::State::may_be_ours(Watts limit) const {
   return std::any_of(set_limits->begin(), set_limits->end(), [&](Watts set) { return same_limit(limit, set); });
 }
 
+// What the power limit would be without the lease. What somebody else has set under it is what its end is to leave.
+std::optional<Watts> GpuControl::State::limit_before(const std::optional<Watts>& now) const {
+  const bool is_set = std::find(touched.begin(), touched.end(), Knob::kPowerLimit) != touched.end();
+  return is_set && (!now || may_be_ours(*now)) ? before.power_limit : limit_outside(*device, now, outside);
+}
+
 void GpuControl::State::journal_change(const Job& job) {
   JournalEntry entry{device->identity().uuid, touched, job.holder, before, set_limits};
   for (const Knob knob : job.change.knobs()) {
@@ -190,7 +195,12 @@ void GpuControl::State::journal_change(const Job& job) {
     if (is_new) entry.knobs.push_back(knob);
     if (is_new && knob == Knob::kSmClocks) entry.before->sm_clocks = outside.sm_clocks;
     if (is_new && knob == Knob::kMemoryClocks) entry.before->memory_clocks = outside.memory_clocks;
-    if (knob == Knob::kPowerLimit) plan_limit(entry, *job.change.power_limit, is_new);
+    if (knob != Knob::kPowerLimit) continue;
+    const std::optional<Watts> now = limit_now(*device);
+    entry.before->power_limit = limit_before(now);
+    entry.set_limits.emplace();
+    if (now) entry.set_limits->push_back(*now);
+    if (*job.change.power_limit) entry.set_limits->push_back(**job.change.power_limit);
   }
   if (job.check) job.check(*device, *entry.before);
   const bool known = entry.knobs.size() == touched.size() && *entry.before == before && set_limits &&
@@ -202,15 +212,6 @@ void GpuControl::State::journal_change(const Job& job) {
   touched = std::move(entry.knobs);
   before = *entry.before;
   set_limits = std::move(entry.set_limits);
-}
-
-void GpuControl::State::plan_limit(JournalEntry& entry, const std::optional<Watts>& wanted, bool is_first) const {
-  const std::optional<Watts> now = limit_now(*device);
-  // What somebody else has set under the lease is what its end is to leave.
-  if (is_first || (now && !may_be_ours(*now))) entry.before->power_limit = limit_outside(*device, now, outside);
-  entry.set_limits.emplace();
-  if (now) entry.set_limits->push_back(*now);
-  if (wanted) entry.set_limits->push_back(*wanted);
 }
 
 // The change is made: what stood before it is no longer ours. Else an operator who sets that would be taken for us. What
@@ -251,6 +252,11 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   try {
     if (job->is_write) journal_change(*job);
     if (job->call) job->call(*device);
+    if (job->check && !job->is_write) {
+      GpuSettings held = before;
+      held.power_limit = limit_before(limit_now(*device));
+      job->check(*device, held);
+    }
     if (job->write) job->write(*device, before);
     if (job->write) note_made(*job);
   } catch (const DeviceError& caught) {
@@ -444,6 +450,13 @@ void GpuControl::write(const SettingsChange& change, const std::string& holder, 
 void GpuControl::read(Call call, Done done) {
   auto job = std::make_shared<Job>();
   job->call = std::move(call);
+  job->done = std::move(done);
+  submit(std::move(job), true);
+}
+
+void GpuControl::read_before(Check look, Done done) {
+  auto job = std::make_shared<Job>();
+  job->check = std::move(look);
   job->done = std::move(done);
   submit(std::move(job), true);
 }

@@ -61,6 +61,8 @@ class GpuControl {
   void write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done);
   // Reads go before writes that wait, and on while a restore waits for its next attempt.
   void read(Call call, Done done);
+  // The same with what would hold before a write: also what others have set since the last one.
+  void read_before(Check look, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.
   void restore();
   // As after a start that found the entry in the journal. No lease has touched the GPU since.
