@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kMaxLineBytes = 1u << 20;
 constexpr double kMostWatts = 1e7;    // of one device
 constexpr double kMostJoules = 1e15;  // of one counter
+constexpr Nanoseconds kFarthest = Nanoseconds{1} << 62;
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 5 &&
@@ -94,10 +95,14 @@ void ReadingSink::add(Nanoseconds time, SensorId sensor, ReadingKind kind, doubl
   if (!std::isfinite(value)) return drop("a value that is no finite number", line);
   if (value < 0.0) return drop(counter ? "negative energy" : "negative power", line);
   if (value > (counter ? kMostJoules : kMostWatts)) return drop("a value beyond every device", line);
-  constexpr Nanoseconds kFarthest = Nanoseconds{1} << 62;
   if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^62 ns", line);
   ++stats_.readings;
   take_({time, value, sensor, kind});
+}
+
+void ReadingSink::add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line) {
+  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^62 ns", line);
+  take_({time, guessed ? 1.0 : 0.0, sensor, ReadingKind::kFailure});
 }
 
 void ReadingSink::drop(const std::string& reason, std::size_t line) {

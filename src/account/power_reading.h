@@ -21,6 +21,7 @@ enum class ReadingKind : std::uint8_t {
   kPower,      // W, at this time
   kMeanPower,  // W, on average since the device's reading before
   kCounter,    // J, since some beginning
+  kFailure,    // no reading where one was tried; 1: what the next ones say of the time until then is a guess
 };
 
 using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
@@ -73,6 +74,7 @@ class ReadingSink {
   // A value that is no number ("[N/A]"), not finite, or not believable is counted with its reason instead.
   void add(Nanoseconds time, SensorId sensor, ReadingKind kind, double value, std::size_t line);
   void drop(const std::string& reason, std::size_t line);
+  void add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line);
 
   [[nodiscard]] SensorId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
   [[nodiscard]] SensorId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming

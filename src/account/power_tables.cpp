@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -83,6 +84,22 @@ void read_comment(std::string_view line, ReadingSink& sink) {
   sink.stats().monotonic_offset = parse_decimal(number, 9);
 }
 
+// As in: # device GPU:0: integrated power, sensor_period_s: 0.1000
+// and:   # device GPU:0: from here on frozen counter, integrated power
+void read_source(std::string_view line, std::set<std::string, std::less<>>& integrated) {
+  constexpr std::string_view kDevice = "# device ";
+  if (!line.starts_with(kDevice)) return;
+  line.remove_prefix(kDevice.size());
+  const std::size_t end = line.find(": ");
+  if (end == std::string_view::npos || line.substr(end).starts_with(": read every ")) return;
+  const std::string device(line.substr(0, end));
+  if (line.find("integrated power", end) != std::string_view::npos) {
+    integrated.insert(device);
+  } else {
+    integrated.erase(device);
+  }
+}
+
 double number_in(const LineReader& lines, const Field& field, std::string_view what) {
   if (const auto value = parse_number(field.text)) return *value;
   refuse(lines, field.column, fmt::format("{} is '{}', not a number", what, field.text.substr(0, 40)),
@@ -101,10 +118,12 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   int value_column = -1;
   std::size_t width = 0;
   ReadingKind kind = ReadingKind::kPower;
+  std::set<std::string, std::less<>> integrated;  // devices whose energy is no counter's, at this place of the file
   while (lines.next(line)) {
     if (trim(line).empty()) continue;
     if (line.front() == '#') {
       read_comment(line, sink);
+      if (format == PowerFormat::kFlyball) read_source(line, integrated);
       continue;
     }
     split(line, ",", fields);
@@ -136,7 +155,8 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
     const Field& stamp = fields[static_cast<std::size_t>(time_column)];
     const Field& value = fields[static_cast<std::size_t>(value_column)];
     const std::string_view name = fields[static_cast<std::size_t>(device_column)].text;
-    if (is_absent(value.text)) {
+    const bool failure = format == PowerFormat::kFlyball && value.text.empty() && !name.empty();
+    if (is_absent(value.text) && !failure) {
       sink.drop("no value", lines.line());
       continue;
     }
@@ -146,6 +166,10 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
     }
     const SensorId sensor = sink.device(name);
     const Nanoseconds time = parse_stamp(lines, stamp.text, stamp.column, sink.options().utc_offset);
+    if (failure) {
+      sink.add_failure(time, sensor, integrated.contains(name), lines.line());
+      continue;
+    }
     sink.add(time, sensor, kind, number_in(lines, value, kind == ReadingKind::kCounter ? "energy_j" : "power_w"),
              lines.line());
   }

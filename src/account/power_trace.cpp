@@ -75,7 +75,9 @@ struct SensorReadings {
   bool has_last = false;
   PowerReading last;
   bool has_current = false;
-  PowerReading current;  // which another one at the same time may replace
+  PowerReading current;                      // which another one at the same time may replace
+  std::optional<PowerReading> failure;       // between the last and the current one
+  std::optional<PowerReading> next_failure;  // after the current one
   Nanoseconds period = 0;
   Nanoseconds gap_time = 0;
   Nanoseconds longest_gap = 0;
@@ -213,6 +215,10 @@ class PowerSegments : public PowerTrace {
     std::uint64_t beside = 0;
     while (readings_.next(reading)) {
       SensorReadings& state = sensors_[reading.sensor];
+      if (reading.kind == ReadingKind::kFailure) {
+        ++state.found.failures;
+        continue;
+      }
       if (!counts_for(state, reading)) {
         ++beside;
         continue;
@@ -237,6 +243,10 @@ class PowerSegments : public PowerTrace {
     PowerReading reading;
     while (readings_.next(reading)) {
       SensorReadings& state = sensors_[reading.sensor];
+      if (reading.kind == ReadingKind::kFailure) {
+        if (state.has_current && (!state.next_failure || reading.value > 0.0)) state.next_failure = reading;
+        continue;
+      }
       if (!counts_for(state, reading)) continue;
       // Of several at one time the last in the file counts.
       if (state.has_current && reading.time > state.current.time) settle(state);
@@ -246,6 +256,7 @@ class PowerSegments : public PowerTrace {
     for (SensorReadings& state : sensors_) {
       if (!state.has_current) continue;
       settle(state);
+      state.found.ends_failing = state.failure.has_value();
       // Nothing tells how long the last reading of power held; as long as they usually do.
       if (state.last.kind == ReadingKind::kPower && state.period > 0) {
         put(state, state.last.time, state.last.time + state.period, state.last.value);
@@ -257,12 +268,15 @@ class PowerSegments : public PowerTrace {
     if (state.has_last) join(state, state.current);
     state.last = state.current;
     state.has_last = true;
+    state.failure = std::exchange(state.next_failure, std::nullopt);
   }
 
   void join(SensorReadings& state, const PowerReading& reading) {
     const PowerReading& last = state.last;
     const Nanoseconds distance = reading.time - last.time;
-    const bool wide = static_cast<double>(distance) > kGapPeriods * static_cast<double>(state.period);
+    const bool wide = state.failure || static_cast<double>(distance) > kGapPeriods * static_cast<double>(state.period);
+    // A counter has gone on meanwhile; power was added up as if it had been what was read last.
+    if (state.failure && state.failure->value > 0.0) return leave_out(state, distance);
     switch (reading.kind) {
       case ReadingKind::kPower:
         if (wide) {
@@ -272,6 +286,7 @@ class PowerSegments : public PowerTrace {
           put(state, last.time, reading.time, last.value);
         }
         return;
+      case ReadingKind::kFailure: return;
       case ReadingKind::kMeanPower: put(state, last.time, reading.time, reading.value); break;
       case ReadingKind::kCounter: {
         double joules = reading.value - last.value;

@@ -62,6 +62,8 @@ struct PowerTraceSensor {
   std::uint64_t gaps = 0;        // left out
   Seconds gap_time;
   Seconds longest_gap;
+  std::uint64_t failures = 0;  // readings that failed, where the trace tells
+  bool ends_failing = false;   // none has come since
   std::uint64_t bridged =
       0;          // distances as long as gaps that a counter bridges: the energy is measured, its course is not
   Joules energy;  // of the segments

@@ -159,7 +159,7 @@ class Agent::Impl {
   Impl(EventLoop& the_loop, AgentConfig the_config, const AgentDevices& devices)
       : loop(the_loop),
         config(std::move(the_config)),
-        journal(std::make_shared<const Journal>(config.state_dir)),
+        journal(std::make_shared<const Journal>(config.state_dir, config.boot)),
         keeper(loop, devices.gpus, journal, rules_of(config), config.gpus, config.control),
         monitor(keeper, devices.cpus),
         feed(devices.gpus, devices.cpus, sampling_at(config.period)),

@@ -10,6 +10,7 @@
 #include "agent/account_sessions.h"
 #include "agent/gpu_control.h"
 #include "agent/gpu_rules.h"
+#include "agent/journal.h"
 #include "agent/lease_table.h"
 #include "agent/user_limits.h"
 #include "net/server.h"
@@ -23,10 +24,11 @@ struct AgentConfig {
   std::filesystem::path token_file;
   std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
-  std::optional<Seconds> period;   // of the sampler; without one its default, and no more than its usual cost
-  bool zeusd = true;               // speak zeusd's interface, too
-  Seconds zeusd_remote_hold{0.0};  // how long a setting made through it over TCP lasts; 0: refused
-  bool zeusd_shared = false;       // a user's processes may change what another of them set through it
+  std::string boot = boot_of_machine();  // that the journal's entries are of; no key of the file
+  std::optional<Seconds> period;         // of the sampler; without one its default, and no more than its usual cost
+  bool zeusd = true;                     // speak zeusd's interface, too
+  Seconds zeusd_remote_hold{0.0};        // how long a setting made through it over TCP lasts; 0: refused
+  bool zeusd_shared = false;             // a user's processes may change what another of them set through it
   AccessRules access;
   NodeRules gpus;
   ServerLimits limits{.connections_per_party = 1024};

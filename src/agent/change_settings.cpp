@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "agent/lease_table.h"
 #include "agent/processes.h"
 
@@ -12,15 +15,31 @@ constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
 
 ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
 
-Watts limit_before(const GpuDevice& device, const GpuSettings& before) {
+}  // namespace
+
+Watts most_power(const GpuDevice& device, const GpuSettings& before) {
   return before.power_limit ? *before.power_limit : device.power_limits().standard;
 }
 
-}  // namespace
+PowerLimitRange power_limits_to_set(const GpuDevice& device, const GpuBounds& bounds, const GpuSettings& before,
+                                    bool root) {
+  PowerLimitRange limits = device.power_limits();
+  limits.minimum = std::max(limits.minimum, bounds.least_power.value_or(limits.minimum));
+  limits.maximum = std::min(limits.maximum, bounds.most_power.value_or(limits.maximum));
+  if (!root) limits.maximum = std::min(limits.maximum, most_power(device, before));
+  return limits;
+}
+
+// NVIDIA's boards round to milliwatts, AMD's cut to whole watts.
+bool same_limit(Watts told, Watts limit) {
+  const Watts whole(std::floor(limit.value()));
+  return std::abs((told - limit).value()) <= kSameLimit.value() ||
+         std::abs((told - whole).value()) <= kSameLimit.value();
+}
 
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before) {
   if (!change.power_limit || !*change.power_limit) return;
-  const Watts held = limit_before(device, before);
+  const Watts held = most_power(device, before);
   const Watts limit = **change.power_limit;
   if (limit <= held + kSameLimit) return;
   throw LeaseRefused(LeaseRefused::Reason::kForbidden,
@@ -41,7 +60,7 @@ void refuse_beside_others(const GpuDevice& device, uid_t user) {
 void change_settings(GpuDevice& device, const SettingsChange& change, const GpuSettings& before,
                      SettingsChange& applied) {
   if (change.power_limit) {
-    const Watts held = limit_before(device, before);
+    const Watts held = most_power(device, before);
     const Watts limit = change.power_limit->value_or(held);
     device.set_power_limit(limit);
     applied.power_limit = limit == held ? std::optional<Watts>() : std::optional<Watts>(limit);

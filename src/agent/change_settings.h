@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include "agent/gpu_rules.h"
 #include "device/gpu.h"
 #include "wire/agent_messages.h"
 
@@ -12,6 +13,17 @@ namespace flyball {
 // of another user than `user` computes on the GPU. The second asks the driver and /proc; it also throws DeviceError.
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
+
+// The most that `before` leaves to a lease of a user who is not root (W). Throws DeviceError.
+[[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
+
+// The limits that a lease may set now: the board's, within the bounds, and where `root` is false no more than `before`
+// leaves. With a minimum above the maximum it may set none. `standard` is the board's own. Throws DeviceError.
+[[nodiscard]] PowerLimitRange power_limits_to_set(const GpuDevice& device, const GpuBounds& bounds,
+                                                  const GpuSettings& before, bool root);
+
+// Whether a board that tells the limit `told` may have been set to `limit`.
+[[nodiscard]] bool same_limit(Watts told, Watts limit);
 
 // Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`. Throws
 // DeviceError. Some 10 ms for each knob.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "agent/change_settings.h"
 #include "base/contain.h"
 #include "net/http.h"
 
@@ -48,7 +49,7 @@ bool names(const GpuSettings& settings, Knob knob) {
 }
 
 // Back to what held before. A value that the device does not take (another board, a word of the configuration) must not
-// leave the lease's own in force: then it is the default.
+// leave the lease's own in force: then it is the default, or a lower limit that it does take.
 void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
   if (!names(before, knob)) return reset(device, knob);
   try {
@@ -59,28 +60,41 @@ void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
     }
   } catch (const DeviceError& error) {
     if (error.fault() != DeviceFault::kInvalid) throw;
-    reset(device, knob);
+    if (knob != Knob::kPowerLimit) return reset(device, knob);
+    const PowerLimitRange limits = device.power_limits();
+    device.set_power_limit(std::clamp(*before.power_limit, limits.minimum, std::max(limits.minimum, limits.standard)));
   }
 }
 
-// What a knob stands at now that nobody has touched it.
-void note_before(const GpuDevice& device, Knob knob, const GpuSettings& outside, GpuSettings& before) {
-  switch (knob) {
-    case Knob::kSmClocks: before.sm_clocks = outside.sm_clocks; return;
-    case Knob::kMemoryClocks: before.memory_clocks = outside.memory_clocks; return;
-    case Knob::kPowerLimit: break;
-  }
-  before.power_limit = outside.power_limit;
+// Nothing where the device does not tell.
+std::optional<Watts> limit_now(const GpuDevice& device) {
   try {
     const Watts now = device.power_limit();
-    if (outside.power_limit) {
-      const PowerLimitRange limits = device.power_limits();  // a limit that the board does not take would be none
-      before.power_limit = std::clamp(*outside.power_limit, limits.minimum, limits.maximum);
-    }
-    if (now >= kLeastLimit) before.power_limit = std::min(now, before.power_limit.value_or(now));
+    if (now >= kLeastLimit) return now;
   } catch (const DeviceError& error) {
     if (error.fault() != DeviceFault::kUnsupported) throw;
   }
+  return std::nullopt;
+}
+
+// The power limit without a lease: what stands, and no more than the configuration says.
+std::optional<Watts> limit_outside(const GpuDevice& device, const std::optional<Watts>& now,
+                                   const GpuSettings& outside) {
+  if (!now || !outside.power_limit) return now ? now : outside.power_limit;
+  const PowerLimitRange limits = device.power_limits();  // a limit that the board does not take would be none
+  return std::min(*now, std::clamp(*outside.power_limit, limits.minimum, limits.maximum));
+}
+
+// What an entry of the journal is brought back to. What stands there of clocks are words of the configuration, and those
+// of now are the operator's later ones.
+GpuSettings before_of(const JournalEntry& entry, const GpuSettings& outside) {
+  GpuSettings before = entry.before.value_or(outside);
+  if (outside.sm_clocks) before.sm_clocks = outside.sm_clocks;
+  if (outside.memory_clocks) before.memory_clocks = outside.memory_clocks;
+  if (outside.power_limit) {
+    before.power_limit = std::min(*outside.power_limit, before.power_limit.value_or(*outside.power_limit));
+  }
+  return before;
 }
 
 }  // namespace
@@ -91,7 +105,7 @@ struct GpuControl::Job {
   Write write;
   Done done;
   bool is_write = false;
-  std::vector<Knob> knobs;
+  SettingsChange change;
   std::string holder;
   std::atomic<bool> given_up{false};  // its caller was told that it took too long
   // Loop's thread.
@@ -125,7 +139,11 @@ struct GpuControl::State {
 
   void run_job(const std::shared_ptr<Job>& job);
   bool try_restore();
-  void journal_knobs(const Job& job);
+  void journal_change(const Job& job);
+  [[nodiscard]] std::optional<Watts> limit_before(const std::optional<Watts>& now) const;
+  void note_made(const Job& job);
+  [[nodiscard]] bool may_be_ours(Watts limit) const;
+  [[nodiscard]] bool others_set_limit();
 
   std::shared_ptr<GpuDevice> device;
   std::shared_ptr<const Journal> journal;
@@ -138,10 +156,9 @@ struct GpuControl::State {
 
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
-  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next nine
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next eight
   std::deque<std::shared_ptr<Job>> writes;
-  std::optional<std::vector<Knob>> found;  // in the journal at the start, not yet restored
-  std::optional<GpuSettings> found_before;
+  std::optional<JournalEntry> found;  // in the journal at the start, not yet restored
   bool restore_wanted = false;
   Clock::time_point restore_due;
   std::shared_ptr<Job> current;
@@ -155,23 +172,77 @@ struct GpuControl::State {
   bool journalled = false;
   std::vector<Knob> touched;
   GpuSettings before;  // of what is touched
+  // As in the journal. Nothing: it is not known who set what stands.
+  std::optional<std::vector<Watts>> set_limits = std::vector<Watts>();
   Seconds retry{0};
 };
 
-void GpuControl::State::journal_knobs(const Job& job) {
-  std::vector<Knob> all = touched;
-  GpuSettings all_before = before;
-  for (const Knob knob : job.knobs) {
-    if (std::find(all.begin(), all.end(), knob) != all.end()) continue;
-    note_before(*device, knob, outside, all_before);
-    all.push_back(knob);
+bool GpuControl::State::may_be_ours(Watts limit) const {
+  if (!set_limits || (before.power_limit && same_limit(limit, *before.power_limit))) return true;
+  return std::any_of(set_limits->begin(), set_limits->end(), [&](Watts set) { return same_limit(limit, set); });
+}
+
+// What the power limit would be without the lease. What somebody else has set under it is what its end is to leave.
+std::optional<Watts> GpuControl::State::limit_before(const std::optional<Watts>& now) const {
+  const bool is_set = std::find(touched.begin(), touched.end(), Knob::kPowerLimit) != touched.end();
+  return is_set && (!now || may_be_ours(*now)) ? before.power_limit : limit_outside(*device, now, outside);
+}
+
+void GpuControl::State::journal_change(const Job& job) {
+  JournalEntry entry{device->identity().uuid, touched, job.holder, before, set_limits};
+  for (const Knob knob : job.change.knobs()) {
+    const bool is_new = std::find(touched.begin(), touched.end(), knob) == touched.end();
+    if (is_new) entry.knobs.push_back(knob);
+    if (is_new && knob == Knob::kSmClocks) entry.before->sm_clocks = outside.sm_clocks;
+    if (is_new && knob == Knob::kMemoryClocks) entry.before->memory_clocks = outside.memory_clocks;
+    if (knob != Knob::kPowerLimit) continue;
+    const std::optional<Watts> now = limit_now(*device);
+    entry.before->power_limit = limit_before(now);
+    entry.set_limits.emplace();
+    if (now) entry.set_limits->push_back(*now);
+    if (*job.change.power_limit) entry.set_limits->push_back(**job.change.power_limit);
   }
-  if (job.check) job.check(*device, all_before);
-  if (journalled && all.size() == touched.size()) return;
-  journal->write({device->identity().uuid, all, job.holder, all_before});
+  if (job.check) job.check(*device, *entry.before);
+  const bool known = entry.knobs.size() == touched.size() && *entry.before == before && set_limits &&
+                     std::all_of(entry.set_limits->begin(), entry.set_limits->end(),
+                                 [this](Watts limit) { return may_be_ours(limit); });
+  if (journalled && known) return;
+  journal->write(entry);
   journalled = true;
-  touched = std::move(all);
-  before = all_before;
+  touched = std::move(entry.knobs);
+  before = *entry.before;
+  set_limits = std::move(entry.set_limits);
+}
+
+// The change is made: what stood before it is no longer ours. Else an operator who sets that would be taken for us. What
+// the board makes of the number is.
+void GpuControl::State::note_made(const Job& job) {
+  if (!job.change.power_limit) return;
+  std::vector<Watts> limits;
+  if (*job.change.power_limit) limits.push_back(**job.change.power_limit);
+  try {
+    const std::optional<Watts> told = limit_now(*device);
+    if (told && !(limits.size() == 1 && same_limit(*told, limits.front()))) limits.push_back(*told);
+  } catch (const DeviceError&) {
+    // It was set, and its caller is told so.
+  }
+  if (set_limits == limits) return;
+  set_limits = std::move(limits);
+  try {
+    journal->write({device->identity().uuid, touched, job.holder, before, set_limits});
+  } catch (const JournalError&) {
+    // The entry on the disk names what is in force, and what was.
+  }
+}
+
+// Whether the power limit is no longer the lease's: then its end leaves it, for what stands is an operator's, and lower
+// or higher for a reason.
+bool GpuControl::State::others_set_limit() {
+  if (!set_limits) return false;
+  const std::optional<Watts> now = limit_now(*device);
+  if (!now || may_be_ours(*now)) return false;
+  post([all = events, limit = *now] { all->limit_left(limit); });
+  return true;
 }
 
 void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
@@ -179,12 +250,19 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   std::exception_ptr error;
   // Whatever the driver or the disk says is handed to the caller.
   try {
-    if (job->is_write) journal_knobs(*job);
+    if (job->is_write) journal_change(*job);
     if (job->call) job->call(*device);
+    if (job->check && !job->is_write) {
+      GpuSettings held = before;
+      held.power_limit = limit_before(limit_now(*device));
+      job->check(*device, held);
+    }
     if (job->write) job->write(*device, before);
+    if (job->write) note_made(*job);
   } catch (const DeviceError& caught) {
     error = std::current_exception();
     if (caught.fault() == DeviceFault::kLost) {
+      set_limits.reset();  // it comes back with its driver's own limit
       post([all = events, caught] { all->lost(caught); });
     }
   } catch (...) {
@@ -201,9 +279,13 @@ bool GpuControl::State::try_restore() {
   std::stable_partition(touched.begin(), touched.end(), [this](Knob knob) { return !names(before, knob); });
   for (const Knob knob : touched) {
     try {
+      // Of clocks no driver tells who locked them, or whether they are locked. A lock of ours must not stay, so that one
+      // that an operator has made since goes with it; what the configuration names is locked again.
+      if (knob == Knob::kPowerLimit && others_set_limit()) continue;
       bring_back(*device, knob, before);
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
+        set_limits.reset();
         // Its clocks went with it. The entry stays, for when it comes back.
         post([all = events, error] { all->lost(error); });
         return true;
@@ -217,6 +299,7 @@ bool GpuControl::State::try_restore() {
   if (left.empty()) {
     touched.clear();
     before = {};
+    set_limits.emplace();
     try {
       if (journalled) journal->remove(device->identity().uuid);
       journalled = false;
@@ -249,8 +332,13 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
     state->busy = true;
     if (restore_is_due()) {
       if (state->found) {
-        state->touched = *std::exchange(state->found, std::nullopt);
-        state->before = std::exchange(state->found_before, std::nullopt).value_or(state->outside);
+        const JournalEntry entry = *std::exchange(state->found, std::nullopt);
+        state->touched = entry.knobs;
+        state->before = before_of(entry, state->outside);
+        state->set_limits = entry.set_limits;
+        if (entry.set_limits && entry.before && entry.before->power_limit) {
+          state->set_limits->push_back(*entry.before->power_limit);  // as a lease's reset has left it
+        }
         state->journalled = true;
       }
       lock.unlock();
@@ -348,13 +436,13 @@ void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {
   state_->changed.notify_all();
 }
 
-void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder, Check check, Write call, Done done) {
+void GpuControl::write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done) {
   auto job = std::make_shared<Job>();
   job->check = std::move(check);
   job->write = std::move(call);
   job->done = std::move(done);
   job->is_write = true;
-  job->knobs = knobs;
+  job->change = change;
   job->holder = holder;
   submit(std::move(job), false);
 }
@@ -362,6 +450,13 @@ void GpuControl::write(const std::vector<Knob>& knobs, const std::string& holder
 void GpuControl::read(Call call, Done done) {
   auto job = std::make_shared<Job>();
   job->call = std::move(call);
+  job->done = std::move(done);
+  submit(std::move(job), true);
+}
+
+void GpuControl::read_before(Check look, Done done) {
+  auto job = std::make_shared<Job>();
+  job->check = std::move(look);
   job->done = std::move(done);
   submit(std::move(job), true);
 }
@@ -380,11 +475,10 @@ void GpuControl::restore() {
   }
 }
 
-void GpuControl::restore_found(const std::vector<Knob>& knobs, const std::optional<GpuSettings>& before) {
+void GpuControl::restore_found(const JournalEntry& entry) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->found = knobs;
-    state_->found_before = before;
+    state_->found = entry;
   }
   restore();
 }

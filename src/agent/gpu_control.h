@@ -3,7 +3,7 @@
 //
 // Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob
 // is first touched. restore() brings back what held before, retries until that has worked, and only then removes the
-// entry.
+// entry. A power limit that somebody else has set since the last call here is left as it is.
 #pragma once
 
 #include <exception>
@@ -33,6 +33,7 @@ struct ControlEvents {
   std::function<void()> restored;
   std::function<void(const std::string& why)> restore_failed;  // and will be tried again
   std::function<void(const DeviceError& why)> lost;            // a call said that the GPU is gone; may repeat
+  std::function<void(Watts now)> limit_left;                   // not restored: somebody else has set it
 };
 
 // To be used from the loop's thread; all callbacks are called there.
@@ -55,16 +56,17 @@ class GpuControl {
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
 
-  // Checks, puts the knobs into the journal, then calls. An empty `call` only writes the journal. What a check refuses
-  // counts as untouched: the end of the lease leaves it alone.
-  void write(const std::vector<Knob>& knobs, const std::string& holder, Check check, Write call, Done done);
+  // Checks, puts into the journal what `change` names, then calls, which makes that change and no other. An empty `call`
+  // only writes the journal. What a check refuses counts as untouched: the end of the lease leaves it alone.
+  void write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done);
   // Reads go before writes that wait, and on while a restore waits for its next attempt.
   void read(Call call, Done done);
+  // The same with what would hold before a write: also what others have set since the last one.
+  void read_before(Check look, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.
   void restore();
-  // As after a start that found these in the journal, and what held before if it told. The GPU has been touched by
-  // nobody since.
-  void restore_found(const std::vector<Knob>& knobs, const std::optional<GpuSettings>& before);
+  // As after a start that found the entry in the journal. No lease has touched the GPU since.
+  void restore_found(const JournalEntry& entry);
 
   [[nodiscard]] bool restoring() const;
   [[nodiscard]] Seconds call_age() const;  // of the call under way; 0 where there is none

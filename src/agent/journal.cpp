@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -22,12 +23,7 @@ namespace {
 constexpr const char* kSuffix = ".gpu.json";
 constexpr const char* kHalfWritten = ".tmp";
 constexpr std::size_t kMostBytes = 64u << 10u;
-
-std::string file_name(const std::string& uuid) {
-  std::string name;
-  for (const char c : uuid) name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ? c : '_';
-  return name + kSuffix;
-}
+constexpr std::size_t kLeastUuid = 8;
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw JournalError(
@@ -48,24 +44,36 @@ void write_all(int descriptor, std::string_view text, const std::filesystem::pat
   }
 }
 
-JournalEntry parse_entry(const std::string& source, const std::string& text) {
-  const nlohmann::json json = parse_json(source, text);
-  JsonObject object(json, source);
-  JournalEntry entry;
-  entry.uuid = object.text("uuid");
-  entry.holder = object.text("holder");
-  for (const std::string& name : object.texts("knobs")) {
-    const auto knob = Codec<Knob>::named(name);
-    if (!knob) object.refuse("knobs", fmt::format("there is no '{}'", name), "remove the file");
-    entry.knobs.push_back(*knob);
-  }
-  if (object.has("before")) entry.before = Description<GpuSettings>::get().read(object.object("before"));
-  return entry;
-}
-
 }  // namespace
 
-Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
+template <>
+struct Description<JournalEntry> {
+  static const Record<JournalEntry>& get() {
+    using R = JournalEntry;
+    static const auto kRecord =
+        Record<R>("JournalEntry", RecordSide::kAnswer, "the journal")
+            .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
+            .field("knobs", &R::knobs, {.text = "That may differ from the default."})
+            .field("holder", &R::holder, {.text = "For people.", .needed = true})
+            .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
+            .field("set_power_limits_w", &R::set_limits,
+                   {.text = "Of which one is in force unless somebody else has set it.",
+                    .left_out = true,
+                    .minimum = 0,
+                    .maximum = 1e6})
+            .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true});
+    return kRecord;
+  }
+};
+
+std::string boot_of_machine() {
+  std::string boot;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, boot);
+  return boot;
+}
+
+Journal::Journal(std::filesystem::path folder, std::string boot) : folder_(std::move(folder)), boot_(std::move(boot)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,7 +105,10 @@ Journal::Found Journal::read() const {
     if (!name.ends_with(kSuffix)) continue;
     // A damaged entry must not keep the agent from starting: here its damage is what is to be reported.
     try {
-      found.entries.push_back(parse_entry(path.string(), read_text_file(path, kMostBytes)));
+      const nlohmann::json json = parse_json(path.string(), read_text_file(path, kMostBytes));
+      JournalEntry entry = Description<JournalEntry>::get().read(JsonObject(json, path.string()));
+      const bool other_boot = !boot_.empty() && !entry.boot.empty() && entry.boot != boot_;
+      (other_boot ? found.outlived : found.entries).push_back(std::move(entry));
     } catch (const Error&) {
       found.unreadable.push_back(name);
     }
@@ -106,12 +117,10 @@ Journal::Found Journal::read() const {
 }
 
 void Journal::write(const JournalEntry& entry) const {
-  nlohmann::ordered_json knobs = nlohmann::ordered_json::array();
-  for (const Knob knob : entry.knobs) knobs.push_back(name_of(knob));
-  nlohmann::ordered_json json = {{"uuid", entry.uuid}, {"knobs", knobs}, {"holder", entry.holder}};
-  if (entry.before) json["before"] = to_json(*entry.before);
+  nlohmann::ordered_json json = to_json(entry);
+  if (!boot_.empty()) json["boot"] = boot_;
   const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  const std::string name = file_name(entry.uuid);
+  const std::string name = file_of(entry.uuid);
   const std::string half = name + kHalfWritten;
   const std::filesystem::path path = folder_ / name;
   try {
@@ -130,7 +139,23 @@ void Journal::write(const JournalEntry& entry) const {
   if (::fsync(folder_descriptor_) != 0) fail(path, "cannot sync the journal's folder");
 }
 
-void Journal::remove(const std::string& uuid) const { remove_unreadable(file_name(uuid)); }
+std::string Journal::file_of(const std::string& uuid) {
+  std::string name;
+  for (const char c : uuid) name += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ? c : '_';
+  return name + kSuffix;
+}
+
+// "GPU-5d0c..." (NVIDIA, ROCm SMI), "PCI-0000_03_00_0" (an AMD board that tells none), "1eff74a0-..." (AMD SMI).
+bool Journal::names_gpu(std::string_view file) {
+  if (!file.ends_with(kSuffix)) return false;
+  file.remove_suffix(std::string_view(kSuffix).size());
+  if (file.starts_with("GPU-") || file.starts_with("PCI-")) file.remove_prefix(4);
+  return file.size() >= kLeastUuid && std::all_of(file.begin(), file.end(), [](const char c) {
+           return std::isxdigit(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+         });
+}
+
+void Journal::remove(const std::string& uuid) const { remove_unreadable(file_of(uuid)); }
 
 void Journal::remove_unreadable(const std::string& file) const {
   if (::unlinkat(folder_descriptor_, file.c_str(), 0) != 0 && errno != ENOENT) {

@@ -1,11 +1,12 @@
 // What the agent may have changed, on disk: one small file for each GPU that somebody may set, written and synced before
 // the first privileged call and removed when everything is undone. Whatever kills the agent, its next start finds here
-// which GPUs to restore.
+// which GPUs to restore, and by what to tell its own settings from those that somebody else has made since.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -25,20 +26,30 @@ struct JournalEntry {
   std::string holder;       // for people
   // What the knobs are brought back to; older agents' entries have none.
   std::optional<GpuSettings> before = std::nullopt;
+  // The power limits of which one is in force, unless somebody else has set it: what stood when the agent last set it,
+  // and what that call was to set. Older agents' entries have none.
+  std::optional<std::vector<Watts>> set_limits = std::nullopt;
+  std::string boot = {};  // of the machine when it was written; the journal fills it in
 };
+
+// The kernel's name for the time since the machine was started (/proc/sys/kernel/random/boot_id); empty where it does not
+// tell.
+[[nodiscard]] std::string boot_of_machine();
 
 // Different GPUs may be written from different threads at once.
 class Journal {
  public:
-  // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder.
-  explicit Journal(std::filesystem::path folder);
+  // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder. `boot` tells
+  // entries of this boot from those of another, and stands in all that are written; empty: it tells nothing.
+  explicit Journal(std::filesystem::path folder, std::string boot = boot_of_machine());
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
   struct Found {
     std::vector<JournalEntry> entries;
-    std::vector<std::string> unreadable;  // files that hold no entry: restore everything
+    std::vector<JournalEntry> outlived;   // of another boot, with which their settings went
+    std::vector<std::string> unreadable;  // files that hold no entry
   };
   [[nodiscard]] Found read() const;
 
@@ -47,10 +58,15 @@ class Journal {
   void remove(const std::string& uuid) const;  // throws JournalError
   void remove_unreadable(const std::string& file) const;
 
+  [[nodiscard]] static std::string file_of(const std::string& uuid);
+  // Whether a file's name is of a form that drivers give UUIDs in: then it stands for that GPU alone, there or not.
+  [[nodiscard]] static bool names_gpu(std::string_view file);
+
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  private:
   std::filesystem::path folder_;
+  std::string boot_;
   int folder_descriptor_ = -1;
   int lock_descriptor_ = -1;
 };

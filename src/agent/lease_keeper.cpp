@@ -81,7 +81,8 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
       journal_(std::move(journal)),
       rules_(std::move(rules)),
       slow_others_(access.slow_others),
-      table_(gpus.size(), std::move(access)) {
+      table_(gpus.size(), std::move(access)),
+      leftovers_(journal_) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     auto gpu = std::make_unique<Gpu>();
     gpu->device = std::move(gpus[i]);
@@ -101,6 +102,11 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
       ++counts_.failed_restores;
       log_event(LogLevel::kError, "restore_failed", {{"gpu", fmt::to_string(i)}, {"error", why}, {"next", "retry"}});
     };
+    events.limit_left = [i](Watts now) {
+      log_event(
+          LogLevel::kNotice, "power_limit_left",
+          {{"gpu", fmt::to_string(i)}, {"power_limit_w", fmt::format("{:g}", now.value())}, {"set_by", "others"}});
+    };
     gpu->control =
         std::make_unique<GpuControl>(gpu->device, journal_, loop_, options_, std::move(events), rules_.of(i).outside);
     gpus_.push_back(std::move(gpu));
@@ -114,32 +120,18 @@ const GpuDevice& LeaseKeeper::device(std::size_t gpu) const { return *gpus_.at(g
 GpuControl& LeaseKeeper::control(std::size_t gpu) { return *gpus_.at(gpu)->control; }
 
 void LeaseKeeper::recover() {
-  const Journal::Found found = journal_->read();
-  if (!found.unreadable.empty()) {
-    log_event(LogLevel::kError, "journal_damaged",
-              {{"files", fmt::format("{}", fmt::join(found.unreadable, ","))}, {"next", "restore every GPU"}});
-    damaged_ = found.unreadable;
-    for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      damaged_for_.insert(i);
-      gpus_[i]->control->restore_found({std::begin(kAllKnobs), std::end(kAllKnobs)}, std::nullopt);
-    }
-  }
-  unclaimed_ = found.entries;
+  std::vector<std::string> uuids;
+  for (const auto& gpu : gpus_) uuids.push_back(gpu->device->identity().uuid);
+  leftovers_.read(uuids);
   for (std::size_t i = 0; i < gpus_.size(); ++i) claim_entry(i);
-  for (const JournalEntry& entry : unclaimed_) {
-    log_event(LogLevel::kWarning, "journal_names_absent_gpu", {{"uuid", entry.uuid}, {"next", "entry kept"}});
-  }
+  leftovers_.log_unclaimed();
 }
 
 void LeaseKeeper::claim_entry(std::size_t gpu) {
-  const std::string uuid = gpus_[gpu]->device->identity().uuid;
-  const auto entry =
-      std::find_if(unclaimed_.begin(), unclaimed_.end(), [&](const JournalEntry& one) { return one.uuid == uuid; });
-  if (entry == unclaimed_.end()) return;
+  const auto entry = leftovers_.claim(gpu, gpus_[gpu]->device->identity().uuid);
+  if (!entry) return;
   log_event(LogLevel::kNotice, "restoring_after_crash", {{"gpu", fmt::to_string(gpu)}, {"holder", entry->holder}});
-  // After a damaged journal every knob of every GPU is being restored; this entry knows more of its own.
-  gpus_[gpu]->control->restore_found(entry->knobs, entry->before);
-  unclaimed_.erase(entry);
+  gpus_[gpu]->control->restore_found(*entry);
 }
 
 // --- Leases --------------------------------------------------------------------------------------------------------
@@ -237,7 +229,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
   const bool looks_around = must_be_alone(asking) && asking.alone.count(gpu) == 0 && sets_something(change);
   const auto applied = std::make_shared<SettingsChange>();
   gpus_[gpu]->control->write(
-      change.knobs(), who.as_holder().text(),
+      change, who.as_holder().text(),
       [change, looks_around, who](const GpuDevice& device, const GpuSettings& before) {
         if (looks_around) refuse_beside_others(device, who.uid);
         if (!who.is_root()) refuse_more_power(device, change, before);
@@ -513,9 +505,7 @@ void LeaseKeeper::restored(std::size_t gpu) {
   if (!gpus_[gpu]->lost) {
     ++counts_.restores;
     log_event(LogLevel::kInfo, "gpu_at_default", {{"gpu", fmt::to_string(gpu)}});
-    if (damaged_for_.erase(gpu) != 0 && damaged_for_.empty()) {
-      for (const std::string& file : std::exchange(damaged_, {})) journal_->remove_unreadable(file);
-    }
+    leftovers_.restored(gpu);
   }
   std::vector<std::shared_ptr<Waiter>> ready;
   for (const auto& waiter : waiters_) {

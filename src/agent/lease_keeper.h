@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "agent/gpu_rules.h"
 #include "agent/journal.h"
 #include "agent/lease_table.h"
+#include "agent/leftovers.h"
 #include "device/gpu.h"
 #include "net/event_loop.h"
 
@@ -119,9 +119,7 @@ class LeaseKeeper {
   std::function<void(std::uint64_t, bool)> pin_;
   std::map<std::string, std::shared_ptr<Watch>> watches_;  // processes, by lease
   std::vector<std::shared_ptr<Waiter>> waiters_;
-  std::vector<JournalEntry> unclaimed_;          // of a previous agent, for GPUs that are not there or not yet opened
-  std::vector<std::string> damaged_;             // the journal's files that could not be read; kept until
-  std::set<std::size_t> damaged_for_;            // these GPUs have been restored
+  Leftovers leftovers_;                          // of a previous agent, for GPUs that are not there or not yet opened
   std::map<std::string, int> writes_under_way_;  // by lease
   EventLoop::Handle deadline_;
   Nanoseconds deadline_at_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "agent/change_settings.h"
 #include "agent/log.h"
 #include "agent/metrics.h"
 #include "agent/routes.h"
@@ -135,8 +136,8 @@ StreamHandler power_stream(const AgentParts& parts) {
 
 // --- Devices -------------------------------------------------------------------------------------------------------
 
-// What a lease may set, so without what the configuration keeps from all.
-nlohmann::ordered_json clocks_json(GpuDevice& device, const GpuBounds& bounds) {
+// What a lease of the caller may set, so without what the configuration keeps from all.
+nlohmann::ordered_json clocks_json(const GpuDevice& device, const GpuBounds& bounds, const PowerLimitRange& limits) {
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
   for (const Megahertz clock : device.memory_clocks()) {
     if (bounds.has_memory_clock(clock)) memory.push_back(clock.value());
@@ -145,12 +146,11 @@ nlohmann::ordered_json clocks_json(GpuDevice& device, const GpuBounds& bounds) {
   for (const Megahertz clock : device.sm_clocks()) {
     if (bounds.has_sm_clock(clock)) sm.push_back(clock.value());
   }
-  const PowerLimitRange limits = device.power_limits();
   return {{"sm_clocks_mhz", sm},
           {"memory_clocks_mhz", memory},
           {"power_limit_w",
-           {{"minimum", std::max(limits.minimum, bounds.least_power.value_or(limits.minimum)).value()},
-            {"maximum", std::min(limits.maximum, bounds.most_power.value_or(limits.maximum)).value()},
+           {{"minimum", limits.minimum.value()},
+            {"maximum", limits.maximum.value()},
             {"standard", limits.standard.value()}}}};
 }
 
@@ -158,11 +158,15 @@ void answer_clocks(const AgentParts& parts, const Request& request, const Reply&
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const auto json = std::make_shared<nlohmann::ordered_json>();
   const GpuBounds bounds = parts.keeper.rules(gpu).bounds;
-  parts.keeper.control(gpu).read([json, bounds](GpuDevice& device) { *json = clocks_json(device, bounds); },
-                                 [json, reply](const std::exception_ptr& error) {
-                                   if (error) return reply.fail(error);
-                                   reply.send(json_response(*json));
-                                 });
+  const bool root = parts.claimants.of(request.peer).is_root();
+  parts.keeper.control(gpu).read_before(
+      [json, bounds, root](const GpuDevice& device, const GpuSettings& before) {
+        *json = clocks_json(device, bounds, power_limits_to_set(device, bounds, before, root));
+      },
+      [json, reply](const std::exception_ptr& error) {
+        if (error) return reply.fail(error);
+        reply.send(json_response(*json));
+      });
 }
 
 void answer_metrics(const AgentParts& parts, const Reply& reply) {

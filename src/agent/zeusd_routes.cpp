@@ -11,6 +11,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "agent/change_settings.h"
 #include "agent/routes.h"
 #include "base/text.h"
 
@@ -149,11 +150,13 @@ std::vector<std::size_t> optional_ids(const Request& request, const std::string&
 
 // --- GPUs ----------------------------------------------------------------------------------------------------------
 
-using ReadOne = std::function<nlohmann::ordered_json(GpuDevice&)>;
+using ReadOne = std::function<nlohmann::ordered_json(const GpuDevice&)>;
+using StartRead = std::function<void(const Request&, std::size_t gpu, const std::shared_ptr<nlohmann::ordered_json>&,
+                                     GpuControl::Done)>;
+using Wrap = std::function<nlohmann::ordered_json(nlohmann::ordered_json)>;
 
 // Reads every asked GPU in its own thread; `wrap` makes the answer of {"0": ...}.
-AsyncHandler read_gpus(const AgentParts& parts, ReadOne read,
-                       std::function<nlohmann::ordered_json(nlohmann::ordered_json)> wrap) {
+AsyncHandler read_gpus_by(const AgentParts& parts, StartRead read, Wrap wrap) {
   return [parts, read = std::move(read), wrap = std::move(wrap)](const Request& request, const Reply& reply) {
     check_names(request, {"gpu_ids"});
     const auto ids = optional_ids(request, "gpu_ids", "GPU", parts.keeper.gpu_count());
@@ -162,22 +165,44 @@ AsyncHandler read_gpus(const AgentParts& parts, ReadOne read,
     const auto all = std::make_shared<std::map<std::size_t, nlohmann::ordered_json>>();
     for (const std::size_t gpu : ids) {
       const auto one = std::make_shared<nlohmann::ordered_json>();
-      parts.keeper.control(gpu).read([read, one](GpuDevice& device) { *one = read(device); },
-                                     [gpu, one, all, answers, wrap](const std::exception_ptr& error) {
-                                       (*all)[gpu] = std::move(*one);
-                                       answers->arrived(gpu, error, [all, wrap] {
-                                         nlohmann::ordered_json body = nlohmann::ordered_json::object();
-                                         for (auto& [id, value] : *all) body[fmt::to_string(id)] = std::move(value);
-                                         return json_response(wrap(std::move(body)));
-                                       });
-                                     });
+      read(request, gpu, one, [gpu, one, all, answers, wrap](const std::exception_ptr& error) {
+        (*all)[gpu] = std::move(*one);
+        answers->arrived(gpu, error, [all, wrap] {
+          nlohmann::ordered_json body = nlohmann::ordered_json::object();
+          for (auto& [id, value] : *all) body[fmt::to_string(id)] = std::move(value);
+          return json_response(wrap(std::move(body)));
+        });
+      });
     }
   };
 }
 
+AsyncHandler read_gpus(const AgentParts& parts, ReadOne read, Wrap wrap) {
+  const auto start = [parts, read = std::move(read)](const Request&, std::size_t gpu,
+                                                     const std::shared_ptr<nlohmann::ordered_json>& one,
+                                                     GpuControl::Done done) {
+    parts.keeper.control(gpu).read([read, one](const GpuDevice& device) { *one = read(device); }, std::move(done));
+  };
+  return read_gpus_by(parts, start, std::move(wrap));
+}
+
 nlohmann::ordered_json as_is(nlohmann::ordered_json body) { return body; }
 
-nlohmann::ordered_json energy_of(GpuDevice& device) {
+// Of what the caller may set: a program that goes by the board's range alone would be refused.
+void read_power_range(const AgentParts& parts, const Request& request, std::size_t gpu,
+                      const std::shared_ptr<nlohmann::ordered_json>& one, GpuControl::Done done) {
+  const GpuBounds bounds = parts.keeper.rules(gpu).bounds;
+  const bool root = parts.claimants.of(request.peer).is_root();
+  parts.keeper.control(gpu).read_before(
+      [one, bounds, root](const GpuDevice& device, const GpuSettings& before) {
+        const PowerLimitRange limits = power_limits_to_set(device, bounds, before, root);
+        *one = {{"min_power_limit_mw", thousandths(limits.minimum.value())},
+                {"max_power_limit_mw", thousandths(limits.maximum.value())}};
+      },
+      std::move(done));
+}
+
+nlohmann::ordered_json energy_of(const GpuDevice& device) {
   const auto energy = device.total_energy();
   if (!energy) {
     throw DeviceError(DeviceFault::kUnsupported, device.label(), "it has no energy counter", "read its power instead");
@@ -423,30 +448,27 @@ void add_zeusd_routes(Router& router, const AgentParts& parts) {
   add("GET", "/gpu/get_cumulative_energy", read_gpus(parts, energy_of, as_is));
   add("GET", "/gpu/get_power",
       read_gpus(
-          parts, [](GpuDevice& device) { return thousandths(device.power().value()); },
+          parts, [](const GpuDevice& device) { return thousandths(device.power().value()); },
           [](nlohmann::ordered_json body) -> nlohmann::ordered_json {
             return {{"timestamp_ms", unix_milliseconds()}, {"power_mw", std::move(body)}};
           }));
   add("GET", "/gpu/get_power_limit",
       read_gpus(
           parts,
-          [](GpuDevice& device) -> nlohmann::ordered_json {
+          [](const GpuDevice& device) -> nlohmann::ordered_json {
             return {{"power_limit_mw", thousandths(device.power_limit().value())}};
           },
           as_is));
   add("GET", "/gpu/get_power_limit_constraints",
-      read_gpus(
+      read_gpus_by(
           parts,
-          [](GpuDevice& device) -> nlohmann::ordered_json {
-            const PowerLimitRange limits = device.power_limits();
-            return {{"min_power_limit_mw", thousandths(limits.minimum.value())},
-                    {"max_power_limit_mw", thousandths(limits.maximum.value())}};
-          },
+          [parts](const Request& request, std::size_t gpu, const std::shared_ptr<nlohmann::ordered_json>& one,
+                  GpuControl::Done done) { read_power_range(parts, request, gpu, one, std::move(done)); },
           as_is));
   add("GET", "/gpu/get_persistence_mode",
       read_gpus(
           parts,
-          [](GpuDevice& device) -> nlohmann::ordered_json {
+          [](const GpuDevice& device) -> nlohmann::ordered_json {
             return {{"enabled", device.persistence()}};
           },
           as_is));

@@ -367,6 +367,10 @@ void AccountRun::note_traces() {
       notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
                                    number_of(sensor.gaps, "gap"), sensor.gap_time.value()));
     }
+    if (sensor.ends_failing) {
+      notes_.push_back(
+          fmt::format("{}: its readings fail from its last row on, after which nothing is measured", sensor.name));
+    }
     if (sensor.resets > 0) {
       notes_.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
     }

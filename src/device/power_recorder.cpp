@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 namespace flyball {
@@ -41,6 +43,7 @@ PowerRecorder::PowerRecorder(const Sampler& sampler, Options options)
     device.failed_before = state.failed;
     device.readings_before = state.readings;
     device.seen_until = begin_;
+    device.failures_told = begin_ - kSecond;
     if (options_.power) continue;  // a first row's mean power says nothing of what came after it
     // Without the change before the begin, the energy from the begin to the first change would be unknown.
     const std::vector<PowerSample> changes = sampler.changes_since(meter, begin_ - kSecond);
@@ -71,14 +74,21 @@ std::string PowerRecorder::take(bool all) {
   if (!std::exchange(header_taken_, true)) text = header();
   rows_.clear();
   const Nanoseconds horizon = all ? Sampler::now() : news_horizon();
-  for (std::size_t i = 0; i < devices_.size(); ++i) add_rows(i, horizon, all);
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    add_rows(i, horizon, all);
+    add_failures(i, horizon);
+  }
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) { return a.time < b.time; });
   for (const Row& row : rows_) {
     const Nanoseconds time = row.time + clock_offset_;
-    fmt::format_to(std::back_inserter(text), "{}.{:06},{},{:.3f}\n", time / kSecond, time % kSecond / 1'000,
-                   devices_[row.device].label, row.value);
+    fmt::format_to(std::back_inserter(text), "{}.{:06},{},", time / kSecond, time % kSecond / 1'000,
+                   devices_[row.device].label);
+    if (!std::isnan(row.value)) {
+      fmt::format_to(std::back_inserter(text), "{:.3f}", row.value);
+      ++row_count_;
+    }
+    text += '\n';
   }
-  row_count_ += rows_.size();
   const Nanoseconds now = Sampler::now();
   for (Device& device : devices_) {
     const MeterState state = sampler_.state(device.meter);
@@ -133,6 +143,15 @@ void PowerRecorder::add_row(std::size_t i, const PowerSample& sample) {
   rows_.push_back({sample.time, i, value});
   device.last_row = sample;
   device.left_out.reset();
+}
+
+// One row for failures in a row, where they began: what lies between the rows around it may be a guess.
+void PowerRecorder::add_failures(std::size_t i, Nanoseconds horizon) {
+  Device& device = devices_[i];
+  const Nanoseconds since = sampler_.state(device.meter).failing_since;
+  if (since <= device.failures_told || since > horizon) return;
+  device.failures_told = since;
+  rows_.push_back({since, i, std::numeric_limits<double>::quiet_NaN()});
 }
 
 // A change is dated after the reading before it, and an integrated power half a sensor period back. Devices that have

@@ -1,5 +1,6 @@
 // What a sampler's sensors show, as the text of a power trace (docs/formats/power-trace.md): one row for every change, in
-// the order of time. Energies begin with the change before the recording's begin, so that its whole time is known.
+// the order of time. Energies begin with the change before the recording's begin, so that its whole time is known. Where
+// readings fail, a row without a value says so.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +52,7 @@ class PowerRecorder {
     double first_joules = 0.0;
     EnergySource source = EnergySource::kCounter;
     std::size_t failed_before = 0;
+    Nanoseconds failures_told = 0;    // failures in a row that began until then have their row
     std::size_t readings_before = 0;  // at the last take
     // While it was read less often than every period.
     Nanoseconds put_off_for = 0;
@@ -59,7 +61,7 @@ class PowerRecorder {
   struct Row {
     Nanoseconds time;
     std::size_t device;
-    double value;
+    double value;  // not a number: a reading failed
   };
 
   [[nodiscard]] std::string header();
@@ -67,6 +69,7 @@ class PowerRecorder {
   void note_readings(Device& device, const MeterState& state, Nanoseconds now);
   void add_rows(std::size_t device, Nanoseconds horizon, bool all);
   void add_row(std::size_t device, const PowerSample& sample);
+  void add_failures(std::size_t device, Nanoseconds horizon);
 
   const Sampler& sampler_;
   Options options_;

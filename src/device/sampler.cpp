@@ -73,6 +73,7 @@ struct Slot {
   std::size_t late = 0;
   std::size_t failed = 0;
   std::string failure;
+  Nanoseconds failing_since = 0;
 };
 
 // What one reading thread is doing, for the supervisor.
@@ -149,6 +150,7 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
     const std::lock_guard lock(slot.mutex);
     ++slot.failed;
+    if (slot.failures_in_row == 0) slot.failing_since = begin;
     slot.failure = slot.meter.label + ": the driver's call did not return for a while";
     slot.answering.store(true);  // and what it said is of no known time
     return false;
@@ -157,6 +159,7 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   if (failed) {
     slot.failure = std::move(failure);
     ++slot.failed;
+    if (slot.failures_in_row == 0) slot.failing_since = begin;
     slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
     ++slot.failures_in_row;
     return true;
@@ -487,6 +490,7 @@ MeterState Sampler::state(std::size_t meter) const {
   state.late = slot.late;
   state.failed = slot.failed;
   state.failure = slot.failure;
+  state.failing_since = slot.failing_since;
   if (!state.answering) state.failure = slot.meter.label + ": the driver's call has not returned";
   state.latest = slot.track.latest();
   return state;

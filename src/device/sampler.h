@@ -70,10 +70,11 @@ struct MeterState {
   Seconds sensor_period;   // 0 while unknown
   Seconds reading_period;  // between two readings: Options::period, or longer to keep within Options::most_cost
   std::size_t readings = 0;
-  std::size_t late = 0;    // of them, taken more than one period after they were due
-  std::size_t failed = 0;  // readings that threw; the last one's words:
-  std::string failure;     // empty where none did
-  bool answering = true;   // false while a reading has not returned within kHangLimit
+  std::size_t late = 0;           // of them, taken more than one period after they were due
+  std::size_t failed = 0;         // readings that threw; the last one's words:
+  std::string failure;            // empty where none did
+  Nanoseconds failing_since = 0;  // the first of the last ones that failed in a row; 0 where none did
+  bool answering = true;          // false while a reading has not returned within kHangLimit
   std::optional<PowerSample> latest;
 };
 

@@ -156,6 +156,41 @@ TEST(PowerFlyball, MeanPowerLooksBackAndTheLastRowMayBeCutOff) {
   EXPECT_TRUE(power.stats.truncated);
 }
 
+// Both devices take 10 J, 30 J in the second in which a reading failed, and 10 J. What the counter says is what flowed, and
+// what was added up from power is a guess.
+TEST(PowerFlyball, EnergyOverFailedReadingsIsTheCountersOrUnknown) {
+  const Read power = read(
+      "# flyball power trace, version 1\n# device GPU:0: counter\n"
+      "# device GPU:1: integrated power, sensor_period_s: 0.1000\ntimestamp,device,energy_j\n"
+      "0.5,GPU:1,\n1,GPU:0,0\n1,GPU:1,0\n2,GPU:0,10\n2,GPU:1,10\n2.5,GPU:0,\n2.5,GPU:1,\n3,GPU:0,40\n3,GPU:1,40\n"
+      "4,GPU:0,50\n4,GPU:1,50\n4.5,GPU:0,\n");
+  EXPECT_EQ(power.segments, (Segments{"GPU:0 1-2 s 10 W", "GPU:1 1-2 s 10 W", "GPU:0 2-3 s 30 W", "GPU:1 3-4 s 10 W",
+                                      "GPU:0 3-4 s 10 W"}));
+  const PowerTraceSensor& counter = power.device("GPU:0");
+  EXPECT_EQ(counter.gaps, 0u);
+  EXPECT_EQ(counter.bridged, 1u);
+  EXPECT_EQ(counter.failures, 2u);
+  EXPECT_TRUE(counter.ends_failing);
+  EXPECT_DOUBLE_EQ(counter.energy.value(), 50.0);
+  const PowerTraceSensor& added_up = power.device("GPU:1");
+  EXPECT_EQ(added_up.gaps, 1u);
+  EXPECT_DOUBLE_EQ(added_up.gap_time.value(), 1.0);
+  EXPECT_FALSE(added_up.ends_failing);
+  EXPECT_DOUBLE_EQ(added_up.energy.value(), 20.0);
+  EXPECT_EQ(power.dropped("no value"), 0u);
+}
+
+// Its counter stops at 3 s: from there on its energy is added up, also where a reading fails.
+TEST(PowerFlyball, WhereEnergyComesFromMayChange) {
+  const Read power = read(
+      "# flyball power trace, version 1\n# device GPU:0: counter\ntimestamp,device,energy_j\n"
+      "1,GPU:0,0\n1.5,GPU:0,\n2,GPU:0,10\n3,GPU:0,20\n"
+      "# device GPU:0: from here on frozen counter, integrated power\n"
+      "# device GPU:0: read every 41 ms to cost less\n3.5,GPU:0,\n4,GPU:0,30\n");
+  EXPECT_EQ(power.segments, (Segments{"GPU:0 1-2 s 10 W", "GPU:0 2-3 s 10 W"}));
+  EXPECT_EQ(power.device("GPU:0").gaps, 1u);
+}
+
 TEST(PowerNvidiaSmi, UnitsLocaleAndAbsentValues) {
   const Nanoseconds origin = *parse_date_time("2024/01/31 12:00:00", Seconds(0));
   const Read power = read(

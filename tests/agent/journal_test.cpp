@@ -51,6 +51,38 @@ TEST(Journal, AnEntryWithoutWhatHeldBeforeIsRead) {
   EXPECT_FALSE(journal.read().entries[0].before.has_value());
 }
 
+TEST(Journal, TellsEntriesOfThisBootFromThoseOfAnother) {
+  const TempFolder folder;
+  {
+    const Journal journal(folder / "state", "boot 1");
+    journal.write({"GPU-1", {Knob::kPowerLimit}, "alice", GpuSettings{}, std::vector{Watts(150), Watts(160.5)}});
+    ASSERT_EQ(journal.read().entries.size(), 1u);
+    EXPECT_THAT(*journal.read().entries[0].set_limits, ElementsAre(Watts(150), Watts(160.5)));
+    std::ofstream(folder / "state/GPU-2.gpu.json") << R"({"uuid":"GPU-2","knobs":[],"holder":""})";  // tells none
+  }
+  {
+    const Journal journal(folder / "state", "boot 2");
+    const Journal::Found found = journal.read();
+    ASSERT_EQ(found.outlived.size(), 1u);
+    EXPECT_EQ(found.outlived[0].uuid, "GPU-1");
+    ASSERT_EQ(found.entries.size(), 1u);
+    EXPECT_EQ(found.entries[0].uuid, "GPU-2");
+    EXPECT_FALSE(found.entries[0].set_limits.has_value());
+  }
+  EXPECT_EQ(Journal(folder / "state", "").read().entries.size(), 2u) << "a machine that does not tell";
+}
+
+TEST(Journal, FileNamesOfEveryDriversUuidsNameOneGpu) {
+  for (const char* uuid : {"GPU-5d0c19e2-8a3b-4c1d-9e2f-001122334455", "GPU-00112233445566ff", "PCI-0000:03:00.0",
+                           "1eff74a0-0000-1000-80c5-3d2b1a000000"}) {
+    EXPECT_TRUE(Journal::names_gpu(Journal::file_of(uuid))) << uuid;
+  }
+  for (const char* file : {".gpu.json", "GPU-.gpu.json", "gpu0.gpu.json", "GPU-1.gpu.json", "backup-of-it.gpu.json",
+                           "GPU-00112233445566ff.json"}) {
+    EXPECT_FALSE(Journal::names_gpu(file)) << file;
+  }
+}
+
 TEST(Journal, AUuidCannotLeaveTheFolder) {
   const TempFolder folder;
   const Journal journal(folder / "state");

@@ -148,6 +148,30 @@ TEST_F(AccountSession, WarnsOfADeviceThatWasLostMeanwhile) {
   EXPECT_THAT(stopped.err, HasSubstr("readings failed, rows are missing: GPU:1"));
 }
 
+// The counter goes on while it cannot be read: what flowed is in the next row, and the trace says that readings failed.
+TEST_F(AccountSession, MarksWhereReadingsFailed) {
+  ASSERT_EQ(account({"start", "epoch"}).status, 0);
+  ASSERT_TRUE(wait_for_rows("epoch", 10));
+  ASSERT_TRUE(do_fault(*machine_, 0, *parse_fault("error:nvmlDeviceGetTotalEnergyConsumption=999")));
+  AgentClient client(agent_.endpoint(), "");
+  ASSERT_TRUE(wait_until([&] { return client.session("epoch").failures.size() == 1; }));
+  take_faults_back(*machine_, 0);
+  const auto goes_on = [&] {
+    const std::string trace = client.session_trace("epoch");
+    const std::size_t mark = trace.rfind("GPU:0,\n");
+    return mark != std::string::npos && trace.find("GPU:0,", mark + 1) != std::string::npos;
+  };
+  ASSERT_TRUE(wait_until(goes_on)) << client.session_trace("epoch");
+  ASSERT_EQ(account({"stop", "epoch"}).status, 0);
+  DeviceTable devices;
+  const auto power = open_power_text("trace.csv", client.session_trace("epoch"), {}, devices);
+  for (const PowerTraceSensor& sensor : power->stats().sensors) {
+    EXPECT_EQ(sensor.failures, sensor.name == "GPU:0" ? 1u : 0u) << sensor.name;
+    EXPECT_EQ(sensor.gaps, 0u) << sensor.name;
+    EXPECT_FALSE(sensor.ends_failing) << sensor.name;
+  }
+}
+
 // Another user's process sees nothing of it.
 TEST_F(AccountSession, IsItsUsersOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";

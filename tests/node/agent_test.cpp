@@ -271,12 +271,40 @@ TEST(Agent, AKilledAgentsNextStartRestores) {
   EXPECT_TRUE(host.gpus[1]->wait_default());
 }
 
-TEST(Agent, ADamagedJournalRestoresEveryGpu) {
+// What it had set went with the machine's restart: the GPU's settings are the new boot's.
+TEST(Agent, AKilledAgentsStartAfterTheMachinesRestoresNothing) {
+  AgentHost host(1, [](AgentConfig& config) { config.boot = "boot 1"; });
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
+  lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
+  lease.set_power_limit(0, Watts(200));
+  host.kill();
+  const int writes = host.gpus[0]->knobs().writes;
+  host.config.boot = "boot 2";
+  host.start();
+  EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kWell; }));
+  EXPECT_FALSE(std::filesystem::exists(host.folder / "state/GPU-memory-0.gpu.json"));
+  EXPECT_EQ(host.gpus[0]->knobs().writes, writes);
+  EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
+}
+
+// Of a GPU that was away meanwhile the driver has forgotten the operator's limit, too: it is brought back.
+TEST(Agent, AGpuThatWasLostGetsItsLimitBack) {
+  AgentHost host(1);
+  host.gpus[0]->set_power_limit(Watts(300));
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
+  lease.set_power_limit(0, Watts(200));
+  host.gpus[0]->lose();
+  EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kLost; }));
+  host.gpus[0]->come_back_with(Watts(testing::MemoryGpu::kStandardLimit));
+  EXPECT_TRUE(host.gpus[0]->wait_until([](const auto& now) { return now.power_limit == 300.0; }));
+}
+
+TEST(Agent, ADamagedJournalWithoutAGpusNameRestoresEveryGpu) {
   AgentHost host(2);
   host.stop();
   host.gpus[1]->lock_sm_clocks({Megahertz(1005), Megahertz(1005)});
   host.gpus[1]->set_power_limit(Watts(200));
-  const std::string entry = host.folder / "state/GPU-memory-0.gpu.json";
+  const std::string entry = host.folder / "state/GPU-memory-2.gpu.json";
   std::ofstream(entry) << "{\"uuid\": \"GPU-mem";
   host.start();
   EXPECT_TRUE(host.gpus[1]->wait_default());

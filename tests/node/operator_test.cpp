@@ -182,6 +182,41 @@ TEST_F(OperatorTest, SetsBoundsThatNoLeasePasses) {
   EXPECT_EQ(zeus.request("POST", "/gpu/set_gpu_locked_clocks?gpu_ids=1&block=true&" + clock).status, 403u);
 }
 
+// The board takes 150 to 300 W, the configuration 160 to 280, and the operator's 250 is what no user raises.
+TEST_F(OperatorTest, IsToldWhatTheCallerMaySet) {
+  if (!is_root()) GTEST_SKIP() << "only root can be another user";
+  operator_sets(Watts(250));
+  start("[gpu.all]\npower_limit = [160, 280]\n");
+  const auto expect_range = [&](int minimum, int maximum) {
+    HttpClient http(agent_->endpoint());
+    const auto own = nlohmann::json::parse(http.request("GET", "/v1/gpus/0/clocks").body)["power_limit_w"];
+    EXPECT_EQ(own["minimum"], minimum);
+    EXPECT_EQ(own["maximum"], maximum);
+    const std::string zeus = http.request("GET", "/gpu/get_power_limit_constraints?gpu_ids=0").body;
+    EXPECT_EQ(zeus,
+              fmt::format(R"({{"0":{{"min_power_limit_mw":{}000,"max_power_limit_mw":{}000}}}})", minimum, maximum));
+    const auto status_of = [&](const char* limit) {
+      return http.request("POST", fmt::format("/gpu/set_power_limit?gpu_ids=0&block=true&power_limit_mw={}", limit))
+          .status;
+    };
+    EXPECT_EQ(status_of(fmt::format("{}002", maximum).c_str()), 403u);
+    EXPECT_GE(status_of(fmt::format("{}999", minimum - 1).c_str()), 400u) << "by the configuration, or the board";
+    EXPECT_EQ(status_of(fmt::format("{}000", minimum).c_str()), 200u);
+    EXPECT_EQ(nlohmann::json::parse(http.request("GET", "/v1/gpus/0/clocks").body)["power_limit_w"]["maximum"], maximum)
+        << "what this process has set itself is no cap";
+    EXPECT_EQ(status_of(fmt::format("{}000", maximum).c_str()), 200u);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  };
+  EXPECT_EQ(expect_range(160, 280), 0) << "root";
+  agent_->kill(SIGTERM);
+  start("[gpu.all]\npower_limit = [160, 280]\n");
+  EXPECT_EQ(in_other_process([&] { return expect_range(160, 250); }, kNobody), 0);
+  EXPECT_TRUE(power_becomes(Watts(250)));
+  agent_->kill(SIGTERM);
+  start();
+  EXPECT_EQ(in_other_process([&] { return expect_range(150, 250); }, kNobody), 0);
+}
+
 TEST_F(OperatorTest, LeavesAPowerLimitThatNoUserRaises) {
   if (!is_root()) GTEST_SKIP() << "only root can be another user";
   operator_sets(Watts(200));

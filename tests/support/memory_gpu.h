@@ -52,6 +52,12 @@ class MemoryGpu : public GpuDevice {
     const std::lock_guard lock(mutex_);
     lost_ = lost;
   }
+  // As after a reset of the board.
+  void come_back_with(Watts limit) {
+    const std::lock_guard lock(mutex_);
+    knobs_.power_limit = limit.value();
+    lost_ = false;
+  }
   // The next writes throw.
   void fail_writes(int count, DeviceFault fault = DeviceFault::kDriver) {
     const std::lock_guard lock(mutex_);

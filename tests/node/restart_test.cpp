@@ -1,0 +1,258 @@
+// What the next agent brings back after a killed one, with the real program on simulated GPUs: what its lease has set, and
+// nothing that somebody else has set since.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "client/agent_client.h"
+#include "sim/simulated.h"
+#include "support/agent_process.h"
+#include "support/temp_folder.h"
+
+namespace flyball {
+namespace {
+
+using testing::AgentProcess;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::SimulatedMachine;
+using testing::TempFolder;
+using testing::wait_until;
+
+constexpr double kTimeScale = 20.0;  // a clock change takes half a millisecond
+constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
+
+// A machine of two A100s, which take 150 to 300 W, and an agent that is killed and started again.
+class RestartTest : public ::testing::Test {
+ protected:
+  void start(const std::string& config = "") {
+    std::ofstream(folder_ / "agent.toml") << config;
+    if (!agent_) {
+      agent_.emplace(machine_.name(), folder_.path(), std::vector<std::string>{"--config", folder_ / "agent.toml"});
+    }
+    agent_->start();
+  }
+
+  // As `nvidia-smi -pl` and `-lgc` do, at any time.
+  void operator_sets(std::optional<Watts> power, std::optional<ClockBounds> clocks = {}, std::size_t gpu = 0) {
+    BoardAccess access(*machine_, gpu);
+    BoardSettings& asked = access.state().requested;
+    if (power) asked.power_limit = *power;
+    if (clocks) {
+      asked.lock_minimum = clocks->minimum;
+      asked.lock_maximum = clocks->maximum;
+    }
+    access.state().applied = asked;
+    access.commit_change();
+  }
+  [[nodiscard]] Watts power(std::size_t gpu = 0) const { return machine_.state(gpu).requested.power_limit; }
+  [[nodiscard]] Megahertz locked(std::size_t gpu = 0) const { return machine_.state(gpu).requested.lock_maximum; }
+
+  [[nodiscard]] AgentLease lease() const {
+    LeaseRequest request;
+    request.gpus = {0};
+    request.heartbeat_timeout = Seconds(30);
+    return AgentClient(agent_->endpoint(), "").lease(request);
+  }
+  // As a lease sets these one after another, and its agent is killed.
+  void killed_after(const std::vector<Watts>& limits, std::optional<ClockBounds> clocks = {}) {
+    AgentLease held = lease();
+    for (const Watts limit : limits) held.set_power_limit(0, limit);
+    if (clocks) held.lock_sm_clocks(0, *clocks);
+    agent_->kill(SIGKILL);
+    ASSERT_TRUE(std::filesystem::exists(entry()));
+  }
+
+  [[nodiscard]] std::string uuid(std::size_t gpu = 0) const { return machine_->spec(gpu).uuid; }
+  [[nodiscard]] std::filesystem::path entry() const { return state_ / (uuid() + ".gpu.json"); }
+  void write_entry(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(state_);
+    std::ofstream(state_ / name) << text;
+  }
+  // Everything that was to be restored is.
+  [[nodiscard]] bool becomes_done() const {
+    return wait_until([&] {
+      return std::distance(std::filesystem::directory_iterator(state_), {}) == 1;  // the lock
+    });
+  }
+
+  // GPU 0 is at 180 W and kSlow. A lease's change waits for what the start has found to restore.
+  void expect_untouched() {
+    AgentLease held = lease();
+    held.set_power_limit(0, Watts(170));
+    EXPECT_EQ(locked(), kSlow.maximum);
+    held.release();
+    EXPECT_EQ(power(), Watts(180));
+  }
+
+  TempFolder folder_;
+  std::filesystem::path state_ = folder_ / "state";
+  SimulatedMachine machine_{"a100", 2, kTimeScale};
+  std::optional<AgentProcess> agent_;
+};
+
+TEST_F(RestartTest, LeavesAPowerLimitThatTheOperatorHasLoweredSince) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(200)});
+  operator_sets(Watts(180));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(180));
+  EXPECT_THAT(agent_->log(), HasSubstr("event=power_limit_left gpu=0 power_limit_w=180 set_by=others"));
+}
+
+TEST_F(RestartTest, LeavesAPowerLimitThatTheOperatorHasRaisedSince) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(200)});
+  operator_sets(Watts(220));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(220));
+}
+
+// The operator's limit is one that the lease had set, too, but not last.
+TEST_F(RestartTest, TellsTheLastLimitOfALeaseFromThoseBefore) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(180), Watts(200)});
+  operator_sets(Watts(180));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(180));
+}
+
+TEST_F(RestartTest, BringsBackWhatStillIsTheLeases) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(180), Watts(199.9996)}, kSlow);  // the board rounds to milliwatts: it tells 200
+  EXPECT_EQ(power(), Watts(200));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(250));
+  EXPECT_EQ(locked(), Megahertz(0));
+  EXPECT_THAT(agent_->log(), Not(HasSubstr("power_limit_left")));
+}
+
+// A lock cannot be read, so that a lease's own may still be there: no lock stays, and the limit is another matter.
+TEST_F(RestartTest, LeavesNoLockEvenWhereTheLimitIsLeft) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(200)}, kSlow);
+  operator_sets(Watts(180));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(locked(), Megahertz(0));
+  EXPECT_EQ(power(), Watts(180));
+}
+
+// The configuration is where an operator says what holds: the new agent's words go before those that the journal has of
+// the old one's.
+TEST_F(RestartTest, FollowsTheConfigurationOfNow) {
+  operator_sets(Watts(250));
+  start("[gpu.0.outside]\nsm_clocks = [210, 1200]\n");
+  killed_after({Watts(200)}, kSlow);
+  start("[gpu.0.outside]\nsm_clocks = [210, 900]\npower_limit = 160\n");
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(locked(), Megahertz(900));
+  EXPECT_EQ(power(), Watts(160));
+}
+
+// With the machine's restart the driver has forgotten all locks and limits: what stands is set by who starts it.
+TEST_F(RestartTest, WritesNothingAfterTheMachineWasRestarted) {
+  operator_sets(Watts(250));
+  start();
+  killed_after({Watts(200)}, kSlow);
+  nlohmann::json json = nlohmann::json::parse(std::ifstream(entry()));
+  ASSERT_EQ(json["boot"].get<std::string>().size(), 36u) << "as /proc/sys/kernel/random/boot_id has it";
+  EXPECT_EQ(json["set_power_limits_w"], nlohmann::json::parse("[200.0]"));
+  json["boot"] = "00000000-0000-0000-0000-000000000000";
+  write_entry(uuid() + ".gpu.json", json.dump());
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_THAT(agent_->log(), HasSubstr("event=journal_of_another_boot uuid=" + uuid()));
+  EXPECT_THAT(AgentClient(agent_->endpoint(), "").metrics(), HasSubstr("flyball_agent_restores_total 0\n"));
+  EXPECT_EQ(power(), Watts(200));
+  EXPECT_EQ(locked(), Megahertz(1005));
+}
+
+// Of agents that told neither boot nor limit: what it says held before is brought back, whatever stands.
+TEST_F(RestartTest, AnOlderAgentsEntryIsFollowedToTheLetter) {
+  operator_sets(Watts(180), kSlow);
+  write_entry(
+      uuid() + ".gpu.json",
+      R"({"uuid":")" + uuid() +
+          R"(","knobs":["sm_clocks","power_limit"],"holder":"alice",)"
+          R"("before":{"sm_clocks_mhz":{"minimum":210,"maximum":1200},"memory_clocks_mhz":null,"power_limit_w":250}})");
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(250));
+  EXPECT_EQ(locked(), Megahertz(1200));
+}
+
+// The lease's end, too, leaves what is not the lease's, and a limit that was lowered meanwhile is what a reset brings back.
+TEST_F(RestartTest, ALeaseLeavesWhatIsSetUnderIt) {
+  operator_sets(Watts(250));
+  start();
+  {
+    AgentLease held = lease();
+    held.set_power_limit(0, Watts(200));
+    operator_sets(Watts(180));
+    held.release();
+    EXPECT_EQ(power(), Watts(180));
+  }
+  AgentLease held = lease();
+  held.set_power_limit(0, Watts(170));
+  operator_sets(Watts(160));
+  held.set_power_limit(0, Watts(155));
+  held.reset_power_limit(0);
+  EXPECT_EQ(power(), Watts(160));
+  held.release();
+  EXPECT_EQ(power(), Watts(160));
+}
+
+// --- A journal that cannot be read ---------------------------------------------------------------------------------
+
+TEST_F(RestartTest, ADamagedFileRestoresTheGpuInItsName) {
+  for (const std::size_t gpu : {0u, 1u}) operator_sets(Watts(180), kSlow, gpu);
+  write_entry(uuid(1) + ".gpu.json", R"({"uuid": "GPU-)");
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(1), Watts(300)) << "the board's default: nothing else is known";
+  EXPECT_EQ(locked(1), Megahertz(0));
+  expect_untouched();
+  EXPECT_THAT(agent_->log(), HasSubstr("event=journal_damaged file=" + uuid(1) + ".gpu.json"));
+}
+
+TEST_F(RestartTest, ADamagedFileWhoseNameSaysNothingRestoresEveryGpu) {
+  for (const std::size_t gpu : {0u, 1u}) operator_sets(Watts(180), kSlow, gpu);
+  write_entry("gpu0.gpu.json", R"({"uuid": "GPU-)");
+  start();
+  ASSERT_TRUE(becomes_done());
+  for (const std::size_t gpu : {0u, 1u}) {
+    EXPECT_EQ(power(gpu), Watts(300));
+    EXPECT_EQ(locked(gpu), Megahertz(0));
+  }
+}
+
+// Its GPU may come yet; it is none of those that are there.
+TEST_F(RestartTest, ADamagedFileOfAnAbsentGpuIsKept) {
+  const std::string name = "GPU-5d0c19e2-0000-4000-8000-000000000000.gpu.json";
+  operator_sets(Watts(180), kSlow);
+  write_entry(name, "");
+  start();
+  EXPECT_THAT(agent_->log(), HasSubstr("event=journal_names_absent_gpu file=" + name));
+  expect_untouched();
+  EXPECT_TRUE(std::filesystem::exists(state_ / name));
+}
+
+}  // namespace
+}  // namespace flyball
