@@ -11,6 +11,7 @@
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
 #include "server/fingerprint.h"
+#include "server/schedule_text.h"
 
 namespace flyball {
 namespace {
@@ -23,18 +24,19 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
-// By hand, since thousands of ranks ask at once; RankSchedule (wire/job_messages.h) reads it.
-std::vector<std::string> schedule_tails(const JobPlan& plan, const JobPlan::Run& run) {
+// RankSchedule (wire/job_messages.h) reads the tails.
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind) {
   const JobPlan::Schedule schedule = plan.schedule(run);
-  std::vector<std::string> tails;
+  const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
-    tails.push_back(
+    texts->tails.push_back(
         fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},)"
                     R"("report_steps":{},"computations":{}}})",
-                    tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
-                    plan.wants_steps(), to_json(computations).dump()));
+                    texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
+                    plan.wants_steps(), computations_text(computations)));
+    if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
-  return tails;
+  return texts;
 }
 
 // Means of what passes lie within the same bounds, far inside what a profile may hold for a second of waiting.
@@ -366,14 +368,14 @@ Deployment Job::deployment() const {
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<JobPlan::Run, std::shared_ptr<const std::vector<std::string>>> tails;
+  std::map<JobPlan::Run, std::shared_ptr<const Deployment::Texts>> texts;
   const std::vector<JobPlan::Run> wanted = runs();
   plan_->keep_only(wanted);
   for (const JobPlan::Run& run : wanted) {
-    auto& shared = tails[run];
+    auto& shared = texts[run];
     if (!shared) {
-      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, run));
-      for (const std::string& text : *shared) fingerprint.add(text);
+      shared = texts_of(*plan_, run, stored_.kind);
+      for (const std::string& text : shared->tails) fingerprint.add(text);
     }
     fingerprint.add(fmt::format("{} {}", run.point, run.allowed.value()));
     next.pipelines.push_back({run.point, run.allowed, shared});
@@ -401,9 +403,15 @@ void Job::assign_version(Deployment& deployment, bool new_frontier) {
 
 std::optional<ScheduleText> Job::schedule_for(const RankPlace& rank, std::int64_t after_version) const {
   if (!current_ || current_->version <= after_version) return std::nullopt;
-  const auto& tails = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].tails;
+  const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
   return ScheduleText{fmt::format(R"({{"job":"{}","version":{},"rank":{},)", id(), current_->version, rank.rank),
-                      {tails, &(*tails)[static_cast<std::size_t>(rank.pp_rank)]}};
+                      {texts, &texts->tails[static_cast<std::size_t>(rank.pp_rank)]}};
+}
+
+std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) const {
+  if (!current_ || stored_.kind != JobKind::kZeus) return nullptr;
+  const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
+  return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
 JobStatus Job::status(double now) const {
