@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,7 @@
 #include "pipeline/pipeline_spec.h"
 #include "server/fingerprint.h"
 #include "server/schedule_text.h"
+#include "server/straggler_degrees.h"
 
 namespace flyball {
 namespace {
@@ -37,6 +40,12 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   return texts;
+}
+
+// In order.
+std::vector<JobPlan::Run> distinct(const std::vector<JobPlan::Run>& runs) {
+  const std::set<JobPlan::Run> all(runs.begin(), runs.end());
+  return {all.begin(), all.end()};
 }
 
 // Means of what passes lie within the same bounds, far inside what a profile may hold for a second of waiting.
@@ -315,15 +324,17 @@ std::vector<StragglerState> Job::straggler_states(double now) const {
   return states;
 }
 
-double Job::degree_of_pipeline(int pipeline) const {
-  double degree = 1.0;
+std::vector<double> Job::degrees_of_pipelines() const {
+  std::vector<double> degrees(static_cast<std::size_t>(request().data_parallel), 1.0);
   for (const auto& [id, straggler] : stragglers_) {
     const auto* rank = std::get_if<int>(&id);
-    if (rank == nullptr) continue;
-    const auto found = ranks_.find(*rank);
-    if (found != ranks_.end() && found->second.request.dp_rank == pipeline) degree = std::max(degree, straggler.degree);
+    const auto found = rank == nullptr ? ranks_.end() : ranks_.find(*rank);
+    if (found == ranks_.end()) continue;
+    double& degree = degrees[static_cast<std::size_t>(found->second.request.dp_rank)];
+    degree = std::max(degree, straggler.degree);
   }
-  return degree;
+  share_degrees(degrees, most_degrees(operations_of(request())));
+  return degrees;
 }
 
 // --- Plans -------------------------------------------------------------------------------------------------------
@@ -339,12 +350,11 @@ JobState Job::state() const {
 // by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal plan.
 std::vector<JobPlan::Run> Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
-  double slowest = 1.0;
-  std::vector<double> degrees;
-  for (int d = 0; d < request().data_parallel; ++d) degrees.push_back(degree_of_pipeline(d));
-  for (const double degree : degrees) slowest = std::max(slowest, degree);
+  const std::vector<double> degrees = degrees_of_pipelines();
+  double slowest = *std::max_element(degrees.begin(), degrees.end());
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
   std::vector<JobPlan::Run> all;
+  all.reserve(degrees.size());
   for (const double degree : degrees) {
     JobPlan::Run run{plan_->base_point(), normal};
     if (slowest > 1.0) {
@@ -357,28 +367,31 @@ std::vector<JobPlan::Run> Job::runs() const {
 }
 
 std::vector<JobPlan::Run> Job::unprepared_runs() const {
-  std::vector<JobPlan::Run> missing = runs();
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::vector<JobPlan::Run> missing = distinct(runs());
   std::erase_if(missing, [this](const JobPlan::Run& run) { return plan_->is_prepared(run); });
   return missing;
 }
 
 Deployment Job::deployment() const {
+  struct Made {
+    std::shared_ptr<const Deployment::Texts> texts;
+    std::string mark;
+  };
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<JobPlan::Run, std::shared_ptr<const Deployment::Texts>> texts;
+  std::map<JobPlan::Run, Made> made;
   const std::vector<JobPlan::Run> wanted = runs();
-  plan_->keep_only(wanted);
+  plan_->keep_only(distinct(wanted));
+  next.pipelines.reserve(wanted.size());
   for (const JobPlan::Run& run : wanted) {
-    auto& shared = texts[run];
-    if (!shared) {
-      shared = texts_of(*plan_, run, stored_.kind);
-      for (const std::string& text : shared->tails) fingerprint.add(text);
+    Made& shared = made[run];
+    if (!shared.texts) {
+      shared = {texts_of(*plan_, run, stored_.kind), fmt::format("{} {}", run.point, run.allowed.value())};
+      for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
-    fingerprint.add(fmt::format("{} {}", run.point, run.allowed.value()));
-    next.pipelines.push_back({run.point, run.allowed, shared});
+    fingerprint.add(shared.mark);
+    next.pipelines.push_back({run.point, run.allowed, shared.texts});
   }
   next.fingerprint = fingerprint.value();
   return next;

@@ -165,7 +165,7 @@ class Job {
   [[nodiscard]] JobStatus status(double now) const;
 
  private:
-  [[nodiscard]] double degree_of_pipeline(int pipeline) const;
+  [[nodiscard]] std::vector<double> degrees_of_pipelines() const;
   [[nodiscard]] std::vector<JobPlan::Run> runs() const;  // by pipeline
 
   StoredJob stored_;

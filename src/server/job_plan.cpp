@@ -274,7 +274,7 @@ void JobPlan::prepare(const Run& run) const {
 void JobPlan::keep_only(const std::vector<Run>& runs) const {
   const std::lock_guard lock(mutex_);
   std::erase_if(prepared_, [&](const auto& entry) {
-    return entry.first.point != base_point_ && std::find(runs.begin(), runs.end(), entry.first) == runs.end();
+    return entry.first.point != base_point_ && !std::binary_search(runs.begin(), runs.end(), entry.first);
   });
 }
 

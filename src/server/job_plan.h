@@ -74,7 +74,7 @@ class JobPlan {
   // schedule can be had: reduce_switches() may take seconds. make() has prepared the base point's. Any thread.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run) const;
-  // Forgets the other runs but those of the base point.
+  // Forgets all runs but these, which are in order, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
   // Cost: linear in the iteration's operations. Requires is_prepared(run).
   [[nodiscard]] Schedule schedule(const Run& run) const;

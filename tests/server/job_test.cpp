@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <set>
 
 #include "base/text.h"
 #include "net/http.h"
@@ -16,6 +17,7 @@
 #include "server/planning_queue.h"
 #include "server/rate_limit.h"
 #include "server/server_metrics.h"
+#include "server/straggler_degrees.h"
 #include "server/test_server.h"
 #include "server/token.h"
 #include "server/zeus_routes.h"
@@ -192,6 +194,50 @@ TEST(JobRules, NoticesTakeForceByTimeAndCountBySequence) {
   job.announce(rack, 5, 2.0, 300.0);
   EXPECT_TRUE(job.put_in_force(rack, 6, 1.2));
   EXPECT_FALSE(job.next_due());
+}
+
+TEST(StragglerDegrees, AreSharedWhereThereAreTooMany) {
+  EXPECT_EQ(most_degrees(kMostServerOperations), 4u);  // 2,000,000 / 500,000
+  EXPECT_EQ(most_degrees(24), 83'333u);
+  // Above 1.0 there are five: two groups of 1.1 and 1.2, of 1.3 to 1.5.
+  std::vector<double> degrees = {1.5, 1.0, 1.1, 1.2, 1.3, 1.0, 1.4, 1.1};
+  const std::vector<double> exact = degrees;
+  share_degrees(degrees, 6);
+  EXPECT_EQ(degrees, exact);
+  share_degrees(degrees, 3);
+  EXPECT_THAT(degrees, ::testing::ElementsAre(1.5, 1.0, 1.2, 1.2, 1.5, 1.0, 1.5, 1.2));
+  share_degrees(degrees, 2);
+  EXPECT_THAT(degrees, ::testing::ElementsAre(1.5, 1.0, 1.5, 1.5, 1.5, 1.0, 1.5, 1.5));
+}
+
+// 3 * 2 stages * 3,334 microbatches = 20,004 operations: at most 2,000,000 / 20,004 = 99 schedules for 150 pipelines of
+// which each is slow by another degree, 1.00, 1.01, ..., 2.49.
+TEST(JobRules, PipelinesOfManyDegreesShareSchedules) {
+  StoredJob stored;
+  stored.request = small_job("job", 150);
+  stored.request.microbatches = 3334;
+  stored.request.planner = "max";
+  Job job(stored, true);
+  const auto sums = std::make_shared<MeasurementSums>();
+  add_measurements(*sums, {measured("forward", 1410, 0.5, 100.0), measured("backward", 1410, 1.0, 200.0)});
+  job.set_plan(JobPlan::make("job", job.request(), {{0, 0, sums}, {1, 1, sums}}, [](double) { return true; }));
+  const Seconds normal = job.plan()->frontier().time(0);
+  const auto degree_of = [](int pipeline) { return 1.0 + 0.01 * pipeline; };
+  for (int pipeline = 0; pipeline < 150; ++pipeline) {
+    job.add_rank(rank_of(job.request(), 2 * pipeline));
+    job.put_in_force(2 * pipeline, 1, degree_of(pipeline));
+  }
+  const Deployment deployment = job.deployment();
+  ASSERT_EQ(deployment.pipelines.size(), 150u);
+  std::set<std::string> schedules;
+  for (int pipeline = 0; pipeline < 150; ++pipeline) {
+    const Deployment::Pipeline& one = deployment.pipelines[static_cast<std::size_t>(pipeline)];
+    schedules.insert(one.texts->tails[0]);
+    EXPECT_LE(one.allowed * degree_of(pipeline), 2.49 * normal * (1.0 + 1e-12)) << "later than the slowest";
+  }
+  EXPECT_EQ(schedules.size(), 99u);
+  EXPECT_DOUBLE_EQ(deployment.pipelines[0].allowed / normal, 2.49);
+  EXPECT_DOUBLE_EQ(deployment.pipelines[149].allowed / normal, 1.0);
 }
 
 TEST(RateLimit, AdmitsABurstAndThenTheRate) {
