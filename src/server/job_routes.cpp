@@ -14,6 +14,9 @@ namespace flyball {
 namespace {
 
 constexpr double kLongestAskedWait = 3600.0;
+// No job needs more to describe it. Who may not register one may do so again with the token in the body, which has to be
+// parsed for that.
+constexpr std::size_t kLongestJob = 64u << 10u;
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
 
@@ -99,6 +102,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   };
 
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
+                if (request.body.size() > kLongestJob) access.need_registration(request);
                 JobRequest job = read_job_request(body_of(request));
                 // One that is there already asks for its own token.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
