@@ -16,8 +16,9 @@ constexpr double kMistaken = 10.0;  // times the longest short one, what has tur
 
 }  // namespace
 
-PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits)
-    : post_(std::move(post)), limits_(limits), thread_count_(std::max(limits.threads, 2u)) {
+PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
+                             std::function<Clock::time_point()> now)
+    : post_(std::move(post)), limits_(limits), now_(std::move(now)), thread_count_(std::max(limits.threads, 2u)) {
   for (unsigned i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -39,7 +40,7 @@ void PlanningQueue::add(Seconds expected, Entry entry) {
     const std::lock_guard lock(mutex_);
     counts_.cancelled += std::erase_if(
         waiting_, [](const auto& waiting) { return waiting.second.task && waiting.second.task->cancelled(); });
-    waiting_.emplace(Clock::now() + wait, std::move(entry));
+    waiting_.emplace(now_() + wait, std::move(entry));
   }
   changed_.notify_one();
 }
@@ -101,8 +102,8 @@ void PlanningQueue::run(Entry& entry) {
 }
 
 void PlanningQueue::plan(Entry& entry) {
-  const auto begin = Clock::now();
-  const auto seconds_since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const auto begin = now_();
+  const auto seconds_since = [&] { return std::chrono::duration<double>(now_() - begin).count(); };
   bool overdue = false;
   bool mistaken = false;  // for a short one
   const auto task = entry.task;

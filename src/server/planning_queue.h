@@ -32,6 +32,8 @@ class PlanningTask {
 
 class PlanningQueue {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Order {
     std::string job;
     JobRequest request;
@@ -51,8 +53,10 @@ class PlanningQueue {
     Seconds longest_short{5.0};
   };
 
-  // `post` brings a call to the owner's thread; both functions of an order are called there.
-  PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits);
+  // `post` brings a call to the owner's thread; both functions of an order are called there. `now` is asked from any
+  // thread.
+  PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
+                std::function<Clock::time_point()> now = Clock::now);
   ~PlanningQueue();  // cancels everything and waits until planners have noticed
   PlanningQueue(const PlanningQueue&) = delete;
   PlanningQueue& operator=(const PlanningQueue&) = delete;
@@ -74,8 +78,6 @@ class PlanningQueue {
   [[nodiscard]] Counts counts() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct Entry {
     Order order;
     std::shared_ptr<PlanningTask> task;
@@ -95,6 +97,7 @@ class PlanningQueue {
 
   std::function<void(std::function<void()>)> post_;
   const Limits limits_;
+  const std::function<Clock::time_point()> now_;
   const unsigned thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
