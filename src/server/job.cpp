@@ -445,6 +445,7 @@ JobStatus Job::status(double now) const {
   status.planning_progress = planning_ ? progress_ : current_ ? 1.0 : 0.0;
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
+  if (current_) status.plan_status = current_->plan->status();
   const char* between = left_out_.empty() || warnings_.empty() ? "" : "; ";
   status.trouble = failure_.empty() ? left_out_ + between + warnings_ : failure_;
   status.stragglers = straggler_states(now);

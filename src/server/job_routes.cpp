@@ -76,6 +76,10 @@ Response frontier_response(const Job& job) {
   return json_response(200, to_json(report));
 }
 
+nlohmann::ordered_json status_of_plan(const JobPlan* plan) {
+  return plan == nullptr ? nlohmann::ordered_json() : nlohmann::ordered_json(name_of(plan->status()));
+}
+
 // The names of Zeus's jobs are all that Zeus's interface asks for: they are for the administrator only.
 Response list_of(const JobBook& book, bool with_zeus) {
   nlohmann::ordered_json jobs = nlohmann::ordered_json::array();
@@ -86,7 +90,8 @@ Response list_of(const JobBook& book, bool with_zeus) {
                     {"state", name_of(job->state())},
                     {"ranks", job->request().ranks()},
                     {"ranks_registered", job->ranks().size()},
-                    {"version", job->current() ? job->current()->version : 0}});
+                    {"version", job->current() ? job->current()->version : 0},
+                    {"plan_status", status_of_plan(job->current() ? job->current()->plan.get() : nullptr)}});
   }
   return json_response(200, {{"jobs", std::move(jobs)}});
 }

@@ -110,9 +110,8 @@ void PlanningQueue::plan(Entry& entry) {
   double shown = 0.0;
   const auto progress = [&](double share) {
     if (task->cancelled() || stop_planning_) return false;
-    overdue = overdue || seconds_since() > limits_.longest.value();
     mistaken = !entry.is_long && seconds_since() > limits_.longest_short.value();
-    if (overdue || mistaken) return false;
+    if (mistaken) return false;
     if (share >= shown + kProgressStep) {
       shown = share;
       post_([task, share, tell = entry.order.progress] {
@@ -121,14 +120,18 @@ void PlanningQueue::plan(Entry& entry) {
     }
     return true;
   };
+  const auto out_of_time = [&] {
+    overdue = overdue || seconds_since() > limits_.longest.value();
+    return overdue;
+  };
   std::shared_ptr<const JobPlan> made;
   std::exception_ptr error;
   try {
     // A batch of new measurements may have come while this one waited.
     const Order& order = entry.order;
     if (progress(0.0))
-      made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed);
-    if (!made && overdue && !task->cancelled()) {
+      made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time);
+    if (!made && overdue && !mistaken && !task->cancelled()) {
       throw Error(fmt::format(
           "planning took longer than {} s, the most that this server gives a job (--planning-time), and was "
           "given up; a longer unit_time_s, fewer microbatches or another planner take less time",
@@ -141,7 +144,7 @@ void PlanningQueue::plan(Entry& entry) {
   {
     const std::lock_guard lock(mutex_);
     counts_.seconds += seconds_since();
-    if (error && overdue) ++counts_.overdue;
+    if ((error || made) && overdue) ++counts_.overdue;
     if (!again) ++(error ? counts_.failed : made ? counts_.finished : counts_.cancelled);
   }
   if (again) return add(kMistaken * limits_.longest_short, std::move(entry));

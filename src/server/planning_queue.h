@@ -47,7 +47,7 @@ class PlanningQueue {
 
   struct Limits {
     unsigned threads = 1;    // at least two run: one is kept for what is short
-    Seconds longest{600.0};  // that one plan may take in its thread; then it ends with an error
+    Seconds longest{600.0};  // that one plan may take in its thread; then it ends, incomplete or with an error
     // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it begins
     // anew, as a long one.
     Seconds longest_short{5.0};
@@ -70,8 +70,8 @@ class PlanningQueue {
   struct Counts {
     std::uint64_t finished = 0;
     std::uint64_t cancelled = 0;
-    std::uint64_t failed = 0;   // those that ran out of time among them
-    std::uint64_t overdue = 0;  // ran out of time
+    std::uint64_t failed = 0;
+    std::uint64_t overdue = 0;  // ran out of time: failed, or finished with an incomplete plan
     double seconds = 0.0;       // spent planning
     std::size_t waiting = 0;
   };

@@ -154,6 +154,13 @@ ScheduledComputation read_computation(const nlohmann::json& json, std::size_t in
   return {json[0].get<std::string>(), whole(1), whole(2), whole(3)};
 }
 
+// Servers of before had complete plans only, and did not say so.
+std::optional<PlanStatus> find_plan_status(JsonObject& object) {
+  const auto name = object.find_text("plan_status");
+  if (!name) return std::nullopt;
+  return *name == name_of(PlanStatus::kIncomplete) ? PlanStatus::kIncomplete : PlanStatus::kComplete;
+}
+
 StragglerState read_straggler_state(JsonObject object, const nlohmann::json& json) {
   StragglerState state;
   state.straggler = straggler_id(object, json);
@@ -412,6 +419,8 @@ StragglerTaken read_straggler_taken(const nlohmann::json& json) {
 
 Json to_json(const StragglerTaken& answer) { return {{"sequence", answer.sequence}, {"stale", answer.stale}}; }
 
+std::string_view name_of(PlanStatus status) { return status == PlanStatus::kComplete ? "complete" : "incomplete"; }
+
 JobStatus read_job_status(const nlohmann::json& json) {
   JsonObject object(json, kAnswer);
   JobStatus status;
@@ -436,6 +445,7 @@ JobStatus read_job_status(const nlohmann::json& json) {
   status.planning_progress = number_or(object, "planning_progress", 0.0);
   status.version = count_or(object, "version", 0);
   status.frontier_version = count_or(object, "frontier_version", 0);
+  status.plan_status = find_plan_status(object);
   status.trouble = object.find_text("trouble").value_or("");
   const nlohmann::json& stragglers = list_of(json, "stragglers");
   const std::vector<JsonObject> objects = object.objects("stragglers");
@@ -464,6 +474,7 @@ Json to_json(const JobStatus& status) {
           {"planning_progress", status.planning_progress},
           {"version", status.version},
           {"frontier_version", status.frontier_version},
+          {"plan_status", status.plan_status ? Json(name_of(*status.plan_status)) : Json(nullptr)},
           {"trouble", status.trouble},
           {"stragglers", std::move(stragglers)}};
 }
@@ -473,6 +484,7 @@ FrontierReport read_frontier_report(const nlohmann::json& json) {
   FrontierReport report;
   report.job = object.text("job");
   report.planner = object.find_text("planner").value_or("");
+  report.plan_status = find_plan_status(object).value_or(PlanStatus::kComplete);
   report.version = count_or(object, "version", 0);
   report.t_min = Seconds(object.number("t_min_s", kAnyNumber));
   report.t_star = Seconds(object.number("t_star_s", kAnyNumber));
@@ -502,6 +514,7 @@ Json to_json(const FrontierReport& report) {
   }
   return {{"job", report.job},
           {"planner", report.planner},
+          {"plan_status", name_of(report.plan_status)},
           {"version", report.version},
           {"t_min_s", report.t_min.value()},
           {"t_star_s", report.t_star.value()},

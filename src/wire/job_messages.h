@@ -169,6 +169,13 @@ struct StragglerState {
 };
 
 // GET /v1/jobs/{job}
+// Whether a plan's planner came to its end.
+enum class PlanStatus {
+  kComplete,
+  kIncomplete,  // the server's time limit ended it (JobPlan::make)
+};
+[[nodiscard]] std::string_view name_of(PlanStatus status);  // "incomplete"
+
 struct JobStatus {
   std::string job;
   std::string name;
@@ -184,8 +191,9 @@ struct JobStatus {
   std::int64_t ranks_profiled = 0;
   std::vector<int> waiting_for;  // the first few ranks that are missing or have not finished measuring
   double planning_progress = 0.0;
-  std::int64_t version = 0;           // of the schedules; 0: none yet
-  std::int64_t frontier_version = 0;  // of the frontier; 0: none yet
+  std::int64_t version = 0;               // of the schedules; 0: none yet
+  std::int64_t frontier_version = 0;      // of the frontier; 0: none yet
+  std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::vector<StragglerState> stragglers;
 };
@@ -200,6 +208,7 @@ struct FrontierPointReport {
 struct FrontierReport {
   std::string job;
   std::string planner;
+  PlanStatus plan_status = PlanStatus::kComplete;
   std::int64_t version = 0;
   Seconds t_min;
   Seconds t_star;
