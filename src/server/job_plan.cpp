@@ -324,11 +324,11 @@ std::vector<std::string> JobPlan::warnings() const {
   if (status_ == PlanStatus::kComplete) return all;
   const std::string there =
       reached_ ? fmt::format("has what is slower than {:.4g} s", reached_->value()) : "lacks all but";
-  all.push_back(fmt::format(
-      "planning ran out of the time that this server gives a job (--planning-time): the frontier {} {} rougher plans "
-      "for "
-      "{:.4g} s and the job's pace; a longer unit_time_s, fewer microbatches or another planner take less time",
-      there, reached_ ? "and" : "the", t_min_.value()));
+  all.push_back(
+      fmt::format("planning ran out of the time that this server gives a job (--planning-time): the frontier {} {} "
+                  "rougher plans for {:.4g} s and the job's pace; a longer unit_time_s, fewer microbatches or another "
+                  "planner take less time",
+                  there, reached_ ? "and" : "the", t_min_.value()));
   return all;
 }
 
