@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -209,6 +210,29 @@ class Perseus final : public Planner {
 };
 
 }  // namespace
+
+void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
+  // Less time never takes less energy.
+  const double bound =
+      frontier.empty() ? std::numeric_limits<double>::quiet_NaN() : frontier.points().front().net_lower_bound;
+  ClockRounder rounder(problem);
+  const auto add = [&] { frontier.add({rounder.makespan(), rounder.net_joules(), bound}, rounder.plan()); };
+  const ClockPlan fastest = fastest_plan(problem);
+  rounder.load(fastest);
+  add();
+  const Nanoseconds t_min = rounder.makespan();
+  const auto replayed = problem.dag->size() + static_cast<std::int64_t>(problem.dag->edge_count());
+  const auto trials =
+      static_cast<int>(std::min(kUsualTrials / kShortPolish, kCheapWork / std::max<std::int64_t>(1, replayed)));
+  std::vector<Nanoseconds> deadlines = problem.focus;
+  deadlines.push_back(t_min);
+  for (const Nanoseconds deadline : deadlines) {
+    rounder.load(fastest);
+    rounder.polish(std::max(deadline, t_min), trials);
+    add();
+  }
+  frontier.finish();
+}
 
 std::unique_ptr<Planner> make_perseus() { return std::make_unique<Perseus>(); }
 

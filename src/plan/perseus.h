@@ -19,4 +19,9 @@ namespace flyball {
 
 [[nodiscard]] std::unique_ptr<Planner> make_perseus();
 
+// Completes the frontier of a plan() that was cancelled so that it can be run. What there is lies at its slow end, from T*
+// down; added are the plan of all computations at their fastest, and that one with clocks lowered as T_min and each time
+// of the problem's focus leave room for. Bounds of these hold, but are those of slower points. Cost: seconds at most.
+void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier);
+
 }  // namespace flyball

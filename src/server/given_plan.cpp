@@ -1,5 +1,7 @@
 #include "server/given_plan.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +27,9 @@ GivenPlan given_plan_of(const PlanFile& file, const std::string& source) {
       list.push_back(
           nlohmann::ordered_json::array({announced_name(type.instruction), std::lround(option.frequency.value())}));
     }
-    identity.add(given.stages.emplace_back(list.dump()));
+    const std::string text = list.dump();
+    identity.add(text);
+    given.tails.push_back(fmt::format(R"("frequencies":{}}})", text));
   }
   given.identity = identity.value();
   return given;

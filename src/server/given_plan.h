@@ -10,8 +10,8 @@
 namespace flyball {
 
 struct GivenPlan {
-  std::vector<std::string> stages;  // [["forward", 1410], ...] as JSON text, by stage, in the order in which they run
-  std::uint64_t identity = 0;       // of all of that, never 0: another file that says the same is the same plan
+  std::vector<std::string> tails;  // by stage, what follows the rank in the answer (zeus_tail, schedule_text.h)
+  std::uint64_t identity = 0;      // of all of that, never 0: another file that says the same is the same plan
 };
 
 // Of the file's selected point, else its first. Throws InputError where the file has no point.

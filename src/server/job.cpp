@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,8 @@
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
 #include "server/fingerprint.h"
+#include "server/schedule_text.h"
+#include "server/straggler_degrees.h"
 
 namespace flyball {
 namespace {
@@ -23,18 +27,25 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
-// By hand, since thousands of ranks ask at once; RankSchedule (wire/job_messages.h) reads it.
-std::vector<std::string> schedule_tails(const JobPlan& plan, const JobPlan::Run& run) {
+// RankSchedule (wire/job_messages.h) reads the tails.
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind) {
   const JobPlan::Schedule schedule = plan.schedule(run);
-  std::vector<std::string> tails;
+  const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
-    tails.push_back(
+    texts->tails.push_back(
         fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},)"
                     R"("report_steps":{},"computations":{}}})",
-                    tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
-                    plan.wants_steps(), to_json(computations).dump()));
+                    texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
+                    plan.wants_steps(), computations_text(computations)));
+    if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
-  return tails;
+  return texts;
+}
+
+// In order.
+std::vector<JobPlan::Run> distinct(const std::vector<JobPlan::Run>& runs) {
+  const std::set<JobPlan::Run> all(runs.begin(), runs.end());
+  return {all.begin(), all.end()};
 }
 
 // Means of what passes lie within the same bounds, far inside what a profile may hold for a second of waiting.
@@ -313,15 +324,17 @@ std::vector<StragglerState> Job::straggler_states(double now) const {
   return states;
 }
 
-double Job::degree_of_pipeline(int pipeline) const {
-  double degree = 1.0;
+std::vector<double> Job::degrees_of_pipelines() const {
+  std::vector<double> degrees(static_cast<std::size_t>(request().data_parallel), 1.0);
   for (const auto& [id, straggler] : stragglers_) {
     const auto* rank = std::get_if<int>(&id);
-    if (rank == nullptr) continue;
-    const auto found = ranks_.find(*rank);
-    if (found != ranks_.end() && found->second.request.dp_rank == pipeline) degree = std::max(degree, straggler.degree);
+    const auto found = rank == nullptr ? ranks_.end() : ranks_.find(*rank);
+    if (found == ranks_.end()) continue;
+    double& degree = degrees[static_cast<std::size_t>(found->second.request.dp_rank)];
+    degree = std::max(degree, straggler.degree);
   }
-  return degree;
+  share_degrees(degrees, most_degrees(operations_of(request())));
+  return degrees;
 }
 
 // --- Plans -------------------------------------------------------------------------------------------------------
@@ -337,12 +350,11 @@ JobState Job::state() const {
 // by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal plan.
 std::vector<JobPlan::Run> Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
-  double slowest = 1.0;
-  std::vector<double> degrees;
-  for (int d = 0; d < request().data_parallel; ++d) degrees.push_back(degree_of_pipeline(d));
-  for (const double degree : degrees) slowest = std::max(slowest, degree);
+  const std::vector<double> degrees = degrees_of_pipelines();
+  double slowest = *std::max_element(degrees.begin(), degrees.end());
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
   std::vector<JobPlan::Run> all;
+  all.reserve(degrees.size());
   for (const double degree : degrees) {
     JobPlan::Run run{plan_->base_point(), normal};
     if (slowest > 1.0) {
@@ -355,28 +367,31 @@ std::vector<JobPlan::Run> Job::runs() const {
 }
 
 std::vector<JobPlan::Run> Job::unprepared_runs() const {
-  std::vector<JobPlan::Run> missing = runs();
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::vector<JobPlan::Run> missing = distinct(runs());
   std::erase_if(missing, [this](const JobPlan::Run& run) { return plan_->is_prepared(run); });
   return missing;
 }
 
 Deployment Job::deployment() const {
+  struct Made {
+    std::shared_ptr<const Deployment::Texts> texts;
+    std::string mark;
+  };
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<JobPlan::Run, std::shared_ptr<const std::vector<std::string>>> tails;
+  std::map<JobPlan::Run, Made> made;
   const std::vector<JobPlan::Run> wanted = runs();
-  plan_->keep_only(wanted);
+  plan_->keep_only(distinct(wanted));
+  next.pipelines.reserve(wanted.size());
   for (const JobPlan::Run& run : wanted) {
-    auto& shared = tails[run];
-    if (!shared) {
-      shared = std::make_shared<std::vector<std::string>>(schedule_tails(*plan_, run));
-      for (const std::string& text : *shared) fingerprint.add(text);
+    Made& shared = made[run];
+    if (!shared.texts) {
+      shared = {texts_of(*plan_, run, stored_.kind), fmt::format("{} {}", run.point, run.allowed.value())};
+      for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
-    fingerprint.add(fmt::format("{} {}", run.point, run.allowed.value()));
-    next.pipelines.push_back({run.point, run.allowed, shared});
+    fingerprint.add(shared.mark);
+    next.pipelines.push_back({run.point, run.allowed, shared.texts});
   }
   next.fingerprint = fingerprint.value();
   return next;
@@ -401,9 +416,15 @@ void Job::assign_version(Deployment& deployment, bool new_frontier) {
 
 std::optional<ScheduleText> Job::schedule_for(const RankPlace& rank, std::int64_t after_version) const {
   if (!current_ || current_->version <= after_version) return std::nullopt;
-  const auto& tails = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].tails;
+  const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
   return ScheduleText{fmt::format(R"({{"job":"{}","version":{},"rank":{},)", id(), current_->version, rank.rank),
-                      {tails, &(*tails)[static_cast<std::size_t>(rank.pp_rank)]}};
+                      {texts, &texts->tails[static_cast<std::size_t>(rank.pp_rank)]}};
+}
+
+std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) const {
+  if (!current_ || stored_.kind != JobKind::kZeus) return nullptr;
+  const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
+  return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
 JobStatus Job::status(double now) const {
@@ -424,6 +445,7 @@ JobStatus Job::status(double now) const {
   status.planning_progress = planning_ ? progress_ : current_ ? 1.0 : 0.0;
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
+  if (current_) status.plan_status = current_->plan->status();
   const char* between = left_out_.empty() || warnings_.empty() ? "" : "; ";
   status.trouble = failure_.empty() ? left_out_ + between + warnings_ : failure_;
   status.stragglers = straggler_states(now);

@@ -59,11 +59,15 @@ struct ScheduleText {
 
 // What every pipeline of a job is to run.
 struct Deployment {
+  // By stage. Made once, however often ranks ask.
+  struct Texts {
+    std::vector<std::string> tails;       // what follows the rank in its schedule's JSON text
+    std::vector<std::string> zeus_tails;  // the same in Zeus's words; empty for other jobs
+  };
   struct Pipeline {
     std::size_t point = 0;
     Seconds allowed;
-    // Per stage: what follows the rank in its schedule's JSON text. Shared by pipelines that do the same.
-    std::shared_ptr<const std::vector<std::string>> tails;
+    std::shared_ptr<const Texts> texts;  // shared by pipelines that do the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank
   std::shared_ptr<const JobPlan> plan;
@@ -155,11 +159,13 @@ class Job {
 
   // The answer for one rank; nothing where there is none yet above `after_version`.
   [[nodiscard]] std::optional<ScheduleText> schedule_for(const RankPlace& rank, std::int64_t after_version) const;
+  // The tail of the answer for a rank of one of Zeus's jobs, the same text for all who ask; null where there is none yet.
+  [[nodiscard]] std::shared_ptr<const std::string> zeus_tail_for(const RankPlace& rank) const;
 
   [[nodiscard]] JobStatus status(double now) const;
 
  private:
-  [[nodiscard]] double degree_of_pipeline(int pipeline) const;
+  [[nodiscard]] std::vector<double> degrees_of_pipelines() const;
   [[nodiscard]] std::vector<JobPlan::Run> runs() const;  // by pipeline
 
   StoredJob stored_;

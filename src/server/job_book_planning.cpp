@@ -154,7 +154,9 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
     emit_state(*entry);
     changed(*entry);
   } else {
-    entry->job.set_warnings(fmt::format("{}", fmt::join(plan->warnings(), "; ")));
+    const std::vector<std::string> warnings = plan->warnings();
+    entry->job.set_warnings(fmt::format("{}", fmt::join(warnings, "; ")));
+    if (plan->status() == PlanStatus::kIncomplete) tell(fmt::format("job {}: {}", entry->job.id(), warnings.back()));
     entry->job.set_plan(std::move(plan));
     deploy(entry, true);
   }

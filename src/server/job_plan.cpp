@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
+#include "plan/perseus.h"
 #include "plan/relaxation.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
@@ -20,6 +22,8 @@
 
 namespace flyball {
 namespace {
+
+constexpr std::string_view kPerseus = "perseus";
 
 constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind::kBackward,
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
@@ -77,7 +81,7 @@ std::int64_t operations_of(const JobRequest& request) {
 // Perseus' frontier of 16,384 computations takes 17 s, of 1,024 a third of a second (docs/performance.md); the other
 // planners take a fraction of that.
 Seconds expected_planning_time(const JobRequest& request) {
-  const double per_operation = request.planner == "perseus" ? 0.7e-3 : 0.7e-4;
+  const double per_operation = request.planner == kPerseus ? 0.7e-3 : 0.7e-4;
   return Seconds(per_operation * static_cast<double>(operations_of(request)));
 }
 
@@ -125,11 +129,14 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
 std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRequest& request,
                                              const std::vector<RankMeasurements>& ranks, const Progress& progress,
                                              const std::optional<AdjustedPlan>& adjusted,
-                                             const std::vector<FixedStage>& fixed) {
+                                             const std::vector<FixedStage>& fixed,
+                                             const std::function<bool()>& out_of_time) {
   bool cancelled = false;
+  bool over = false;
   const auto watched = [&](double share) {
     cancelled = cancelled || !progress(share);
-    return !cancelled;
+    over = over || (!cancelled && out_of_time && out_of_time());
+    return !cancelled && !over;
   };
   const auto basis = std::make_shared<Basis>(job, request, ranks, fixed);
   const std::shared_ptr<JobPlan> plan(new JobPlan);
@@ -140,8 +147,13 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const std::optional<EnvPipePolicy> policy = request.executed_steps ? executed_policy(request.planner) : std::nullopt;
   const auto planner = policy ? make_envpipe(EnvPipePolicy::kNoReconfigure) : make_planner(request.planner);
   plan->result_ = planner->plan(basis->problem, watched);
-  if (cancelled) return nullptr;
   Frontier& frontier = plan->result_.frontier;
+  if (cancelled || (over && request.planner != kPerseus)) return nullptr;
+  if (over) {
+    plan->status_ = PlanStatus::kIncomplete;
+    if (!frontier.empty()) plan->reached_ = frontier.time(0);
+    close_cancelled_frontier(basis->problem, frontier);
+  }
   if (frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", request.planner));
   basis->reordered = plan->result_.dag;
   basis->realised = basis->problem;
@@ -152,10 +164,10 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     plan->measurements_ = fingerprint_of(ranks, fixed);
     // Executed steps show by themselves what clock changes cost.
     plan->switch_latency_ = plan->min_dwell_ = 0;
-  } else if (bounds_are_open(frontier)) {
+  } else if (!over && bounds_are_open(frontier)) {
     const RelaxationResult relaxed =
         solve_relaxation(dag, basis->problem.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
-    if (cancelled) return nullptr;
+    if (cancelled || over) return nullptr;
     set_lower_bounds(frontier, relaxed.bound);
   }
   const PlanSummary summary = summarise(request.planner, basis->problem, dag, frontier, pace_of(request), nullptr);
@@ -181,6 +193,8 @@ JobPlan::JobPlan(const JobPlan& other)
       base_point_(other.base_point_),
       planner_(other.planner_),
       limited_by_(other.limited_by_),
+      status_(other.status_),
+      reached_(other.reached_),
       expected_saving_pct_(other.expected_saving_pct_),
       t_min_(other.t_min_),
       max_clock_time_(other.max_clock_time_),
@@ -274,7 +288,7 @@ void JobPlan::prepare(const Run& run) const {
 void JobPlan::keep_only(const std::vector<Run>& runs) const {
   const std::lock_guard lock(mutex_);
   std::erase_if(prepared_, [&](const auto& entry) {
-    return entry.first.point != base_point_ && std::find(runs.begin(), runs.end(), entry.first) == runs.end();
+    return entry.first.point != base_point_ && !std::binary_search(runs.begin(), runs.end(), entry.first);
   });
 }
 
@@ -305,9 +319,23 @@ JobPlan::Schedule JobPlan::schedule(const Run& run) const {
   return schedule;
 }
 
+std::vector<std::string> JobPlan::warnings() const {
+  std::vector<std::string> all = blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
+  if (status_ == PlanStatus::kComplete) return all;
+  const std::string there =
+      reached_ ? fmt::format("has what is slower than {:.4g} s", reached_->value()) : "lacks all but";
+  all.push_back(
+      fmt::format("planning ran out of the time that this server gives a job (--planning-time): the frontier {} {} "
+                  "rougher plans for {:.4g} s and the job's pace; a longer unit_time_s, fewer microbatches or another "
+                  "planner take less time",
+                  there, reached_ ? "and" : "the", t_min_.value()));
+  return all;
+}
+
 FrontierReport JobPlan::report() const {
   FrontierReport report;
   report.planner = planner_;
+  report.plan_status = status_;
   report.t_min = t_min_;
   report.t_star = frontier().time(frontier().size() - 1);
   report.t_least_total = frontier().time(frontier().least_total_energy());

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,14 +41,17 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 // Immutable once made; shared between threads.
 class JobPlan {
  public:
-  // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled. Where
+  // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled, or where
+  // `out_of_time`, which is asked as often, ends a planner that has nothing by then. Perseus then has an incomplete
+  // frontier: its slow end, and plans for T_min and the job's pace that are less thoroughly worked out. Where
   // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. The stages
   // that `fixed` lists are those of none of the ranks.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,
                                                            const std::optional<AdjustedPlan>& adjusted = std::nullopt,
-                                                           const std::vector<FixedStage>& fixed = {});
+                                                           const std::vector<FixedStage>& fixed = {},
+                                                           const std::function<bool()>& out_of_time = {});
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -74,7 +78,7 @@ class JobPlan {
   // schedule can be had: reduce_switches() may take seconds. make() has prepared the base point's. Any thread.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run) const;
-  // Forgets the other runs but those of the base point.
+  // Forgets all runs but these, which are in order, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
   // Cost: linear in the iteration's operations. Requires is_prepared(run).
   [[nodiscard]] Schedule schedule(const Run& run) const;
@@ -94,10 +98,10 @@ class JobPlan {
   // What is to be stored for make(), where executed steps adjust this plan.
   [[nodiscard]] std::optional<AdjustedPlan> adjusted() const;
 
-  // What is odd about what was measured or asked for, in sentences.
-  [[nodiscard]] std::vector<std::string> warnings() const {
-    return blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
-  }
+  [[nodiscard]] PlanStatus status() const { return status_; }
+
+  // What is odd about what was measured or asked for, and that the plan is incomplete, in sentences.
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
   // Job and version are the caller's to fill in.
   [[nodiscard]] FrontierReport report() const;
@@ -137,6 +141,8 @@ class JobPlan {
   std::size_t base_point_ = 0;
   std::string planner_;
   std::string limited_by_;
+  PlanStatus status_ = PlanStatus::kComplete;
+  std::optional<Seconds> reached_;  // of an incomplete plan: the fastest point that the planner came to
   std::optional<Expected> expected_saving_pct_;
   Seconds t_min_;
   Seconds max_clock_time_;

@@ -14,6 +14,9 @@ namespace flyball {
 namespace {
 
 constexpr double kLongestAskedWait = 3600.0;
+// No job needs more to describe it. Who may not register one may do so again with the token in the body, which has to be
+// parsed for that.
+constexpr std::size_t kLongestJob = 64u << 10u;
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
 
@@ -75,17 +78,20 @@ Response frontier_response(const Job& job) {
 
 // The names of Zeus's jobs are all that Zeus's interface asks for: they are for the administrator only.
 Response list_of(const JobBook& book, bool with_zeus) {
-  nlohmann::ordered_json jobs = nlohmann::ordered_json::array();
+  JobList list;
   for (const Job* job : book.jobs()) {
     if (!with_zeus && job->stored().kind == JobKind::kZeus) continue;
-    jobs.push_back({{"job", job->id()},
-                    {"name", job->request().name},
-                    {"state", name_of(job->state())},
-                    {"ranks", job->request().ranks()},
-                    {"ranks_registered", job->ranks().size()},
-                    {"version", job->current() ? job->current()->version : 0}});
+    JobListing& one = list.jobs.emplace_back();
+    one.job = job->id();
+    one.name = job->request().name;
+    one.state = job->state();
+    one.ranks = job->request().ranks();
+    one.ranks_registered = std::ssize(job->ranks());
+    if (!job->current()) continue;
+    one.version = job->current()->version;
+    one.plan_status = job->current()->plan->status();
   }
-  return json_response(200, {{"jobs", std::move(jobs)}});
+  return json_response(200, to_json(list));
 }
 
 }  // namespace
@@ -99,6 +105,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   };
 
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
+                if (request.body.size() > kLongestJob) access.need_registration(request);
                 JobRequest job = read_message<JobRequest>(body_of(request));
                 // One that is there already asks for its own token.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
@@ -147,7 +154,8 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/stragglers", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.set_straggler(job.id(), read_message<StragglerNotice>(body_of(request)), answer_with_json<StragglerTaken>(reply));
+         book.set_straggler(job.id(), read_message<StragglerNotice>(body_of(request)),
+                            answer_with_json<StragglerTaken>(reply));
        })});
   router.add(
       {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {

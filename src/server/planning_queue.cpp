@@ -16,8 +16,9 @@ constexpr double kMistaken = 10.0;  // times the longest short one, what has tur
 
 }  // namespace
 
-PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits)
-    : post_(std::move(post)), limits_(limits), thread_count_(std::max(limits.threads, 2u)) {
+PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
+                             std::function<Clock::time_point()> now)
+    : post_(std::move(post)), limits_(limits), now_(std::move(now)), thread_count_(std::max(limits.threads, 2u)) {
   for (unsigned i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -39,7 +40,7 @@ void PlanningQueue::add(Seconds expected, Entry entry) {
     const std::lock_guard lock(mutex_);
     counts_.cancelled += std::erase_if(
         waiting_, [](const auto& waiting) { return waiting.second.task && waiting.second.task->cancelled(); });
-    waiting_.emplace(Clock::now() + wait, std::move(entry));
+    waiting_.emplace(now_() + wait, std::move(entry));
   }
   changed_.notify_one();
 }
@@ -101,17 +102,16 @@ void PlanningQueue::run(Entry& entry) {
 }
 
 void PlanningQueue::plan(Entry& entry) {
-  const auto begin = Clock::now();
-  const auto seconds_since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const auto begin = now_();
+  const auto seconds_since = [&] { return std::chrono::duration<double>(now_() - begin).count(); };
   bool overdue = false;
   bool mistaken = false;  // for a short one
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {
     if (task->cancelled() || stop_planning_) return false;
-    overdue = overdue || seconds_since() > limits_.longest.value();
     mistaken = !entry.is_long && seconds_since() > limits_.longest_short.value();
-    if (overdue || mistaken) return false;
+    if (mistaken) return false;
     if (share >= shown + kProgressStep) {
       shown = share;
       post_([task, share, tell = entry.order.progress] {
@@ -120,14 +120,18 @@ void PlanningQueue::plan(Entry& entry) {
     }
     return true;
   };
+  const auto out_of_time = [&] {
+    overdue = overdue || seconds_since() > limits_.longest.value();
+    return overdue;
+  };
   std::shared_ptr<const JobPlan> made;
   std::exception_ptr error;
   try {
     // A batch of new measurements may have come while this one waited.
     const Order& order = entry.order;
     if (progress(0.0))
-      made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed);
-    if (!made && overdue && !task->cancelled()) {
+      made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time);
+    if (!made && overdue && !mistaken && !task->cancelled()) {
       throw Error(fmt::format(
           "planning took longer than {} s, the most that this server gives a job (--planning-time), and was "
           "given up; a longer unit_time_s, fewer microbatches or another planner take less time",
@@ -140,7 +144,7 @@ void PlanningQueue::plan(Entry& entry) {
   {
     const std::lock_guard lock(mutex_);
     counts_.seconds += seconds_since();
-    if (error && overdue) ++counts_.overdue;
+    if ((error || made) && overdue) ++counts_.overdue;
     if (!again) ++(error ? counts_.failed : made ? counts_.finished : counts_.cancelled);
   }
   if (again) return add(kMistaken * limits_.longest_short, std::move(entry));

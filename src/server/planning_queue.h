@@ -32,6 +32,8 @@ class PlanningTask {
 
 class PlanningQueue {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Order {
     std::string job;
     JobRequest request;
@@ -45,14 +47,16 @@ class PlanningQueue {
 
   struct Limits {
     unsigned threads = 1;    // at least two run: one is kept for what is short
-    Seconds longest{600.0};  // that one plan may take in its thread; then it ends with an error
+    Seconds longest{600.0};  // that one plan may take in its thread; then it ends, incomplete or with an error
     // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it begins
     // anew, as a long one.
     Seconds longest_short{5.0};
   };
 
-  // `post` brings a call to the owner's thread; both functions of an order are called there.
-  PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits);
+  // `post` brings a call to the owner's thread; both functions of an order are called there. `now` is asked from any
+  // thread.
+  PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
+                std::function<Clock::time_point()> now = Clock::now);
   ~PlanningQueue();  // cancels everything and waits until planners have noticed
   PlanningQueue(const PlanningQueue&) = delete;
   PlanningQueue& operator=(const PlanningQueue&) = delete;
@@ -66,16 +70,14 @@ class PlanningQueue {
   struct Counts {
     std::uint64_t finished = 0;
     std::uint64_t cancelled = 0;
-    std::uint64_t failed = 0;   // those that ran out of time among them
-    std::uint64_t overdue = 0;  // ran out of time
+    std::uint64_t failed = 0;
+    std::uint64_t overdue = 0;  // ran out of time: failed, or finished with an incomplete plan
     double seconds = 0.0;       // spent planning
     std::size_t waiting = 0;
   };
   [[nodiscard]] Counts counts() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct Entry {
     Order order;
     std::shared_ptr<PlanningTask> task;
@@ -95,6 +97,7 @@ class PlanningQueue {
 
   std::function<void(std::function<void()>)> post_;
   const Limits limits_;
+  const std::function<Clock::time_point()> now_;
   const unsigned thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -20,6 +20,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kGrace{5.0};
+constexpr double kBytesPerRequest = 8192.0;  // of a stranger's body, that count as one more request
 
 std::optional<TokenHash> hash_of(const std::optional<std::string>& token) {
   return token ? std::optional(hash_token(*token)) : std::nullopt;
@@ -105,7 +106,8 @@ class PlanningServer::Impl {
   }
 
   // Whoever shows a token that is right has a share that nobody without it can take: his job's, the administrator's,
-  // or his address's for registering, since many may hold the token for that. All others share what their address has.
+  // or his address's for registering, since many may hold the token for that. All others share what their address has,
+  // of which long bodies take more.
   void check_rate(const Request& request) {
     const auto now = RateLimit::Clock::now();
     const auto parameter = request.parameters.find("job");
@@ -120,7 +122,9 @@ class PlanningServer::Impl {
     } else if (access_.shows_registration_token(request)) {
       admitted = known_.admit("registration " + request.peer.party, rate, now);
     } else {
-      admitted = strangers_.admit(request.peer.party, rate, now);
+      // What he sends is read, and for some requests parsed, before it is known whether he may send it.
+      const double cost = 1.0 + static_cast<double>(request.body.size()) / kBytesPerRequest;
+      admitted = strangers_.admit(request.peer.party, rate, now, cost);
     }
     if (admitted) return;
     ++refused_rate_;

@@ -22,13 +22,14 @@ RateLimit::Bucket& RateLimit::bucket_of(std::string_view name, double most, Cloc
   return others_;
 }
 
-bool RateLimit::admit(std::string_view name, double per_second, Clock::time_point now) {
+bool RateLimit::admit(std::string_view name, double per_second, Clock::time_point now, double cost) {
   const double most = 2.0 * per_second;
   Bucket& bucket = bucket_of(name, most, now);
   bucket.left = std::min(most, bucket.left + per_second * std::chrono::duration<double>(now - bucket.filled).count());
   bucket.filled = now;
-  if (bucket.left < 1.0) return false;
-  bucket.left -= 1.0;
+  cost = std::min(cost, std::max(most, 1.0));
+  if (bucket.left < cost) return false;
+  bucket.left -= cost;
   return true;
 }
 

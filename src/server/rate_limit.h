@@ -17,8 +17,9 @@ class RateLimit {
 
   explicit RateLimit(std::size_t most_buckets = 20'000) : most_buckets_(most_buckets) {}
 
-  // Whether `name` may make one more request, at `per_second` on average and twice as many at once.
-  [[nodiscard]] bool admit(std::string_view name, double per_second, Clock::time_point now);
+  // Whether `name` may make one more request, at `per_second` on average and twice as many at once. It counts as `cost`
+  // of them, or as all that there may be at once where that is less.
+  [[nodiscard]] bool admit(std::string_view name, double per_second, Clock::time_point now, double cost = 1.0);
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 

@@ -14,18 +14,18 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "net/json_response.h"
-#include "pipeline/instruction.h"
+#include "server/schedule_text.h"
 
 namespace flyball {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kRequest = "the request";
 constexpr const char* kFromPlanFile = "runs the server's plan file";
 constexpr std::size_t kRisesToStop = 5;
 constexpr std::size_t kLongestMetadata = 1024;
 constexpr std::size_t kLongestName = 256;
+constexpr std::size_t kMostSweepTails = 64;
+constexpr std::size_t kMostSweepTailBytes = 32u << 20u;
 constexpr Seconds kWaitSweep{0.1};
 constexpr std::chrono::hours kLongestWait{1};  // a round of the sweep lasts as long as its slowest rank
 
@@ -175,14 +175,17 @@ JobRequest request_from_metadata(const std::string& metadata) {
 }
 
 ZeusDesk::ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan)
-    : book_(book), access_(access), plan_(std::move(plan)), sweep_(loop.every(kWaitSweep, [this] { end_overdue(); })) {
+    : book_(book),
+      access_(access),
+      plan_(plan ? std::make_shared<const GivenPlan>(*std::move(plan)) : nullptr),
+      sweep_(loop.every(kWaitSweep, [this] { end_overdue(); })) {
   check_stored_jobs();
   book_.on_change([this](const std::string& id, Job* job) { look_again(id, job); });
 }
 
 void ZeusDesk::need_plan_of(const Job& job) const {
   if (!plan_) throw HttpError(503, "the server was started without the plan file that this job runs");
-  const std::size_t stages = plan_->stages.size();
+  const std::size_t stages = plan_->tails.size();
   if (stages == static_cast<std::size_t>(job.request().stages) && plan_->identity == job.stored().given_plan) return;
   throw HttpError(
       409, fmt::format("job {} was given a plan file of {} stages, and the server now has another, of {}; start the "
@@ -195,7 +198,7 @@ void ZeusDesk::check_stored_jobs() {
     if (stored->stored().kind != JobKind::kZeus || !is_from_plan_file(*stored)) continue;
     Job& job = book_.job(stored->id());
     // A database of before did not say which plan; of those that fit, the first one that it meets.
-    const bool fits = plan_ && plan_->stages.size() == static_cast<std::size_t>(job.request().stages);
+    const bool fits = plan_ && plan_->tails.size() == static_cast<std::size_t>(job.request().stages);
     if (fits && job.stored().given_plan == 0) book_.set_given_plan(job.id(), plan_->identity);
     try {
       need_plan_of(job);
@@ -243,7 +246,7 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
   if (metadata.size() > kLongestMetadata) info.refuse("job_metadata", "is longer than 1024 bytes", "shorten it");
   JobRequest job;
   std::uint64_t given = 0;
-  if (plan_ && plan_->stages.size() == static_cast<std::size_t>(stages)) {
+  if (plan_ && plan_->tails.size() == static_cast<std::size_t>(stages)) {
     given = plan_->identity;
     job.microbatches = 1;
     job.name = kFromPlanFile;
@@ -278,32 +281,38 @@ void ZeusDesk::register_rank(const Request& request, const Reply& reply) {
   book_.register_rank(job.id(), read_message<RankRequest>(rank), answer_with_null<RankRegistered>(reply));
 }
 
-std::optional<std::string> ZeusDesk::frequencies(const Job& job, const JobRank& rank) const {
+std::shared_ptr<const std::string> ZeusDesk::next_tail(const Job& job, const JobRank& rank) {
   const auto stage = static_cast<std::size_t>(rank.request.pp_rank);
   if (is_from_plan_file(job)) {
     need_plan_of(job);
-    if (!job.all_registered()) return std::nullopt;
-    return plan_->stages.at(stage);
+    if (!job.all_registered()) return nullptr;
+    return {plan_, &plan_->tails.at(stage)};
   }
-  Json list = Json::array();
-  if (job.current()) {
-    const auto text = job.schedule_for(RankPlace(rank.request), 0);
-    for (const ScheduledComputation& one :
-         read_message<RankSchedule>(parse_json("the schedule", text->head + *text->tail)).computations) {
-      list.push_back(Json::array({one.instruction, one.clock_mhz}));
-    }
-    return list.dump();
-  }
+  if (job.current()) return job.zeus_tail_for(RankPlace(rank.request));
   if (job.state() == JobState::kFailed) throw HttpError(500, job.status(0.0).trouble);
   const std::vector<int> clocks = sweep_clocks(rank);
-  if (!round_is_open(job, rank) || all_swept(job) || clocks.empty()) return std::nullopt;
+  if (!round_is_open(job, rank) || all_swept(job) || clocks.empty()) return nullptr;
   const int clock = clocks[std::min(round_of(rank), clocks.size() - 1)];
+  return sweep_tail(job, rank.request.pp_rank, clock);
+}
+
+std::shared_ptr<const std::string> ZeusDesk::sweep_tail(const Job& job, int stage, int clock) {
+  const std::int64_t number = job.stored().job;
+  const auto known = std::find_if(sweep_tails_.begin(), sweep_tails_.end(), [&](const SweepTail& tail) {
+    return tail.job == number && tail.stage == stage && tail.clock == clock;
+  });
+  if (known != sweep_tails_.end()) return known->text;
   const PipelineSpec spec = pipeline_of(job.request());
   const auto streams = make_schedule(spec.schedule, spec.stages, spec.microbatches, spec.chunks);
-  for (const Instruction& one : streams[stage]) {
-    list.push_back(Json::array({instruction_name(one.kind), clock}));
+  auto text = std::make_shared<const std::string>(zeus_tail(streams[static_cast<std::size_t>(stage)], clock));
+  sweep_tails_.push_back({number, stage, clock, text});
+  sweep_tail_bytes_ += text->size();
+  while (sweep_tails_.size() > kMostSweepTails ||
+         (sweep_tail_bytes_ > kMostSweepTailBytes && sweep_tails_.size() > 1)) {
+    sweep_tail_bytes_ -= sweep_tails_.front().text->size();
+    sweep_tails_.pop_front();
   }
-  return list.dump();
+  return text;
 }
 
 void ZeusDesk::schedule(const Request& request, const Reply& reply) {
@@ -363,13 +372,14 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
     try {
       if (job == nullptr) throw HttpError(404, fmt::format("job {} has been deleted, or has expired", id));
       const JobRank* rank = job->find_rank(wait.rank);
-      const auto list = rank == nullptr ? std::nullopt : frequencies(*job, *rank);
-      if (!list) {
+      auto tail = rank == nullptr ? nullptr : next_tail(*job, *rank);
+      if (!tail) {
         still.push_back(wait);
         continue;
       }
       Response response;
-      response.body = fmt::format(R"({{"rank":{},"frequencies":{}}})", wait.rank, *list);
+      response.body = fmt::format(R"({{"rank":{},)", wait.rank);
+      response.tail = std::move(tail);
       wait.reply.send(std::move(response));
     } catch (const std::exception& error) {  // the others go on waiting
       wait.reply.fail(error);

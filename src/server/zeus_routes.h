@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +51,12 @@ class ZeusDesk {
     Reply reply;
     std::chrono::steady_clock::time_point deadline;
   };
+  struct SweepTail {
+    std::int64_t job = 0;  // StoredJob::job
+    int stage = 0;
+    int clock = 0;
+    std::shared_ptr<const std::string> text;
+  };
 
   void register_job(const Request& request, const Reply& reply);
   void register_rank(const Request& request, const Reply& reply);
@@ -62,13 +70,17 @@ class ZeusDesk {
   void look_again(const std::string& id, Job* job);
   // Ends the waits that have lasted too long, and forgets those whose clients have gone.
   void end_overdue();
-  // The next schedule as [["forward", 1410], ...]; nothing where the rank has to wait.
-  [[nodiscard]] std::optional<std::string> frequencies(const Job& job, const JobRank& rank) const;
+  // The next schedule, as zeus_tail() has it; null where the rank has to wait.
+  [[nodiscard]] std::shared_ptr<const std::string> next_tail(const Job& job, const JobRank& rank);
+  // All of a stage at one clock. The newest texts are kept, since a stage's ranks ask for the same one.
+  [[nodiscard]] std::shared_ptr<const std::string> sweep_tail(const Job& job, int stage, int clock);
 
   JobBook& book_;
   const Access& access_;
-  std::optional<GivenPlan> plan_;
+  std::shared_ptr<const GivenPlan> plan_;  // null: none
   std::map<std::string, std::vector<Wait>> waiting_;
+  std::deque<SweepTail> sweep_tails_;  // newest last
+  std::size_t sweep_tail_bytes_ = 0;   // of their texts
   EventLoop::Handle sweep_;
 };
 

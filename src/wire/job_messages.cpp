@@ -21,6 +21,12 @@ constexpr std::size_t kLongestName = 256;
 constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
 constexpr auto kLast = static_cast<double>(kLastSequence);
 
+constexpr const char* kPlanStatus =
+    "Incomplete: the server's time limit (--planning-time) ended the planner. The frontier then has its slow end, and "
+    "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, for as "
+    "long. "
+    "Null where there is no plan.";
+
 template <class T>
 Record<T> request(std::string name, std::string text = {}) {
   return {std::move(name), RecordSide::kRequest, kRequest, std::move(text)};
@@ -37,6 +43,8 @@ void need_one_or_per_stage(const JsonObject& object, const char* field, std::siz
 }
 
 }  // namespace
+
+std::string_view name_of(PlanStatus status) { return status == PlanStatus::kComplete ? "complete" : "incomplete"; }
 
 std::string_view name_of(JobState state) {
   switch (state) {
@@ -368,11 +376,31 @@ const Record<JobStatus>& Description<JobStatus>::get() {
           .field("planning_progress", &R::planning_progress, {.text = "From 0 to 1."})
           .field("version", &R::version, {.text = "Of the schedules; 0 where there is none."})
           .field("frontier_version", &R::frontier_version, {.text = "Of the frontier; 0 where there is none."})
+          .field("plan_status", &R::plan_status, {.text = kPlanStatus})
           .field(
               "trouble", &R::trouble,
               {.text = "Why planning failed, which ranks were left out, which stages stay at their highest clock, that "
                        "nobody has finished measuring, or what is odd; empty when all is well."})
           .field("stragglers", &R::stragglers, {.text = "In force or announced."});
+  return kRecord;
+}
+
+const Record<JobListing>& Description<JobListing>::get() {
+  using R = JobListing;
+  static const auto kRecord = answer<R>("JobListing")
+                                  .field("job", &R::job, {.text = "Its id.", .needed = true})
+                                  .field("name", &R::name, {.text = "For people."})
+                                  .field("state", &R::state, {.text = "How far it is.", .needed = true})
+                                  .field("ranks", &R::ranks, {.text = "That the job has."})
+                                  .field("ranks_registered", &R::ranks_registered, {.text = "That have registered."})
+                                  .field("version", &R::version, {.text = "Of the schedules; 0 where there is none."})
+                                  .field("plan_status", &R::plan_status, {.text = kPlanStatus});
+  return kRecord;
+}
+
+const Record<JobList>& Description<JobList>::get() {
+  static const auto kRecord =
+      answer<JobList>("JobList").field("jobs", &JobList::jobs, {.text = "All that the token lets one see."});
   return kRecord;
 }
 
@@ -391,6 +419,7 @@ const Record<FrontierReport>& Description<FrontierReport>::get() {
       answer<R>("FrontierReport", "Of one iteration of one pipeline with one GPU per stage, blocking included.")
           .field("job", &R::job, {.text = "Its id.", .needed = true})
           .field("planner", &R::planner, {.text = "That made it."})
+          .field("plan_status", &R::plan_status, {.text = kPlanStatus})
           .field("version", &R::version, {.text = "Grows with every new frontier of the job."})
           .field("t_min_s", &R::t_min, {.text = "All computations at their fastest.", .needed = true})
           .field("t_star_s", &R::t_star, {.text = "The slowest point.", .needed = true})

@@ -165,6 +165,13 @@ struct StragglerState {
   std::vector<Announced> announced;
 };
 
+// Whether a plan's planner came to its end. Servers of before had complete plans only, and did not say so.
+enum class PlanStatus {
+  kComplete,
+  kIncomplete,  // the server's time limit ended it (JobPlan::make)
+};
+[[nodiscard]] std::string_view name_of(PlanStatus status);  // "incomplete"
+
 // GET /v1/jobs/{job}
 struct JobStatus {
   std::string job;
@@ -181,10 +188,25 @@ struct JobStatus {
   std::int64_t ranks_profiled = 0;
   std::vector<int> waiting_for;  // the first few ranks that are missing or have not finished measuring
   double planning_progress = 0.0;
-  std::int64_t version = 0;           // of the schedules; 0: none yet
-  std::int64_t frontier_version = 0;  // of the frontier; 0: none yet
+  std::int64_t version = 0;               // of the schedules; 0: none yet
+  std::int64_t frontier_version = 0;      // of the frontier; 0: none yet
+  std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::vector<StragglerState> stragglers;
+};
+
+// GET /v1/jobs
+struct JobListing {
+  std::string job;
+  std::string name;
+  JobState state = JobState::kRegistering;
+  std::int64_t ranks = 0;
+  std::int64_t ranks_registered = 0;
+  std::int64_t version = 0;
+  std::optional<PlanStatus> plan_status;
+};
+struct JobList {
+  std::vector<JobListing> jobs;
 };
 
 // GET /v1/jobs/{job}/frontier. Energies are of one iteration of one pipeline with one GPU per stage, blocking included.
@@ -197,6 +219,7 @@ struct FrontierPointReport {
 struct FrontierReport {
   std::string job;
   std::string planner;
+  PlanStatus plan_status = PlanStatus::kComplete;
   std::int64_t version = 0;
   Seconds t_min;
   Seconds t_star;
@@ -239,6 +262,10 @@ struct RankSchedule {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
 
+template <>
+struct Choices<PlanStatus> {
+  static constexpr PlanStatus all[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
+};
 template <>
 struct Choices<JobState> {
   static constexpr const auto& all = kAllJobStates;
@@ -295,6 +322,14 @@ struct Description<StragglerState> {
 template <>
 struct Description<JobStatus> {
   static const Record<JobStatus>& get();
+};
+template <>
+struct Description<JobListing> {
+  static const Record<JobListing>& get();
+};
+template <>
+struct Description<JobList> {
+  static const Record<JobList>& get();
 };
 template <>
 struct Description<FrontierPointReport> {

@@ -57,9 +57,9 @@ std::string_view name_of(Interface interface) { return interface == Interface::k
 
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   static const auto kServer =
-      descriptions<JobRequest, JobRegistered, JobStatus, StragglerState, StragglerState::Announced, RankRequest,
-                   RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule,
-                   FrontierReport, FrontierPointReport, StepReport, StragglerNotice, StragglerTaken>();
+      descriptions<JobRequest, JobRegistered, JobList, JobListing, JobStatus, StragglerState, StragglerState::Announced,
+                   RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken,
+                   RankSchedule, FrontierReport, FrontierPointReport, StepReport, StragglerNotice, StragglerTaken>();
   static const auto kAgent = descriptions<LeaseRequest, LeaseInfo, LeaseHolder, ClockBounds, SettingsChange,
                                           GpuSettings, AccountSessionRequest, AccountSessionInfo, NodeStatus, GpuStatus,
                                           CpuStatus, PowerEvent, PowerPoint>();

@@ -77,6 +77,57 @@ TEST(Perseus, EveryScheduleIsSound) {
   expect_sound(problem, plan(problem).frontier);
 }
 
+// One stage, one forward of 1 s and 400 J, 1.2 s and 300 J, or 1.5 s and 250 J, one backward of 1 s and 100 J: the frontier
+// is 2.5 s at 350 J, 2.2 s at 400 J, 2.0 s at 500 J. Its prices are 50 J / 0.3 s and 100 J / 0.2 s, and progress is told at
+// the end of each stretch: stopped at the first, it has come to 2.2 s, and what it has found is the whole frontier's.
+TEST(Perseus, HasTheSlowEndOfTheFrontierWhereItIsStopped) {
+  const Profile profile =
+      profile_of({operation(0, "forward", {{300, 1.0, 400.0}, {200, 1.2, 300.0}, {100, 1.5, 250.0}}),
+                  operation(0, "backward", {{300, 1.0, 100.0}})});
+  const ComputationDag dag = dag_of(profile, 1);
+  const PlanProblem problem = make_problem(dag, {Watts(0)}, 100 * kMs, CostModel::kHull);
+  const Frontier whole = plan(problem).frontier;
+  ASSERT_EQ(whole.size(), 3u);
+  Frontier stopped = make_perseus()->plan(problem, [](double) { return false; }).frontier;
+  ASSERT_EQ(stopped.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(stopped.points()[i].time, std::vector({2200 * kMs, 2500 * kMs})[i]);
+    EXPECT_DOUBLE_EQ(stopped.points()[i].net_joules, std::vector({400.0, 350.0})[i]);
+    EXPECT_EQ(stopped.plan(i), whole.plan(i + 1));
+    EXPECT_DOUBLE_EQ(stopped.points()[i].net_lower_bound, whole.points()[i + 1].net_lower_bound);
+  }
+  close_cancelled_frontier(problem, stopped);
+  ASSERT_EQ(stopped.size(), 3u);
+  EXPECT_EQ(stopped.points()[0].time, 2000 * kMs);
+  EXPECT_DOUBLE_EQ(stopped.points()[0].net_joules, 500.0);
+  expect_sound(problem, stopped);
+}
+
+// Wherever it is stopped, also before its first point: as fast as any plan at one end, sound in all, and no cheaper than
+// the whole frontier's bound.
+TEST(Perseus, IsSoundWhereverItIsStopped) {
+  const ComputationDag dag = dag_of(modelled_profile({0.040, 0.044, 0.041}), 8);
+  PlanProblem problem = problem_of(dag);
+  std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
+  const Nanoseconds t_min = makespan(dag, plan_durations(dag, fastest_plan(problem)), finish);
+  problem.focus = {t_min};
+  const Frontier whole = plan(problem).frontier;
+  for (int reports = 0; reports < 40; ++reports) {
+    int left = reports;
+    Frontier stopped = make_perseus()->plan(problem, [&](double) { return left-- > 0; }).frontier;
+    close_cancelled_frontier(problem, stopped);
+    expect_sound(problem, stopped);
+    EXPECT_EQ(stopped.points().front().time, t_min);
+    EXPECT_EQ(stopped.points().back().time, whole.points().back().time);
+    for (const FrontierPoint& point : stopped.points()) {
+      EXPECT_GE(point.net_joules, whole.points()[whole.lookup(point.time)].net_lower_bound * (1.0 - 1e-9));
+    }
+  }
+  Frontier nothing(problem.total_blocking());
+  close_cancelled_frontier(problem, nothing);
+  EXPECT_EQ(nothing.points().front().time, t_min);
+}
+
 // From T_min, where the rounding may lose most, to T*, where it loses nothing.
 TEST(Perseus, SpansTminToTstarWithinTwoTenthsOfAPercent) {
   const Profile profile = modelled_profile({0.040, 0.044, 0.041, 0.043});

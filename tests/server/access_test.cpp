@@ -50,6 +50,37 @@ TEST(Access, AStrangerCannotUseUpWhatAJobMayAsk) {
   EXPECT_EQ(refused_of(administrator, "/v1/jobs", 5), 0);
 }
 
+// A million bytes count as 1 + 1,000,000 / 8192 = 123 requests. Of 200 at once and 100 a second, 50 long requests are more
+// than a stranger has, unless each takes over a second; for whoever shows the job's token they are 50.
+TEST(Access, WhatAStrangerSendsCountsByItsLength) {
+  PlanningServerOptions options = local_options();
+  options.requests_per_second = 100;
+  ServerThread server(options);
+  Client rank(server.port(), kToken);
+  rank.post("/v1/jobs", to_json(small_job()), 201);
+  const std::string longest(1'000'000, 'x');
+  const auto refused_of_50 = [&](Client& client, const std::string& body) {
+    int refused = 0;
+    for (int i = 0; i < 50; ++i) refused += client.ask("POST", "/v1/jobs/job/ranks", body).status == 429 ? 1 : 0;
+    return refused;
+  };
+  Client stranger(server.port());
+  EXPECT_EQ(refused_of_50(stranger, "x"), 0);
+  EXPECT_EQ(refused_of_50(rank, longest), 0);
+  EXPECT_GT(refused_of_50(stranger, longest), 0);
+}
+
+// What is no JSON is told so (400) only to whoever may register.
+TEST(Access, ALongBodyIsNotParsedBeforeTheTokenIsRight) {
+  PlanningServerOptions options = local_options();
+  options.registration_token = kRegistration;
+  ServerThread server(options);
+  const std::string longest(1'000'000, '[');
+  EXPECT_EQ(Client(server.port()).ask("POST", "/v1/jobs", longest).status, 401u);
+  EXPECT_EQ(Client(server.port(), kToken).ask("POST", "/v1/jobs", longest).status, 403u);
+  EXPECT_EQ(Client(server.port(), kRegistration).ask("POST", "/v1/jobs", longest).status, 400u);
+}
+
 TEST(Access, RegisteringTakesTheTokenForIt) {
   PlanningServerOptions options = local_options();
   options.administrator_token = kAdministrator;

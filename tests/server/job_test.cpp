@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <set>
 
 #include "base/text.h"
 #include "net/http.h"
@@ -16,6 +18,7 @@
 #include "server/planning_queue.h"
 #include "server/rate_limit.h"
 #include "server/server_metrics.h"
+#include "server/straggler_degrees.h"
 #include "server/test_server.h"
 #include "server/token.h"
 #include "server/zeus_routes.h"
@@ -194,6 +197,65 @@ TEST(JobRules, NoticesTakeForceByTimeAndCountBySequence) {
   EXPECT_FALSE(job.next_due());
 }
 
+// At 10 a second and 20 at once: 16 for the first, 4 are left. A body that is longer than any bucket takes a full one.
+TEST(RateLimit, CountsARequestAsMany) {
+  RateLimit limit;
+  auto now = RateLimit::Clock::now();
+  EXPECT_TRUE(limit.admit("a", 10.0, now, 16.0));
+  EXPECT_FALSE(limit.admit("a", 10.0, now, 5.0));
+  EXPECT_TRUE(limit.admit("a", 10.0, now, 4.0));
+  EXPECT_FALSE(limit.admit("a", 10.0, now));
+  now += std::chrono::milliseconds(1999);
+  EXPECT_FALSE(limit.admit("a", 10.0, now, 1e6));
+  now += std::chrono::milliseconds(2);
+  EXPECT_TRUE(limit.admit("a", 10.0, now, 1e6));
+  EXPECT_FALSE(limit.admit("a", 10.0, now));
+}
+
+TEST(StragglerDegrees, AreSharedWhereThereAreTooMany) {
+  EXPECT_EQ(most_degrees(kMostServerOperations), 4u);  // 2,000,000 / 500,000
+  EXPECT_EQ(most_degrees(24), 83'333u);
+  // Above 1.0 there are five: two groups of 1.1 and 1.2, of 1.3 to 1.5.
+  std::vector<double> degrees = {1.5, 1.0, 1.1, 1.2, 1.3, 1.0, 1.4, 1.1};
+  const std::vector<double> exact = degrees;
+  share_degrees(degrees, 6);
+  EXPECT_EQ(degrees, exact);
+  share_degrees(degrees, 3);
+  EXPECT_THAT(degrees, ::testing::ElementsAre(1.5, 1.0, 1.2, 1.2, 1.5, 1.0, 1.5, 1.2));
+  share_degrees(degrees, 2);
+  EXPECT_THAT(degrees, ::testing::ElementsAre(1.5, 1.0, 1.5, 1.5, 1.5, 1.0, 1.5, 1.5));
+}
+
+// 3 * 2 stages * 3,334 microbatches = 20,004 operations: at most 2,000,000 / 20,004 = 99 schedules for 150 pipelines of
+// which each is slow by another degree, 1.00, 1.01, ..., 2.49.
+TEST(JobRules, PipelinesOfManyDegreesShareSchedules) {
+  StoredJob stored;
+  stored.request = small_job("job", 150);
+  stored.request.microbatches = 3334;
+  stored.request.planner = "max";
+  Job job(stored, true);
+  const auto sums = std::make_shared<MeasurementSums>();
+  add_measurements(*sums, {measured("forward", 1410, 0.5, 100.0), measured("backward", 1410, 1.0, 200.0)});
+  job.set_plan(JobPlan::make("job", job.request(), {{0, 0, sums}, {1, 1, sums}}, [](double) { return true; }));
+  const Seconds normal = job.plan()->frontier().time(0);
+  const auto degree_of = [](int pipeline) { return 1.0 + 0.01 * pipeline; };
+  for (int pipeline = 0; pipeline < 150; ++pipeline) {
+    job.add_rank(rank_of(job.request(), 2 * pipeline));
+    job.put_in_force(2 * pipeline, 1, degree_of(pipeline));
+  }
+  const Deployment deployment = job.deployment();
+  ASSERT_EQ(deployment.pipelines.size(), 150u);
+  std::set<std::string> schedules;
+  for (int pipeline = 0; pipeline < 150; ++pipeline) {
+    const Deployment::Pipeline& one = deployment.pipelines[static_cast<std::size_t>(pipeline)];
+    schedules.insert(one.texts->tails[0]);
+    EXPECT_LE(one.allowed * degree_of(pipeline), 2.49 * normal * (1.0 + 1e-12)) << "later than the slowest";
+  }
+  EXPECT_EQ(schedules.size(), 99u);
+  EXPECT_DOUBLE_EQ(deployment.pipelines[0].allowed / normal, 2.49);
+  EXPECT_DOUBLE_EQ(deployment.pipelines[149].allowed / normal, 1.0);
+}
+
 TEST(RateLimit, AdmitsABurstAndThenTheRate) {
   RateLimit limit;
   auto now = RateLimit::Clock::now();
@@ -361,6 +423,52 @@ TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
   first.let_go();
   owner.run_until([&] { return order.size() == 5; });
   EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short", "held long", "long"));
+}
+
+// The clock says that a job, expected to take 17 ms (24 operations of 0.7 ms), has taken 6 s when it first tells how far
+// it is. It leaves its thread and waits as a long one: also for short ones that come long after it.
+TEST(PlanningQueue, WhatTurnsOutToTakeLongBeginsAnewAsALongOne) {
+  std::atomic<int> seconds{1000};
+  std::mutex mutex;
+  std::vector<std::string> order;  // guarded by mutex
+  const auto note = [&](const char* name) {
+    const std::lock_guard lock(mutex);
+    order.emplace_back(name);
+  };
+  std::promise<void> planned;
+  std::atomic<int> begun{0};
+  Held held;
+  PlanningQueue queue([](const std::function<void()>& action) { action(); }, {2, Seconds(600), Seconds(5)},
+                      [&] { return PlanningQueue::Clock::time_point(std::chrono::seconds(seconds)); });
+  queue.run(Seconds(100), held.work(), [&](const auto&) { note("held"); });
+  held.wait_until_begun();  // the one thread that long ones may have
+  double last = 1.0;
+  const auto progress = [&](double share) {
+    const bool anew = std::exchange(last, share) >= share;
+    if (!anew || begun++ > 0) return;
+    seconds += 6;
+    queue.run(
+        Seconds(0), [] {},
+        [&](const auto&) {
+          note("short");
+          seconds += 100;  // by now a short one that had come with the job would go first
+          queue.run(
+              Seconds(5), [] {},
+              [&](const auto&) {
+                note("a later short one");
+                held.let_go();
+              });
+        });
+  };
+  const auto task = queue.submit(order_for(small_job(), progress, [&](const auto& plan, const auto&) {
+    note(plan ? "planned" : "failed");
+    planned.set_value();
+  }));
+  planned.get_future().wait();
+  EXPECT_EQ(begun, 2);
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(order, ::testing::ElementsAre("short", "a later short one", "held", "planned"));
+  EXPECT_EQ(queue.counts().cancelled, 0u);
 }
 
 TEST(JobPlanning, TheSameMeasurementsMakeTheSamePlan) {
