@@ -1,15 +1,13 @@
 // What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer to.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "account/event_trace.h"
-#include "account/external_sort.h"
 #include "account/string_pool.h"
 #include "account/trace.h"
 
@@ -26,6 +24,8 @@ enum class RecordKind : std::uint8_t {
 };
 
 inline constexpr std::int64_t kNoLink = -1;
+inline constexpr unsigned kLaneBits = 26;
+inline constexpr std::uint32_t kLastLane = (1u << kLaneBits) - 1;
 
 struct EventRecord {
   Nanoseconds begin = 0;
@@ -34,15 +34,12 @@ struct EventRecord {
   std::uint32_t external = 0;   // PyTorch's External id, modulo 2^32; 0: none
   std::uint32_t name = 0;
   std::uint32_t module = 0;  // path of the module as the operation itself tells it; 0: it does not
-  std::uint32_t lane = 0;
-  RecordKind kind = RecordKind::kOperation;
-  Phase phase = Phase::kUnknown;
-  bool tied = false;  // to the forward operation with its sequence number
-
-  [[nodiscard]] std::uint64_t sort_key() const { return static_cast<std::uint64_t>(begin) ^ (std::uint64_t{1} << 63); }
-  // What encloses comes first.
-  [[nodiscard]] bool comes_before(const EventRecord& other) const { return end > other.end; }
+  std::uint32_t lane : kLaneBits = 0;
+  RecordKind kind : 3 = RecordKind::kOperation;
+  Phase phase : 2 = Phase::kUnknown;
+  bool tied : 1 = false;  // to the forward operation with its sequence number
 };
+static_assert(sizeof(EventRecord) == 40, "a trace holds millions");
 
 // A thread, or a stream of a GPU.
 struct EventLane {
@@ -53,27 +50,27 @@ struct EventLane {
   DeviceId device = 0;  // once all of the file is read
 };
 
-// All of a trace file, or of one part of it.
+// All of a trace file.
 struct EventRecords {
-  // The records of a later part, and which name and lane of the whole file each of its own is.
-  struct LaterPart {
-    std::unique_ptr<EventRecords> records;
-    std::vector<std::uint32_t> names;
-    std::vector<std::uint32_t> lanes;
-    EventRecord head{};  // the earliest that next() has not given
-    bool ended = true;
-  };
+  // In order of time; what encloses comes first, and what is equal as it stands in the file.
+  void sort() {
+    const auto before = [](const EventRecord& a, const EventRecord& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    };
+    if (!std::is_sorted(records.begin(), records.end(), before)) {
+      std::stable_sort(records.begin(), records.end(), before);
+    }
+  }
 
-  explicit EventRecords(std::size_t memory_bytes) : sorter(memory_bytes) {}
+  // When `share` of the file is read: room for all of it, since a vector that doubles holds up to a half of it twice.
+  // Memory that is asked for and not touched costs nothing.
+  void make_room(double share) {
+    if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
+    const double all = 1.25 * static_cast<double>(records.size()) / share;
+    if (all < kMostReserved) records.reserve(static_cast<std::size_t>(all));
+  }
 
-  // Of all parts, in order of time; of records that are equal in it those that stand earlier in the file first. The
-  // sorters are finished before, and the parts do not change any more.
-  [[nodiscard]] bool next(EventRecord& record);
-  void rewind();
-  [[nodiscard]] std::uint64_t spilled_bytes() const;
-
-  ExternalSorter<EventRecord> sorter;  // of the first part
-  std::vector<LaterPart> later_parts;  // in order; all else is of the whole file
+  std::vector<EventRecord> records;
   StringPool names;
   std::vector<EventLane> lanes;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: what feeds what
@@ -85,10 +82,8 @@ struct EventRecords {
   EventTraceStats stats;
 
  private:
-  static void advance(LaterPart& part);
-
-  EventRecord head_{};  // the first part's, where there are later ones
-  bool ended_ = true;
+  static constexpr std::size_t kNextBlock = 16384;  // more records than a block of text brings
+  static constexpr double kMostReserved = 1e8;
 };
 
 }  // namespace flyball

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "account/trace_time.h"
+#include "base/error.h"
 
 namespace flyball {
 namespace {
@@ -158,29 +159,27 @@ EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) 
 void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
 bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
-  if (!read_decimal(event.time, 3, record.begin) || record.begin > kFarthest || record.begin < -kFarthest) {
+  const std::optional<Nanoseconds> begin = parse_decimal(event.time, 3);
+  if (!begin || *begin > kFarthest || *begin < -kFarthest) {
     drop("no time (ts) that is a number");
     return false;
   }
+  record.begin = *begin;
   return true;
 }
 
 bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
   if (!read_begin(event, record)) return false;
-  Nanoseconds duration = 0;
-  if (!read_decimal(event.duration, 3, duration)) {
-    drop("no duration (dur) that is a number");
+  const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
+  const char* reason = !duration               ? "no duration (dur) that is a number"
+                       : *duration < 0         ? "negative duration"
+                       : *duration > kFarthest ? "a duration of more than 73 years"
+                                               : nullptr;
+  if (reason != nullptr) {
+    drop(reason);
     return false;
   }
-  if (duration < 0) {
-    drop("negative duration");
-    return false;
-  }
-  if (duration > kFarthest) {
-    drop("a duration of more than 73 years");
-    return false;
-  }
-  record.end = record.begin + duration;
+  record.end = record.begin + *duration;
   return true;
 }
 
@@ -197,6 +196,9 @@ std::uint32_t EventRecorder::lane_of(std::string_view process, std::string_view 
   const auto known = lane_index_.find(lane_key_);
   if (known != lane_index_.end()) return last_lane_ = known->second;
   last_lane_ = static_cast<std::uint32_t>(records_.lanes.size());
+  if (last_lane_ > kLastLane) {
+    throw InputError({}, "the trace has more than 2^26 threads", "give the traces of fewer processes at once");
+  }
   lane_index_.emplace(lane_key_, last_lane_);
   EventLane lane;
   lane.process = records_.names.intern(process);
@@ -207,7 +209,7 @@ std::uint32_t EventRecorder::lane_of(std::string_view process, std::string_view 
 }
 
 void EventRecorder::add(const EventRecord& record) {
-  records_.sorter.add(record);
+  records_.records.push_back(record);
   const bool moment = record.kind == RecordKind::kBegin || record.kind == RecordKind::kEnd;
   cover(record.begin, moment ? record.begin : record.end);
   if (record.kind != RecordKind::kScope && record.kind != RecordKind::kEnd) ++records_.stats.executions;
@@ -256,7 +258,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
       record.external = static_cast<std::uint32_t>(event.external_id.value_or(0));
       name = kernel_name(name);
       const std::string gpu = event.device ? fmt::format("{}", *event.device) : std::string(event.process);
-      record.lane = lane_of(gpu, event.thread, true);
+      record.lane = lane_of(gpu, event.thread, true) & kLastLane;
       record.name = records_.names.intern(name);
       return add(record);
     }
@@ -297,7 +299,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
         record.module = records_.names.intern(module_path(event.module_hierarchy));
       }
   }
-  record.lane = lane_of(event.process, event.thread, false);
+  record.lane = lane_of(event.process, event.thread, false) & kLastLane;
   record.name = records_.names.intern(name);
   add(record);
 }
@@ -319,7 +321,7 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
   if (is_step(event.name)) return cover(record.begin, event.phase == 'X' ? record.end : record.begin);
   if (is_backward(event.name)) record.phase = Phase::kBackward;
   if (is_optimizer(event.name)) record.phase = Phase::kOptimizer;
-  record.lane = lane_of(event.process, event.thread, false);
+  record.lane = lane_of(event.process, event.thread, false) & kLastLane;
   record.name = records_.names.intern(event.name);
   add(record);
 }
@@ -352,7 +354,7 @@ void EventRecorder::take_tensorflow(const JsonEvent& event) {
   EventRecord record;
   if (!read_times(event, record)) return;
   record.kind = RecordKind::kNamed;
-  record.lane = lane_of(event.process, event.thread, false);
+  record.lane = lane_of(event.process, event.thread, false) & kLastLane;
   const NamedOperation& operation =
       named_operation(event.argument_name.empty() ? event.name : event.argument_name, event.operation);
   record.name = operation.name;
@@ -408,27 +410,6 @@ std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& la
   }
   const std::string given = mapped(device);
   return {device, given.empty() ? device : given};
-}
-
-void EventRecorder::append(EventRecorder&& later, std::unique_ptr<EventRecords> records) {
-  EventRecords::LaterPart part;
-  for (std::uint32_t i = 0; i < records->names.size(); ++i)
-    part.names.push_back(records_.names.intern(records->names[i]));
-  for (const EventLane& lane : records->lanes) {
-    part.lanes.push_back(lane_of(records->names[lane.process], records->names[lane.thread], lane.on_gpu));
-  }
-  for (std::uint32_t i = 0; i < records->named.size(); ++i) {
-    if (records->named[i]) set_named(part.names[i], records->named_phases[i]);
-  }
-  for (const auto& [from, to] : records->inputs) add_input(part.names[from], part.names[to]);
-  for (auto& [process, name] : later.process_names_) process_names_[process] = std::move(name);
-  for (auto& [thread, name] : later.thread_names_) thread_names_[thread] = std::move(name);
-  for (const auto& [reason, count] : later.dropped_) dropped_[reason] += count;
-  records_.has_runtime = records_.has_runtime || records->has_runtime;
-  if (records->has_time) cover(records->stats.first, records->stats.last);
-  records_.stats.executions += records->stats.executions;
-  part.records = std::move(records);
-  records_.later_parts.push_back(std::move(part));
 }
 
 void EventRecorder::finish(DeviceTable& devices) {

@@ -22,10 +22,6 @@ class EventRecorder {
 
   void take(const JsonEvent& event);
 
-  // What of the same file comes next, read by another recorder into `records`, which are sorted already. All becomes as
-  // if this one had taken every entry.
-  void append(EventRecorder&& later, std::unique_ptr<EventRecords> records);
-
   // After the last entry: lanes get their devices.
   void finish(DeviceTable& devices);
 

@@ -29,7 +29,6 @@ EventSweep::EventSweep(std::unique_ptr<EventRecords> records, const EventTraceOp
       shift_(options.shift),
       read_stats_(records_->stats),
       nodes_(1) {
-  read_stats_.spilled_bytes = records_->spilled_bytes();
   add_inputs();
   reset();
 }
@@ -40,7 +39,7 @@ void EventSweep::rewind(Nanoseconds shift) {
 }
 
 void EventSweep::reset() {
-  records_->rewind();
+  at_ = 0;
   stats_ = read_stats_;
   const Nanoseconds shift = records_->base_time + shift_;
   stats_.first += shift;
@@ -361,15 +360,14 @@ void EventSweep::release() {
 bool EventSweep::next(TraceEvent& event) {
   while (ready_at_ == ready_.size()) {
     if (at_end_) return false;
-    EventRecord record;
     const std::size_t goal = pending_.size() + kBatch;
     std::size_t taken = 0;  // records of scopes give no event
     while (pending_.size() < goal && taken++ < 16 * kBatch) {
-      if (!records_->next(record)) {
+      if (at_ == records_->records.size()) {
         at_end_ = true;
         break;
       }
-      take(record);
+      take(records_->records[at_++]);
     }
     release();
   }

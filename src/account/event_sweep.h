@@ -23,7 +23,7 @@ namespace flyball {
 
 class EventSweep : public EventTrace {
  public:
-  // Takes over records that are finished. `operations` must outlive the sweep.
+  // Takes over records that are sorted. `operations` must outlive the sweep.
   EventSweep(std::unique_ptr<EventRecords> records, const EventTraceOptions& options, OperationTable& operations);
 
   [[nodiscard]] bool next(TraceEvent& event) override;
@@ -109,6 +109,7 @@ class EventSweep : public EventTrace {
   void count_drop(const std::string& reason);
 
   std::unique_ptr<EventRecords> records_;
+  std::size_t at_ = 0;  // of the record that comes next
   OperationTable& operations_;
   bool kernel_names_;
   bool frames_;

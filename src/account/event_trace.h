@@ -1,11 +1,10 @@
 // Event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any Chrome
 // trace; plain or gzip. docs/formats/event-trace.md says what of each is read and how it becomes operations.
 //
-// Opening reads the file once, in parts on several threads where it is large, into records of 48 bytes that are sorted
-// by time within a budget of memory and beyond it on disk (an unlinked temporary file in TMPDIR). next() then sweeps
-// over them in order of time, joins kernels with the operations that launched them and backward with forward, and names
-// what ran. So memory is bounded by the budget and by the number of different names, threads and nested calls, whatever
-// the length of the trace; and the file may be in any order.
+// Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
+// order. next() then sweeps over them in order of time, joins kernels with the operations that launched them and backward
+// with forward, and names what ran. Memory: 60 bytes for an entry of interest while they are sorted, 40 afterwards, and
+// what the number of different names, threads and nested calls takes.
 //
 // Of nested calls on one thread only the innermost runs: a parent's event has a hole where its child is, so that one
 // thread never counts as two. An event may come in several adjoining pieces; pieces of one operation on one thread that
@@ -47,11 +46,7 @@ struct EventTraceOptions {
   // Time that a module or an annotation spends outside every operation (the interpreter, mostly) as an operation of
   // the module's name; otherwise it belongs to no operation.
   bool frames = false;
-  Nanoseconds shift = 0;                  // added to every time
-  std::size_t memory_bytes = 256u << 20;  // for the sorting
-  // That read at once: parts of a plain file, of a megabyte or more, or an inflating one and a parsing one of gzip.
-  // 0: one for every processor that this process may use, four at most. What is read is the same.
-  unsigned threads = 0;
+  Nanoseconds shift = 0;                 // added to every time
   std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };
 
@@ -79,7 +74,6 @@ struct EventTraceStats {
   std::uint64_t unfinished = 0;        // begun (B) and never ended: taken to end with the trace
   bool truncated = false;              // the file ends in the middle; what is whole was read
   std::uint64_t truncated_at = 0;      // and the byte where that ended
-  std::uint64_t spilled_bytes = 0;     // that sorting put on disk
   std::vector<TracedDevice> devices;   // each name once, in order of name; of what is not dropped
   Nanoseconds first = 0;               // the profile: begin of the earliest execution, module, annotation, step or span
   Nanoseconds last = 0;                // end of the latest; both with the shift
@@ -94,8 +88,7 @@ class EventTrace : public EventSource {
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
-// Throws SystemError where the file cannot be read or the temporary one written, InputError where the text is no trace
-// of the format (file, line 0, the byte in the message). A file that is cut off is none of these: see stats.
+// Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0, the byte in the message). A file that is cut off is none of these: see stats.
 // The tables must outlive the trace; operations come into theirs as next() meets them.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                                            OperationTable& operations, DeviceTable& devices);

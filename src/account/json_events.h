@@ -1,9 +1,7 @@
 // The entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
-// simdjson parses; it wants whole documents, so the list is cut into arrays of a quarter of a megabyte, each ending
-// between two entries. A cut is where "},{" and a quote stand, which inside an entry can only be a nested list of
-// objects or a freak of a name; both show as an array that does not close, and the next array then begins where the
-// last whole entry ended. Memory: two such blocks, or an entry if that is larger, whatever the length of the file.
+// Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a megabyte,
+// or an entry and as much again if that is larger, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -56,19 +54,17 @@ struct JsonEvent {
 
 class JsonEventReader {
  public:
-  JsonEventReader(std::string name, std::unique_ptr<ByteSource> bytes);
-  // Of a later part of `first`'s list: the bytes begin `offset` bytes from the file's beginning, with the comma between
-  // two entries.
-  JsonEventReader(const JsonEventReader& first, std::unique_ptr<ByteSource> bytes, std::uint64_t offset);
+  explicit JsonEventReader(ByteSource& bytes);  // which must outlive it
   ~JsonEventReader();
   JsonEventReader(const JsonEventReader&) = delete;
   JsonEventReader& operator=(const JsonEventReader&) = delete;
 
   // The beginning of the file and whether a key stands beside the list, before it; for telling formats apart.
-  [[nodiscard]] std::string_view beginning() const;
+  [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
   [[nodiscard]] bool has_header_key(std::string_view key) const;
 
-  // Calls `take` for every entry and `progress` now and then. Throws InputError where the text is no such list.
+  // Calls `take` for every entry and `progress`, with the share of the file that is read, now and then. Throws InputError
+  // where the text is no such list.
   void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
 
   // Known after read().
@@ -80,27 +76,25 @@ class JsonEventReader {
   [[nodiscard]] std::uint64_t not_objects() const { return not_objects_; }  // of them
 
  private:
-  class Batch;
+  class EntryReader;
 
   bool fill();       // more bytes behind what is there; false at the end of the file
-  void find_list();  // list_ behind the opening bracket
+  void find_list();  // at_ behind the opening bracket
   std::size_t read_members(std::size_t at, bool until_list);
-  std::size_t find_cut() const;  // the last comma between entries, or npos
-  void end_list(std::size_t at);
-  void truncate(std::size_t at);
-  [[noreturn]] void refuse(std::size_t at, const std::string& problem, const std::string& mend) const;
+  void read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take);
+  void end_list();
+  void truncate();
+  [[nodiscard]] std::string_view text() const { return {buffer_.data(), end_}; }
+  [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;  // what stands at at_
 
-  std::string name_;
-  std::unique_ptr<ByteSource> bytes_;
-
+  ByteSource& bytes_;
   std::vector<char> buffer_;  // with room for simdjson's padding behind end_
   std::size_t end_ = 0;       // of the bytes in it
-  std::size_t list_ = 0;      // behind the comma or bracket that the next entry follows
+  std::size_t at_ = 0;        // before it all is read
   std::uint64_t offset_ = 0;  // of buffer_[0] in the file
   bool at_end_ = false;       // of the file
   bool plain_list_ = false;   // the document is the list itself
-  bool done_ = false;
-  std::unique_ptr<Batch> batch_;
+  std::unique_ptr<EntryReader> entry_;
 
   std::vector<std::string> header_keys_;
   Nanoseconds base_time_ = 0;

@@ -25,8 +25,7 @@ bool is_number(std::string_view text) {
 
 }  // namespace
 
-LineReader::LineReader(std::string name, std::unique_ptr<ByteSource> bytes)
-    : name_(std::move(name)), bytes_(std::move(bytes)), buffer_(1u << 18) {
+LineReader::LineReader(ByteSource& bytes) : bytes_(bytes), buffer_(1u << 18) {
   fill();
   if (beginning().starts_with("\xEF\xBB\xBF")) at_ = 3;
 }
@@ -41,7 +40,7 @@ bool LineReader::fill() {
   at_ = 0;
   if (end_ == buffer_.size()) buffer_.resize(buffer_.size() * 2);
   const std::size_t wanted = buffer_.size() - end_;
-  const std::size_t got = bytes_->read(buffer_.data() + end_, wanted);
+  const std::size_t got = bytes_.read(buffer_.data() + end_, wanted);
   end_ += got;
   at_end_ = got < wanted;
   return got > 0;
@@ -65,7 +64,7 @@ bool LineReader::next(std::string_view& line) {
     }
     const std::size_t pending = end_ - at_;
     if (pending > kMaxLineBytes) {
-      throw InputError({name_, line_ + 1, 1}, "the line is longer than 1 MiB", "check that this is a power trace");
+      throw InputError({name(), line_ + 1, 1}, "the line is longer than 1 MiB", "check that this is a power trace");
     }
     fill();
     searched = at_ + pending;
@@ -78,7 +77,7 @@ std::string LineReader::rest(std::size_t max_bytes) {
     text.append(buffer_.data() + at_, end_ - at_);
     at_ = end_;
     if (text.size() > max_bytes) {
-      throw InputError({name_}, fmt::format("the file is larger than {} MiB", max_bytes >> 20),
+      throw InputError({name()}, fmt::format("the file is larger than {} MiB", max_bytes >> 20),
                        "ask Prometheus for a shorter time or a longer step, and give several files");
     }
     if (!fill()) return text;

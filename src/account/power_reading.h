@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,32 +29,28 @@ struct PowerReading {
   double value = 0.0;
   SensorId sensor = 0;
   ReadingKind kind = ReadingKind::kPower;
-
-  [[nodiscard]] std::uint64_t sort_key() const { return static_cast<std::uint64_t>(time) ^ (std::uint64_t{1} << 63); }
-  [[nodiscard]] bool comes_before(const PowerReading& /*other*/) const { return false; }  // as they stand in the file
 };
 
 // Text line by line, without the ends of lines and a byte order mark.
 class LineReader {
  public:
-  LineReader(std::string name, std::unique_ptr<ByteSource> bytes);
+  explicit LineReader(ByteSource& bytes);  // which must outlive it
 
   // False at the end. Throws InputError where a line is longer than a megabyte.
   [[nodiscard]] bool next(std::string_view& line);  // holds until the next call
 
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return bytes_.name(); }
   [[nodiscard]] std::size_t line() const { return line_; }   // of the line that next() gave
   [[nodiscard]] bool complete() const { return complete_; }  // it had an end
   [[nodiscard]] std::string_view beginning() const;          // of the file, before the first next()
-  [[nodiscard]] double share() const { return bytes_->share(); }
-  [[nodiscard]] bool cut_off() const { return bytes_->cut_off(); }
+  [[nodiscard]] double share() const { return bytes_.share(); }
+  [[nodiscard]] bool cut_off() const { return bytes_.cut_off(); }
   [[nodiscard]] std::string rest(std::size_t max_bytes);  // all of what is left; throws InputError if it is more
 
  private:
   bool fill();
 
-  std::string name_;
-  std::unique_ptr<ByteSource> bytes_;
+  ByteSource& bytes_;
   std::vector<char> buffer_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "account/external_sort.h"
 #include "account/power_reading.h"
 #include "account/trace_time.h"
 #include "base/error.h"
@@ -24,14 +23,15 @@ namespace {
 
 constexpr double kGapPeriods = 5.0;  // a distance of more than so many of the sensor's median periods is a gap
 
-struct SegmentRecord {
-  PowerSegment segment;
-
-  [[nodiscard]] std::uint64_t sort_key() const {
-    return static_cast<std::uint64_t>(segment.begin) ^ (std::uint64_t{1} << 63);
-  }
-  [[nodiscard]] bool comes_before(const SegmentRecord& /*other*/) const { return false; }
-};
+// What is equal in time stays as it stands in the file.
+void sort_by_time(std::vector<PowerReading>& readings) {
+  std::stable_sort(readings.begin(), readings.end(),
+                   [](const PowerReading& a, const PowerReading& b) { return a.time < b.time; });
+}
+void sort_by_time(std::vector<PowerSegment>& segments) {
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const PowerSegment& a, const PowerSegment& b) { return a.begin < b.begin; });
+}
 
 // Median of many distances in little memory: the mean of those of about its size, 32 steps to a doubling (2 % apart).
 class DistanceHistogram {
@@ -112,25 +112,23 @@ struct DeviceSum {
 
 class PowerSegments : public PowerTrace {
  public:
-  explicit PowerSegments(const PowerTraceOptions& options)
-      : options_(options), readings_(options.memory_bytes / 2), segments_(new_segments()) {}
+  explicit PowerSegments(const PowerTraceOptions& options) : options_(options) {}
 
   void add(const PowerReading& reading) {
     if (reading.sensor >= sensors_.size()) sensors_.resize(reading.sensor + std::size_t{1});
     sensors_[reading.sensor].counts = sensors_[reading.sensor].counts || reading.kind == ReadingKind::kCounter;
-    readings_.add(reading);
+    readings_.push_back(reading);
   }
 
   PowerTraceStats& stats() { return stats_; }
   [[nodiscard]] const PowerTraceStats& stats() const override { return stats_; }
 
   void finish(const std::string& name) {
-    readings_.finish();
+    sort_by_time(readings_);
     measure();
-    readings_.rewind();
     cut();
-    segments_->finish();
-    stats_.spilled_bytes = readings_.spilled_bytes() + segments_->spilled_bytes();
+    readings_ = {};
+    sort_by_time(segments_);
     for (SensorId id = 0; id < stats_.sensors.size(); ++id) note_sensor(id);
     std::erase_if(stats_.sensors, [](const PowerTraceSensor& sensor) { return sensor.readings == 0; });
     add_up();
@@ -147,23 +145,18 @@ class PowerSegments : public PowerTrace {
     shift_ = shift;
     stats_.first = first_ + shift;
     stats_.last = last_ + shift;
-    segments_->rewind();
+    at_ = 0;
   }
 
   bool next(PowerSegment& segment) override {
-    SegmentRecord record;
-    if (!segments_->next(record)) return false;
-    segment = record.segment;
+    if (at_ == segments_.size()) return false;
+    segment = segments_[at_++];
     segment.begin += shift_;
     segment.end += shift_;
     return true;
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<ExternalSorter<SegmentRecord>> new_segments() const {
-    return std::make_unique<ExternalSorter<SegmentRecord>>(options_.memory_bytes / 2);
-  }
-
   void note_sensor(SensorId id) {
     if (id >= sensors_.size()) return;
     SensorReadings& state = sensors_[id];
@@ -183,24 +176,22 @@ class PowerSegments : public PowerTrace {
     for (const PowerTraceSensor& sensor : stats_.sensors) sums[sensor.device].sensors.push_back(sensor.name);
     std::erase_if(sums, [](const auto& entry) { return entry.second.sensors.size() < 2; });
     if (sums.empty()) return;
-    const std::unique_ptr<ExternalSorter<SegmentRecord>> single = std::exchange(segments_, new_segments());
-    const auto take = [this](const PowerSegment& segment) { segments_->add({segment}); };
-    SegmentRecord record;
-    while (single->next(record)) {
-      const auto sum = sums.find(record.segment.device);
+    const std::vector<PowerSegment> single = std::exchange(segments_, {});
+    const auto take = [this](const PowerSegment& segment) { segments_.push_back(segment); };
+    for (const PowerSegment& segment : single) {
+      const auto sum = sums.find(segment.device);
       if (sum == sums.end()) {
-        take(record.segment);
+        take(segment);
       } else {
-        sum->second.advance(record.segment.begin, take);
-        sum->second.running.push_back(record.segment);
+        sum->second.advance(segment.begin, take);
+        sum->second.running.push_back(segment);
       }
     }
     for (auto& [device, sum] : sums) {
       sum.advance(std::numeric_limits<Nanoseconds>::max(), take);
       stats_.sums.push_back({device, std::move(sum.sensors), to_seconds(sum.partial)});
     }
-    segments_->finish();
-    stats_.spilled_bytes += segments_->spilled_bytes();
+    sort_by_time(segments_);
   }
 
   [[nodiscard]] static bool counts_for(const SensorReadings& state, const PowerReading& reading) {
@@ -209,9 +200,8 @@ class PowerSegments : public PowerTrace {
 
   // The median period of every device, and what is not wanted.
   void measure() {
-    PowerReading reading;
     std::uint64_t beside = 0;
-    while (readings_.next(reading)) {
+    for (const PowerReading& reading : readings_) {
       SensorReadings& state = sensors_[reading.sensor];
       if (!counts_for(state, reading)) {
         ++beside;
@@ -234,8 +224,7 @@ class PowerSegments : public PowerTrace {
   }
 
   void cut() {
-    PowerReading reading;
-    while (readings_.next(reading)) {
+    for (const PowerReading& reading : readings_) {
       SensorReadings& state = sensors_[reading.sensor];
       if (!counts_for(state, reading)) continue;
       // Of several at one time the last in the file counts.
@@ -300,7 +289,7 @@ class PowerSegments : public PowerTrace {
   }
 
   void put(SensorReadings& state, Nanoseconds begin, Nanoseconds end, double watts) {
-    segments_->add({{begin, end, stats_.sensors[state.last.sensor].device, Watts(watts)}});
+    segments_.push_back({begin, end, stats_.sensors[state.last.sensor].device, Watts(watts)});
     state.joules += static_cast<long double>(watts) * static_cast<long double>(to_seconds(end - begin).value());
     if (empty_) stats_.first = begin;
     stats_.first = std::min(stats_.first, begin);
@@ -311,8 +300,9 @@ class PowerSegments : public PowerTrace {
   PowerTraceOptions options_;
   PowerTraceStats stats_;
   std::vector<SensorReadings> sensors_;  // by SensorId
-  ExternalSorter<PowerReading> readings_;
-  std::unique_ptr<ExternalSorter<SegmentRecord>> segments_;
+  std::vector<PowerReading> readings_;
+  std::vector<PowerSegment> segments_;
+  std::size_t at_ = 0;  // of the segment that comes next
   bool empty_ = true;
   Nanoseconds shift_ = 0;
   Nanoseconds first_ = 0;
@@ -349,7 +339,8 @@ PowerFormat detect(const LineReader& lines) {
   return PowerFormat::kCsv;
 }
 
-std::unique_ptr<PowerTrace> read_trace(LineReader lines, const PowerTraceOptions& options, DeviceTable& devices) {
+std::unique_ptr<PowerTrace> read_trace(ByteSource& bytes, const PowerTraceOptions& options, DeviceTable& devices) {
+  LineReader lines(bytes);
   auto trace = std::make_unique<PowerSegments>(options);
   PowerTraceStats& stats = trace->stats();
   stats.format = options.format == PowerFormat::kDetect ? detect(lines) : options.format;
@@ -389,12 +380,14 @@ std::string_view name_of(PowerFormat format) {
 
 std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                              DeviceTable& devices) {
-  return read_trace(LineReader(path, open_bytes(path, false)), options, devices);
+  ByteSource bytes(path);
+  return read_trace(bytes, options, devices);
 }
 
 std::unique_ptr<PowerTrace> open_power_text(const std::string& source, std::string_view text,
                                             const PowerTraceOptions& options, DeviceTable& devices) {
-  return read_trace(LineReader(source, bytes_of(source, text)), options, devices);
+  ByteSource bytes(source, text);
+  return read_trace(bytes, options, devices);
 }
 
 }  // namespace flyball

@@ -2,8 +2,8 @@
 // plain or gzip. docs/formats/power-trace.md says how each is read.
 //
 // Readings become segments of constant power. An instantaneous reading holds until the next one of its device, but not
-// over a gap; a cumulative counter gives the mean between two readings. Opening reads the file once; sorting is bounded
-// as that of event_trace.h, so memory does not grow with the trace.
+// over a gap; a cumulative counter gives the mean between two readings. Opening reads the file once, into 24 bytes a
+// reading and then 32 a segment.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,6 @@ struct PowerTraceOptions {
   std::map<std::string, Joules, std::less<>> counter_ranges;
   Seconds row_period{1.0};               // between the rows of a format without stamps (dcgmi dmon)
   Nanoseconds shift = 0;                 // added to every time
-  std::size_t memory_bytes = 64u << 20;  // for the sorting
   std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
 };
 
@@ -87,8 +86,7 @@ struct PowerTraceStats {
   std::vector<PowerTraceSensor> sensors;  // those with readings, in the order of their coming
   std::vector<PowerTraceSum> sums;        // in the order of their device
   bool truncated = false;                 // the file ends in the middle of a row, which was left out
-  std::uint64_t spilled_bytes = 0;
-  Nanoseconds first = 0;  // of the segments, with the shift
+  Nanoseconds first = 0;                  // of the segments, with the shift
   Nanoseconds last = 0;
   // Flyball's recordings say how Unix time was read off the monotonic clock: Unix = monotonic + this.
   std::optional<Nanoseconds> monotonic_offset;
@@ -102,8 +100,7 @@ class PowerTrace : public PowerSource {
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
-// Throws SystemError where the file cannot be read or the temporary one written, InputError with line and column where
-// the text is no trace of the format, or holds no reading. `devices` must outlive the call only.
+// Throws SystemError where the file cannot be read, InputError with line and column where the text is no trace of the format, or holds no reading. `devices` must outlive the call only.
 [[nodiscard]] std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                                            DeviceTable& devices);
 

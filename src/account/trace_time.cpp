@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <system_error>
 
 namespace flyball {
@@ -30,30 +28,11 @@ std::string_view bare(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The number that eight digits are, computed side by side in one word; false where one of them is no digit.
-bool eight_digits(const char* text, std::uint64_t& number) {
-  static_assert(std::endian::native == std::endian::little);
-  std::uint64_t word = 0;
-  std::memcpy(&word, text, sizeof word);
-  word -= 0x3030303030303030;  // '0' eight times; a byte that was below it has its top bit set now
-  if (((word | (word + 0x7676767676767676)) & 0x8080808080808080) != 0) return false;
-  word = word * 10 + (word >> 8);  // every other byte: two digits
-  const std::uint64_t first = word & 0x000000FF000000FF;
-  const std::uint64_t second = (word >> 16) & 0x000000FF000000FF;
-  number = (first * (100 + (std::uint64_t{1'000'000} << 32)) + second * (1 + (std::uint64_t{10'000} << 32))) >> 32;
-  return true;
-}
-
 // Takes the digits off the front of `text`, at most `most` of them. Their value is right up to 19 digits.
 std::uint64_t take_digits(std::string_view& text, std::size_t most) {
   std::uint64_t value = 0;
-  most = std::min(most, text.size());
   std::size_t at = 0;
-  for (; at + 8 <= most; at += 8) {
-    std::uint64_t digits = 0;
-    if (!eight_digits(text.data() + at, digits)) break;
-    value = value * 100'000'000 + digits;
-  }
+  most = std::min(most, text.size());
   for (; at < most && is_digit(text[at]); ++at) value = value * 10 + static_cast<std::uint64_t>(text[at] - '0');
   text.remove_prefix(at);
   return value;
@@ -63,14 +42,13 @@ constexpr std::int64_t kMost = std::int64_t{1} << 62;
 constexpr std::array<std::uint64_t, 10> kPowersOfTen{1,       10,        100,        1'000,       10'000,
                                                      100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
 
-bool read_scientific(std::string_view text, int digits, Nanoseconds& value) {
+std::optional<Nanoseconds> parse_scientific(std::string_view text, int digits) {
   double number = 0.0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return false;
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
   number *= std::pow(10.0, digits);
-  if (!(std::abs(number) < static_cast<double>(kMost))) return false;
-  value = std::llround(number);
-  return true;
+  if (!(std::abs(number) < static_cast<double>(kMost))) return std::nullopt;
+  return std::llround(number);
 }
 
 // Takes `count` digits off the front.
@@ -112,9 +90,7 @@ bool take_zone(std::string_view text, std::int64_t& ahead) {
 
 }  // namespace
 
-namespace {
-
-bool read_any_decimal(std::string_view text, int digits, Nanoseconds& number) {
+std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits) {
   text = bare(text);
   if (text.starts_with('+')) text.remove_prefix(1);
   std::string_view rest = text;
@@ -140,27 +116,13 @@ bool read_any_decimal(std::string_view text, int digits, Nanoseconds& number) {
     }
     any_digit = any_digit || rest.size() < from_point;
   }
-  if (!any_digit) return false;
-  if (!rest.empty()) return read_scientific(text, digits, number);
+  if (!any_digit) return std::nullopt;
+  if (!rest.empty()) return parse_scientific(text, digits);
   std::int64_t value = 0;
   const bool fits = whole_digits <= 19 &&
                     !__builtin_mul_overflow(whole, kPowersOfTen[static_cast<std::size_t>(digits)], &value) &&
                     !__builtin_add_overflow(value, fraction, &value) && value <= kMost;
-  number = negative ? -value : value;
-  return fits;
-}
-
-}  // namespace
-
-bool read_decimal(std::string_view text, int digits, Nanoseconds& number) {
-  // Mostly a few digits and nothing else.
-  std::string_view rest = text;
-  const std::uint64_t whole = take_digits(rest, 16);
-  if (rest.empty() && !text.empty() &&
-      !__builtin_mul_overflow(whole, kPowersOfTen[static_cast<std::size_t>(digits)], &number) && number <= kMost) {
-    return true;
-  }
-  return read_any_decimal(text, digits, number);
+  return fits ? std::optional(negative ? -value : value) : std::nullopt;
 }
 
 std::optional<Seconds> parse_utc_offset(std::string_view text) {

@@ -9,15 +9,9 @@
 namespace flyball {
 
 // A decimal number ("4423698059538.328", "1e3") times 10^digits, rounded to a whole one; digits up to 9. Exact but for
-// numbers with an exponent. No number where the text is no finite one or the result is beyond 2^62. Surrounding blanks
-// and quotes are let pass. Events have two of them each, for which the first form spares the optional's way through
-// memory.
-[[nodiscard]] bool read_decimal(std::string_view text, int digits, Nanoseconds& number);
-[[nodiscard]] inline std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits) {
-  Nanoseconds number = 0;
-  if (!read_decimal(text, digits, number)) return std::nullopt;
-  return number;
-}
+// numbers with an exponent. nullopt where the text is no finite one or the result is beyond 2^62. Surrounding blanks
+// and quotes are let pass.
+[[nodiscard]] std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits);
 
 // "2024-01-31T12:00:00.123456789+01:00", with 'T' or blanks, '-' or '/', "Z", an offset or none; since 1970-01-01. A stamp
 // without a zone is local time, `utc_offset` ahead of UTC. nullopt where the text is no such stamp or no such day exists.

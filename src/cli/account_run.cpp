@@ -11,12 +11,10 @@
 #include <utility>
 
 #include "account/clock_offset.h"
-#include "account/events_ahead.h"
 #include "account/processor_share.h"
 #include "account/regression.h"
 #include "account/sparse_power.h"
 #include "base/error.h"
-#include "base/processors.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/pipeline_options.h"
@@ -27,17 +25,15 @@ namespace {
 
 constexpr std::size_t kPictureBins = 700;
 constexpr std::size_t kPictureLanes = 20;
-constexpr std::uint64_t kWorthAThread = 30'000;  // executions; fewer are attributed in the time that a thread takes
 
 // Shows how far a sweep has come, by the time of its events.
 class WatchedEvents final : public EventSource {
  public:
-  // `source` gives the events of the trace whose statistics these are.
-  WatchedEvents(EventSource& source, const EventTraceStats& stats, ProgressBar& bar)
+  WatchedEvents(EventTrace& source, ProgressBar& bar)
       : source_(source),
         bar_(bar),
-        first_(stats.first),
-        length_(std::max<double>(1.0, static_cast<double>(stats.last - stats.first))) {}
+        first_(source.stats().first),
+        length_(std::max<double>(1.0, static_cast<double>(source.stats().last - first_))) {}
   bool next(TraceEvent& event) override {
     if (!source_.next(event)) return false;
     if (++count_ % 8192 == 0) bar_.update(static_cast<double>(event.begin - first_) / length_);
@@ -45,29 +41,11 @@ class WatchedEvents final : public EventSource {
   }
 
  private:
-  EventSource& source_;
+  EventTrace& source_;
   ProgressBar& bar_;
   Nanoseconds first_;
   double length_;
   std::uint64_t count_ = 0;
-};
-
-// A trace's events, by a thread of their own where they are many.
-class AheadIfMany {
- public:
-  explicit AheadIfMany(EventTrace& trace) : trace_(trace) {
-    if (trace.stats().executions >= kWorthAThread && usable_processors() > 1) {
-      ahead_ = std::make_unique<EventsAhead>(trace);
-    }
-  }
-  [[nodiscard]] EventSource& source() const {
-    if (ahead_) return *ahead_;
-    return trace_;
-  }
-
- private:
-  EventTrace& trace_;
-  std::unique_ptr<EventsAhead> ahead_;
 };
 
 bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
@@ -180,8 +158,7 @@ ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
   ProgressBar bar("checking the clocks");
   events_->rewind(shift);
   power_->rewind(0);
-  const AheadIfMany ahead(*events_);
-  WatchedEvents events(ahead.source(), events_->stats(), bar);
+  WatchedEvents events(*events_, bar);
   return estimate_clock_offset(events, *power_);
 }
 
@@ -314,10 +291,8 @@ Footprint AccountRun::footprint_of(const Attribution& attribution) const {
 
 void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
   ProgressBar bar("attributing");
-  const EventTraceStats& stats = events_->stats();
   const AttributionOptions options = attribution_options();
-  const AheadIfMany ahead(*events_);
-  WatchedEvents events(ahead.source(), stats, bar);
+  WatchedEvents events(*events_, bar);
   if (!settings.regress) {
     footprint_ = footprint_of(attribute(events, power, options));
     return;

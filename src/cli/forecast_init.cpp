@@ -125,18 +125,7 @@ std::string node_text(const Known& known) {
 }
 
 // Of a file that may be gzip, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes it.
-std::string inflated_text(const std::string& path) {
-  const std::unique_ptr<ByteSource> bytes = open_bytes(path, false);
-  constexpr std::size_t kBlock = 1u << 20;
-  std::string text;
-  for (std::size_t size = 0;;) {
-    text.resize(size + kBlock);
-    const std::size_t got = bytes->read(text.data() + size, kBlock);
-    size += got;
-    text.resize(size);
-    if (got == 0) return text;
-  }
-}
+std::string inflated_text(const std::string& path) { return ByteSource(path).read_all(); }
 
 // What the client's online profiler saw at the highest clock, per pipeline stage.
 std::vector<Known> from_profile(const Profile& profile, int microbatches) {
