@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace flyball {
 namespace {
@@ -19,12 +20,9 @@ constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
 
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+constexpr std::string_view kBlanks = " \t\r\n";
 
-std::string_view trim(std::string_view token) {
-  while (!token.empty() && is_blank(token.back())) token.remove_suffix(1);
-  return token;
-}
+bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
   while (at < text.size() && is_blank(text[at])) ++at;
@@ -82,13 +80,10 @@ void mend(char* text, const char* end) {
 }
 
 // Some writers of traces quote their numbers.
-std::string_view unquoted(std::string_view token) {
-  if (token.size() >= 2 && token.front() == '"' && token.back() == '"') return token.substr(1, token.size() - 2);
-  return token;
-}
+std::string_view bare(std::string_view token) { return unquoted(trim(token, kBlanks)); }
 
 std::optional<std::int64_t> parse_whole(std::string_view token) {
-  token = unquoted(trim(token));
+  token = bare(token);
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(token.data(), token.data() + token.size(), value);
   if (code != std::errc() || end != token.data() + token.size()) return std::nullopt;
@@ -120,17 +115,17 @@ class JsonEventReader::EntryReader {
       switch (key[0]) {
         case 'p':
           if (is_key(key, "ph")) event_.phase = token.size() > 1 && token[0] == '"' ? token[1] : '\0';
-          if (is_key(key, "pid")) event_.process = unquoted(trim(token));
+          if (is_key(key, "pid")) event_.process = bare(token);
           break;
         case 't':
           if (is_key(key, "ts")) event_.time = token;
-          if (is_key(key, "tid")) event_.thread = unquoted(trim(token));
+          if (is_key(key, "tid")) event_.thread = bare(token);
           break;
         case 'd':
           if (is_key(key, "dur")) event_.duration = token;
           break;
         case 'c':
-          if (is_key(key, "cat")) event_.category = unquoted(trim(token));
+          if (is_key(key, "cat")) event_.category = bare(token);
           break;
         case 'n':
           if (is_key(key, "name")) event_.name = text_of(field.value());
@@ -179,7 +174,7 @@ class JsonEventReader::EntryReader {
           if (is_key(key, "name")) event_.argument_name = text_of(field.value());
           break;
         case 'o':
-          if (is_key(key, "op")) event_.operation = unquoted(trim(token()));
+          if (is_key(key, "op")) event_.operation = bare(token());
           break;
         case 'i':
           if (std::memcmp(key, "input", 5) == 0) event_.inputs.push_back(text_of(field.value()));
@@ -192,7 +187,7 @@ class JsonEventReader::EntryReader {
 
   // Without the escapes; as it stands where one of them is none.
   static std::string_view text_of(simdjson::ondemand::value value) {
-    const std::string_view token = trim(value.raw_json_token());
+    const std::string_view token = trim(value.raw_json_token(), kBlanks);
     if (token.size() < 2 || token.front() != '"') return {};
     std::string_view text = unquoted(token);
     if (text.find('\\') == std::string_view::npos) return text;

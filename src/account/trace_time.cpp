@@ -8,22 +8,14 @@
 #include <cstdint>
 #include <system_error>
 
+#include "base/text.h"
+
 namespace flyball {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
 std::string_view bare(std::string_view text) {
-  const auto trim = [&text] {
-    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  };
-  trim();
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
-    text = text.substr(1, text.size() - 2);
-    trim();
-  }
-  return text;
+  constexpr std::string_view kBlanks = " \t\r\n";
+  return trim(unquoted(trim(text, kBlanks)), kBlanks);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
