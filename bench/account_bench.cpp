@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 
-#include "account/event_trace.h"
-#include "account/operation_table.h"
-#include "account/trace.h"
 #include "base/text.h"
 #include "kineto_text.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 namespace {

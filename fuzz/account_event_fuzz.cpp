@@ -5,8 +5,8 @@
 #include <limits>
 #include <string_view>
 
-#include "account/event_trace.h"
 #include "base/error.h"
+#include "trace/event_trace.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <string_view>
 
-#include "account/power_trace.h"
 #include "base/error.h"
+#include "trace/power_trace.h"
 
 namespace {
 

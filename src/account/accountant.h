@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "account/attribution.h"
-#include "account/trace.h"
 #include "base/compensated_sum.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

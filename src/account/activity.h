@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "account/attribution.h"
-#include "account/operation_table.h"
 #include "account/self_similar.h"
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

@@ -13,7 +13,6 @@
 #include "account/energy_tree.h"
 #include "account/footprint_file.h"
 #include "account/self_similar.h"
-#include "account/trace_time.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/account_output.h"
@@ -25,6 +24,7 @@
 #include "cli/pipeline_options.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

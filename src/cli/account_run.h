@@ -10,12 +10,12 @@
 #include "account/attribution.h"
 #include "account/clock_offset.h"
 #include "account/energy_tree.h"
-#include "account/event_trace.h"
 #include "account/footprint.h"
-#include "account/operation_table.h"
-#include "account/power_trace.h"
 #include "base/units.h"
 #include "report/footprint_report.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
+#include "trace/power_trace.h"
 
 namespace flyball {
 

@@ -1,5 +1,5 @@
 // Power traces: every format by a few rows whose segments follow from their numbers.
-#include "account/power_trace.h"
+#include "trace/power_trace.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "account/trace_time.h"
 #include "support/expect_error.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {
@@ -275,6 +275,16 @@ TEST(TraceTime, ZonesAreHoursAndMinutes) {
   for (const char* wrong : {"", "2", "02:00", "+2:00", "+19:00", "+02:60", "CET"}) {
     EXPECT_EQ(parse_utc_offset(wrong), std::nullopt) << wrong;
   }
+}
+
+// 12:00 is 43,200 s after midnight; 2024-01-31 is day 19,753 since 1970: 54 years of 365 days, 13 leap days, 30 of January.
+TEST(TraceTime, SecondsMayBeMissing) {
+  constexpr Nanoseconds kNoon = (19'753 * INT64_C(86'400) + 43'200) * 1'000'000'000;
+  EXPECT_EQ(parse_date_time("2024-01-31T12:00Z", Seconds(0)), kNoon);
+  EXPECT_EQ(parse_date_time("2024-01-31 14:00+02", Seconds(0)), kNoon);
+  EXPECT_EQ(parse_date_time("2024-01-31T12:00:00.5", Seconds(0)), kNoon + 500'000'000);
+  EXPECT_EQ(parse_date_time("2024-01-31T12:00.5", Seconds(0)), std::nullopt);
+  EXPECT_EQ(parse_date_time("2024-01-31T12:00:", Seconds(0)), std::nullopt);
 }
 
 TEST(TraceTime, DecimalsAreExactAndBounded) {

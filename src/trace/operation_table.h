@@ -16,7 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "account/trace.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

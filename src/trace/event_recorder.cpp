@@ -1,4 +1,4 @@
-#include "account/event_recorder.h"
+#include "trace/event_recorder.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "account/trace_time.h"
 #include "base/error.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

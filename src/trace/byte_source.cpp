@@ -1,4 +1,4 @@
-#include "account/byte_source.h"
+#include "trace/byte_source.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -76,17 +76,6 @@ std::size_t ByteSource::read(char* to, std::size_t max) {
   std::copy_n(in_.data() + at_, looked_at, to);
   at_ += looked_at;
   return looked_at + (looked_at < max ? read_raw(to + looked_at, max - looked_at) : 0);
-}
-
-std::string ByteSource::read_all() {
-  std::string text;
-  for (std::size_t got = 1; got > 0;) {
-    const std::size_t size = text.size();
-    text.resize(size + kBlock);
-    got = read(text.data() + size, kBlock);
-    text.resize(size + got);
-  }
-  return text;
 }
 
 std::size_t ByteSource::read_inflated(char* to, std::size_t max) {

@@ -1,5 +1,5 @@
 // The list of a trace file: entries of every size and in every place, and what is damaged, told with its place.
-#include "account/json_events.h"
+#include "trace/json_events.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "account/power_reading.h"
+#include "trace/power_reading.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include "account/event_recorder.h"
-#include "account/trace_time.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "trace/event_recorder.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "account/operation_table.h"
-#include "account/trace.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

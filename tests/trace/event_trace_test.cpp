@@ -1,6 +1,6 @@
-// Event traces: what the frameworks really wrote (tests/account/traces), made-up ones whose answers follow from their
+// Event traces: what the frameworks really wrote (tests/trace/files), made-up ones whose answers follow from their
 // numbers, and what is broken in every way.
-#include "account/event_trace.h"
+#include "trace/event_trace.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ Read read_text(std::string_view text, const EventTraceOptions& options = {}) {
 
 Read read_golden(const std::string& name, const EventTraceOptions& options = {}) {
   Read read;
-  const auto trace = open_event_trace(std::string(FLYBALL_SOURCE_DIR) + "/tests/account/traces/" + name, options,
+  const auto trace = open_event_trace(std::string(FLYBALL_SOURCE_DIR) + "/tests/trace/files/" + name, options,
                                       read.operations, read.devices);
   drain(*trace, read);
   return read;

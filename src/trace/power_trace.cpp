@@ -1,4 +1,4 @@
-#include "account/power_trace.h"
+#include "trace/power_trace.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "account/power_reading.h"
-#include "account/trace_time.h"
 #include "base/error.h"
+#include "trace/power_reading.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

@@ -1,4 +1,4 @@
-#include "account/json_events.h"
+#include "trace/json_events.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -88,6 +88,14 @@ std::optional<std::int64_t> parse_whole(std::string_view token) {
   const auto [end, code] = std::from_chars(token.data(), token.data() + token.size(), value);
   if (code != std::errc() || end != token.data() + token.size()) return std::nullopt;
   return value;
+}
+
+// Of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}.
+long world_size_in(std::string_view distributed_info) {
+  simdjson::dom::parser parser;
+  std::int64_t size = 0;
+  const auto code = parser.parse(distributed_info.data(), distributed_info.size())["world_size"].get(size);
+  return code == simdjson::SUCCESS && size >= 1 && size <= 1'000'000'000 ? static_cast<long>(size) : 0;
 }
 
 template <std::size_t Size>
@@ -280,6 +288,7 @@ std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
       base_time_ = parse_whole(text.substr(at, value_end - at)).value_or(0);
       if (base_time_ < 0 || base_time_ > (Nanoseconds{1} << 62)) base_time_ = 0;
     }
+    if (key == "distributedInfo") world_size_ = world_size_in(text.substr(at, value_end - at));
     at = value_end;
   }
 }

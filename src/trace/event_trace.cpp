@@ -1,15 +1,15 @@
-#include "account/event_trace.h"
+#include "trace/event_trace.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
-#include "account/byte_source.h"
-#include "account/event_record.h"
-#include "account/event_recorder.h"
-#include "account/event_sweep.h"
-#include "account/json_events.h"
+#include "trace/byte_source.h"
+#include "trace/event_record.h"
+#include "trace/event_recorder.h"
+#include "trace/event_sweep.h"
+#include "trace/json_events.h"
 
 namespace flyball {
 namespace {

@@ -26,8 +26,6 @@ class ByteSource {
   // Fills `to` with up to `max` bytes, fewer only at the end; 0 after it. Throws SystemError where reading fails,
   // InputError where gzip is damaged; gzip that merely ends too early gives what there is, see cut_off().
   [[nodiscard]] std::size_t read(char* to, std::size_t max);
-  // All that is left.
-  [[nodiscard]] std::string read_all();
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] double share() const;                      // of the file that is read, in [0, 1]; 0 of pipes

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "account/event_record.h"
-#include "account/event_trace.h"
-#include "account/json_events.h"
+#include "trace/event_record.h"
+#include "trace/event_trace.h"
+#include "trace/json_events.h"
 
 namespace flyball {
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "account/operation_table.h"
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

@@ -9,10 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "account/power_reading.h"
-#include "account/trace_time.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "trace/power_reading.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

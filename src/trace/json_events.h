@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "account/byte_source.h"
 #include "base/units.h"
+#include "trace/byte_source.h"
 
 namespace flyball {
 
@@ -69,6 +69,7 @@ class JsonEventReader {
 
   // Known after read().
   [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
+  [[nodiscard]] long world_size() const { return world_size_; }       // of PyTorch's "distributedInfo", or 0
   [[nodiscard]] bool truncated() const { return truncated_; }
   [[nodiscard]] std::uint64_t whole_bytes() const { return whole_bytes_; }  // where a truncated list stops being whole
   [[nodiscard]] std::uint64_t file_bytes() const { return offset_ + end_; }
@@ -98,6 +99,7 @@ class JsonEventReader {
 
   std::vector<std::string> header_keys_;
   Nanoseconds base_time_ = 0;
+  long world_size_ = 0;
   bool truncated_ = false;
   std::uint64_t whole_bytes_ = 0;
   std::uint64_t entries_ = 0;

@@ -1,4 +1,4 @@
-#include "account/operation_table.h"
+#include "trace/operation_table.h"
 
 namespace flyball {
 

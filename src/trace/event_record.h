@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "account/event_trace.h"
-#include "account/string_pool.h"
-#include "account/trace.h"
+#include "trace/event_trace.h"
+#include "trace/string_pool.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

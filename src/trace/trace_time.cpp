@@ -1,4 +1,4 @@
-#include "account/trace_time.h"
+#include "trace/trace_time.h"
 
 #include <algorithm>
 #include <array>
@@ -136,11 +136,11 @@ std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_of
   const auto hour = take_number(text, 2);
   if (!hour || !take(text, ":")) return std::nullopt;
   const auto minute = take_number(text, 2);
-  if (!minute || !take(text, ":")) return std::nullopt;
-  const auto second = take_number(text, 2);
-  if (!second || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+  const bool to_the_second = take(text, ":");
+  const auto second = to_the_second ? take_number(text, 2) : 0;
+  if (!minute || !second || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
   Nanoseconds fraction = 0;
-  if (take(text, ".,")) {
+  if (to_the_second && take(text, ".,")) {
     Nanoseconds unit = 100'000'000;
     std::size_t count = 0;
     for (; !text.empty() && is_digit(text.front()); text.remove_prefix(1), ++count, unit /= 10) {

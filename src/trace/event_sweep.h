@@ -15,9 +15,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "account/event_record.h"
-#include "account/event_trace.h"
-#include "account/operation_table.h"
+#include "trace/event_record.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
 
 namespace flyball {
 

@@ -1,5 +1,5 @@
 // Strings by index: the same text always under the same one, whatever came before it.
-#include "account/string_pool.h"
+#include "trace/string_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "account/byte_source.h"
-#include "account/operation_table.h"
-#include "account/power_trace.h"
-#include "account/trace.h"
+#include "trace/byte_source.h"
+#include "trace/operation_table.h"
+#include "trace/power_trace.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

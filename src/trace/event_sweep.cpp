@@ -1,4 +1,4 @@
-#include "account/event_sweep.h"
+#include "trace/event_sweep.h"
 
 #include <algorithm>
 #include <string_view>
