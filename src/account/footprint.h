@@ -119,4 +119,7 @@ struct RunQuality {
 };
 [[nodiscard]] RunQuality quality_of_runs(std::span<const Footprint> runs);
 
+// What the traces were like, in one line each: an offset that was applied, gaps, what was dropped.
+using FootprintNotes = std::vector<std::string>;
+
 }  // namespace flyball

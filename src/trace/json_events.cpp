@@ -20,8 +20,6 @@ constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
 
-constexpr std::string_view kBlanks = " \t\r\n";
-
 bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
@@ -62,6 +60,20 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
   return kNone;
 }
 
+// Behind the first brace after `at` that stands before a comma and another brace, as an entry's last does; kNone where
+// none is near. Finding it takes a tenth of the time of skip_value().
+std::size_t guess_end(std::string_view text, std::size_t at) {
+  constexpr std::size_t kNear = 4096;
+  text = text.substr(0, std::min(text.size(), at + kNear));
+  for (std::size_t brace = text.find('}', at); brace != kNone; brace = text.find('}', brace + 1)) {
+    std::size_t next = skip_blanks(text, brace + 1);
+    if (next == text.size() || text[next] != ',') continue;
+    next = skip_blanks(text, next + 1);
+    if (next < text.size() && text[next] == '{') return brace + 1;
+  }
+  return kNone;
+}
+
 // Control characters become blanks, bytes that are no UTF-8 '?'. Each for itself, whatever the text around it.
 void mend(char* text, const char* end) {
   for (; text < end; ++text) {
@@ -80,7 +92,10 @@ void mend(char* text, const char* end) {
 }
 
 // Some writers of traces quote their numbers.
-std::string_view bare(std::string_view token) { return unquoted(trim(token, kBlanks)); }
+std::string_view bare(std::string_view token) {
+  while (!token.empty() && is_blank(token.back())) token.remove_suffix(1);
+  return unquoted(token);
+}
 
 std::optional<std::int64_t> parse_whole(std::string_view token) {
   token = bare(token);
@@ -108,7 +123,7 @@ bool is_key(const char* raw, const char (&key)[Size]) {  // raw stands in a padd
 // One entry in simdjson's hands.
 class JsonEventReader::EntryReader {
  public:
-  // `text` is an object; simdjson's padding stands behind it.
+  // `text` is an object and nothing else, or an error is returned; as many bytes as simdjson's padding stand behind it.
   simdjson::error_code read(std::string_view text) {
     event_.clear();
     simdjson::ondemand::document document;
@@ -144,7 +159,9 @@ class JsonEventReader::EntryReader {
         default: break;
       }
     }
-    return simdjson::SUCCESS;
+    const char* behind = nullptr;  // which something stands, if there is a location
+    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                              : simdjson::TAPE_ERROR;
   }
 
   [[nodiscard]] const JsonEvent& event() const { return event_; }
@@ -195,9 +212,9 @@ class JsonEventReader::EntryReader {
 
   // Without the escapes; as it stands where one of them is none.
   static std::string_view text_of(simdjson::ondemand::value value) {
-    const std::string_view token = trim(value.raw_json_token(), kBlanks);
-    if (token.size() < 2 || token.front() != '"') return {};
-    std::string_view text = unquoted(token);
+    const std::string_view token = value.raw_json_token();
+    const std::string_view text = bare(token);
+    if (token.front() != '"' || text.size() == token.size()) return {};
     if (text.find('\\') == std::string_view::npos) return text;
     std::string_view unescaped;
     return value.get_string().get(unescaped) == simdjson::SUCCESS ? unescaped : text;
@@ -298,25 +315,31 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
   bool may_follow = true;  // an entry, at the list's beginning or behind a comma
   while (true) {
     at_ = skip_blanks(text(), at_);
-    const std::size_t entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
-    if (entry_end == kNone) {
-      if (progress) progress(bytes_.share());
-      if (!fill()) return truncate();
-      continue;
-    }
-    const char first = buffer_[at_];
-    if (first == ']') return end_list();
-    if (first == ',' && !may_follow) {
-      ++at_;
-      may_follow = true;
-      continue;
-    }
-    if (!may_follow) refuse("the list goes on without a comma", std::string(kMendJson));
-    if (entry_end == at_) refuse("no entry begins here", std::string(kMendJson));
-    if (first == '{') {
-      read_entry(entry_end, take);
+    // Whatever is a whole object from its first byte to its last is the entry, so that a guess may be tried.
+    std::size_t entry_end = may_follow && at_ < end_ && buffer_[at_] == '{' ? guess_end(text(), at_) : kNone;
+    if (entry_end != kNone && entry_->read(text().substr(at_, entry_end - at_)) == simdjson::SUCCESS) {
+      take(entry_->event());
     } else {
-      ++not_objects_;
+      entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
+      if (entry_end == kNone) {
+        if (progress) progress(bytes_.share());
+        if (!fill()) return truncate();
+        continue;
+      }
+      const char first = buffer_[at_];
+      if (first == ']') return end_list();
+      if (first == ',' && !may_follow) {
+        ++at_;
+        may_follow = true;
+        continue;
+      }
+      if (!may_follow) refuse("the list goes on without a comma", std::string(kMendJson));
+      if (entry_end == at_) refuse("no entry begins here", std::string(kMendJson));
+      if (first == '{') {
+        read_entry(entry_end, take);
+      } else {
+        ++not_objects_;
+      }
     }
     ++entries_;
     at_ = entry_end;
@@ -324,6 +347,7 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
   }
 }
 
+// An entry whose end is certain.
 void JsonEventReader::read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take) {
   const std::string_view entry = text().substr(at_, entry_end - at_);
   simdjson::error_code problem = entry_->read(entry);

@@ -83,7 +83,7 @@ bool take_zone(std::string_view text, std::int64_t& ahead) {
 }  // namespace
 
 std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits) {
-  text = bare(text);
+  if (text.empty() || !is_digit(text.front()) || !is_digit(text.back())) text = bare(text);
   if (text.starts_with('+')) text.remove_prefix(1);
   std::string_view rest = text;
   const bool negative = rest.starts_with('-');

@@ -416,6 +416,22 @@ TEST(LargeTrace, OrderOfTheFileDoesNotMatter) {
   EXPECT_EQ(shuffled.busy, sorted.busy);
 }
 
+// Stretches in order, an odd number of them and more than are merged, which all begin together and overlap.
+TEST(LargeTrace, ThreadsOneAfterTheOther) {
+  const std::vector<std::string> entries = many_entries(9'000);
+  const Read sorted = read_text(as_list(entries));
+  for (const std::size_t stretches : {2u, 5u, 40u}) {
+    std::vector<std::string> order;
+    for (std::size_t first = 0; first < stretches; ++first) {
+      for (std::size_t i = first; i < entries.size(); i += stretches) order.push_back(entries[i]);
+    }
+    const Read read = read_text(as_list(order));
+    EXPECT_EQ(read.busy, sorted.busy);
+    ASSERT_EQ(read.events.size(), sorted.events.size());
+    for (std::size_t i = 0; i < read.events.size(); ++i) EXPECT_EQ(read.events[i].begin, sorted.events[i].begin);
+  }
+}
+
 TEST(LargeTrace, GzipInMembersAndCutOff) {
   const testing::TempFolder folder;
   const std::string text = as_list(many_entries(20'000));

@@ -72,6 +72,14 @@ TEST(JsonEvents, EntriesInsideOfEntries) {
   EXPECT_THAT(list.names, ElementsAre("outside", "outside"));
   EXPECT_EQ(list.entries, 5u);
   EXPECT_EQ(list.not_objects, 3u);
+
+  // The same where the end of the entry seems to be near.
+  for (const char* inside : {R"("args":{"list":[{"name":"in"},{"name":"in"}]})", R"("args":{"name":"}, {\"},{"})",
+                             R"("args":[{},{},[{}, {"a":{}}, {}]])", R"("args":{}, "more":{"a":"},{"})"}) {
+    const std::string small = fmt::format(R"({{"ph":"X","name":"out",{}}})", inside);
+    EXPECT_THAT(read_list("[" + small + ", 1," + small + " ,\n" + small + "]").names, ElementsAre("out", "out", "out"))
+        << inside;
+  }
 }
 
 TEST(JsonEvents, CutOffBehindTheFirstBlock) {

@@ -1,24 +1,24 @@
-#include "cli/account_run.h"
+#include "account/account_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "account/clock_offset.h"
+#include "account/footprint_file.h"
 #include "account/processor_share.h"
 #include "account/regression.h"
 #include "account/sparse_power.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/console.h"
-#include "cli/pipeline_options.h"
-#include "draw/text_table.h"
 
 namespace flyball {
 namespace {
@@ -26,23 +26,25 @@ namespace {
 constexpr std::size_t kPictureBins = 700;
 constexpr std::size_t kPictureLanes = 20;
 
+using Progress = std::function<void(double)>;
+
 // Shows how far a sweep has come, by the time of its events.
 class WatchedEvents final : public EventSource {
  public:
-  WatchedEvents(EventTrace& source, ProgressBar& bar)
+  WatchedEvents(EventTrace& source, const Progress& progress)
       : source_(source),
-        bar_(bar),
+        progress_(progress),
         first_(source.stats().first),
         length_(std::max<double>(1.0, static_cast<double>(source.stats().last - first_))) {}
   bool next(TraceEvent& event) override {
     if (!source_.next(event)) return false;
-    if (++count_ % 8192 == 0) bar_.update(static_cast<double>(event.begin - first_) / length_);
+    if (++count_ % 8192 == 0) progress_(static_cast<double>(event.begin - first_) / length_);
     return true;
   }
 
  private:
   EventTrace& source_;
-  ProgressBar& bar_;
+  const Progress& progress_;
   Nanoseconds first_;
   double length_;
   std::uint64_t count_ = 0;
@@ -81,38 +83,77 @@ std::string fit_text(const RegressionFit& fit) {
                      100.0 * *fit.explained);
 }
 
-std::string seconds_text(Nanoseconds time) { return format_signed(to_seconds(time).value(), 6) + " s"; }
+std::string seconds_text(Nanoseconds time) {
+  const bool none = time > -500 && time < 500;
+  return none ? "0.000000 s" : fmt::format("{:+.6f} s", to_seconds(time).value());
+}
 
-}  // namespace
+// One run: its traces on one clock, and what they come to.
+class AccountRun {
+ public:
+  // Names go into the tables, which must outlive the run, as must all else that is given. Throws what the readers throw.
+  AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
+             OperationTable& operations, DeviceTable& devices);
 
-AccountRun::AccountRun(const std::string& events, const std::string& power, const AccountSettings& settings,
+  [[nodiscard]] const Footprint& footprint() const { return footprint_; }
+  [[nodiscard]] const FootprintNotes& notes() const { return notes_; }
+
+  // The sweep again, with only every `keep`-th reading of each device (Smaragdine 5.4.1: sample sparsing).
+  [[nodiscard]] Footprint sparser(std::size_t keep);
+
+  // Power and the activity of the tree's most telling parts.
+  [[nodiscard]] PowerPicture picture(const EnergyTree& tree);
+
+ private:
+  void settle_clock();
+  [[nodiscard]] ClockOffset estimate_offset(Nanoseconds shift);
+  void find_clock();
+  void check_clock(bool warn);
+  void attribute_all();
+  void attribute_power(PowerSource& power);
+  [[nodiscard]] AttributionOptions attribution_options() const;
+  [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
+  void note_traces();
+  void note_devices();
+  [[noreturn]] void throw_nothing_ran() const;
+  [[nodiscard]] Progress progress_of(std::string doing) const;
+
+  const TraceFiles& files_;
+  const AccountSettings& settings_;
+  const AccountListener& listener_;
+  OperationTable& operations_;
+  DeviceTable& devices_;
+  std::unique_ptr<EventTrace> events_;
+  std::unique_ptr<PowerTrace> power_;
+  Nanoseconds shift_ = 0;  // of the events
+  Footprint footprint_;
+  FootprintNotes notes_;
+};
+
+AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
                        OperationTable& operations, DeviceTable& devices)
-    : operations_(operations),
-      devices_(devices),
-      events_path_(events),
-      power_path_(power),
-      multiplicity_(settings.multiplicity) {
-  {
-    ProgressBar bar("reading " + power);
-    PowerTraceOptions options = settings.power;
-    options.progress = [&bar](double share) { bar.update(share); };
-    power_ = open_power_trace(power, options, devices_);
-  }
-  {
-    ProgressBar bar("reading " + events);
-    EventTraceOptions options = settings.events;
-    options.progress = [&bar](double share) { bar.update(share); };
-    events_ = open_event_trace(events, options, operations_, devices_);
-  }
+    : files_(files), settings_(settings), listener_(listener), operations_(operations), devices_(devices) {
+  PowerTraceOptions power = settings.power;
+  power.progress = progress_of("reading " + files.power);
+  power_ = open_power_trace(files.power, power, devices_);
+  EventTraceOptions events = settings.events;
+  events.progress = progress_of("reading " + files.events);
+  events_ = open_event_trace(files.events, events, operations_, devices_);
   if (events_->stats().executions == 0) throw_nothing_ran();
-  settle_clock(settings);
-  attribute_all(settings);
-  note_devices(settings);
+  settle_clock();
+  attribute_all();
+  note_devices();
   note_traces();
 }
 
+Progress AccountRun::progress_of(std::string doing) const {
+  if (!listener_.progress) return [](double) {};
+  listener_.progress(doing, 0.0);
+  return [this, doing = std::move(doing)](double share) { listener_.progress(doing, share); };
+}
+
 // What the device maps did, and what they did not.
-void AccountRun::note_devices(const AccountSettings& settings) {
+void AccountRun::note_devices() {
   std::vector<std::string> event_names;
   for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
   std::vector<std::string> power_names;
@@ -124,15 +165,15 @@ void AccountRun::note_devices(const AccountSettings& settings) {
       notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
     }
   };
-  note_unmet("--event-device", settings.events.device_names, events_path_, event_names);
-  note_unmet("--power-device", settings.power.device_names, power_path_, power_names);
-  note_unmet("--counter-range", settings.power.counter_ranges, power_path_, power_names);
-  if (settings.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
+  note_unmet("--event-device", settings_.events.device_names, files_.events, event_names);
+  note_unmet("--power-device", settings_.power.device_names, files_.power, power_names);
+  note_unmet("--counter-range", settings_.power.counter_ranges, files_.power, power_names);
+  if (settings_.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
     notes_.push_back(
-        fmt::format("--chrome-device changes nothing: {} is {}", events_path_, name_of(events_->stats().format)));
+        fmt::format("--chrome-device changes nothing: {} is {}", files_.events, name_of(events_->stats().format)));
   }
-  if (settings.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
-    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", power_path_));
+  if (settings_.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
+    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", files_.power));
   }
   for (const PowerTraceSum& sum : power_->stats().sums) {
     std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
@@ -150,36 +191,36 @@ void AccountRun::throw_nothing_ran() const {
   std::string problem = fmt::format("nothing ran in this trace: its list has {}, and none is an operation that ran",
                                     stats.entries == 1 ? "one entry" : fmt::format("{} entries", stats.entries));
   for (const DroppedEvents& dropped : stats.dropped) problem += fmt::format("; {}: {}", dropped.reason, dropped.count);
-  throw InputError({events_path_}, problem,
+  throw InputError({files_.events}, problem,
                    "see that the profiler was on while the program worked, and that this is its event trace");
 }
 
 ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
-  ProgressBar bar("checking the clocks");
+  const Progress progress = progress_of("checking the clocks");
   events_->rewind(shift);
   power_->rewind(0);
-  WatchedEvents events(*events_, bar);
+  WatchedEvents events(*events_, progress);
   return estimate_clock_offset(events, *power_);
 }
 
 // As they are; by the offset that a recording of ours brings; by where power follows the events.
-void AccountRun::settle_clock(const AccountSettings& settings) {
+void AccountRun::settle_clock() {
   const EventTraceStats& events = events_->stats();
   const PowerTraceStats& power = power_->stats();
   bool found = false;
-  if (settings.clock_offset) {
-    shift_ = to_nanoseconds(*settings.clock_offset);
+  if (settings_.clock_offset) {
+    shift_ = to_nanoseconds(*settings_.clock_offset);
     notes_.push_back(fmt::format("clock offset {} given, added to the events' times", seconds_text(shift_)));
-  } else if (!settings.estimate_offset && overlap(events, power, 0)) {
+  } else if (!settings_.estimate_offset && overlap(events, power, 0)) {
     // As they are.
-  } else if (!settings.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
+  } else if (!settings_.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
     shift_ = *power.monotonic_offset;
     notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
   } else {
     find_clock();
     found = true;
   }
-  if (!found) check_clock(!settings.clock_offset);
+  if (!found) check_clock(!settings_.clock_offset);
   events_->rewind(shift_);
   power_->rewind(0);
 }
@@ -196,10 +237,10 @@ void AccountRun::find_clock() {
     return;
   }
   if (apart) {
-    throw InputError({events_path_},
+    throw InputError({files_.events},
                      fmt::format("the events and {} are of different times, and power does not tell how to lay "
                                  "one over the other; {}",
-                                 power_path_, found),
+                                 files_.power, found),
                      "give --clock-offset TIME, to be added to the events' times");
   }
   notes_.push_back(found + ", not applied");
@@ -243,23 +284,23 @@ void AccountRun::check_clock(bool warn) {
         "done; --clock-offset={:+.3f}s does it",
         fit, best.value());
     notes_.push_back(text);
-    if (warn) print_warning(fmt::format("{}: {}", events_path_, text));
+    if (warn && listener_.warning) listener_.warning(fmt::format("{}: {}", files_.events, text));
   }
 }
 
-void AccountRun::attribute_all(const AccountSettings& settings) {
+void AccountRun::attribute_all() {
   std::vector<ShareInterval> shares;
-  if (!settings.jiffies.empty()) {
+  if (!files_.jiffies.empty()) {
     require_sockets(*power_, devices_);
-    const std::string text = read_text_file(settings.jiffies);
-    shares = processor_shares(read_jiffies(settings.jiffies, text));
+    const std::string text = read_text_file(files_.jiffies);
+    shares = processor_shares(read_jiffies(files_.jiffies, text));
     if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
-      throw InputError({settings.jiffies}, "the jiffies do not cover the power trace",
+      throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
                        "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
     }
   }
   ProgramPower power(*power_, shares, devices_);
-  attribute_power(settings, power);
+  attribute_power(power);
   for (std::size_t i = 0; i < power.rest().size(); ++i) {
     const ProgramPower::Rest& rest = power.rest()[i];
     const std::string& name = devices_.name(static_cast<DeviceId>(i));
@@ -280,7 +321,7 @@ void AccountRun::attribute_all(const AccountSettings& settings) {
 
 AttributionOptions AccountRun::attribution_options() const {
   const EventTraceStats& stats = events_->stats();
-  return {.multiplicity = multiplicity_, .window = ProfiledWindow{stats.first, stats.last}};
+  return {.multiplicity = settings_.multiplicity, .window = ProfiledWindow{stats.first, stats.last}};
 }
 
 Footprint AccountRun::footprint_of(const Attribution& attribution) const {
@@ -289,16 +330,16 @@ Footprint AccountRun::footprint_of(const Attribution& attribution) const {
   return footprint;
 }
 
-void AccountRun::attribute_power(const AccountSettings& settings, PowerSource& power) {
-  ProgressBar bar("attributing");
+void AccountRun::attribute_power(PowerSource& power) {
+  const Progress progress = progress_of("attributing");
   const AttributionOptions options = attribution_options();
-  WatchedEvents events(*events_, bar);
-  if (!settings.regress) {
+  WatchedEvents events(*events_, progress);
+  if (!settings_.regress) {
     footprint_ = footprint_of(attribute(events, power, options));
     return;
   }
   const RegressedAttribution result =
-      attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings.sensor_window});
+      attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings_.sensor_window});
   footprint_ = footprint_of(result.attribution);
   for (const RegressionFit& fit : result.fits) {
     if (fit.readings == 0) {
@@ -317,26 +358,26 @@ void AccountRun::note_traces() {
   const EventTraceStats& events = events_->stats();
   if (events.truncated) {
     notes_.push_back(
-        fmt::format("{} is cut off at byte {}; what is whole was read", events_path_, events.truncated_at));
+        fmt::format("{} is cut off at byte {}; what is whole was read", files_.events, events.truncated_at));
   }
   for (const DroppedEvents& dropped : events.dropped) {
     notes_.push_back(
-        fmt::format("{}: {} left out: {}", events_path_, number_of(dropped.count, "event"), dropped.reason));
+        fmt::format("{}: {} left out: {}", files_.events, number_of(dropped.count, "event"), dropped.reason));
   }
   if (events.untied_kernels > 0) {
     notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
-                                 events_path_, number_of(events.untied_kernels, "kernel")));
+                                 files_.events, number_of(events.untied_kernels, "kernel")));
   }
   if (events.too_deep > 0) {
-    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", events_path_,
+    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files_.events,
                                  number_of(events.too_deep, "call")));
   }
   const PowerTraceStats& power = power_->stats();
   for (const DroppedReadings& dropped : power.dropped) {
-    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", power_path_,
+    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", files_.power,
                                  number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
   }
-  if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", power_path_));
+  if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", files_.power));
   for (const PowerTraceSensor& sensor : power.sensors) {
     if (sensor.gaps > 0) {
       notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
@@ -380,7 +421,7 @@ Footprint AccountRun::sparser(std::size_t keep) {
   return footprint_of(attribute(*events_, sparse, attribution_options()));
 }
 
-PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<ActivityBins>& bins) {
+PowerPicture AccountRun::picture(const EnergyTree& tree) {
   PowerPicture picture;
   const std::vector<std::size_t> parts = telling_parts(tree, kPictureLanes);
   for (const std::size_t part : parts) picture.lanes.push_back(part == 0 ? "model" : tree.nodes[part].path);
@@ -395,14 +436,86 @@ PowerPicture AccountRun::picture(const EnergyTree& tree, std::unique_ptr<Activit
     }
   }
   const EventTraceStats& stats = events_->stats();
-  bins = std::make_unique<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
+  const auto bins =
+      std::make_shared<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
   events_->rewind(shift_);
   power_->rewind(0);
   bins->add_power(*power_);
   bins->add_events(*events_, lane_of, picture.lanes.size());
   for (std::size_t i = 0; i < bins->devices(); ++i) picture.devices.push_back(devices_.name(static_cast<DeviceId>(i)));
-  picture.activity = bins.get();
+  picture.activity = bins;
   return picture;
+}
+
+std::filesystem::path trace_in(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    std::filesystem::path path = folder / (name + ending);
+    if (std::filesystem::exists(path)) return path;
+  }
+  throw InputError({folder.string()}, fmt::format("there is no {} in this folder", name),
+                   "a run's folder holds events.json or events.json.gz, and power.csv or power.csv.gz");
+}
+
+constexpr std::size_t kSparsings[] = {1, 2, 3, 4, 5, 6, 8, 10};
+
+}  // namespace
+
+AccountResult account_runs(const AccountRequest& request, const AccountListener& listener) {
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  std::unique_ptr<AccountRun> first;  // for its picture
+  AccountResult result;
+  for (std::size_t i = 0; i < request.runs.size(); ++i) {
+    const TraceFiles& files = request.runs[i];
+    auto run = std::make_unique<AccountRun>(files, request.settings, listener, operations, devices);
+    footprints.push_back(run->footprint());
+    for (const std::string& note : run->notes()) {
+      result.notes.push_back(request.runs.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, files.events, note)
+                                                     : note);
+    }
+    if (!first) first = std::move(run);
+  }
+  result.footprint = mean_of_runs(footprints);
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
+  // draw varies together, so each run is summarised by itself.
+  if (request.summary) {
+    for (Footprint& run : footprints) run = summarised(run, request.similar);
+    result.summary = mean_of_runs(footprints);
+  }
+  if (request.tree) result.tree = make_energy_tree(result.footprint, operations);
+  if (request.picture) result.picture = first->picture(result.tree);
+  return result;
+}
+
+QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar,
+                               const AccountListener& listener) {
+  QualityFigures figures;
+  figures.runs = runs;
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  std::size_t folders = 0;
+  std::vector<double> sums(std::size(kSparsings), 0.0);
+  for (const std::string& run : runs) {
+    if (!std::filesystem::is_directory(run)) {
+      footprints.push_back(summarised(read_footprint_file(run), similar));
+      continue;
+    }
+    const TraceFiles files{trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}};
+    const AccountSettings settings{};
+    AccountRun account(files, settings, listener, operations, devices);
+    footprints.push_back(summarised(account.footprint(), similar));
+    ++folders;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += similarity(footprints.back(), summarised(account.sparser(kSparsings[i]), similar));
+    }
+  }
+  figures.quality = quality_of_runs(footprints);
+  for (std::size_t i = 0; folders > 0 && i < sums.size(); ++i) {
+    figures.sparsing.push_back({kSparsings[i], sums[i] / static_cast<double>(folders)});
+  }
+  return figures;
 }
 
 }  // namespace flyball
