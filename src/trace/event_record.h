@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -79,7 +80,11 @@ struct EventRecords {
   void make_room(double share) {
     if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
     const double all = 1.25 * static_cast<double>(records.size()) / share;
-    if (all < kMostReserved) records.reserve(static_cast<std::size_t>(all));
+    if (all > kMostReserved) return;
+    try {
+      records.reserve(static_cast<std::size_t>(all));
+    } catch (const std::bad_alloc&) {  // what is ahead may hold less
+    }
   }
 
   std::vector<EventRecord> records;
