@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 
-#include "account/event_trace.h"
-#include "account/operation_table.h"
-#include "account/trace.h"
 #include "base/text.h"
 #include "kineto_text.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 namespace {
@@ -50,7 +50,7 @@ class TraceFile {
 
 struct Cost {
   double elapsed = 0.0;    // s
-  double processor = 0.0;  // s, of all threads
+  double processor = 0.0;  // s
 
   void add(const std::function<void()>& work) {
     const auto begin = std::chrono::steady_clock::now();
@@ -68,12 +68,10 @@ struct Cost {
   }
 };
 
-std::uint64_t read_events(const std::string& path, std::size_t memory_bytes) {
+std::uint64_t read_events(const std::string& path) {
   OperationTable operations;
   DeviceTable devices;
-  EventTraceOptions options;
-  options.memory_bytes = memory_bytes;
-  const auto trace = open_event_trace(path, options, operations, devices);
+  const auto trace = open_event_trace(path, {}, operations, devices);
   TraceEvent event;
   std::uint64_t count = 0;
   while (trace->next(event)) ++count;
@@ -81,11 +79,10 @@ std::uint64_t read_events(const std::string& path, std::size_t memory_bytes) {
 }
 
 // Reading to the last event, against simdjson's parsing of the same text from memory into its document (the second time,
-// when its memory is there), in turns. `ratio` is our speed over simdjson's, `ratio_processor` the same in processor time
-// of all threads, which a busy machine does not bend.
+// when its memory is there), in turns. `ratio` is our speed over simdjson's, `ratio_processor` the same in processor time,
+// which a busy machine does not bend.
 void kineto(benchmark::State& state) {
   const TraceFile file;
-  const auto memory_bytes = static_cast<std::size_t>(state.range(0)) << 20;
   simdjson::padded_string text;
   if (simdjson::padded_string::load(file.path()).get(text) != simdjson::SUCCESS) {
     state.SkipWithError("the trace cannot be read");
@@ -99,7 +96,7 @@ void kineto(benchmark::State& state) {
   std::uint64_t events = 0;
   for (auto unused : state) {
     theirs.add(parse);
-    ours.add([&] { events = read_events(file.path(), memory_bytes); });
+    ours.add([&] { events = read_events(file.path()); });
   }
   const double bytes = static_cast<double>(text.size()) * static_cast<double>(state.iterations());
   state.counters["simdjson_MB_per_s"] = bytes / theirs.elapsed / 1e6;
@@ -109,14 +106,7 @@ void kineto(benchmark::State& state) {
   state.counters["entries"] = static_cast<double>(file.entries());
   state.counters["events"] = static_cast<double>(events);
 }
-BENCHMARK(kineto)
-    ->ArgName("memory_MiB")
-    ->Arg(1024)
-    ->Arg(256)
-    ->Arg(16)
-    ->Unit(benchmark::kMillisecond)
-    ->MeasureProcessCPUTime()
-    ->UseRealTime();
+BENCHMARK(kineto)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 
 }  // namespace
 }  // namespace flyball

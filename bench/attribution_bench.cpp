@@ -8,11 +8,11 @@
 #include <ctime>
 
 #include "account/attribution.h"
-#include "account/event_trace.h"
-#include "account/operation_table.h"
-#include "account/power_trace.h"
 #include "support/flattened_attribution.h"
 #include "support/memory_traces.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
+#include "trace/power_trace.h"
 
 namespace flyball {
 namespace {

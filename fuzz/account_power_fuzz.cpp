@@ -7,8 +7,8 @@
 #include <map>
 #include <string_view>
 
-#include "account/power_trace.h"
 #include "base/error.h"
+#include "trace/power_trace.h"
 
 namespace {
 
@@ -20,7 +20,6 @@ void read(std::string_view text, flyball::PowerFormat format, bool add_up) {
   flyball::DeviceTable devices;
   flyball::PowerTraceOptions options;
   options.format = format;
-  options.memory_bytes = 1u << 16;
   if (add_up) options.device_names = {{"GPU:1", "GPU:0"}, {"CPU:0", "GPU:0"}};
   const auto trace = flyball::open_power_text("fuzz.csv", text, options, devices);
   std::map<flyball::DeviceId, flyball::Nanoseconds> ends;

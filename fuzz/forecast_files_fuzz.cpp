@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "account/power_trace.h"
 #include "base/error.h"
 #include "forecast/bill.h"
 #include "forecast/pytorch_steps.h"
 #include "forecast/recording.h"
+#include "trace/power_trace.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -40,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       }
       default: {
-        const flyball::TracedSteps traced = flyball::read_pytorch_steps("trace.json", text);
+        flyball::ByteSource bytes("trace.json", text);
+        const flyball::TracedSteps traced = flyball::read_pytorch_steps(bytes);
         if (traced.steps == 0) std::abort();
       }
     }

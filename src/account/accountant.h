@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "account/attribution.h"
-#include "account/joule_sum.h"
-#include "account/trace.h"
+#include "base/compensated_sum.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 
 // What one share of a device has been worth so far: the integral of power over the number of sharers. What an operation
 // gets is the difference between its end and its begin, so that no event costs more for running beside many.
 struct ShareIntegral {
-  JouleSum joules;
+  CompensatedSum joules;
   Nanoseconds powered = 0;
 };
 
@@ -25,7 +25,7 @@ struct OperationState {
   std::uint32_t running = 0;
   ShareIntegral since;  // of the first of those that run
   Nanoseconds began = 0;
-  JouleSum joules;
+  CompensatedSum joules;
   Nanoseconds busy = 0;
   Nanoseconds powered = 0;
 };
@@ -34,9 +34,9 @@ struct DeviceState {
   bool known = false;
   std::uint64_t sharers = 0;
   ShareIntegral share;
-  JouleSum measured;
-  JouleSum idle;
-  JouleSum outside;
+  CompensatedSum measured;
+  CompensatedSum idle;
+  CompensatedSum outside;
   Nanoseconds powered = 0;
   Nanoseconds busy = 0;
   Nanoseconds outside_time = 0;
@@ -114,7 +114,7 @@ class Accountant {
       const DeviceState& device = devices_[i];
       if (!device.known) continue;
       const auto id = static_cast<DeviceId>(i);
-      JouleSum attributed;
+      CompensatedSum attributed;
       for (std::size_t k = 0; k < device.operations.size(); ++k) {
         const OperationState& operation = device.operations[k];
         if (operation.events == 0) continue;

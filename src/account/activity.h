@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 
@@ -38,6 +40,13 @@ class ActivityBins {
   std::vector<std::vector<double>> energy_;   // J, per device and bin
   std::vector<std::vector<double>> powered_;  // s
   std::vector<std::vector<double>> busy_;     // s, per lane and bin
+};
+
+// Power of the devices over time with a lane of activity for each part beneath (Smaragdine figure 3).
+struct PowerPicture {
+  std::shared_ptr<const ActivityBins> activity;
+  std::vector<std::string> devices;  // by index of the activity's devices
+  std::vector<std::string> lanes;
 };
 
 }  // namespace flyball

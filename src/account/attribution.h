@@ -22,8 +22,8 @@
 #include <optional>
 #include <vector>
 
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

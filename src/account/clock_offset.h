@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "account/footprint.h"
-#include "account/operation_table.h"
 #include "base/units.h"
+#include "trace/operation_table.h"
 
 namespace flyball {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "account/attribution.h"
-#include "account/operation_table.h"
 #include "account/self_similar.h"
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 
@@ -118,5 +118,8 @@ struct RunQuality {
   std::vector<double> widening;                // [k]: of the mean of the first k + 1 runs with that of all (ASSW)
 };
 [[nodiscard]] RunQuality quality_of_runs(std::span<const Footprint> runs);
+
+// What the traces were like, in one line each: an offset that was applied, gaps, what was dropped.
+using FootprintNotes = std::vector<std::string>;
 
 }  // namespace flyball

@@ -11,46 +11,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "account/operation_table.h"
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/jiffies_trace.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
 
 namespace flyball {
 
-// What the kernel had booked at one moment, in jiffies since its start.
-struct ProcessorJiffies {
-  int cpu = 0;
-  std::uint64_t busy = 0;    // user, nice, system: processes
-  std::uint64_t system = 0;  // irq, softirq, steal
-};
-struct TaskJiffies {
-  std::int64_t task = 0;
-  int cpu = 0;  // where it ran last
-  std::uint64_t busy = 0;
-  bool monitor = false;
-};
-struct JiffiesSample {
-  Nanoseconds time = 0;
-  std::vector<ProcessorJiffies> processors;
-  std::vector<TaskJiffies> tasks;
-};
-
-struct JiffiesTrace {
-  std::map<int, int> socket_of;  // by cpu; one that is missing is of socket 0
-  std::vector<JiffiesSample> samples;
-};
-
 // 1 of "CPU:1" and "DRAM:1"; nullopt of other names.
 [[nodiscard]] std::optional<int> socket_named(std::string_view device);
-
-// docs/formats/jiffies-trace.md. Throws InputError with the line of what is wrong.
-[[nodiscard]] JiffiesTrace read_jiffies(const std::string& source, std::string_view text);
 
 // Parts of an interval's energy; they add up to 1.
 struct ProcessorShares {

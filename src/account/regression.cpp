@@ -365,7 +365,7 @@ class Regression {
     const double whole = power.dot(seconds);
     if (whole <= 0.0) return fit;
     fit.scale = (share.measured - share.outside).value() / whole;  // outside, nothing is to be told apart
-    JouleSum attributed;
+    CompensatedSum attributed;
     for (OperationShare& operation : operations) {
       if (operation.device != share.device) continue;
       const OperationWatch& watch = device.operations[operation.operation];

@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "account/attribution.h"
-#include "account/trace.h"
 #include "base/units.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

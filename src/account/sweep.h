@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "account/trace.h"
 #include "base/error.h"
+#include "trace/trace.h"
 
 namespace flyball {
 

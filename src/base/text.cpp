@@ -22,13 +22,6 @@ namespace {
 std::atomic<const char*> partial_path = nullptr;
 static_assert(decltype(partial_path)::is_always_lock_free);
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 template <class Number>
 std::optional<Number> parse_whole(std::string_view text) {
   text = trim(text);
@@ -40,6 +33,17 @@ std::optional<Number> parse_whole(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view trim(std::string_view text, std::string_view blanks) {
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
   std::ifstream file(path, std::ios::binary);

@@ -22,6 +22,10 @@ inline constexpr std::size_t kMaxInputBytes = 256u << 20;
 // Missing parent folders are made. Throws SystemError.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
+// Without what is around it: blanks; a pair of double quotes.
+[[nodiscard]] std::string_view trim(std::string_view text, std::string_view blanks = " \t\r");
+[[nodiscard]] std::string_view unquoted(std::string_view text);
+
 // The whole of `text` (surrounding blanks allowed) as a finite number; nullopt otherwise. Locale-independent.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
 [[nodiscard]] std::optional<long> parse_integer(std::string_view text);

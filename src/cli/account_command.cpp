@@ -10,14 +10,13 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "account/account_run.h"
 #include "account/energy_tree.h"
 #include "account/footprint_file.h"
 #include "account/self_similar.h"
-#include "account/trace_time.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/account_output.h"
-#include "cli/account_run.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -25,6 +24,7 @@
 #include "cli/pipeline_options.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {
@@ -89,6 +89,29 @@ AccountSettings settings_of(const AccountOptions& options) {
   return settings;
 }
 
+// What the engine tells, on the console: one line of progress at a time.
+class AccountConsole {
+ public:
+  [[nodiscard]] AccountListener listener() {
+    return {[this](std::string_view doing, double share) {
+              if (doing != doing_) {
+                bar_.reset();  // erases its line
+                bar_.emplace(doing_ = doing);
+              }
+              bar_->update(share);
+            },
+            [this](const std::string& text) {
+              bar_.reset();
+              doing_.clear();
+              print_warning(text);
+            }};
+  }
+
+ private:
+  std::string doing_;
+  std::optional<ProgressBar> bar_;
+};
+
 }  // namespace
 
 void run_account(const AccountOptions& options, const std::string& command_line) {
@@ -103,32 +126,17 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   if (!options.jiffies.empty() && options.jiffies.size() != options.events.size()) {
     throw UsageError("account: give one --jiffies for every event trace, or none");
   }
-  AccountSettings settings = settings_of(options);
-  const SelfSimilar similar = options.similar ? SelfSimilar(*options.similar) : SelfSimilar();
-  OperationTable operations;
-  DeviceTable devices;
-  std::vector<Footprint> footprints;
-  FootprintNotes notes;
-  std::unique_ptr<AccountRun> first;
+  AccountRequest request;
+  request.settings = settings_of(options);
+  if (options.similar) request.similar = SelfSimilar(*options.similar);
   for (std::size_t i = 0; i < options.events.size(); ++i) {
-    if (!options.jiffies.empty()) settings.jiffies = options.jiffies[i];
-    auto run = std::make_unique<AccountRun>(options.events[i], options.power[i], settings, operations, devices);
-    footprints.push_back(run->footprint());
-    for (const std::string& note : run->notes()) {
-      notes.push_back(options.events.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, options.events[i], note)
-                                                : note);
-    }
-    if (!first) first = std::move(run);
+    request.runs.push_back({options.events[i], options.power[i], options.jiffies.empty() ? "" : options.jiffies[i]});
   }
-  const Footprint footprint = mean_of_runs(footprints);
-  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
-  // draw varies together, so each run is summarised by itself.
-  Footprint summary;
-  if (options.summary || options.html) {
-    for (Footprint& run : footprints) run = summarised(run, similar);
-    summary = mean_of_runs(footprints);
-  }
-  const EnergyTree tree = options.svg || options.html ? make_energy_tree(footprint, operations) : EnergyTree();
+  request.summary = options.summary || options.html;
+  request.tree = options.svg || options.html;
+  request.picture = options.html.has_value();
+  const AccountResult result = account_runs(request, AccountConsole().listener());
+  const auto& [footprint, summary, tree, picture, notes] = result;
   const Footprint& shown = options.summary ? summary : footprint;
 
   if (options.json) write_text_file(*options.json, footprint_json(shown, notes));
@@ -136,13 +144,12 @@ void run_account(const AccountOptions& options, const std::string& command_line)
   if (options.svg) write_diagram_svg(tree, options.module.value_or(""), *options.svg);
   if (options.pprof) write_text_file(*options.pprof, footprint_pprof(footprint));
   if (options.html) {
-    std::unique_ptr<ActivityBins> bins;
     FootprintPage page;
     page.title = fmt::format("Energy account: {}", fmt::join(options.events, ", "));
     page.footprint = &footprint;
     page.summary = &summary;
     page.tree = &tree;
-    page.power = first->picture(tree, bins);
+    page.power = picture;
     page.notes = notes;
     page.commands = {command_line};
     write_text_file(*options.html, footprint_html(page));
@@ -260,7 +267,7 @@ void add_quality(CLI::App& parent) {
   command->callback([options] {
     const InterruptExit interrupt_exit;
     const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
-    const QualityFigures figures = measure_quality(options->runs, similar);
+    const QualityFigures figures = measure_quality(options->runs, similar, AccountConsole().listener());
     print_result(options->format == "json" ? quality_json(figures) : quality_text(figures));
   });
 }

@@ -13,13 +13,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "account/footprint_file.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "cli/account_run.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/energy_diagram.h"
@@ -30,7 +28,6 @@ namespace flyball {
 namespace {
 
 constexpr auto kLeft = TextTable::Align::kLeft;
-constexpr std::size_t kSparsings[] = {1, 2, 3, 4, 5, 6, 8, 10};
 
 double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
@@ -56,15 +53,6 @@ std::string devices_text(const Footprint& footprint) {
     table.add_row(std::move(cells));
   }
   return table.str();
-}
-
-std::filesystem::path trace_in(const std::filesystem::path& folder, const std::string& name) {
-  for (const char* ending : {"", ".gz"}) {
-    std::filesystem::path path = folder / (name + ending);
-    if (std::filesystem::exists(path)) return path;
-  }
-  throw InputError({folder.string()}, fmt::format("there is no {} in this folder", name),
-                   "a run's folder holds events.json or events.json.gz, and power.csv or power.csv.gz");
 }
 
 }  // namespace
@@ -198,34 +186,6 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw SystemError(fmt::format("dot could not draw {}", path));
   // Here, so that nobody sees half of it.
   write_text_file(path, read_text_file(fmt::format("/proc/self/fd/{}", output.get())));
-}
-
-QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar) {
-  QualityFigures figures;
-  figures.runs = runs;
-  OperationTable operations;
-  DeviceTable devices;
-  std::vector<Footprint> footprints;
-  std::size_t folders = 0;
-  std::vector<double> sums(std::size(kSparsings), 0.0);
-  for (const std::string& run : runs) {
-    if (!std::filesystem::is_directory(run)) {
-      footprints.push_back(summarised(read_footprint_file(run), similar));
-      continue;
-    }
-    AccountRun account(trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}, operations,
-                       devices);
-    footprints.push_back(summarised(account.footprint(), similar));
-    ++folders;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      sums[i] += similarity(footprints.back(), summarised(account.sparser(kSparsings[i]), similar));
-    }
-  }
-  figures.quality = quality_of_runs(footprints);
-  for (std::size_t i = 0; folders > 0 && i < sums.size(); ++i) {
-    figures.sparsing.push_back({kSparsings[i], sums[i] / static_cast<double>(folders)});
-  }
-  return figures;
 }
 
 std::string quality_text(const QualityFigures& figures) {

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "account/byte_source.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
@@ -18,6 +17,7 @@
 #include "forecast/pytorch_steps.h"
 #include "forecast/recording.h"
 #include "profile/profile.h"
+#include "trace/byte_source.h"
 
 namespace flyball {
 namespace {
@@ -124,20 +124,6 @@ std::string node_text(const Known& known) {
   return text;
 }
 
-// Of a file that may be gzip, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes it.
-std::string inflated_text(const std::string& path) {
-  const std::unique_ptr<ByteSource> bytes = open_bytes(path, false);
-  constexpr std::size_t kBlock = 1u << 20;
-  std::string text;
-  for (std::size_t size = 0;;) {
-    text.resize(size + kBlock);
-    const std::size_t got = bytes->read(text.data() + size, kBlock);
-    size += got;
-    text.resize(size);
-    if (got == 0) return text;
-  }
-}
-
 // What the client's online profiler saw at the highest clock, per pipeline stage.
 std::vector<Known> from_profile(const Profile& profile, int microbatches) {
   std::vector<Known> stages;
@@ -202,7 +188,8 @@ TracedSteps read_ranks(const std::vector<std::string>& files, int nodes) {
         files.begin() + static_cast<std::ptrdiff_t>(i)) {
       throw UsageError(fmt::format("forecast init: --trace {} twice; give one file for every rank", files[i]));
     }
-    ranks.push_back(read_pytorch_steps(files[i], inflated_text(files[i])));
+    ByteSource bytes(files[i]);
+    ranks.push_back(read_pytorch_steps(bytes));
   }
   TracedSteps traced = steps_of_ranks(files, ranks);
   const bool wait_holds = misses_ranks(traced) || nodes <= static_cast<int>(traced.ranks);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "account/power_trace.h"
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/text.h"
@@ -17,6 +16,7 @@
 #include "plan/stage_clock.h"
 #include "report/plan_json.h"
 #include "report/zeus_export.h"
+#include "trace/power_trace.h"
 
 namespace flyball {
 namespace {

@@ -142,8 +142,4 @@ std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options, co
   return pipeline;
 }
 
-std::string counted(long count, std::string_view noun, std::string_view plural) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
-}
-
 }  // namespace flyball

@@ -8,6 +8,7 @@
 #include <vector>
 #include <CLI/CLI.hpp>
 
+#include "base/counted.h"
 #include "base/units.h"
 #include "cli/interrupt.h"
 #include "pipeline/computation_dag.h"
@@ -59,8 +60,5 @@ struct LoadedPipeline {
 
 // A profile by its path; "-" is standard input. Throws what the reader throws, and Interrupted.
 [[nodiscard]] Profile load_profile(const std::string& path, const InterruptGuard& guard);
-
-// "1 stage", "4 stages"
-[[nodiscard]] std::string counted(long count, std::string_view noun, std::string_view plural = "s");
 
 }  // namespace flyball

@@ -191,7 +191,7 @@ BoardFigures figures_of(Machine& machine, std::size_t board) {
   figures.uuid = spec.uuid;
   figures.now = activity_of(spec, state);
   figures.sensed = reading_of(spec, state, spec.power);
-  figures.energy = Joules(state.joules.sum);
+  figures.energy = Joules(state.joules.value());
   figures.celsius = state.celsius;
   figures.busy = utilisation_of(spec, state).busy;
   if (state.applied.lock_maximum.value() > 0.0) {
@@ -319,7 +319,7 @@ struct WorkOptions {
 WorkRun wait_blocked(Machine& machine, std::size_t gpu, Seconds span) {
   const auto look = [&] {
     BoardAccess access(machine, gpu);
-    const WorkRun run{WorkResult::kDone, access.state().now, access.state().now, Joules(access.state().joules.sum)};
+    const WorkRun run{WorkResult::kDone, access.state().now, access.state().now, Joules(access.state().joules.value())};
     access.commit();
     return run;
   };

@@ -26,12 +26,6 @@ constexpr int kMostCorrections = 16;
 
 }  // namespace
 
-void EnergySum::add(double value) {
-  const double total = sum_ + value;
-  lost_ += std::abs(sum_) >= std::abs(value) ? (sum_ - total) + value : (value - total) + sum_;
-  sum_ = total;
-}
-
 Microwatts Simulation::Engine::idle_power() const {
   const int held = state.spec.gpus() - state.free_gpus;
   return idle_each * (static_cast<std::int64_t>(state.nodes_on) * state.spec.gpus_per_node - held);

@@ -13,25 +13,12 @@
 #include <vector>
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/compensated_sum.h"
 #include "cluster/cost_belief.h"
 #include "cluster/power_book.h"
 #include "cluster/simulator.h"
 
 namespace flyball {
-
-// Neumaier's sum: as exact as one double can tell, however many terms.
-class EnergySum {
- public:
-  void add(double value);
-  [[nodiscard]] double value() const { return sum_ + lost_; }
-  // For snapshots: both parts, so that a sum goes on to the same bits.
-  [[nodiscard]] std::pair<double, double> parts() const { return {sum_, lost_}; }
-  void set(std::pair<double, double> parts) { sum_ = parts.first, lost_ = parts.second; }
-
- private:
-  double sum_ = 0.0;
-  double lost_ = 0.0;
-};
 
 // Powers add up in whole microwatts, so that sums never drift and an idle cluster is idle to the last bit.
 using Microwatts = std::int64_t;
@@ -166,10 +153,10 @@ struct Simulation::Engine {
 
   // -- accounts
   Microwatts job_power = 0;
-  EnergySum energy;
-  EnergySum busy_energy;
-  EnergySum profiling_energy;
-  EnergySum gpu_seconds;
+  CompensatedSum energy;
+  CompensatedSum busy_energy;
+  CompensatedSum profiling_energy;
+  CompensatedSum gpu_seconds;
   Microwatts peak_power = 0;
   Microwatts peak_job_power = 0;
   Microwatts idle_each = 0;

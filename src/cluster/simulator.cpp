@@ -392,7 +392,7 @@ SimulationResult Simulation::result() const {
   result.policy = engine.policy_name;
   result.jobs = engine.state.jobs.size();
   std::vector<double> times;
-  EnergySum sum;
+  CompensatedSum sum;
   for (const ClusterJob& job : engine.state.jobs) {
     if (job.phase != JobPhase::kDone) continue;
     times.push_back((job.finish - job.submit).value());

@@ -3,64 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {
-
-std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
-  if (at + count > text.size()) return std::nullopt;
-  int value = 0;
-  const char* end = text.data() + at + count;
-  const auto [stop, code] = std::from_chars(text.data() + at, end, value);
-  if (code != std::errc() || stop != end || value < 0) return std::nullopt;
-  return value;
-}
-
-// Takes "+02:00", "+0200" or "+02" off the end: how far the clock is ahead of UTC, in seconds.
-std::optional<double> take_offset(std::string_view& text) {
-  const std::size_t sign = text.find_last_of("+-");
-  if (sign == std::string_view::npos || sign < 16) return 0.0;  // within the date, or none
-  const std::string_view zone = text.substr(sign + 1);
-  const std::optional<int> hours = digits(zone, 0, 2);
-  const std::size_t colon = zone.size() == 5 && zone[2] == ':' ? 1 : 0;
-  const std::optional<int> minutes = zone.size() == 2 ? 0 : digits(zone, 2 + colon, 2);
-  if (!hours || !minutes || (zone.size() != 2 && zone.size() != 4 + colon) || *hours > 18 || *minutes > 59) {
-    return std::nullopt;
-  }
-  const double ahead = *hours * 3600.0 + *minutes * 60.0;
-  const double offset = text[sign] == '-' ? -ahead : ahead;
-  text = text.substr(0, sign);
-  return offset;
-}
-
-// "2026-11-21T18:00", seconds optional, with Z, an offset or nothing: UTC. Nothing for what is no such moment.
-std::optional<double> iso_seconds(std::string_view text) {
-  if (text.ends_with('Z')) text.remove_suffix(1);
-  const std::optional<double> offset = take_offset(text);
-  if (!offset) return std::nullopt;
-  if (text.size() != 16 && text.size() != 19) return std::nullopt;
-  if (text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != ' ') || text[13] != ':') return std::nullopt;
-  const auto year = digits(text, 0, 4);
-  const auto month = digits(text, 5, 2);
-  const auto day = digits(text, 8, 2);
-  const auto hour = digits(text, 11, 2);
-  const auto minute = digits(text, 14, 2);
-  std::optional<int> second = 0;
-  if (text.size() == 19) second = text[16] == ':' ? digits(text, 17, 2) : std::nullopt;
-  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return static_cast<double>(days) * 86400.0 + *hour * 3600.0 + *minute * 60.0 + *second - *offset;
-}
 
 constexpr double kMostGrams = 5000.0;  // oil alone is below 1,000
 
@@ -118,8 +69,8 @@ CarbonSeries read_carbon(const std::string& source, std::string_view text) {
   double first = 0.0;
   while (csv.next()) {
     const std::string_view stamp = csv.text("timestamp");
-    const std::optional<double> moment = iso_seconds(stamp);
-    const double time = moment ? *moment : csv.number("timestamp");
+    const std::optional<Nanoseconds> date = parse_date_time(stamp, Seconds(0));
+    const double time = date ? to_seconds(*date).value() : csv.number("timestamp");
     if (series.begins.empty()) first = time;
     const Seconds begin(time - first);
     if (!series.begins.empty() && begin <= series.begins.back()) {

@@ -4,26 +4,24 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <iterator>
+#include <optional>
 #include <utility>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "trace/json_events.h"
+#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kStepName = "ProfilerStep#";
 
 enum class Kind { kStep, kLoad, kBackward, kCommunication, kTransfer, kUpdate, kZeroGrad, kNone };
 
-// Microseconds, as in the file.
 struct Range {
-  double begin = 0.0;
-  double end = 0.0;
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
   long number = -1;  // of ProfilerStep#N
 };
 
@@ -43,106 +41,44 @@ Kind kind_of(std::string_view name) {
   return Kind::kNone;
 }
 
-// Keeps of every complete event ("X") of traceEvents what kind_of() knows, and forgets the rest while it reads.
-class TraceReader : public nlohmann::json_sax<Json> {
- public:
-  explicit TraceReader(std::string source) : source_(std::move(source)) {}
+using Events = std::vector<std::pair<Kind, Range>>;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t value) override { return number(static_cast<double>(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return number(static_cast<double>(value)); }
-  bool number_float(number_float_t value, const string_t&) override { return number(value); }
-  bool binary(binary_t&) override { return true; }
-  bool string(string_t& value) override {
-    if (depth_ != event_depth_) return true;
-    if (key_ == "name") name_ = value;
-    if (key_ == "ph") complete_ = value == "X";
-    if (key_ == "cat" && (value == "kernel" || value == "gpu_memcpy")) accelerator = true;
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    ++depth_;
-    if (in_events_ && depth_ == event_depth_) {
-      name_.clear();
-      complete_ = false;
-      range_ = {-1.0, -1.0};
-    }
-    return true;
-  }
-  bool end_object() override {
-    if (in_events_ && depth_ == event_depth_) keep();
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    ++depth_;
-    if (!in_events_ && (key_ == "traceEvents" || depth_ == 1)) {  // some versions write the bare list
-      in_events_ = true;
-      found = true;
-      event_depth_ = depth_ + 1;
-      array_depth_ = depth_;
-    }
-    return true;
-  }
-  bool end_array() override {
-    if (in_events_ && depth_ == array_depth_) in_events_ = false;
-    --depth_;
-    return true;
-  }
-  bool key(string_t& value) override {
-    key_ = value;
-    return true;
-  }
-  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
-    throw InputError({source_}, fmt::format("no JSON at byte {}", byte),
-                     "export the trace again, with torch.profiler's export_chrome_trace");
-  }
-
-  std::vector<std::pair<Kind, Range>> events;
-  bool found = false;
-  bool accelerator = false;
-  long world_size = 0;
-
- private:
-  bool number(double value) {
-    if (in_events_ && depth_ == event_depth_) {
-      if (key_ == "ts") range_.begin = value;
-      if (key_ == "dur") range_.end = value;
-    }
-    if (!in_events_ && key_ == "world_size" && value >= 1.0 && value <= 1e9) world_size = std::lround(value);
-    return true;
-  }
-
-  void keep() {
-    const Kind kind = kind_of(name_);
-    if (!complete_ || kind == Kind::kNone || !(range_.end >= 0.0) || !std::isfinite(range_.begin + range_.end)) return;
-    Range range{range_.begin, range_.begin + range_.end};
+// The complete events ("X") that kind_of() knows, and what the trace says of its run.
+Events read_events(ByteSource& bytes, TracedSteps& traced) {
+  constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // two of them can be added
+  Events events;
+  JsonEventReader reader(bytes);
+  const auto take = [&](const JsonEvent& event) {
+    if (event.category == "kernel" || event.category == "gpu_memcpy") traced.accelerator = true;
+    const Kind kind = kind_of(event.name);
+    if (event.phase != 'X' || kind == Kind::kNone) return;
+    const std::optional<Nanoseconds> begin = parse_decimal(event.time, 3);
+    const std::optional<Nanoseconds> length = parse_decimal(event.duration, 3);
+    if (!begin || !length || *begin < -kFarthest || *begin > kFarthest || *length < 0 || *length > kFarthest) return;
+    Range range{*begin, *begin + *length};
     if (kind == Kind::kStep) {
-      std::from_chars(name_.data() + kStepName.size(), name_.data() + name_.size(), range.number);
+      const char* end = event.name.data() + event.name.size();
+      std::from_chars(event.name.data() + kStepName.size(), end, range.number);
     }
     events.emplace_back(kind, range);
+  };
+  reader.read(take, {});
+  if (reader.truncated()) {
+    throw InputError({bytes.name()}, fmt::format("cut off at byte {}", reader.whole_bytes()),
+                     "export the trace again, with torch.profiler's export_chrome_trace");
   }
-
-  std::string source_;
-  std::string key_;
-  std::string name_;
-  Range range_;
-  int depth_ = 0;
-  int event_depth_ = -1;
-  int array_depth_ = -1;
-  bool in_events_ = false;
-  bool complete_ = false;
-};
+  traced.world_size = reader.world_size();
+  return events;
+}
 
 // Time inside [begin, end) that any of the ranges covers.
-double covered(std::vector<Range> ranges, double begin, double end) {
+Nanoseconds covered(std::vector<Range> ranges, Nanoseconds begin, Nanoseconds end) {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  double sum = 0.0;
-  double reached = begin;
+  Nanoseconds sum = 0;
+  Nanoseconds reached = begin;
   for (const Range& range : ranges) {
-    const double from = std::max(range.begin, reached);
-    const double until = std::min(range.end, end);
+    const Nanoseconds from = std::max(range.begin, reached);
+    const Nanoseconds until = std::min(range.end, end);
     if (until <= from) continue;
     sum += until - from;
     reached = until;
@@ -151,8 +87,8 @@ double covered(std::vector<Range> ranges, double begin, double end) {
 }
 
 // Where nobody called the profiler's step(): from one optimizer's step to the end of the next.
-std::vector<Range> steps_between_updates(const std::vector<std::pair<Kind, Range>>& events) {
-  std::vector<double> ends;
+std::vector<Range> steps_between_updates(const Events& events) {
+  std::vector<Nanoseconds> ends;
   for (const auto& [kind, range] : events) {
     if (kind == Kind::kUpdate) ends.push_back(range.end);
   }
@@ -214,17 +150,14 @@ void keep_common(const std::vector<std::string>& sources, std::vector<TracedStep
 
 }  // namespace
 
-TracedSteps read_pytorch_steps(const std::string& source, std::string_view text) {
-  TraceReader reader(source);
-  Json::sax_parse(text, &reader);
-  if (!reader.found) {
-    throw InputError({source}, "no traceEvents", "export it with torch.profiler's export_chrome_trace");
-  }
+TracedSteps read_pytorch_steps(ByteSource& bytes) {
+  TracedSteps traced;
+  Events events = read_events(bytes, traced);
   std::vector<Range> steps;
-  for (const auto& [kind, range] : reader.events) {
+  for (const auto& [kind, range] : events) {
     if (kind == Kind::kStep && range.end > range.begin) steps.push_back(range);
   }
-  if (steps.empty()) steps = steps_between_updates(reader.events);
+  if (steps.empty()) steps = steps_between_updates(events);
   std::sort(steps.begin(), steps.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   // A device's rows repeat the host's steps; of those of one number the first, which is the host's, counts. Numbered steps
   // may overlap by as much as a time is rounded.
@@ -235,21 +168,17 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
     if (next) apart.push_back(step);
   }
   if (apart.size() >= 3) apart.erase(apart.begin());
-  TracedSteps traced;
-  traced.accelerator = reader.accelerator;
-  traced.world_size = reader.world_size;
-  const auto add = [&traced](TrainingStage stage, double microseconds) {
-    traced.times[index_of(stage)].emplace_back(std::max(0.0, microseconds) * 1e-6);
+  const auto add = [&traced](TrainingStage stage, Nanoseconds time) {
+    traced.times[index_of(stage)].push_back(to_seconds(std::max<Nanoseconds>(0, time)));
   };
-  traced.communication = std::any_of(reader.events.begin(), reader.events.end(),
-                                     [](const auto& event) { return event.first == Kind::kCommunication; });
-  std::sort(reader.events.begin(), reader.events.end(),
-            [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
+  traced.communication =
+      std::any_of(events.begin(), events.end(), [](const auto& event) { return event.first == Kind::kCommunication; });
+  std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
   for (const Range& step : apart) {
     std::array<std::vector<Range>, 7> kinds;
-    auto event = std::lower_bound(reader.events.begin(), reader.events.end(), step.begin,
-                                  [](const auto& one, double time) { return one.second.begin < time; });
-    for (; event != reader.events.end() && event->second.begin < step.end; ++event) {
+    auto event = std::lower_bound(events.begin(), events.end(), step.begin,
+                                  [](const auto& one, Nanoseconds time) { return one.second.begin < time; });
+    for (; event != events.end() && event->second.begin < step.end; ++event) {
       kinds[static_cast<std::size_t>(event->first)].push_back(event->second);
     }
     const auto of = [&](Kind kind) -> const std::vector<Range>& { return kinds[static_cast<std::size_t>(kind)]; };
@@ -259,11 +188,11 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
       backward = {std::min(backward.begin, range.begin), std::max(backward.end, range.end)};
     }
     std::vector<Range> hidden = of(Kind::kCommunication);
-    const double load = covered(of(Kind::kLoad), step.begin, step.end);
-    const double transfer = covered(of(Kind::kTransfer), step.begin, backward.begin);
-    const double update =
+    const Nanoseconds load = covered(of(Kind::kLoad), step.begin, step.end);
+    const Nanoseconds transfer = covered(of(Kind::kTransfer), step.begin, backward.begin);
+    const Nanoseconds update =
         covered(of(Kind::kUpdate), step.begin, step.end) + covered(of(Kind::kZeroGrad), step.begin, step.end);
-    const double before =
+    const Nanoseconds before =
         covered(of(Kind::kZeroGrad), step.begin, backward.begin) + covered(of(Kind::kLoad), step.begin, backward.begin);
     add(TrainingStage::kLoadData, load);
     add(TrainingStage::kTransfer, transfer);
@@ -271,13 +200,13 @@ TracedSteps read_pytorch_steps(const std::string& source, std::string_view text)
     add(TrainingStage::kBackward, backward.end - backward.begin);
     add(TrainingStage::kCommunication, covered(std::move(hidden), backward.end, step.end));
     add(TrainingStage::kUpdate, update);
-    traced.iterations.emplace_back((step.end - step.begin) * 1e-6);
+    traced.iterations.push_back(to_seconds(step.end - step.begin));
     if (step.number >= 0) traced.numbers.push_back(step.number);
     ++traced.steps;
   }
   if (traced.numbers.size() != traced.steps) traced.numbers.clear();
   if (traced.steps == 0) {
-    throw InputError({source}, "no ProfilerStep with a backward pass",
+    throw InputError({bytes.name()}, "no ProfilerStep with a backward pass",
                      "profile training steps with torch.profiler.profile(...) and call its step() after each");
   }
   return traced;

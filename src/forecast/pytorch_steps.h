@@ -11,11 +11,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "forecast/stage.h"
+#include "trace/byte_source.h"
 
 namespace flyball {
 
@@ -33,8 +33,9 @@ struct TracedSteps {
 };
 
 // The first step is left out where there are three or more: it warms up. Memory is the events' times alone. Throws
-// InputError where the text is no JSON, has no list of events, or no step with a backward pass.
-[[nodiscard]] TracedSteps read_pytorch_steps(const std::string& source, std::string_view text);
+// InputError where the text is no JSON, is cut off, has no list of events, or no step with a backward pass, and what
+// reading the bytes throws.
+[[nodiscard]] TracedSteps read_pytorch_steps(ByteSource& bytes);
 
 // What is made of the times of several ranks.
 enum class RankTimes {

@@ -24,7 +24,7 @@ struct EnergyCurve {
   [[nodiscard]] Joules between(Seconds begin, Seconds end) const;
 };
 
-// A power trace as its reader gives it (account/power_trace.h; the caller joins the two). Times count from its first
+// A power trace as its reader gives it (trace/power_trace.h; the caller joins the two). Times count from its first
 // reading, since a double of Unix seconds holds no more than a quarter of a microsecond.
 struct Recording {
   std::string source;            // the file, for messages

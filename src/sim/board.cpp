@@ -54,9 +54,11 @@ void integrate(const BoardSpec& spec, BoardState& state, Nanoseconds next) {
   const BoardActivity now = activity_of(spec, state);
   const double busy = now.running > 0 || now.blocking ? 1.0 : 0.0;
   const Nanoseconds begin = state.now;
-  const auto joules_at = [&](Nanoseconds t) { return state.joules.sum + (now.power * to_seconds(t - begin)).value(); };
+  const auto joules_at = [&](Nanoseconds t) {
+    return state.joules.value() + (now.power * to_seconds(t - begin)).value();
+  };
   const auto sum_at = [&](const CompensatedSum& sum, double rate, Nanoseconds t) {
-    return sum.sum + rate * to_seconds(t - begin).value();
+    return sum.value() + rate * to_seconds(t - begin).value();
   };
   const Nanoseconds last = next / kSimHistoryStep;
   const Nanoseconds first = std::max(begin / kSimHistoryStep + 1, last - static_cast<Nanoseconds>(kSimHistory) + 1);
@@ -173,7 +175,7 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t) {
         work.state = WorkState::kDone;
         work.remaining = 0.0;
         work.end = next;
-        work.end_joules = state.joules.sum;
+        work.end_joules = state.joules.value();
       } else {
         work.remaining *= (left[i] - span) / left[i];
       }
@@ -192,8 +194,9 @@ int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, 
   if (free == state.works.end()) return -1;
   const Watts limit = spec.phase_limit;
   const double alone = pace_of(spec.curve(), activity, {limit, limit}, spec.maximum.value()).time();
-  *free = {WorkState::kRunning, process,   activity,         1.0 / alone,     seconds.value(),
-           state.now,           state.now, state.joules.sum, state.joules.sum};
+  *free = {WorkState::kRunning, process,   activity,  1.0 / alone,
+           seconds.value(),     state.now, state.now, state.joules.value(),
+           state.joules.value()};
   return static_cast<int>(free - state.works.begin());
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/compensated_sum.h"
 #include "base/units.h"
 #include "profile/gpu_physics.h"
 
@@ -84,19 +85,6 @@ struct BoardSpec {
   Megahertz throttle;  // while hot
 
   [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, {voltage.data(), voltage_count}}; }
-};
-
-// A double that adds up without losing small terms beside a large sum (Kahan).
-struct CompensatedSum {
-  double sum = 0.0;
-  double carry = 0.0;
-
-  void add(double term) {
-    const double corrected = term - carry;
-    const double next = sum + corrected;
-    carry = (next - sum) - corrected;
-    sum = next;
-  }
 };
 
 // What software asked of the board. A zero clock or limit: nothing asked.

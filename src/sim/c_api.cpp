@@ -110,7 +110,7 @@ int flyball_sim_true_energy(unsigned gpu, double* energy_j, double* time_s) {
   if (energy_j == nullptr) return FLYBALL_SIM_INVALID;
   return on_board(gpu, [&](Machine& machine) {
     BoardAccess access(machine, gpu);
-    *energy_j = access.state().joules.sum;
+    *energy_j = access.state().joules.value();
     if (time_s != nullptr) *time_s = to_seconds(access.state().now).value();
     access.commit();
     return static_cast<int>(FLYBALL_SIM_OK);

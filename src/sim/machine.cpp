@@ -227,7 +227,7 @@ double Machine::package_joules(std::size_t package) {
   const CpuSpec& cpu = shared_->cpu;
   double joules = cpu.package_idle.value() * to_seconds(now() - kSimStart).value();
   for (std::size_t i = package; i < board_count(); i += cpu.packages) {
-    joules += cpu.package_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.sum;
+    joules += cpu.package_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.value();
   }
   return joules;
 }
@@ -236,7 +236,7 @@ double Machine::dram_joules(std::size_t package) {
   const CpuSpec& cpu = shared_->cpu;
   double joules = cpu.dram_idle.value() * to_seconds(now() - kSimStart).value();
   for (std::size_t i = package; i < board_count(); i += cpu.packages) {
-    joules += cpu.dram_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.sum;
+    joules += cpu.dram_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.value();
   }
   return joules;
 }

@@ -252,7 +252,7 @@ TEST(Forecast, InitFromAPyTorchTrace) {
   EXPECT_NEAR(forecast({folder / "run.toml"}).at("duration_s"), 781.25 * 0.19, 1e-6);
 
   // One that PyTorch wrote, packed.
-  const Ran real = run_flyball({"forecast", "init", "--trace", "tests/account/traces/pytorch-plain.json.gz"});
+  const Ran real = run_flyball({"forecast", "init", "--trace", "tests/trace/files/pytorch-plain.json.gz"});
   EXPECT_EQ(real.status, 0) << real.err;
   EXPECT_THAT(real.out, HasSubstr("# Stage times: 2 steps of"));
   EXPECT_THAT(real.out, HasSubstr("seconds = [0.00137461, 0.00124024]\n"));

@@ -287,8 +287,13 @@ constexpr const char* kTrace = R"({"schemaVersion": 1, "traceEvents": [
  {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward", "ts": 1150000, "dur": 40000}
 ]})";
 
+TracedSteps steps_in(std::string_view text) {
+  ByteSource bytes("t.json", text);
+  return read_pytorch_steps(bytes);
+}
+
 TEST(PyTorchSteps, ReadsStagesFromNames) {
-  const TracedSteps traced = read_pytorch_steps("t.json", kTrace);
+  const TracedSteps traced = steps_in(kTrace);
   EXPECT_EQ(traced.steps, 2u);
   EXPECT_FALSE(traced.accelerator);
   ASSERT_EQ(traced.iterations.size(), 2u);
@@ -312,7 +317,7 @@ TEST(PyTorchSteps, CountsAStepOnceAndOverlappingOnesBoth) {
   trace.insert(trace.rfind("\n]}"),
                ",\n"
                R"( {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "ts": 1110000, "dur": 90000})");
-  const TracedSteps traced = read_pytorch_steps("t.json", trace);
+  const TracedSteps traced = steps_in(trace);
   EXPECT_THAT(traced.numbers, ::testing::ElementsAre(1, 2));
   ASSERT_EQ(traced.iterations.size(), 2u);
   EXPECT_NEAR(traced.iterations[1].value(), 0.1, 1e-9);
@@ -328,7 +333,7 @@ TEST(PyTorchSteps, BareListWithoutSteps) {
                          k * 100000, k * 100000 + 40000, k * 100000 + 90000);
     trace += k < 2 ? "," : "]";
   }
-  const TracedSteps traced = read_pytorch_steps("t.json", trace);
+  const TracedSteps traced = steps_in(trace);
   EXPECT_EQ(traced.steps, 2u);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kForward)].at(0).value(), 0.038, 1e-9);
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kBackward)].at(1).value(), 0.050, 1e-9);
@@ -359,7 +364,7 @@ TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
   // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward (50
   // on average), 20 wait, 10 transfer and 10 update: 110.
   std::vector<TracedSteps> ranks;
-  for (const int work : {60, 60, 90}) ranks.push_back(read_pytorch_steps("t.json", trace_of_rank({work, work})));
+  for (const int work : {60, 60, 90}) ranks.push_back(steps_in(trace_of_rank({work, work})));
   EXPECT_TRUE(ranks[0].communication);
   EXPECT_TRUE(ranks[0].times[index_of(TrainingStage::kWait)].empty());
   const TracedSteps all = steps_of_ranks({"0", "1", "2"}, ranks);
@@ -393,7 +398,7 @@ TEST(PyTorchSteps, RanksMeetInStepsOfOneNumber) {
   // the first of each, 2 and 3 are common: 60 and 90 ms of work, and 90 and 60. Either way 10 ms of transfer, a wait of
   // 30 ms for one of two, and 40 and 70 ms of backward. By position both would be slow at once and none would wait.
   const std::vector<int> turns = {60, 90, 60, 90};
-  const auto from = [&](int first) { return read_pytorch_steps("t.json", trace_of_rank(turns, first)); };
+  const auto from = [&](int first) { return steps_in(trace_of_rank(turns, first)); };
   const TracedSteps all = steps_of_ranks({"0", "1"}, {from(0), from(1)});
   EXPECT_THAT(all.numbers, ::testing::ElementsAre(2, 3));
   ASSERT_EQ(all.steps, 2u);
@@ -418,9 +423,11 @@ TEST(PyTorchSteps, RanksMeetInStepsOfOneNumber) {
 }
 
 TEST(PyTorchSteps, RefusesWhatIsNoTrace) {
-  expect_input_error([] { (void)read_pytorch_steps("t.json", "{"); }, 0, 0, "no JSON");
-  expect_input_error([] { (void)read_pytorch_steps("t.json", "{}"); }, 0, 0, "no traceEvents");
-  expect_input_error([] { (void)read_pytorch_steps("t.json", R"({"traceEvents": []})"); }, 0, 0, "no ProfilerStep");
+  expect_input_error([] { (void)steps_in("{"); }, 0, 0, "there is no list \"traceEvents\"");
+  expect_input_error([] { (void)steps_in(R"({"traceEvents": [{"ph" "X"}]})"); }, 0, 0, "no JSON");
+  expect_input_error([] { (void)steps_in(R"({"traceEvents": [{"ph": "X"}, )"); }, 0, 0, "cut off at byte 30");
+  expect_input_error([] { (void)steps_in("{}"); }, 0, 0, "there is no list \"traceEvents\"");
+  expect_input_error([] { (void)steps_in(R"({"traceEvents": []})"); }, 0, 0, "no ProfilerStep");
 }
 
 }  // namespace

@@ -14,13 +14,13 @@
 #include <stdexcept>
 #include <string>
 
-#include "account/power_trace.h"
 #include "base/text.h"
 #include "client/agent_client.h"
 #include "flyball/flyball.h"
 #include "sim/simulated.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
+#include "trace/power_trace.h"
 
 namespace flyball::testing {
 namespace {

@@ -9,12 +9,12 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "account/power_trace.h"
 #include "cli/program.h"
 #include "client/agent_client.h"
 #include "sim/simulated.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
+#include "trace/power_trace.h"
 
 namespace flyball::testing {
 namespace {

@@ -108,7 +108,7 @@ TEST(FootprintReport, Page) {
   page.footprint = &account.footprint;
   page.summary = &account.footprint;
   page.tree = &tree;
-  page.power = PowerPicture{&bins, {"GPU:0"}, {"bert/encoder"}};
+  page.power = PowerPicture{std::make_shared<ActivityBins>(bins), {"GPU:0"}, {"bert/encoder"}};
   const std::string html = footprint_html(page);
   EXPECT_THAT(html, HasSubstr("t &amp; u"));
   EXPECT_THAT(html, HasSubstr("<strong>bert/encoder</strong> takes 90.0&nbsp;%"));

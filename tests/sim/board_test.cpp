@@ -45,7 +45,7 @@ struct Bench {
     state.requested.lock_minimum = state.requested.lock_maximum = Megahertz(mhz);
     state.effective_at = state.now + spec.switch_latency;
   }
-  [[nodiscard]] double joules() const { return state.joules.sum; }
+  [[nodiscard]] double joules() const { return state.joules.value(); }
   [[nodiscard]] const SimWork& work(std::size_t slot) const { return state.works[slot]; }
   [[nodiscard]] double watts(const SensorSpec& sensor) const { return reading_of(spec, state, sensor).value(); }
 };
@@ -166,7 +166,7 @@ TEST(Board, EveryPieceOfWorkHasItsOwnEnd) {
   bench.to(20 * kSecond);
   for (std::size_t i = 1; i < kSimWorks; ++i) EXPECT_GT(bench.work(i).end, bench.work(i - 1).end);
   EXPECT_NEAR(to_seconds(bench.work(kSimWorks - 1).end).value(), total, 1e-6);
-  EXPECT_NEAR(bench.state.busy_seconds.sum, total, 1e-6);
+  EXPECT_NEAR(bench.state.busy_seconds.value(), total, 1e-6);
 }
 
 TEST(Board, HeatThrottlesTheClock) {

@@ -205,20 +205,20 @@ TEST(Machine, ThreadsAndProcessesShareABoardWithoutLosingWork) {
   for (auto& child : children) EXPECT_EQ(child->wait(), 0);
   for (std::thread& thread : threads) thread.join();
   // Slices of time add up to the work itself, however the pieces lay.
-  EXPECT_NEAR(machine.state(0).busy_seconds.sum, kChildren * kPieces * 0.05, 1e-5);
-  EXPECT_NEAR(machine.state(1).busy_seconds.sum, 2 * kPieces * 0.05, 1e-5);
+  EXPECT_NEAR(machine.state(0).busy_seconds.value(), kChildren * kPieces * 0.05, 1e-5);
+  EXPECT_NEAR(machine.state(1).busy_seconds.value(), 2 * kPieces * 0.05, 1e-5);
   const BoardSpec& spec = machine->spec(0);
   const BoardState state = machine.state(0);
   const Watts working = pace_of(spec.curve(), spec.forward, {spec.phase_limit, spec.phase_limit}, 1410).mean_power();
-  const double idle_seconds = to_seconds(state.now).value() - state.busy_seconds.sum;
-  EXPECT_NEAR(state.joules.sum, working.value() * state.busy_seconds.sum + 45 * idle_seconds, 1e-3);
+  const double idle_seconds = to_seconds(state.now).value() - state.busy_seconds.value();
+  EXPECT_NEAR(state.joules.value(), working.value() * state.busy_seconds.value() + 45 * idle_seconds, 1e-3);
   EXPECT_TRUE(wait_until([&] { return processes(machine.state(0)) == 0; }));  // they have all gone home
 }
 
 TEST(Machine, AProcessKilledWhileItHoldsABoardLeavesAWholeState) {
   const SimulatedMachine machine;
   machine->add_time(kSecond);
-  const double joules = machine.state().joules.sum;
+  const double joules = machine.state().joules.value();
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   Child child([&] {
@@ -230,9 +230,9 @@ TEST(Machine, AProcessKilledWhileItHoldsABoardLeavesAWholeState) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   child.kill();
-  EXPECT_EQ(machine.state().joules.sum, joules);
+  EXPECT_EQ(machine.state().joules.value(), joules);
   machine->add_time(kSecond);
-  EXPECT_NEAR(machine.state().joules.sum, joules + 45, 1e-9);
+  EXPECT_NEAR(machine.state().joules.value(), joules + 45, 1e-9);
   ::close(ready[0]);
   ::close(ready[1]);
 }

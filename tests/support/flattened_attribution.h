@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "account/trace.h"
+#include "trace/trace.h"
 
 namespace flyball::testing {
 

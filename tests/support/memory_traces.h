@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "account/trace.h"
+#include "trace/trace.h"
 
 namespace flyball::testing {
 

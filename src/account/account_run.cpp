@@ -1,0 +1,525 @@
+#include "account/account_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "account/clock_offset.h"
+#include "account/footprint_file.h"
+#include "account/processor_share.h"
+#include "account/regression.h"
+#include "account/sparse_power.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kPictureBins = 700;
+constexpr std::size_t kPictureLanes = 20;
+
+using Progress = std::function<void(double)>;
+
+// Shows how far a sweep has come, by the time of its events.
+class WatchedEvents final : public EventSource {
+ public:
+  WatchedEvents(EventTrace& source, const Progress& progress)
+      : source_(source),
+        progress_(progress),
+        first_(source.stats().first),
+        length_(std::max<double>(1.0, static_cast<double>(source.stats().last - first_))) {}
+  bool next(TraceEvent& event) override {
+    if (!source_.next(event)) return false;
+    if (++count_ % 8192 == 0) progress_(static_cast<double>(event.begin - first_) / length_);
+    return true;
+  }
+
+ private:
+  EventTrace& source_;
+  const Progress& progress_;
+  Nanoseconds first_;
+  double length_;
+  std::uint64_t count_ = 0;
+};
+
+bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanoseconds shift) {
+  return events.first + shift < power.last && power.first < events.last + shift;
+}
+
+// Jiffies divide a socket's energy: what the power map calls socket n must be of that socket.
+void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
+  for (const PowerTraceSensor& sensor : power.stats().sensors) {
+    const std::string& device = devices.name(sensor.device);
+    const std::optional<int> socket = socket_named(device);
+    const std::optional<int> own = socket_named(sensor.name);
+    const auto& sums = power.stats().sums;
+    const bool summed =
+        std::any_of(sums.begin(), sums.end(), [&](const auto& sum) { return sum.device == sensor.device; });
+    if (!socket || (own ? own == socket : !summed)) continue;
+    throw UsageError(
+        fmt::format("--power-device {0}={1}: --jiffies would divide the energy of {0} by what ran on socket {2}; drop "
+                    "one of the two",
+                    sensor.name, device, *socket));
+  }
+}
+
+std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
+
+std::string fit_text(const RegressionFit& fit) {
+  const std::string fitted =
+      fmt::format("{} fitted to {}", number_of(fit.unknowns, "power"), number_of(fit.readings, "reading"));
+  if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
+  const std::string varied = fmt::format("{} with a standard deviation of {:.3g} W", fitted, fit.deviation.value());
+  if (!fit.explained) return varied + "; too few to judge the fit";
+  return fmt::format("{}; powers fitted to one half explain {:.1f} % of the variance in the other", varied,
+                     100.0 * *fit.explained);
+}
+
+std::string seconds_text(Nanoseconds time) {
+  const bool none = time > -500 && time < 500;
+  return none ? "0.000000 s" : fmt::format("{:+.6f} s", to_seconds(time).value());
+}
+
+// One run: its traces on one clock, and what they come to.
+class AccountRun {
+ public:
+  // Names go into the tables, which must outlive the run, as must all else that is given. Throws what the readers throw.
+  AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
+             OperationTable& operations, DeviceTable& devices);
+
+  [[nodiscard]] const Footprint& footprint() const { return footprint_; }
+  [[nodiscard]] const FootprintNotes& notes() const { return notes_; }
+
+  // The sweep again, with only every `keep`-th reading of each device (Smaragdine 5.4.1: sample sparsing).
+  [[nodiscard]] Footprint sparser(std::size_t keep);
+
+  // Power and the activity of the tree's most telling parts.
+  [[nodiscard]] PowerPicture picture(const EnergyTree& tree);
+
+ private:
+  void settle_clock();
+  [[nodiscard]] ClockOffset estimate_offset(Nanoseconds shift);
+  void find_clock();
+  void check_clock(bool warn);
+  void attribute_all();
+  void attribute_power(PowerSource& power);
+  [[nodiscard]] AttributionOptions attribution_options() const;
+  [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
+  void note_traces();
+  void note_devices();
+  [[noreturn]] void throw_nothing_ran() const;
+  [[nodiscard]] Progress progress_of(std::string doing) const;
+
+  const TraceFiles& files_;
+  const AccountSettings& settings_;
+  const AccountListener& listener_;
+  OperationTable& operations_;
+  DeviceTable& devices_;
+  std::unique_ptr<EventTrace> events_;
+  std::unique_ptr<PowerTrace> power_;
+  Nanoseconds shift_ = 0;  // of the events
+  Footprint footprint_;
+  FootprintNotes notes_;
+};
+
+AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
+                       OperationTable& operations, DeviceTable& devices)
+    : files_(files), settings_(settings), listener_(listener), operations_(operations), devices_(devices) {
+  PowerTraceOptions power = settings.power;
+  power.progress = progress_of("reading " + files.power);
+  power_ = open_power_trace(files.power, power, devices_);
+  EventTraceOptions events = settings.events;
+  events.progress = progress_of("reading " + files.events);
+  events_ = open_event_trace(files.events, events, operations_, devices_);
+  if (events_->stats().executions == 0) throw_nothing_ran();
+  settle_clock();
+  attribute_all();
+  note_devices();
+  note_traces();
+}
+
+Progress AccountRun::progress_of(std::string doing) const {
+  if (!listener_.progress) return [](double) {};
+  listener_.progress(doing, 0.0);
+  return [this, doing = std::move(doing)](double share) { listener_.progress(doing, share); };
+}
+
+// What the device maps did, and what they did not.
+void AccountRun::note_devices() {
+  std::vector<std::string> event_names;
+  for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
+  std::vector<std::string> power_names;
+  for (const PowerTraceSensor& sensor : power_->stats().sensors) power_names.push_back(sensor.name);
+  const auto note_unmet = [this](const char* option, const auto& map, const std::string& path,
+                                 const std::vector<std::string>& there) {
+    for (const auto& [name, value] : map) {
+      if (std::find(there.begin(), there.end(), name) != there.end()) continue;
+      notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
+    }
+  };
+  note_unmet("--event-device", settings_.events.device_names, files_.events, event_names);
+  note_unmet("--power-device", settings_.power.device_names, files_.power, power_names);
+  note_unmet("--counter-range", settings_.power.counter_ranges, files_.power, power_names);
+  if (settings_.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
+    notes_.push_back(
+        fmt::format("--chrome-device changes nothing: {} is {}", files_.events, name_of(events_->stats().format)));
+  }
+  if (settings_.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
+    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", files_.power));
+  }
+  for (const PowerTraceSum& sum : power_->stats().sums) {
+    std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
+                                   fmt::join(sum.sensors, " and "));
+    if (sum.partial > Seconds(0)) {
+      note += fmt::format("; for {:.3f} s only some of them are measured", sum.partial.value());
+    }
+    notes_.push_back(std::move(note));
+  }
+}
+
+// Not a matter of clocks, though no offset lays nothing over power.
+void AccountRun::throw_nothing_ran() const {
+  const EventTraceStats& stats = events_->stats();
+  std::string problem = fmt::format("nothing ran in this trace: its list has {}, and none is an operation that ran",
+                                    stats.entries == 1 ? "one entry" : fmt::format("{} entries", stats.entries));
+  for (const DroppedEvents& dropped : stats.dropped) problem += fmt::format("; {}: {}", dropped.reason, dropped.count);
+  throw InputError({files_.events}, problem,
+                   "see that the profiler was on while the program worked, and that this is its event trace");
+}
+
+ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
+  const Progress progress = progress_of("checking the clocks");
+  events_->rewind(shift);
+  power_->rewind(0);
+  WatchedEvents events(*events_, progress);
+  return estimate_clock_offset(events, *power_);
+}
+
+// As they are; by the offset that a recording of ours brings; by where power follows the events.
+void AccountRun::settle_clock() {
+  const EventTraceStats& events = events_->stats();
+  const PowerTraceStats& power = power_->stats();
+  bool found = false;
+  if (settings_.clock_offset) {
+    shift_ = to_nanoseconds(*settings_.clock_offset);
+    notes_.push_back(fmt::format("clock offset {} given, added to the events' times", seconds_text(shift_)));
+  } else if (!settings_.estimate_offset && overlap(events, power, 0)) {
+    // As they are.
+  } else if (!settings_.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
+    shift_ = *power.monotonic_offset;
+    notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
+  } else {
+    find_clock();
+    found = true;
+  }
+  if (!found) check_clock(!settings_.clock_offset);
+  events_->rewind(shift_);
+  power_->rewind(0);
+}
+
+void AccountRun::find_clock() {
+  const bool apart = !overlap(events_->stats(), power_->stats(), 0);
+  const ClockOffset estimate = estimate_offset(0);
+  const std::string found = fmt::format("clock offset {} ({}: correlation {:.3f}, next best {:.3f} at {:+.3f} s)",
+                                        seconds_text(estimate.offset), name_of(estimate.verdict), estimate.correlation,
+                                        estimate.runner_up, estimate.runner_up_offset.value());
+  if (estimate.verdict == OffsetVerdict::kCertain || estimate.verdict == OffsetVerdict::kAmbiguous) {
+    shift_ = estimate.offset;
+    notes_.push_back(found + ", added to the events' times");
+    return;
+  }
+  if (apart) {
+    throw InputError({files_.events},
+                     fmt::format("the events and {} are of different times, and power does not tell how to lay "
+                                 "one over the other; {}",
+                                 files_.power, found),
+                     "give --clock-offset TIME, to be added to the events' times");
+  }
+  notes_.push_back(found + ", not applied");
+}
+
+// Whether power follows the events as they lie now, which a clock that is wrong by less than the traces' length does not
+// show otherwise. Says what was found, and warns where it is certain that they lie wrong, unless the user laid them so.
+void AccountRun::check_clock(bool warn) {
+  constexpr double kAsWell = 0.9;  // of the best correlation
+  const ClockOffset found = estimate_offset(shift_);
+  // Offsets as --clock-offset takes them: of the times in the trace, not of those that lie here.
+  const Seconds added = to_seconds(shift_);
+  const Seconds best = added + to_seconds(found.offset);
+  const std::string_view now = shift_ == 0 ? "as they are" : "as they lie now";
+  const std::string fit =
+      fmt::format("{:+.3f} s ({}: correlation {:.3f}, {} {:.3f}, next best {:.3f} at {:+.3f} s)", best.value(),
+                  name_of(found.verdict), found.correlation, now, found.correlation_unshifted, found.runner_up,
+                  (added + found.runner_up_offset).value());
+  switch (found.verdict) {
+    case OffsetVerdict::kNoData:
+      notes_.emplace_back("clocks not checked: no device is in both traces of which work and power change");
+      return;
+    case OffsetVerdict::kWeak:
+      notes_.push_back(fmt::format(
+          "clocks not checked: power hardly follows the events, as where a device works all the time (correlation "
+          "{:.3f} at best, {} {:.3f}); see that both are of one run, and of the same devices",
+          found.correlation, now, found.correlation_unshifted));
+      return;
+    default: break;
+  }
+  if (found.correlation_unshifted >= kAsWell * found.correlation) {
+    notes_.push_back(fmt::format("clocks agree: power follows the events best at {}", fit));
+  } else if (found.verdict == OffsetVerdict::kAmbiguous) {
+    notes_.push_back(fmt::format(
+        "clocks not checked for certain: power follows the events best at {}, as it may by chance where traces "
+        "are short or regular; check the time of a known event",
+        fit));
+  } else {
+    const std::string text = fmt::format(
+        "clocks apart, or the sensor late: power follows the events best with {} added to their times, which was not "
+        "done; --clock-offset={:+.3f}s does it",
+        fit, best.value());
+    notes_.push_back(text);
+    if (warn && listener_.warning) listener_.warning(fmt::format("{}: {}", files_.events, text));
+  }
+}
+
+void AccountRun::attribute_all() {
+  std::vector<ShareInterval> shares;
+  if (!files_.jiffies.empty()) {
+    require_sockets(*power_, devices_);
+    const std::string text = read_text_file(files_.jiffies);
+    shares = processor_shares(read_jiffies(files_.jiffies, text));
+    if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
+      throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
+                       "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
+    }
+  }
+  ProgramPower power(*power_, shares, devices_);
+  attribute_power(power);
+  for (std::size_t i = 0; i < power.rest().size(); ++i) {
+    const ProgramPower::Rest& rest = power.rest()[i];
+    const std::string& name = devices_.name(static_cast<DeviceId>(i));
+    for (FootprintDevice& device : footprint_.devices) {
+      if (device.device != name) continue;
+      device.other_processes = Joules(rest.other);
+      device.system = Joules(rest.system);
+      device.monitor = Joules(rest.monitor);
+      device.measured += Joules(rest.other + rest.system + rest.monitor);
+      if (!shares.empty() && rest.uncovered > 0.001 * device.measured.value()) {
+        notes_.push_back(
+            fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes", name,
+                        to_seconds(rest.uncovered_time).value(), rest.uncovered));
+      }
+    }
+  }
+}
+
+AttributionOptions AccountRun::attribution_options() const {
+  const EventTraceStats& stats = events_->stats();
+  return {.multiplicity = settings_.multiplicity, .window = ProfiledWindow{stats.first, stats.last}};
+}
+
+Footprint AccountRun::footprint_of(const Attribution& attribution) const {
+  Footprint footprint = make_footprint(attribution, operations_, devices_);
+  footprint.profiled = to_seconds(events_->stats().last - events_->stats().first);
+  return footprint;
+}
+
+void AccountRun::attribute_power(PowerSource& power) {
+  const Progress progress = progress_of("attributing");
+  const AttributionOptions options = attribution_options();
+  WatchedEvents events(*events_, progress);
+  if (!settings_.regress) {
+    footprint_ = footprint_of(attribute(events, power, options));
+    return;
+  }
+  const RegressedAttribution result =
+      attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings_.sensor_window});
+  footprint_ = footprint_of(result.attribution);
+  for (const RegressionFit& fit : result.fits) {
+    if (fit.readings == 0) {
+      notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
+      continue;
+    }
+    notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
+    if (fit.readings < 2 * fit.unknowns) {
+      notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
+                                   devices_.name(fit.device)));
+    }
+  }
+}
+
+void AccountRun::note_traces() {
+  const EventTraceStats& events = events_->stats();
+  if (events.truncated) {
+    notes_.push_back(
+        fmt::format("{} is cut off at byte {}; what is whole was read", files_.events, events.truncated_at));
+  }
+  for (const DroppedEvents& dropped : events.dropped) {
+    notes_.push_back(
+        fmt::format("{}: {} left out: {}", files_.events, number_of(dropped.count, "event"), dropped.reason));
+  }
+  if (events.untied_kernels > 0) {
+    notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
+                                 files_.events, number_of(events.untied_kernels, "kernel")));
+  }
+  if (events.too_deep > 0) {
+    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files_.events,
+                                 number_of(events.too_deep, "call")));
+  }
+  const PowerTraceStats& power = power_->stats();
+  for (const DroppedReadings& dropped : power.dropped) {
+    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", files_.power,
+                                 number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
+  }
+  if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", files_.power));
+  for (const PowerTraceSensor& sensor : power.sensors) {
+    if (sensor.gaps > 0) {
+      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
+                                   number_of(sensor.gaps, "gap"), sensor.gap_time.value()));
+    }
+    if (sensor.ends_failing) {
+      notes_.push_back(
+          fmt::format("{}: its readings fail from its last row on, after which nothing is measured", sensor.name));
+    }
+    if (sensor.resets > 0) {
+      notes_.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
+    }
+    if (sensor.wraps > 0) {
+      notes_.push_back(
+          fmt::format("{}: the counter passed its range {}", sensor.name, number_of(sensor.wraps, "time")));
+    }
+    if (sensor.duplicates > 0) {
+      notes_.push_back(fmt::format("{}: {} left out, each with a later one of the same time", sensor.name,
+                                   number_of(sensor.duplicates, "reading")));
+    }
+    if (sensor.readings == 1) {
+      notes_.push_back(fmt::format("{}: a single reading, from which no energy follows", sensor.name));
+    }
+  }
+  for (const FootprintDevice& device : footprint_.devices) {
+    if (device.uncovered <= Seconds(0)) continue;
+    if (device.powered <= Seconds(0)) {
+      notes_.push_back(fmt::format("{}: has events and no power", device.device));
+    } else if (device.uncovered > 0.001 * device.busy) {
+      notes_.push_back(
+          fmt::format("{}: {:.3f} s of events lie outside the power trace", device.device, device.uncovered.value()));
+    }
+  }
+}
+
+Footprint AccountRun::sparser(std::size_t keep) {
+  events_->rewind(shift_);
+  power_->rewind(0);
+  // A sum is one of means where all of it are.
+  std::vector<bool> means(devices_.size(), true);
+  for (const PowerTraceSensor& sensor : power_->stats().sensors) {
+    means[sensor.device] = means[sensor.device] && sensor.means;
+  }
+  SparsePower sparse(*power_, keep, std::move(means));
+  return footprint_of(attribute(*events_, sparse, attribution_options()));
+}
+
+PowerPicture AccountRun::picture(const EnergyTree& tree) {
+  PowerPicture picture;
+  const std::vector<std::size_t> parts = telling_parts(tree, kPictureLanes);
+  for (const std::size_t part : parts) picture.lanes.push_back(part == 0 ? "model" : tree.nodes[part].path);
+
+  std::vector<std::size_t> lane_of(operations_.size(), std::numeric_limits<std::size_t>::max());
+  for (std::size_t i = 0; i < lane_of.size(); ++i) {
+    const std::string& name = operations_.name(static_cast<OperationId>(i));
+    for (std::size_t lane = 0; lane < picture.lanes.size(); ++lane) {
+      const std::string& path = tree.nodes[parts[lane]].path;
+      if (path.empty()) lane_of[i] = lane;
+      if (name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '/')) lane_of[i] = lane;
+    }
+  }
+  const EventTraceStats& stats = events_->stats();
+  const auto bins =
+      std::make_shared<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
+  events_->rewind(shift_);
+  power_->rewind(0);
+  bins->add_power(*power_);
+  bins->add_events(*events_, lane_of, picture.lanes.size());
+  for (std::size_t i = 0; i < bins->devices(); ++i) picture.devices.push_back(devices_.name(static_cast<DeviceId>(i)));
+  picture.activity = bins;
+  return picture;
+}
+
+std::filesystem::path trace_in(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    std::filesystem::path path = folder / (name + ending);
+    if (std::filesystem::exists(path)) return path;
+  }
+  throw InputError({folder.string()}, fmt::format("there is no {} in this folder", name),
+                   "a run's folder holds events.json or events.json.gz, and power.csv or power.csv.gz");
+}
+
+constexpr std::size_t kSparsings[] = {1, 2, 3, 4, 5, 6, 8, 10};
+
+}  // namespace
+
+AccountResult account_runs(const AccountRequest& request, const AccountListener& listener) {
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  std::unique_ptr<AccountRun> first;  // for its picture
+  AccountResult result;
+  for (std::size_t i = 0; i < request.runs.size(); ++i) {
+    const TraceFiles& files = request.runs[i];
+    auto run = std::make_unique<AccountRun>(files, request.settings, listener, operations, devices);
+    footprints.push_back(run->footprint());
+    for (const std::string& note : run->notes()) {
+      result.notes.push_back(request.runs.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, files.events, note)
+                                                     : note);
+    }
+    if (!first) first = std::move(run);
+  }
+  result.footprint = mean_of_runs(footprints);
+  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
+  // draw varies together, so each run is summarised by itself.
+  if (request.summary) {
+    for (Footprint& run : footprints) run = summarised(run, request.similar);
+    result.summary = mean_of_runs(footprints);
+  }
+  if (request.tree) result.tree = make_energy_tree(result.footprint, operations);
+  if (request.picture) result.picture = first->picture(result.tree);
+  return result;
+}
+
+QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar,
+                               const AccountListener& listener) {
+  QualityFigures figures;
+  figures.runs = runs;
+  OperationTable operations;
+  DeviceTable devices;
+  std::vector<Footprint> footprints;
+  std::size_t folders = 0;
+  std::vector<double> sums(std::size(kSparsings), 0.0);
+  for (const std::string& run : runs) {
+    if (!std::filesystem::is_directory(run)) {
+      footprints.push_back(summarised(read_footprint_file(run), similar));
+      continue;
+    }
+    const TraceFiles files{trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}};
+    const AccountSettings settings{};
+    AccountRun account(files, settings, listener, operations, devices);
+    footprints.push_back(summarised(account.footprint(), similar));
+    ++folders;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += similarity(footprints.back(), summarised(account.sparser(kSparsings[i]), similar));
+    }
+  }
+  figures.quality = quality_of_runs(footprints);
+  for (std::size_t i = 0; folders > 0 && i < sums.size(); ++i) {
+    figures.sparsing.push_back({kSparsings[i], sums[i] / static_cast<double>(folders)});
+  }
+  return figures;
+}
+
+}  // namespace flyball

@@ -1,0 +1,82 @@
+// The engine of `flyball account`: traces, opened, put on one clock, attributed; of several runs their mean.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/activity.h"
+#include "account/attribution.h"
+#include "account/clock_offset.h"
+#include "account/energy_tree.h"
+#include "account/footprint.h"
+#include "account/self_similar.h"
+#include "base/units.h"
+#include "trace/event_trace.h"
+#include "trace/operation_table.h"
+#include "trace/power_trace.h"
+
+namespace flyball {
+
+struct AccountSettings {
+  bool regress = false;
+  Seconds sensor_window;
+  Multiplicity multiplicity = Multiplicity::kOperations;
+  std::optional<Seconds> clock_offset;  // given; otherwise found where the traces do not overlap as they are
+  bool estimate_offset = false;         // found even where they overlap
+  EventTraceOptions events;
+  PowerTraceOptions power;
+};
+
+// What is told while it works. Either may be missing.
+struct AccountListener {
+  std::function<void(std::string_view doing, double share)> progress;  // share in [0, 1] of what it is doing
+  std::function<void(const std::string& text)> warning;                // stands among the notes as well
+};
+
+struct TraceFiles {
+  std::string events;
+  std::string power;
+  std::string jiffies;  // none: the whole processor's energy is the program's
+};
+
+struct AccountRequest {
+  std::vector<TraceFiles> runs;  // at least one
+  AccountSettings settings;
+  SelfSimilar similar;
+  bool summary = false;  // wanted of the result
+  bool tree = false;
+  bool picture = false;  // of the first run; needs the tree
+};
+
+struct AccountResult {
+  Footprint footprint;
+  Footprint summary;  // over self-similar parts
+  EnergyTree tree;
+  PowerPicture picture;
+  FootprintNotes notes;
+};
+
+// Reads the traces and attributes. Throws what the readers throw, InputError where clocks cannot be laid over each
+// other or nothing ran, UsageError where settings contradict the traces.
+[[nodiscard]] AccountResult account_runs(const AccountRequest& request, const AccountListener& listener = {});
+
+// How far footprints can be trusted (Smaragdine 5.4).
+struct QualityFigures {
+  struct Sparsing {
+    std::size_t keep = 1;     // every keep-th reading
+    double similarity = 0.0;  // to the footprint of all readings; mean over the runs
+  };
+  std::vector<std::string> runs;
+  RunQuality quality;
+  std::vector<Sparsing> sparsing;  // empty where no run is a folder
+};
+
+// Each run is a footprint's JSON or a folder with its traces.
+[[nodiscard]] QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar,
+                                             const AccountListener& listener = {});
+
+}  // namespace flyball

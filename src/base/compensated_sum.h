@@ -1,0 +1,37 @@
+// A running sum that keeps what rounding takes away (Neumaier's variant of Kahan's), so that 10^9 terms stay exact to
+// the last places and a small difference of two large sums does too. Header only; two doubles, for shared memory too.
+#pragma once
+
+#include <utility>
+
+namespace flyball {
+
+class CompensatedSum {
+ public:
+  void add(double term) {
+    const double sum = high_ + term;
+    const double shifted = sum - high_;
+    low_ += (high_ - (sum - shifted)) + (term - shifted);
+    high_ = sum;
+  }
+  void add(const CompensatedSum& other) {
+    add(other.high_);
+    low_ += other.low_;
+  }
+
+  [[nodiscard]] double value() const { return high_ + low_; }
+  // What was added since `earlier`, a copy of this sum.
+  [[nodiscard]] double since(const CompensatedSum& earlier) const {
+    return (high_ - earlier.high_) + (low_ - earlier.low_);
+  }
+
+  // For snapshots: both parts, so that a sum goes on to the same bits.
+  [[nodiscard]] std::pair<double, double> parts() const { return {high_, low_}; }
+  void set(std::pair<double, double> parts) { high_ = parts.first, low_ = parts.second; }
+
+ private:
+  double high_ = 0.0;
+  double low_ = 0.0;
+};
+
+}  // namespace flyball

@@ -1,0 +1,56 @@
+// The bytes of a file, or of text in memory, in order, inflated where they are gzip. Not thread-safe.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_descriptor.h"
+
+namespace flyball {
+
+class ByteSource {
+ public:
+  // Of a file. Throws SystemError where it cannot be opened or read.
+  explicit ByteSource(const std::string& path);
+  // Of `text`, which must outlive the source; `name` is for errors.
+  ByteSource(std::string name, std::string_view text);
+  ~ByteSource();
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+
+  // Fills `to` with up to `max` bytes, fewer only at the end; 0 after it. Throws SystemError where reading fails,
+  // InputError where gzip is damaged; gzip that merely ends too early gives what there is, see cut_off().
+  [[nodiscard]] std::size_t read(char* to, std::size_t max);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] double share() const;                      // of the file that is read, in [0, 1]; 0 of pipes
+  [[nodiscard]] bool cut_off() const { return cut_off_; }  // the gzip stream has no end
+
+ private:
+  void start();
+  std::size_t read_raw(char* to, std::size_t max);
+  std::size_t read_inflated(char* to, std::size_t max);
+  [[noreturn]] void fail() const;
+
+  std::string name_;
+  FileDescriptor descriptor_;
+  std::string_view text_;   // what is left of it, where there is no descriptor
+  std::uint64_t size_ = 0;  // 0 where it is not known
+  std::uint64_t read_ = 0;
+
+  std::vector<char> in_;  // read ahead: the first bytes, which had to be looked at, and gzip
+  std::size_t have_ = 0;
+  std::size_t at_ = 0;
+  bool gzip_ = false;
+  bool between_members_ = false;
+  bool ended_ = false;
+  bool cut_off_ = false;
+  z_stream stream_{};
+};
+
+}  // namespace flyball

@@ -1,0 +1,107 @@
+// What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer to.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "trace/event_trace.h"
+#include "trace/string_pool.h"
+#include "trace/trace.h"
+
+namespace flyball {
+
+enum class RecordKind : std::uint8_t {
+  kOperation,  // a call on a thread, with nested ones inside
+  kScope,      // a module or an annotation: part of the names of what lies in it, but no work of its own
+  kRuntime,    // a call of the GPU's runtime: launches the work with its correlation
+  kDevice,     // what a GPU did
+  kBegin,      // of an operation whose end is a record of its own
+  kEnd,
+  kNamed,  // work with its full name, on a lane without nesting
+};
+
+inline constexpr std::int64_t kNoLink = -1;
+inline constexpr unsigned kLaneBits = 26;
+inline constexpr std::uint32_t kLastLane = (1u << kLaneBits) - 1;
+
+struct EventRecord {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  std::int64_t link = kNoLink;  // operation: sequence number; runtime, device: correlation
+  std::uint32_t external = 0;   // PyTorch's External id, modulo 2^32; 0: none
+  std::uint32_t name = 0;
+  std::uint32_t module = 0;  // path of the module as the operation itself tells it; 0: it does not
+  std::uint32_t lane : kLaneBits = 0;
+  RecordKind kind : 3 = RecordKind::kOperation;
+  Phase phase : 2 = Phase::kUnknown;
+  bool tied : 1 = false;  // to the forward operation with its sequence number
+};
+static_assert(sizeof(EventRecord) == 40, "a trace holds millions");
+
+// A thread, or a stream of a GPU.
+struct EventLane {
+  std::uint32_t process = 0;  // names in the pool
+  std::uint32_t thread = 0;
+  bool on_gpu = false;  // the process is the GPU's number
+  bool dropped = false;
+  DeviceId device = 0;  // once all of the file is read
+};
+
+// All of a trace file.
+struct EventRecords {
+  // In order of time; what encloses comes first, and what is equal as it stands in the file. Threads one after the other
+  // come as a few stretches in order, which are merged two by two.
+  void sort() {
+    const auto before = [](const EventRecord& a, const EventRecord& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    };
+    std::vector<std::vector<EventRecord>::iterator> ends{records.begin()};
+    while (ends.back() != records.end()) {
+      if (ends.size() > kMostStretches) return std::stable_sort(records.begin(), records.end(), before);
+      ends.push_back(std::is_sorted_until(ends.back(), records.end(), before));
+    }
+    while (ends.size() > 2) {
+      std::size_t left = 1;
+      for (std::size_t i = 2; i < ends.size(); i += 2) {
+        std::inplace_merge(ends[i - 2], ends[i - 1], ends[i], before);
+        ends[left++] = ends[i];
+      }
+      if (ends.back() != ends[left - 1]) ends[left++] = ends.back();
+      ends.resize(left);
+    }
+  }
+
+  // When `share` of the file is read: room for all of it, since a vector that doubles holds up to a half of it twice.
+  // Memory that is asked for and not touched costs nothing.
+  void make_room(double share) {
+    if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
+    const double all = 1.25 * static_cast<double>(records.size()) / share;
+    if (all > kMostReserved) return;
+    try {
+      records.reserve(static_cast<std::size_t>(all));
+    } catch (const std::bad_alloc&) {  // what is ahead may hold less
+    }
+  }
+
+  std::vector<EventRecord> records;
+  StringPool names;
+  std::vector<EventLane> lanes;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: what feeds what
+  std::vector<Phase> named_phases;                              // of kNamed operations, by name
+  std::vector<bool> named;                                      // which names are such operations'
+  Nanoseconds base_time = 0;
+  bool has_runtime = false;
+  bool has_time = false;  // stats.first and stats.last are known
+  EventTraceStats stats;
+
+ private:
+  static constexpr std::size_t kMostStretches = 32;  // beyond it sorting is as fast
+  static constexpr std::size_t kNextBlock = 16384;   // more records than a block of text brings
+  static constexpr double kMostReserved = 1e8;
+};
+
+}  // namespace flyball

@@ -1,0 +1,75 @@
+// From the entries of a trace file to records: what is an execution, on which lane, in which phase.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "trace/event_record.h"
+#include "trace/event_trace.h"
+#include "trace/json_events.h"
+
+namespace flyball {
+
+class EventRecorder {
+ public:
+  EventRecorder(EventFormat format, const EventTraceOptions& options, EventRecords& records);
+
+  void take(const JsonEvent& event);
+
+  // After the last entry: lanes get their devices.
+  void finish(DeviceTable& devices);
+
+ private:
+  enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice, kProfile };
+
+  // What TensorFlow's name and type of an operation say. Operations come again and again, so it is worked out once.
+  struct NamedOperation {
+    bool known = false;
+    std::string type;
+    std::uint32_t name = 0;  // without the number of its output
+    Phase phase = Phase::kUnknown;
+  };
+
+  static KinetoKind kineto_kind(std::string_view category);
+  void take_kineto(const JsonEvent& event);
+  void take_chrome(const JsonEvent& event);
+  void take_tensorflow(const JsonEvent& event);
+  const NamedOperation& named_operation(std::string_view name, std::string_view type);
+  void take_metadata(const JsonEvent& event);
+  void drop(const char* reason);
+  bool read_begin(const JsonEvent& event, EventRecord& record);
+  bool read_times(const JsonEvent& event, EventRecord& record);
+  void set_named(std::uint32_t name, Phase phase);
+  void add_input(std::uint32_t from, std::uint32_t to);
+  std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
+  // What the trace calls the device, and what it is called here.
+  [[nodiscard]] std::pair<std::string, std::string> device_of(const EventLane& lane, bool& dropped) const;
+  [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;
+  void add(const EventRecord& record);
+  void cover(Nanoseconds begin, Nanoseconds end);
+
+  EventFormat format_;
+  const EventTraceOptions& options_;
+  EventRecords& records_;
+
+  std::unordered_map<std::string, std::uint32_t, StringHash, std::equal_to<>> lane_index_;
+  std::string lane_key_;
+  std::uint32_t last_lane_ = 0;
+  std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
+  std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
+  std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace
+  std::vector<std::string> streamed_gpus_;        // of which TensorFlow's trace has the streams
+  std::unordered_set<std::uint64_t> known_inputs_;
+  std::unordered_map<const char*, std::uint64_t> dropped_;
+};
+
+// "GPU:3" of a text that names a device ("/device:GPU:3/stream:all Compute", "GPU 3", "gpu3"); empty if it does not.
+[[nodiscard]] std::string device_in(std::string_view text);
+
+}  // namespace flyball

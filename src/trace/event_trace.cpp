@@ -1,0 +1,93 @@
+#include "trace/event_trace.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "trace/byte_source.h"
+#include "trace/event_record.h"
+#include "trace/event_recorder.h"
+#include "trace/event_sweep.h"
+#include "trace/json_events.h"
+
+namespace flyball {
+namespace {
+
+bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// Whether one of the words stands between two quotes. Quotes are many, so the text is gone through once for all words.
+bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (std::size_t open = text.find('"'); open != std::string_view::npos;) {
+    const std::size_t close = text.find('"', open + 1);
+    const std::string_view quoted = text.substr(open + 1, close - open - 1);
+    if (std::find(words.begin(), words.end(), quoted) != words.end()) return true;
+    open = close;
+  }
+  return false;
+}
+
+// By what only one writer writes, in the beginning of the file.
+EventFormat detect(const JsonEventReader& reader) {
+  const std::string_view text = reader.beginning();
+  if (reader.has_header_key("schemaVersion") || reader.has_header_key("deviceProperties")) return EventFormat::kKineto;
+  if (quotes(text, {"cpu_op", "python_function", "cuda_runtime", "gpu_memcpy", "Operator", "user_annotation", "kernel",
+                    "Kernel"})) {
+    return EventFormat::kKineto;
+  }
+  if (holds(text, "/device:") || holds(text, "/job:") || holds(text, "/gpu:") || holds(text, "/cpu:")) {
+    return EventFormat::kTensorFlow;
+  }
+  return EventFormat::kChrome;
+}
+
+std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOptions& options, OperationTable& operations,
+                                       DeviceTable& devices) {
+  JsonEventReader reader(bytes);
+  const EventFormat format = options.format == EventFormat::kDetect ? detect(reader) : options.format;
+  auto records = std::make_unique<EventRecords>();
+  EventRecorder recorder(format, options, *records);
+  reader.read([&](const JsonEvent& event) { recorder.take(event); },
+              [&](double share) {
+                records->make_room(share);
+                if (options.progress) options.progress(share);
+              });
+  recorder.finish(devices);
+  records->sort();
+  records->base_time = reader.base_time();
+  EventTraceStats& stats = records->stats;
+  stats.format = format;
+  stats.file_bytes = reader.file_bytes();
+  stats.entries = reader.entries();
+  stats.truncated = reader.truncated();
+  stats.truncated_at = reader.whole_bytes();
+  if (reader.not_objects() > 0) stats.dropped.push_back({"an entry that is no object", reader.not_objects()});
+  return std::make_unique<EventSweep>(std::move(records), options, operations);
+}
+
+}  // namespace
+
+std::string_view name_of(EventFormat format) {
+  switch (format) {
+    case EventFormat::kDetect: return "detect";
+    case EventFormat::kTensorFlow: return "tensorflow";
+    case EventFormat::kKineto: return "kineto";
+    case EventFormat::kChrome: return "chrome";
+  }
+  return "?";
+}
+
+std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
+                                             OperationTable& operations, DeviceTable& devices) {
+  ByteSource bytes(path);
+  return read_trace(bytes, options, operations, devices);
+}
+
+std::unique_ptr<EventTrace> open_event_text(const std::string& source, std::string_view text,
+                                            const EventTraceOptions& options, OperationTable& operations,
+                                            DeviceTable& devices) {
+  ByteSource bytes(source, text);
+  return read_trace(bytes, options, operations, devices);
+}
+
+}  // namespace flyball

@@ -1,0 +1,101 @@
+// Event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any Chrome
+// trace; plain or gzip. docs/formats/event-trace.md says what of each is read and how it becomes operations.
+//
+// Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
+// order. next() then sweeps over them in order of time, joins kernels with the operations that launched them and backward
+// with forward, and names what ran. Memory: 60 bytes for an entry of interest while they are sorted, 40 afterwards, and
+// what the number of different names, threads and nested calls takes.
+//
+// Of nested calls on one thread only the innermost runs: a parent's event has a hole where its child is, so that one
+// thread never counts as two. An event may come in several adjoining pieces; pieces of one operation on one thread that
+// adjoin say the same as their union.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/operation_table.h"
+#include "trace/trace.h"
+
+namespace flyball {
+
+enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome };
+
+[[nodiscard]] std::string_view name_of(EventFormat format);
+
+// What a generic Chrome trace's device is. Names are read as devices where they hold one ("GPU 3", "/device:GPU:3").
+enum class ChromeDevice : std::uint8_t {
+  kProcess,  // the process's name
+  kThread,   // the thread's name
+  kNone,     // all of it ran on CPU:0
+};
+
+struct EventTraceOptions {
+  EventFormat format = EventFormat::kDetect;
+  ChromeDevice chrome_device = ChromeDevice::kProcess;
+  // What a trace calls a device -> what it is here ("python" -> "CPU:0"), before any other rule.
+  std::map<std::string, std::string, std::less<>> device_names;
+  // GPU kernels as operations of their own below the framework's operation that launched them.
+  bool kernel_names = false;
+  // Time that a module or an annotation spends outside every operation (the interpreter, mostly) as an operation of
+  // the module's name; otherwise it belongs to no operation.
+  bool frames = false;
+  Nanoseconds shift = 0;                 // added to every time
+  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
+};
+
+// Why something in the file is no event of the result.
+struct DroppedEvents {
+  std::string reason;
+  std::uint64_t count = 0;
+};
+
+// A device as the trace has it ("GPU:0", or the text that the map gives another name), and which it is here.
+struct TracedDevice {
+  std::string name;
+  DeviceId device = 0;
+};
+
+struct EventTraceStats {
+  EventFormat format = EventFormat::kDetect;
+  std::uint64_t file_bytes = 0;        // after inflating
+  std::uint64_t entries = 0;           // of the file's list, of whatever kind
+  std::uint64_t executions = 0;        // entries that became a part of the result
+  std::vector<DroppedEvents> dropped;  // executions that did not, by reason; other entries do not count
+  std::uint64_t untied_kernels = 0;    // GPU work whose launch the trace does not hold: named after the kernel
+  std::uint64_t untied_backward = 0;   // backward operations whose forward the trace does not hold
+  std::uint64_t too_deep = 0;          // calls below more than 1,000 others: they count as the innermost with a name
+  std::uint64_t unfinished = 0;        // begun (B) and never ended: taken to end with the trace
+  bool truncated = false;              // the file ends in the middle; what is whole was read
+  std::uint64_t truncated_at = 0;      // and the byte where that ended
+  std::vector<TracedDevice> devices;   // each name once, in order of name; of what is not dropped
+  Nanoseconds first = 0;               // the profile: begin of the earliest execution, module, annotation, step or span
+  Nanoseconds last = 0;                // end of the latest; both with the shift
+};
+
+class EventTrace : public EventSource {
+ public:
+  // Complete but for the untied counts and the drops that only the sweep finds; these are when next() has said false.
+  [[nodiscard]] virtual const EventTraceStats& stats() const = 0;
+
+  // From the beginning again, every time moved by `shift` (in place of the options'). Cost: none; the file is not read.
+  virtual void rewind(Nanoseconds shift) = 0;
+};
+
+// Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0, the byte in the message). A file that is cut off is none of these: see stats.
+// The tables must outlive the trace; operations come into theirs as next() meets them.
+[[nodiscard]] std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
+                                                           OperationTable& operations, DeviceTable& devices);
+
+// The same from text in memory, which must outlive the call only; `source` is its name in errors.
+[[nodiscard]] std::unique_ptr<EventTrace> open_event_text(const std::string& source, std::string_view text,
+                                                          const EventTraceOptions& options, OperationTable& operations,
+                                                          DeviceTable& devices);
+
+}  // namespace flyball

@@ -1,0 +1,382 @@
+#include "trace/json_events.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kBlock = 1u << 18;
+constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what stands before the list
+constexpr std::size_t kNone = std::string_view::npos;
+constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
+
+bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_blank(text[at])) ++at;
+  return at;
+}
+
+// Behind the string that begins at `at`, or kNone if it does not end.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      return at + 1;
+    }
+  }
+  return kNone;
+}
+
+// Behind the value that begins at `at`, or kNone if the text ends in it.
+std::size_t skip_value(std::string_view text, std::size_t at) {
+  std::size_t depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = skip_string(text, at);
+      if (at == kNone || depth == 0) return at;
+      continue;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') {
+      if (depth == 0) return at;
+      if (--depth == 0) return at + 1;
+    }
+    if (depth == 0 && (c == ',' || is_blank(c))) return at;
+    ++at;
+  }
+  return kNone;
+}
+
+// Behind the first brace after `at` that stands before a comma and another brace, as an entry's last does; kNone where
+// none is near. Finding it takes a tenth of the time of skip_value().
+std::size_t guess_end(std::string_view text, std::size_t at) {
+  constexpr std::size_t kNear = 4096;
+  text = text.substr(0, std::min(text.size(), at + kNear));
+  for (std::size_t brace = text.find('}', at); brace != kNone; brace = text.find('}', brace + 1)) {
+    std::size_t next = skip_blanks(text, brace + 1);
+    if (next == text.size() || text[next] != ',') continue;
+    next = skip_blanks(text, next + 1);
+    if (next < text.size() && text[next] == '{') return brace + 1;
+  }
+  return kNone;
+}
+
+// Control characters become blanks, bytes that are no UTF-8 '?'. Each for itself, whatever the text around it.
+void mend(char* text, const char* end) {
+  for (; text < end; ++text) {
+    const auto byte = static_cast<unsigned char>(*text);
+    if (byte < 0x20) *text = ' ';
+    if (byte < 0x80) continue;
+    const auto longest = std::min<std::ptrdiff_t>(4, end - text);
+    std::ptrdiff_t length = 2;
+    while (length <= longest && !simdjson::validate_utf8(text, static_cast<std::size_t>(length))) ++length;
+    if (length <= longest) {
+      text += length - 1;
+    } else {
+      *text = '?';
+    }
+  }
+}
+
+// Some writers of traces quote their numbers.
+std::string_view bare(std::string_view token) {
+  while (!token.empty() && is_blank(token.back())) token.remove_suffix(1);
+  return unquoted(token);
+}
+
+std::optional<std::int64_t> parse_whole(std::string_view token) {
+  token = bare(token);
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(token.data(), token.data() + token.size(), value);
+  if (code != std::errc() || end != token.data() + token.size()) return std::nullopt;
+  return value;
+}
+
+// Of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}.
+long world_size_in(std::string_view distributed_info) {
+  simdjson::dom::parser parser;
+  std::int64_t size = 0;
+  const auto code = parser.parse(distributed_info.data(), distributed_info.size())["world_size"].get(size);
+  return code == simdjson::SUCCESS && size >= 1 && size <= 1'000'000'000 ? static_cast<long>(size) : 0;
+}
+
+template <std::size_t Size>
+bool is_key(const char* raw, const char (&key)[Size]) {  // raw stands in a padded buffer
+  return std::memcmp(raw, key, Size - 1) == 0 && raw[Size - 1] == '"';
+}
+
+}  // namespace
+
+// One entry in simdjson's hands.
+class JsonEventReader::EntryReader {
+ public:
+  // `text` is an object and nothing else, or an error is returned; as many bytes as simdjson's padding stand behind it.
+  simdjson::error_code read(std::string_view text) {
+    event_.clear();
+    simdjson::ondemand::document document;
+    SIMDJSON_TRY(parser_.iterate(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING).get(document));
+    simdjson::ondemand::object object;
+    SIMDJSON_TRY(document.get_object().get(object));
+    for (auto result : object) {
+      simdjson::ondemand::field field;
+      SIMDJSON_TRY(std::move(result).get(field));
+      const char* key = field.key().raw();
+      const std::string_view token = field.value().raw_json_token();
+      switch (key[0]) {
+        case 'p':
+          if (is_key(key, "ph")) event_.phase = token.size() > 1 && token[0] == '"' ? token[1] : '\0';
+          if (is_key(key, "pid")) event_.process = bare(token);
+          break;
+        case 't':
+          if (is_key(key, "ts")) event_.time = token;
+          if (is_key(key, "tid")) event_.thread = bare(token);
+          break;
+        case 'd':
+          if (is_key(key, "dur")) event_.duration = token;
+          break;
+        case 'c':
+          if (is_key(key, "cat")) event_.category = bare(token);
+          break;
+        case 'n':
+          if (is_key(key, "name")) event_.name = text_of(field.value());
+          break;
+        case 'a':
+          if (is_key(key, "args") && token.front() == '{') SIMDJSON_TRY(read_arguments(field.value()));
+          break;
+        default: break;
+      }
+    }
+    const char* behind = nullptr;  // which something stands, if there is a location
+    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                              : simdjson::TAPE_ERROR;
+  }
+
+  [[nodiscard]] const JsonEvent& event() const { return event_; }
+
+ private:
+  simdjson::error_code read_arguments(simdjson::ondemand::value value) {
+    simdjson::ondemand::object object;
+    SIMDJSON_TRY(value.get_object().get(object));
+    for (auto result : object) {
+      simdjson::ondemand::field field;
+      SIMDJSON_TRY(std::move(result).get(field));
+      const char* key = field.key().raw();
+      const auto token = [&field] { return field.value().raw_json_token(); };
+      switch (key[0]) {
+        case 'E':
+        case 'e':
+          if (std::memcmp(key + 1, "xternal id\"", 11) == 0) event_.external_id = parse_whole(token());
+          break;
+        case 'c':
+          if (is_key(key, "correlation")) event_.correlation = parse_whole(token());
+          break;
+        case 'S':
+          if (is_key(key, "Sequence number")) event_.sequence = parse_whole(token());
+          break;
+        case 'F':
+          if (is_key(key, "Fwd thread id")) event_.forward_thread = parse_whole(token());
+          break;
+        case 'd':
+          if (is_key(key, "device")) event_.device = parse_whole(token());
+          break;
+        case 'M':
+          if (is_key(key, "Module Hierarchy")) event_.module_hierarchy = text_of(field.value());
+          break;
+        case 'n':
+          if (is_key(key, "name")) event_.argument_name = text_of(field.value());
+          break;
+        case 'o':
+          if (is_key(key, "op")) event_.operation = bare(token());
+          break;
+        case 'i':
+          if (std::memcmp(key, "input", 5) == 0) event_.inputs.push_back(text_of(field.value()));
+          break;
+        default: break;
+      }
+    }
+    return simdjson::SUCCESS;
+  }
+
+  // Without the escapes; as it stands where one of them is none.
+  static std::string_view text_of(simdjson::ondemand::value value) {
+    const std::string_view token = value.raw_json_token();
+    const std::string_view text = bare(token);
+    if (token.front() != '"' || text.size() == token.size()) return {};
+    if (text.find('\\') == std::string_view::npos) return text;
+    std::string_view unescaped;
+    return value.get_string().get(unescaped) == simdjson::SUCCESS ? unescaped : text;
+  }
+
+  simdjson::ondemand::parser parser_{kMaxEntryBytes * 2};
+  JsonEvent event_;
+};
+
+JsonEventReader::JsonEventReader(ByteSource& bytes)
+    : bytes_(bytes), buffer_(2 * kBlock), entry_(std::make_unique<EntryReader>()) {
+  find_list();
+}
+
+JsonEventReader::~JsonEventReader() = default;
+
+bool JsonEventReader::has_header_key(std::string_view key) const {
+  return std::find(header_keys_.begin(), header_keys_.end(), key) != header_keys_.end();
+}
+
+void JsonEventReader::refuse(const std::string& problem, const std::string& mend) const {
+  throw InputError({bytes_.name()}, fmt::format("byte {}: {}", offset_ + at_, problem), mend);
+}
+
+bool JsonEventReader::fill() {
+  if (at_end_) return false;
+  std::copy(buffer_.data() + at_, buffer_.data() + end_, buffer_.data());
+  end_ -= at_;
+  offset_ += at_;
+  at_ = 0;
+  if (buffer_.size() - end_ < kBlock) {
+    if (buffer_.size() > kMaxEntryBytes) {
+      refuse(fmt::format("no entry ends within {} MiB", kMaxEntryBytes >> 20), std::string(kMendJson));
+    }
+    buffer_.resize(buffer_.size() * 2);
+  }
+  const std::size_t wanted = buffer_.size() - end_ - simdjson::SIMDJSON_PADDING;
+  const std::size_t got = bytes_.read(buffer_.data() + end_, wanted);
+  end_ += got;
+  at_end_ = got < wanted;
+  return true;
+}
+
+void JsonEventReader::find_list() {
+  constexpr std::string_view kMendTrace =
+      "give a Chrome trace: a JSON list of events, or an object with the list \"traceEvents\"";
+  fill();
+  while (true) {
+    const std::size_t begin = skip_blanks(text(), text().starts_with("\xEF\xBB\xBF") ? 3 : 0);
+    if (begin == end_) {
+      if (fill()) continue;
+      throw InputError({bytes_.name()}, "the file is empty", std::string(kMendTrace));
+    }
+    if (buffer_[begin] == '[') {
+      plain_list_ = true;
+      at_ = begin + 1;
+      return;
+    }
+    at_ = begin;
+    if (buffer_[begin] != '{') refuse("the text is no JSON object or list", std::string(kMendTrace));
+    header_keys_.clear();
+    at_ = read_members(begin + 1, true);
+    if (at_ != kNone) return;
+    at_ = 0;
+    if (!fill()) throw InputError({bytes_.name()}, "there is no list \"traceEvents\"", std::string(kMendTrace));
+  }
+}
+
+// Members of the outermost object from `at` on, up to behind the list's bracket; kNone where the text ends before.
+std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
+  const std::string_view text = this->text();
+  while (true) {
+    at = skip_blanks(text, at);
+    while (at < text.size() && text[at] == ',') at = skip_blanks(text, at + 1);
+    if (at >= text.size() || text[at] != '"') return kNone;
+    const std::size_t key_end = skip_string(text, at);
+    if (key_end == kNone) return kNone;
+    const std::string_view key = text.substr(at + 1, key_end - at - 2);
+    at = skip_blanks(text, key_end);
+    if (at >= text.size() || text[at] != ':') return kNone;
+    at = skip_blanks(text, at + 1);
+    if (at >= text.size()) return kNone;
+    if (until_list && key == "traceEvents" && text[at] == '[') return at + 1;
+    const std::size_t value_end = skip_value(text, at);
+    if (value_end == kNone) return kNone;
+    header_keys_.emplace_back(key);
+    if (key == "baseTimeNanoseconds") {
+      base_time_ = parse_whole(text.substr(at, value_end - at)).value_or(0);
+      if (base_time_ < 0 || base_time_ > (Nanoseconds{1} << 62)) base_time_ = 0;
+    }
+    if (key == "distributedInfo") world_size_ = world_size_in(text.substr(at, value_end - at));
+    at = value_end;
+  }
+}
+
+void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
+                           const std::function<void(double)>& progress) {
+  bool may_follow = true;  // an entry, at the list's beginning or behind a comma
+  while (true) {
+    at_ = skip_blanks(text(), at_);
+    // Whatever is a whole object from its first byte to its last is the entry, so that a guess may be tried.
+    std::size_t entry_end = may_follow && at_ < end_ && buffer_[at_] == '{' ? guess_end(text(), at_) : kNone;
+    if (entry_end != kNone && entry_->read(text().substr(at_, entry_end - at_)) == simdjson::SUCCESS) {
+      take(entry_->event());
+    } else {
+      entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
+      if (entry_end == kNone) {
+        if (progress) progress(bytes_.share());
+        if (!fill()) return truncate();
+        continue;
+      }
+      const char first = buffer_[at_];
+      if (first == ']') return end_list();
+      if (first == ',' && !may_follow) {
+        ++at_;
+        may_follow = true;
+        continue;
+      }
+      if (!may_follow) refuse("the list goes on without a comma", std::string(kMendJson));
+      if (entry_end == at_) refuse("no entry begins here", std::string(kMendJson));
+      if (first == '{') {
+        read_entry(entry_end, take);
+      } else {
+        ++not_objects_;
+      }
+    }
+    ++entries_;
+    at_ = entry_end;
+    may_follow = false;
+  }
+}
+
+// An entry whose end is certain.
+void JsonEventReader::read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take) {
+  const std::string_view entry = text().substr(at_, entry_end - at_);
+  simdjson::error_code problem = entry_->read(entry);
+  if (problem == simdjson::UTF8_ERROR || problem == simdjson::UNESCAPED_CHARS) {
+    // Names with foreign bytes are no reason to lose a trace.
+    mend(buffer_.data() + at_, buffer_.data() + entry_end);
+    problem = entry_->read(entry);
+  }
+  if (problem == simdjson::MEMALLOC) throw SystemError(fmt::format("{}: out of memory", bytes_.name()));
+  if (problem != simdjson::SUCCESS) {
+    refuse(fmt::format("the entry that begins here is no JSON ({})", simdjson::error_message(problem)),
+           "mend or delete the entry");
+  }
+  take(entry_->event());
+}
+
+// Behind the list's bracket members of the object may stand, which are few: nothing is wanted of what does not fit into
+// a block. What follows a plain list is nobody's.
+void JsonEventReader::end_list() {
+  ++at_;
+  fill();
+  if (!plain_list_) read_members(at_, false);
+  do {
+    at_ = end_;
+  } while (fill());
+}
+
+void JsonEventReader::truncate() {
+  truncated_ = true;
+  whole_bytes_ = offset_ + at_;
+}
+
+}  // namespace flyball

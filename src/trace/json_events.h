@@ -1,0 +1,109 @@
+// The entries of a Chrome trace's list, one after the other, from a stream of bytes.
+//
+// Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a megabyte,
+// or an entry and as much again if that is larger, whatever the length of the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "trace/byte_source.h"
+
+namespace flyball {
+
+// What the readers want of an entry. Views hold until the next entry. Of a key that stands twice the last value counts.
+struct JsonEvent {
+  char phase = 0;
+  std::string_view category;  // as it stands in the file, with its escapes if it has any
+  std::string_view name;
+  std::string_view process;  // as it stands in the file, a number or a name
+  std::string_view thread;
+  std::string_view
+      time;  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read
+  std::string_view duration;
+
+  // Of "args":
+  std::string_view argument_name;
+  std::string_view operation;  // "op", as it stands in the file
+  std::string_view module_hierarchy;
+  std::optional<std::int64_t> external_id;
+  std::optional<std::int64_t> correlation;
+  std::optional<std::int64_t> sequence;
+  std::optional<std::int64_t> forward_thread;
+  std::optional<std::int64_t> device;
+  std::vector<std::string_view> inputs;  // "input0", ...
+
+  // One by one: assigning an empty event would make one first, and give up the memory of the inputs.
+  void clear() {
+    phase = 0;
+    for (auto* text :
+         {&category, &name, &process, &thread, &time, &duration, &argument_name, &operation, &module_hierarchy}) {
+      *text = {};
+    }
+    for (auto* number : {&external_id, &correlation, &sequence, &forward_thread, &device}) number->reset();
+    inputs.clear();
+  }
+};
+
+class JsonEventReader {
+ public:
+  explicit JsonEventReader(ByteSource& bytes);  // which must outlive it
+  ~JsonEventReader();
+  JsonEventReader(const JsonEventReader&) = delete;
+  JsonEventReader& operator=(const JsonEventReader&) = delete;
+
+  // The beginning of the file and whether a key stands beside the list, before it; for telling formats apart.
+  [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
+  [[nodiscard]] bool has_header_key(std::string_view key) const;
+
+  // Calls `take` for every entry and `progress`, with the share of the file that is read, now and then. Throws InputError
+  // where the text is no such list.
+  void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
+
+  // Known after read().
+  [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
+  [[nodiscard]] long world_size() const { return world_size_; }       // of PyTorch's "distributedInfo", or 0
+  [[nodiscard]] bool truncated() const { return truncated_; }
+  [[nodiscard]] std::uint64_t whole_bytes() const { return whole_bytes_; }  // where a truncated list stops being whole
+  [[nodiscard]] std::uint64_t file_bytes() const { return offset_ + end_; }
+  [[nodiscard]] std::uint64_t entries() const { return entries_; }
+  [[nodiscard]] std::uint64_t not_objects() const { return not_objects_; }  // of them
+
+ private:
+  class EntryReader;
+
+  bool fill();       // more bytes behind what is there; false at the end of the file
+  void find_list();  // at_ behind the opening bracket
+  std::size_t read_members(std::size_t at, bool until_list);
+  void read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take);
+  void end_list();
+  void truncate();
+  [[nodiscard]] std::string_view text() const { return {buffer_.data(), end_}; }
+  [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;  // what stands at at_
+
+  ByteSource& bytes_;
+  std::vector<char> buffer_;  // with room for simdjson's padding behind end_
+  std::size_t end_ = 0;       // of the bytes in it
+  std::size_t at_ = 0;        // before it all is read
+  std::uint64_t offset_ = 0;  // of buffer_[0] in the file
+  bool at_end_ = false;       // of the file
+  bool plain_list_ = false;   // the document is the list itself
+  std::unique_ptr<EntryReader> entry_;
+
+  std::vector<std::string> header_keys_;
+  Nanoseconds base_time_ = 0;
+  long world_size_ = 0;
+  bool truncated_ = false;
+  std::uint64_t whole_bytes_ = 0;
+  std::uint64_t entries_ = 0;
+  std::uint64_t not_objects_ = 0;
+};
+
+}  // namespace flyball

@@ -1,0 +1,33 @@
+#include "trace/operation_table.h"
+
+namespace flyball {
+
+OperationId OperationTable::intern(std::string_view name, Phase phase) {
+  auto& index = index_[static_cast<std::size_t>(phase)];
+  const auto known = index.find(name);
+  if (known != index.end()) return known->second;
+  const auto id = static_cast<OperationId>(operations_.size());
+  operations_.push_back({std::string(name), phase});
+  index.emplace(operations_.back().name, id);
+  return id;
+}
+
+void OperationTable::add_edge(OperationId from, OperationId to, EdgeKind kind) {
+  const std::uint64_t key = std::uint64_t{from} << 32 | to;
+  if (known_edges_[static_cast<std::size_t>(kind)].insert(key).second) edges_.push_back({from, to, kind});
+}
+
+DeviceId DeviceTable::intern(std::string_view name) {
+  if (const auto known = index_.find(name); known != index_.end()) return known->second;
+  const auto id = static_cast<DeviceId>(names_.size());
+  names_.emplace_back(name);
+  index_.emplace(name, id);
+  return id;
+}
+
+std::optional<DeviceId> DeviceTable::find(std::string_view name) const {
+  const auto known = index_.find(name);
+  return known == index_.end() ? std::nullopt : std::optional(known->second);
+}
+
+}  // namespace flyball

@@ -1,0 +1,82 @@
+// Names of what the traces speak of: the operations of a program, with what feeds what, and the devices.
+//
+// Events and readings carry small indices; the tables give them their names. A table grows as its traces are read and
+// never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two runs
+// read into one table have the same operation under the same index. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace flyball {
+
+struct StringHash {
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): what the containers ask for
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+// Why one operation comes after another.
+enum class EdgeKind : std::uint8_t {
+  kData,      // the second takes what the first gives (TensorFlow's inputs)
+  kOrder,     // the second was the next on the same thread, as good as a trace without inputs can tell (PyTorch)
+  kBackward,  // the second is the backward of the first (PyTorch's sequence numbers)
+};
+
+struct OperationEdge {
+  OperationId from = 0;
+  OperationId to = 0;
+  EdgeKind kind = EdgeKind::kData;
+
+  bool operator==(const OperationEdge&) const = default;
+};
+
+class OperationTable {
+ public:
+  // The operation of this qualified name ("bert/encoder/layer_0/output/dense/MatMul") in this phase. Cost: one hash.
+  OperationId intern(std::string_view name, Phase phase = Phase::kUnknown);
+
+  // An edge counts once, however often it is added. Operations of both ends must be in the table.
+  void add_edge(OperationId from, OperationId to, EdgeKind kind = EdgeKind::kData);
+
+  [[nodiscard]] std::size_t size() const { return operations_.size(); }
+  [[nodiscard]] const std::string& name(OperationId operation) const { return operations_[operation].name; }
+  [[nodiscard]] Phase phase(OperationId operation) const { return operations_[operation].phase; }
+  [[nodiscard]] const std::vector<OperationEdge>& edges() const { return edges_; }  // in order of their coming
+
+ private:
+  struct Operation {
+    std::string name;
+    Phase phase;
+  };
+
+  std::deque<Operation> operations_;                            // a deque: the index holds views of the names
+  std::unordered_map<std::string_view, OperationId> index_[4];  // one of each phase
+  std::vector<OperationEdge> edges_;
+  std::unordered_set<std::uint64_t> known_edges_[3];  // one of each kind
+};
+
+class DeviceTable {
+ public:
+  // The device of this name: "GPU:0", "CPU:0", "DRAM:0", or whatever a trace without such names calls it.
+  DeviceId intern(std::string_view name);
+
+  [[nodiscard]] std::optional<DeviceId> find(std::string_view name) const;
+  [[nodiscard]] std::size_t size() const { return names_.size(); }
+  [[nodiscard]] const std::string& name(DeviceId device) const { return names_[device]; }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, DeviceId, StringHash, std::equal_to<>> index_;
+};
+
+}  // namespace flyball

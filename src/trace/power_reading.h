@@ -1,0 +1,108 @@
+// What a power trace's file says, row by row, before it is put in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/byte_source.h"
+#include "trace/operation_table.h"
+#include "trace/power_trace.h"
+#include "trace/trace.h"
+
+namespace flyball {
+
+enum class ReadingKind : std::uint8_t {
+  kPower,      // W, at this time
+  kMeanPower,  // W, on average since the device's reading before
+  kCounter,    // J, since some beginning
+  kFailure,    // no reading where one was tried; 1: what the next ones say of the time until then is a guess
+};
+
+using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
+
+struct PowerReading {
+  Nanoseconds time = 0;
+  double value = 0.0;
+  SensorId sensor = 0;
+  ReadingKind kind = ReadingKind::kPower;
+};
+
+// Text line by line, without the ends of lines and a byte order mark.
+class LineReader {
+ public:
+  explicit LineReader(ByteSource& bytes);  // which must outlive it
+
+  // False at the end. Throws InputError where a line is longer than a megabyte.
+  [[nodiscard]] bool next(std::string_view& line);  // holds until the next call
+
+  [[nodiscard]] const std::string& name() const { return bytes_.name(); }
+  [[nodiscard]] std::size_t line() const { return line_; }   // of the line that next() gave
+  [[nodiscard]] bool complete() const { return complete_; }  // it had an end
+  [[nodiscard]] std::string_view beginning() const;          // of the file, before the first next()
+  [[nodiscard]] double share() const { return bytes_.share(); }
+  [[nodiscard]] bool cut_off() const { return bytes_.cut_off(); }
+  [[nodiscard]] std::string rest(std::size_t max_bytes);  // all of what is left; throws InputError if it is more
+
+ private:
+  bool fill();
+
+  ByteSource& bytes_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  bool at_end_ = false;
+  std::size_t line_ = 0;
+  bool complete_ = true;
+};
+
+// What the row readers share: where readings go, names of devices, what is left out.
+class ReadingSink {
+ public:
+  ReadingSink(const PowerTraceOptions& options, DeviceTable& devices, PowerTraceStats& stats,
+              std::function<void(const PowerReading&)> take);
+
+  // A value that is no number ("[N/A]"), not finite, or not believable is counted with its reason instead.
+  void add(Nanoseconds time, SensorId sensor, ReadingKind kind, double value, std::size_t line);
+  void drop(const std::string& reason, std::size_t line);
+  void add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line);
+
+  [[nodiscard]] SensorId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
+  [[nodiscard]] SensorId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming
+  [[nodiscard]] const PowerTraceOptions& options() const { return options_; }
+  PowerTraceStats& stats() { return stats_; }
+
+ private:
+  [[nodiscard]] SensorId sensor(std::string_view name, std::string_view device);
+
+  const PowerTraceOptions& options_;
+  DeviceTable& devices_;
+  PowerTraceStats& stats_;
+  std::function<void(const PowerReading&)> take_;
+  std::vector<std::string> ids_;
+  std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;  // by device()
+};
+
+// A number, with the decimal point or comma of any locale; nullopt where the text is none.
+[[nodiscard]] std::optional<double> parse_local_number(std::string_view text);
+
+// "[N/A]", "nan", "" and what else stands where a device says nothing.
+[[nodiscard]] bool is_absent(std::string_view text);
+
+// Seconds or a date, see trace_time.h; throws InputError at line and column where it is neither.
+[[nodiscard]] Nanoseconds parse_stamp(const LineReader& lines, std::string_view text, std::size_t column,
+                                      Seconds utc_offset);
+
+// One for each family of formats. They throw InputError where a row is not what the format has.
+void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink);  // Flyball's and the plain one
+void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink);
+void read_zeus_power(LineReader& lines, ReadingSink& sink);
+void read_dcgm_power(LineReader& lines, ReadingSink& sink);
+void read_prometheus_text_power(LineReader& lines, ReadingSink& sink);
+void read_prometheus_power(LineReader& lines, ReadingSink& sink);
+
+}  // namespace flyball

@@ -1,0 +1,113 @@
+// Power traces: Flyball's own recordings, CSV of power or energy, and what nvidia-smi, DCGM, Zeus and Prometheus write;
+// plain or gzip. docs/formats/power-trace.md says how each is read.
+//
+// Readings become segments of constant power. An instantaneous reading holds until the next one of its device, but not
+// over a gap; a cumulative counter gives the mean between two readings. Opening reads the file once, into 24 bytes a
+// reading and then 32 a segment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "trace/operation_table.h"
+#include "trace/trace.h"
+
+namespace flyball {
+
+enum class PowerFormat : std::uint8_t {
+  kDetect,
+  kFlyball,
+  kCsv,
+  kNvidiaSmi,
+  kDcgm,
+  kZeus,
+  kPrometheusText,
+  kPrometheus
+};
+
+[[nodiscard]] std::string_view name_of(PowerFormat format);
+
+struct PowerTraceOptions {
+  PowerFormat format = PowerFormat::kDetect;
+  // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule. The power of
+  // several that become one is added up.
+  std::map<std::string, std::string, std::less<>> device_names;
+  Seconds utc_offset;  // local time less UTC, of stamps without a zone (nvidia-smi)
+  // By the name that the trace has for it, a counter that falls has passed this range; others began anew.
+  std::map<std::string, Joules, std::less<>> counter_ranges;
+  Seconds row_period{1.0};               // between the rows of a format without stamps (dcgmi dmon)
+  Nanoseconds shift = 0;                 // added to every time
+  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
+};
+
+// What one device of the trace was like, before devices that the options make one were added up.
+struct PowerTraceSensor {
+  std::string name;  // as the trace has it
+  DeviceId device = 0;
+  std::uint64_t readings = 0;
+  bool means = false;            // of a counter, or themselves means: segments are what was drawn between two readings
+  Seconds period;                // the median distance of two readings
+  std::uint64_t duplicates = 0;  // readings at the stamp of a later one, which replaces them
+  std::uint64_t resets = 0;      // a counter that began anew: nothing is known of the time between
+  std::uint64_t wraps = 0;       // a counter that passed its range
+  std::uint64_t gaps = 0;        // left out
+  Seconds gap_time;
+  Seconds longest_gap;
+  std::uint64_t failures = 0;  // readings that failed, where the trace tells
+  bool ends_failing = false;   // none has come since
+  std::uint64_t bridged =
+      0;          // distances as long as gaps that a counter bridges: the energy is measured, its course is not
+  Joules energy;  // of the segments
+};
+
+// A device whose power is the sum of several of the trace's.
+struct PowerTraceSum {
+  DeviceId device = 0;
+  std::vector<std::string> sensors;  // their names
+  Seconds partial;  // in which some of them are measured and not all: the others count as nothing there
+};
+
+struct DroppedReadings {
+  std::string reason;
+  std::uint64_t count = 0;
+  std::uint64_t first_line = 0;  // where the first stood
+};
+
+struct PowerTraceStats {
+  PowerFormat format = PowerFormat::kDetect;
+  std::uint64_t readings = 0;
+  std::vector<DroppedReadings> dropped;
+  std::vector<PowerTraceSensor> sensors;  // those with readings, in the order of their coming
+  std::vector<PowerTraceSum> sums;        // in the order of their device
+  bool truncated = false;                 // the file ends in the middle of a row, which was left out
+  Nanoseconds first = 0;                  // of the segments, with the shift
+  Nanoseconds last = 0;
+  // Flyball's recordings say how Unix time was read off the monotonic clock: Unix = monotonic + this.
+  std::optional<Nanoseconds> monotonic_offset;
+};
+
+class PowerTrace : public PowerSource {
+ public:
+  [[nodiscard]] virtual const PowerTraceStats& stats() const = 0;  // complete from the beginning
+
+  // From the beginning again, every time moved by `shift` (in place of the options').
+  virtual void rewind(Nanoseconds shift) = 0;
+};
+
+// Throws SystemError where the file cannot be read, InputError with line and column where the text is no trace of the format, or holds no reading. `devices` must outlive the call only.
+[[nodiscard]] std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
+                                                           DeviceTable& devices);
+
+// The same from text in memory, which must outlive the call only; `source` is its name in errors.
+[[nodiscard]] std::unique_ptr<PowerTrace> open_power_text(const std::string& source, std::string_view text,
+                                                          const PowerTraceOptions& options, DeviceTable& devices);
+
+}  // namespace flyball
