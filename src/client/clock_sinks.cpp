@@ -78,7 +78,7 @@ std::shared_ptr<GpuDevice> find_gpu(std::size_t index) {
   } catch (const DeviceError& no_nvidia) {
     if (no_nvidia.fault() != DeviceFault::kNoDriver) throw;
     try {
-      library = open_amd();
+      library = open_amd_smi();
     } catch (const DeviceError&) {
       throw no_nvidia;
     }

@@ -63,9 +63,7 @@ MachineDevices open_machine(const MachineOptions& options) {
     next_index = nvidia.devices.size() + nvidia.refused.size();
     add(machine, std::move(nvidia));
   });
-  try_to(machine, [&] {
-    add(machine, open_amd(options.amd_smi_library, options.rocm_smi_library, next_index, options.patience));
-  });
+  try_to(machine, [&] { add(machine, open_amd_smi(options.amd_smi_library, next_index, options.patience)); });
   if (options.gpus) keep_only(machine, *options.gpus);
   for (const auto& gpu : machine.gpus) machine.meters.push_back(meter_of(gpu));
   if (!options.cpus) return machine;

@@ -28,16 +28,15 @@ struct MachineOptions {
   // program sees, while energy flows in all of the machine.
   std::optional<std::vector<std::size_t>> gpus;
   bool cpus = true;  // and their memory
-  // Where to look; as open_nvml, open_amd_smi, open_rocm_smi and open_rapl take them.
+  // Where to look; as open_nvml, open_amd_smi and open_rapl take them.
   std::string nvml_library = "libnvidia-ml.so.1";
   std::string amd_smi_library;
-  std::string rocm_smi_library;  // only looked for where AMD SMI is not there
   std::string powercap = powercap_root();
   Seconds patience = opening_patience();  // with a vendor's library; a device of it has opening_patience() either way
 };
 
 struct GpuDriver {
-  std::string vendor;   // "nvml", "amd-smi", "rocm-smi"
+  std::string vendor;   // "nvml", "amd-smi"
   std::string version;  // may be empty
 };
 

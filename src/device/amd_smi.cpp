@@ -5,23 +5,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "device/amd_gpu.h"
 #include "device/amd_smi_abi.h"
 #include "device/gpu_library.h"
 #include "device/patience.h"
-#include "device/rocm_smi.h"
 #include "device/shared_library.h"
 
 namespace flyball {
 namespace {
 
 constexpr const char* kVendor = "amd-smi";
-constexpr const char* kNoDriverMend = "install AMD's ROCm, or try simulated GPUs: flyball sim up --help";
+constexpr const char* kNoDriverMend =
+    "install AMD's ROCm, version 6.0 or later, or try simulated GPUs: flyball sim up --help";
+constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
 constexpr std::uint32_t kYearOfSocketPower = 25;
 
 DeviceFault fault_of(AmdSmiStatus status) {
@@ -41,70 +42,62 @@ DeviceFault fault_of(AmdSmiStatus status) {
   }
 }
 
-struct Calls {
-  decltype(amdsmi_init)* init;
-  decltype(amdsmi_shut_down)* shut_down;
-  decltype(amdsmi_get_lib_version)* version;
-  decltype(amdsmi_status_code_to_string)* status_string;
-  decltype(amdsmi_get_socket_handles)* sockets;
-  decltype(amdsmi_get_processor_handles)* processors;
-  decltype(amdsmi_get_processor_type)* processor_type;
-  decltype(amdsmi_get_gpu_asic_info)* asic;
-  decltype(amdsmi_get_gpu_device_uuid)* uuid;
-  decltype(amdsmi_get_gpu_device_bdf)* place;
-  decltype(amdsmi_get_power_info)* power;
-  decltype(amdsmi_get_energy_count)* energy;
-  decltype(amdsmi_get_clk_freq)* frequencies;
-  decltype(amdsmi_get_temp_metric)* temperature;
-  decltype(amdsmi_get_gpu_activity)* usage;
-  decltype(amdsmi_get_power_cap_info)* power_cap;
-  decltype(amdsmi_set_power_cap)* set_power_cap;
-  decltype(amdsmi_set_gpu_clk_range)* set_clock_range;
-  decltype(amdsmi_set_gpu_perf_level)* set_performance;
-
-  explicit Calls(const SharedLibrary& library) {
-    library.resolve(init, "amdsmi_init");
-    library.resolve(shut_down, "amdsmi_shut_down");
-    library.resolve(version, "amdsmi_get_lib_version");
-    library.resolve(status_string, "amdsmi_status_code_to_string");
-    library.resolve(sockets, "amdsmi_get_socket_handles");
-    library.resolve(processors, "amdsmi_get_processor_handles");
-    library.resolve(processor_type, "amdsmi_get_processor_type");
-    library.resolve(asic, "amdsmi_get_gpu_asic_info");
-    library.resolve(uuid, "amdsmi_get_gpu_device_uuid");
-    library.resolve(place, "amdsmi_get_gpu_device_bdf");
-    library.resolve(power, "amdsmi_get_power_info");
-    library.resolve(energy, "amdsmi_get_energy_count");
-    library.resolve(frequencies, "amdsmi_get_clk_freq");
-    library.resolve(temperature, "amdsmi_get_temp_metric");
-    library.resolve(usage, "amdsmi_get_gpu_activity");
-    library.resolve(power_cap, "amdsmi_get_power_cap_info");
-    library.resolve(set_power_cap, "amdsmi_set_power_cap");
-    library.resolve(set_clock_range, "amdsmi_set_gpu_clk_range");
-    library.resolve(set_performance, "amdsmi_set_gpu_perf_level");
+std::string mend_of(DeviceFault fault) {
+  switch (fault) {
+    case DeviceFault::kNoDriver: return kNoDriverMend;
+    case DeviceFault::kPermission: return "do it through the agent (sudo flyball agent), or as root";
+    case DeviceFault::kInvalid: return kChooseAListedValue;
+    case DeviceFault::kLost: return "reset the GPU (amd-smi reset --gpureset) or restart the machine; see dmesg";
+    default: return {};
   }
-};
-
-// Calls that a library lacks answer as a device does that cannot.
-template <class Function, class... Arguments>
-AmdSmiStatus invoke(Function* function, Arguments... arguments) {
-  return function != nullptr ? function(arguments...) : kAmdSmiNotSupported;
 }
+
+Watts from_microwatts(std::uint64_t value) { return Watts(static_cast<double>(value) / 1e6); }
+
+template <class Function>
+using Call = LibraryCall<Function, kAmdSmiNotSupported>;
+
+struct Calls {
+  const SharedLibrary& library;
+
+  Call<decltype(amdsmi_init)> init{library, "amdsmi_init"};
+  Call<decltype(amdsmi_shut_down)> shut_down{library, "amdsmi_shut_down"};
+  Call<decltype(amdsmi_get_lib_version)> version{library, "amdsmi_get_lib_version"};
+  Call<decltype(amdsmi_status_code_to_string)> status_string{library, "amdsmi_status_code_to_string"};
+  Call<decltype(amdsmi_get_socket_handles)> sockets{library, "amdsmi_get_socket_handles"};
+  Call<decltype(amdsmi_get_processor_handles)> processors{library, "amdsmi_get_processor_handles"};
+  Call<decltype(amdsmi_get_processor_type)> processor_type{library, "amdsmi_get_processor_type"};
+  Call<decltype(amdsmi_get_gpu_asic_info)> asic{library, "amdsmi_get_gpu_asic_info"};
+  Call<decltype(amdsmi_get_gpu_device_uuid)> uuid{library, "amdsmi_get_gpu_device_uuid"};
+  Call<decltype(amdsmi_get_gpu_device_bdf)> place{library, "amdsmi_get_gpu_device_bdf"};
+  Call<decltype(amdsmi_get_power_info)> power{library, "amdsmi_get_power_info"};
+  Call<decltype(amdsmi_get_energy_count)> energy{library, "amdsmi_get_energy_count"};
+  Call<decltype(amdsmi_get_clk_freq)> frequencies{library, "amdsmi_get_clk_freq"};
+  Call<decltype(amdsmi_get_temp_metric)> temperature{library, "amdsmi_get_temp_metric"};
+  Call<decltype(amdsmi_get_gpu_activity)> usage{library, "amdsmi_get_gpu_activity"};
+  Call<decltype(amdsmi_get_power_cap_info)> power_cap{library, "amdsmi_get_power_cap_info"};
+  Call<decltype(amdsmi_set_power_cap)> set_power_cap{library, "amdsmi_set_power_cap"};
+  Call<decltype(amdsmi_set_gpu_clk_range)> set_clock_range{library, "amdsmi_set_gpu_clk_range"};
+  Call<decltype(amdsmi_set_gpu_perf_level)> set_performance{library, "amdsmi_set_gpu_perf_level"};
+};
 
 // The library, initialised for as long as it lives.
 class AmdSmi {
  public:
   explicit AmdSmi(const std::vector<std::string>& names)
-      : library_(std::make_shared<const SharedLibrary>(names, kVendor, kNoDriverMend)), call(*library_) {
-    if (call.init == nullptr || call.shut_down == nullptr || call.sockets == nullptr || call.processors == nullptr ||
-        call.version == nullptr) {
+      : library_(std::make_shared<const SharedLibrary>(names, kVendor, kNoDriverMend)), call{*library_} {
+    if (!call.init.is_there() || !call.shut_down.is_there() || !call.sockets.is_there() ||
+        !call.processors.is_there() || !call.version.is_there()) {
       throw DeviceError(DeviceFault::kNoDriver, kVendor, fmt::format("{} is not AMD SMI", names.front()),
                         kNoDriverMend);
     }
     check(call.init(kAmdSmiInitGpus), kVendor, "amdsmi_init");
     if (call.version(&version_) != kAmdSmiSuccess) version_ = {};
   }
-  ~AmdSmi() { close_aside(library_, call.shut_down); }
+  ~AmdSmi() {
+    // Where it hangs, it keeps the library loaded.
+    call_aside([library = library_, shut_down = call.shut_down] { static_cast<void>(shut_down()); });
+  }
   AmdSmi(const AmdSmi&) = delete;
   AmdSmi& operator=(const AmdSmi&) = delete;
 
@@ -113,9 +106,9 @@ class AmdSmi {
   void check(AmdSmiStatus status, const std::string& device, const char* what) const {
     if (status == kAmdSmiSuccess) return;
     const char* words = nullptr;
-    if (invoke(call.status_string, status, &words) != kAmdSmiSuccess || words == nullptr) words = "no words for it";
+    if (call.status_string(status, &words) != kAmdSmiSuccess || words == nullptr) words = "no words for it";
     throw DeviceError(fault_of(status), device, fmt::format("{}: AMD SMI status {}: {}", what, status, words),
-                      amd_mend(fault_of(status), kNoDriverMend));
+                      mend_of(fault_of(status)));
   }
 
  private:
@@ -126,15 +119,17 @@ class AmdSmi {
   const Calls call;
 };
 
-class AmdSmiGpu final : public AmdGpu {
+class AmdSmiGpu final : public GpuDevice {
  public:
   AmdSmiGpu(std::shared_ptr<const AmdSmi> library, AmdSmiProcessor processor, GpuIdentity identity)
-      : AmdGpu(std::move(identity)), library_(std::move(library)), call_(library_->call), processor_(processor) {}
+      : library_(std::move(library)), call_(library_->call), processor_(processor), identity_(std::move(identity)) {}
+
+  const GpuIdentity& identity() const override { return identity_; }
 
   Watts power() const override {
     // Larger than any version's structure, as below: a library newer than we know must not write past it.
     alignas(std::uint64_t) std::array<std::byte, 1024> room{};
-    check(invoke(call_.power, processor_, static_cast<void*>(room.data())), "reading power");
+    check(call_.power(processor_, room.data()), "reading power");
     std::array<std::uint64_t, 3> watts{};
     if (library_->version().year < kYearOfSocketPower) {
       AmdSmiPower24 known{};
@@ -147,9 +142,7 @@ class AmdSmiGpu final : public AmdGpu {
     }
     // All ones in 16, 32 or 64 bits: not measured.
     const auto* told = std::find_if(watts.begin(), watts.end(), [](std::uint64_t value) { return value < 0xffff; });
-    if (told == watts.end()) {
-      throw DeviceError(DeviceFault::kUnsupported, label(), "reading power: this board does not tell it");
-    }
+    if (told == watts.end()) refuse("reading power: this board does not tell it");
     return Watts(static_cast<double>(*told));
   }
 
@@ -157,16 +150,19 @@ class AmdSmiGpu final : public AmdGpu {
     std::uint64_t counter = 0;
     std::uint64_t timestamp = 0;
     float microjoules = 0.0F;
-    const AmdSmiStatus status = invoke(call_.energy, processor_, &counter, &microjoules, &timestamp);
+    const AmdSmiStatus status = call_.energy(processor_, &counter, &microjoules, &timestamp);
     if (status != kAmdSmiSuccess && fault_of(status) == DeviceFault::kUnsupported) return std::nullopt;
     check(status, "reading the energy counter");
     return Joules(static_cast<double>(counter) * static_cast<double>(microjoules) / 1e6);
   }
 
+  Megahertz sm_clock() const override { return current_clock(kAmdSmiClockSystem, "reading the system clock"); }
+  Megahertz memory_clock() const override { return current_clock(kAmdSmiClockMemory, "reading the memory clock"); }
+
   double temperature_celsius() const override {
     std::int64_t value = 0;
     const auto read = [&](std::uint32_t sensor) {
-      return invoke(call_.temperature, processor_, sensor, kAmdSmiTemperatureCurrent, &value);
+      return call_.temperature(processor_, sensor, kAmdSmiTemperatureCurrent, &value);
     };
     AmdSmiStatus status = read(kAmdSmiTemperatureEdge);
     if (status != kAmdSmiSuccess) status = read(kAmdSmiTemperatureHotspot);  // boards for servers have no edge sensor
@@ -174,13 +170,18 @@ class AmdSmiGpu final : public AmdGpu {
     return static_cast<double>(value);
   }
 
+  ThrottleReason throttle_reasons() const override { refuse("AMD's library tells no throttle reasons"); }
+
   double utilisation() const override {
     AmdSmiUsage usage{};
-    check(invoke(call_.usage, processor_, &usage), "reading the utilisation");
-    if (usage.graphics > 100) {
-      throw DeviceError(DeviceFault::kUnsupported, label(), "reading the utilisation: this board does not tell it");
-    }
+    check(call_.usage(processor_, &usage), "reading the utilisation");
+    if (usage.graphics > 100) refuse("reading the utilisation: this board does not tell it");
     return usage.graphics / 100.0;
+  }
+
+  std::vector<Megahertz> sm_clocks() const override { return clocks(kAmdSmiClockSystem, "listing the system clocks"); }
+  std::vector<Megahertz> memory_clocks() const override {
+    return clocks(kAmdSmiClockMemory, "listing the memory clocks");
   }
 
   Watts power_limit() const override { return from_microwatts(caps("reading the power limit").cap); }
@@ -190,41 +191,86 @@ class AmdSmiGpu final : public AmdGpu {
     return {from_microwatts(all.minimum), from_microwatts(all.maximum), from_microwatts(all.standard)};
   }
 
+  bool persistence() const override { return true; }  // the kernel keeps AMD's devices up at all times
+  void set_persistence(bool enabled) override {
+    if (!enabled) refuse("AMD's devices are always persistent");
+  }
+
+  void lock_sm_clocks(ClockRange range) override { lock(kAmdSmiClockSystem, range, "locking the system clock"); }
+  void reset_sm_clocks() override { leave_clocks_to_driver("resetting the system clock"); }
+  void lock_memory_clocks(ClockRange range) override { lock(kAmdSmiClockMemory, range, "locking the memory clock"); }
+  void reset_memory_clocks() override { leave_clocks_to_driver("resetting the memory clock"); }
+
+  void set_power_limit(Watts limit) override {
+    const char* const what = "setting the power limit";
+    const double microwatts = std::round(limit.value() * 1e6);
+    if (!(microwatts >= 0.0 && microwatts < 1e15)) refuse_value(limit.value(), what);
+    check(call_.set_power_cap(processor_, 0, static_cast<std::uint64_t>(microwatts)), what);
+  }
+
+  ThrottleAccess throttle_access() const override {
+    if (!call_.set_clock_range.is_there() || !call_.set_performance.is_there()) {
+      return {false, DeviceFault::kUnsupported, "this driver cannot lock clocks", kNoDriverMend};
+    }
+    return GpuDevice::throttle_access();
+  }
+
  private:
   void check(AmdSmiStatus status, const char* what) const {
-    if (status != kAmdSmiSuccess) library_->check(status, label(), what);
+    if (status != kAmdSmiSuccess) library_->check(status, label(), what);  // a label is not made for every reading
+  }
+  [[noreturn]] void refuse(const char* why) const { throw DeviceError(DeviceFault::kUnsupported, label(), why); }
+  [[noreturn]] void refuse_value(double value, const char* what) const {
+    throw DeviceError(DeviceFault::kInvalid, label(), fmt::format("{}: {} is no value for it", what, value),
+                      kChooseAListedValue);
   }
 
   AmdSmiPowerCap caps(const char* what) const {
     AmdSmiPowerCap caps{};
-    check(invoke(call_.power_cap, processor_, 0u, &caps), what);
+    check(call_.power_cap(processor_, 0, &caps), what);
     return caps;
   }
 
-  ClockList read_clocks(AmdClock clock, const char* what) const override {
-    AmdFrequencies list{};
-    check(invoke(call_.frequencies, processor_, static_cast<std::uint32_t>(clock), &list), what);
-    return list_of(list.hertz, std::min<std::size_t>(list.count, std::size(list.hertz)), list.current);
+  Megahertz current_clock(std::uint32_t clock, const char* what) const {
+    AmdSmiFrequencies list{};
+    check(call_.frequencies(processor_, clock, &list), what);
+    if (list.current >= std::min<std::size_t>(list.count, std::size(list.hertz))) {
+      throw DeviceError(DeviceFault::kDriver, label(), fmt::format("{}: the driver names none", what));
+    }
+    return Megahertz(static_cast<double>(list.hertz[list.current]) / 1e6);
   }
 
-  void set_clock_range(AmdClock clock, std::uint64_t low_mhz, std::uint64_t high_mhz, const char* what) override {
-    check(invoke(call_.set_clock_range, processor_, low_mhz, high_mhz, static_cast<std::uint32_t>(clock)), what);
+  // Clocks that the device cannot list are none.
+  std::vector<Megahertz> clocks(std::uint32_t clock, const char* what) const {
+    AmdSmiFrequencies list{};
+    const AmdSmiStatus status = call_.frequencies(processor_, clock, &list);
+    if (status != kAmdSmiSuccess && fault_of(status) == DeviceFault::kUnsupported) return {};
+    check(status, what);
+    std::vector<Megahertz> clocks;
+    for (std::size_t i = 0; i < std::min<std::size_t>(list.count, std::size(list.hertz)); ++i) {
+      clocks.emplace_back(static_cast<double>(list.hertz[i]) / 1e6);
+    }
+    std::sort(clocks.begin(), clocks.end(), [](Megahertz a, Megahertz b) { return a > b; });
+    return clocks;
+  }
+
+  void lock(std::uint32_t clock, ClockRange range, const char* what) const {
+    const double low = std::round(range.minimum.value());
+    const double high = std::round(range.maximum.value());
+    if (!(low >= 0.0 && low <= high && high < 1e6)) refuse_value(high, what);
+    check(call_.set_clock_range(processor_, static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high), clock),
+          what);
   }
 
   // Leaving the performance to the driver takes back both ranges: the interface has no narrower way.
-  void leave_clocks_to_driver(const char* what) override {
-    check(invoke(call_.set_performance, processor_, kAmdSmiPerformanceAuto), what);
+  void leave_clocks_to_driver(const char* what) const {
+    check(call_.set_performance(processor_, kAmdSmiPerformanceAuto), what);
   }
-
-  void set_power_cap(std::uint64_t microwatts, const char* what) override {
-    check(invoke(call_.set_power_cap, processor_, 0u, microwatts), what);
-  }
-
-  bool can_set_clocks() const override { return call_.set_clock_range != nullptr && call_.set_performance != nullptr; }
 
   std::shared_ptr<const AmdSmi> library_;
   const Calls& call_;
   AmdSmiProcessor processor_;
+  GpuIdentity identity_;
 };
 
 // Both lists are asked for their length first.
@@ -254,27 +300,31 @@ Opened open_library(const std::vector<std::string>& names) {
         [&](std::uint32_t* count, AmdSmiProcessor* list) { return smi.call.processors(socket, count, list); });
     for (AmdSmiProcessor processor : processors) {
       std::uint32_t type = kAmdSmiProcessorGpu;
-      const AmdSmiStatus status = invoke(smi.call.processor_type, processor, &type);
+      const AmdSmiStatus status = smi.call.processor_type(processor, &type);
       if (status != kAmdSmiSuccess || type == kAmdSmiProcessorGpu) opened.gpus.push_back(processor);
     }
   }
   return opened;
 }
 
+// "00000000:C1:00.0". `place` holds the function, the device, the bus and the domain in 3, 5, 8 and the other bits.
+std::string bus_id(std::uint64_t place) {
+  return fmt::format("{:08X}:{:02X}:{:02X}.{:X}", place >> 16, (place >> 8) & 0xff, (place >> 3) & 0x1f, place & 0x7);
+}
+
 std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const AmdSmi>& smi, AmdSmiProcessor processor,
                                        std::size_t index) {
   const Calls& call = smi->call;
   alignas(std::uint64_t) std::array<char, 8192> asic{};  // larger than any version's structure
-  smi->check(invoke(call.asic, processor, static_cast<void*>(asic.data())), fmt::format("GPU:{}", index),
-             "opening the device");
+  smi->check(call.asic(processor, asic.data()), fmt::format("GPU:{}", index), "opening the device");
   std::string name(asic.data(), ::strnlen(asic.data(), 64));
   GpuIdentity identity{index, {}, name.empty() ? "AMD GPU" : std::move(name), {}};
   std::uint64_t place = 0;
-  if (invoke(call.place, processor, &place) == kAmdSmiSuccess) identity.pci_bus_id = amd_bus_id(place >> 16, place);
+  if (call.place(processor, &place) == kAmdSmiSuccess) identity.pci_bus_id = bus_id(place);
   std::array<char, 256> uuid{};
   auto length = static_cast<std::uint32_t>(uuid.size() - 1);
-  const bool known = invoke(call.uuid, processor, &length, uuid.data()) == kAmdSmiSuccess && uuid[0] != '\0';
-  identity.uuid = known ? uuid.data() : amd_uuid_of_place(identity.pci_bus_id);
+  const bool known = call.uuid(processor, &length, uuid.data()) == kAmdSmiSuccess && uuid[0] != '\0';
+  identity.uuid = known ? uuid.data() : "PCI-" + identity.pci_bus_id;  // a board that tells none: by its place
   return std::make_shared<AmdSmiGpu>(smi, processor, std::move(identity));
 }
 
@@ -293,16 +343,6 @@ GpuLibrary open_amd_smi(const std::string& library, std::size_t first_index, Sec
     return open_device(opened.smi, opened.gpus[device], first_index + device);
   });
   return result;
-}
-
-GpuLibrary open_amd(const std::string& amd_smi_library, const std::string& rocm_smi_library, std::size_t first_index,
-                    Seconds patience) {
-  try {
-    return open_amd_smi(amd_smi_library, first_index, patience);
-  } catch (const DeviceError& error) {
-    if (error.fault() != DeviceFault::kNoDriver) throw;
-  }
-  return open_rocm_smi(rocm_smi_library, first_index, patience);
 }
 
 }  // namespace flyball

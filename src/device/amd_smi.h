@@ -1,5 +1,5 @@
-// AMD GPUs through libamd_smi (ROCm 6.0 and later), loaded at run time: what AMD puts in the place of ROCm SMI. Written
-// from the vendor's published interface and tested against a stand-in only: no AMD board was at hand.
+// AMD GPUs through libamd_smi (ROCm 6.0 and later), loaded at run time. Written from the vendor's published interface and
+// tested against a stand-in only: no AMD board was at hand.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,5 @@ namespace flyball {
 // clock resets both: the interface leaves no other way.
 [[nodiscard]] GpuLibrary open_amd_smi(const std::string& library = {}, std::size_t first_index = 0,
                                       Seconds patience = opening_patience());
-
-// AMD's newer library where there is one, else the older ROCm SMI; never both, which see the same boards. Throws as they
-// do, kNoDriver where there is neither.
-[[nodiscard]] GpuLibrary open_amd(const std::string& amd_smi_library = {}, const std::string& rocm_smi_library = {},
-                                  std::size_t first_index = 0, Seconds patience = opening_patience());
 
 }  // namespace flyball

@@ -10,8 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/amd_abi.h"
-
 namespace flyball {
 
 using AmdSmiStatus = std::uint32_t;
@@ -37,6 +35,10 @@ inline constexpr std::uint32_t kAmdSmiTemperatureCurrent = 0;
 
 inline constexpr std::uint32_t kAmdSmiPerformanceAuto = 0;
 
+// amdsmi_clk_type_t.
+inline constexpr std::uint32_t kAmdSmiClockSystem = 0;
+inline constexpr std::uint32_t kAmdSmiClockMemory = 4;
+
 using AmdSmiSocket = void*;
 using AmdSmiProcessor = void*;
 
@@ -60,6 +62,15 @@ struct AmdSmiPower25 {
   std::uint32_t current;
   std::uint32_t average;
 };
+
+// `current` is an index.
+struct AmdSmiFrequencies {
+  bool has_deep_sleep;
+  std::uint32_t count;
+  std::uint32_t current;
+  std::uint64_t hertz[33];
+};
+static_assert(sizeof(AmdSmiFrequencies) == 280 && offsetof(AmdSmiFrequencies, hertz) == 16);
 
 struct AmdSmiPowerCap {
   std::uint64_t cap;
@@ -93,7 +104,7 @@ AmdSmiStatus amdsmi_get_gpu_device_bdf(AmdSmiProcessor processor, std::uint64_t*
 AmdSmiStatus amdsmi_get_power_info(AmdSmiProcessor processor, void* power);
 AmdSmiStatus amdsmi_get_energy_count(AmdSmiProcessor processor, std::uint64_t* counter, float* microjoules_per_count,
                                      std::uint64_t* timestamp_ns);
-AmdSmiStatus amdsmi_get_clk_freq(AmdSmiProcessor processor, std::uint32_t clock, AmdFrequencies* frequencies);
+AmdSmiStatus amdsmi_get_clk_freq(AmdSmiProcessor processor, std::uint32_t clock, AmdSmiFrequencies* frequencies);
 AmdSmiStatus amdsmi_get_temp_metric(AmdSmiProcessor processor, std::uint32_t sensor, std::uint32_t metric,
                                     std::int64_t* celsius);
 AmdSmiStatus amdsmi_get_gpu_activity(AmdSmiProcessor processor, AmdSmiUsage* usage);

@@ -32,4 +32,23 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
+// A function of a library, under the first of its names that is there; without any it answers `absent`, as a device does
+// that cannot. Valid while the library is loaded.
+template <class Function, auto absent>
+class LibraryCall;
+template <class Result, class... Arguments, auto absent>
+class LibraryCall<Result(Arguments...), absent> {
+ public:
+  template <class... Names>
+  explicit LibraryCall(const SharedLibrary& library, Names... names) {
+    library.resolve(function_, names...);
+  }
+
+  [[nodiscard]] bool is_there() const { return function_ != nullptr; }
+  Result operator()(Arguments... arguments) const { return function_ != nullptr ? function_(arguments...) : absent; }
+
+ private:
+  Result (*function_)(Arguments...) = nullptr;
+};
+
 }  // namespace flyball

@@ -12,7 +12,6 @@
 #include "device/amd_smi.h"
 #include "device/nvml.h"
 #include "device/patience.h"
-#include "device/rocm_smi.h"
 
 namespace flyball::testing {
 namespace {
@@ -104,71 +103,6 @@ TEST_F(OldNvml, StaysLoadedAsLongAsADevice) {
   EXPECT_EQ(kept->power(), Watts(31.415));
 }
 
-class Rocm : public ::testing::TestWithParam<const char*> {
- protected:
-  Rocm() { ::setenv("STUB_ROCM_VERSION", GetParam(), 1); }
-  ~Rocm() override {
-    for (const char* name : {"STUB_ROCM_VERSION", "STUB_ROCM_ROOT", "STUB_ROCM_NO_KERNEL"}) ::unsetenv(name);
-  }
-  static GpuLibrary open(std::size_t first_index = 0) {
-    return open_rocm_smi(kStubs + "/librocm_smi_stub.so", first_index);
-  }
-};
-
-TEST_P(Rocm, ListsItsDevicesAfterAnotherVendors) {
-  const GpuLibrary library = open(4);
-  EXPECT_EQ(library.version, std::string(GetParam()) + ".3.1");
-  ASSERT_THAT(library.devices, SizeIs(2));
-  EXPECT_EQ(library.devices[0]->label(), "GPU:4");
-  EXPECT_EQ(library.devices[0]->identity().uuid, "GPU-123456789abcdef0");
-  EXPECT_EQ(library.devices[0]->identity().pci_bus_id, "00000000:C1:00.0");
-  EXPECT_EQ(library.devices[1]->identity().uuid, "PCI-00000001:C6:01.2");
-}
-
-TEST_P(Rocm, ReadsInSiUnits) {
-  const GpuLibrary library = open();
-  const GpuDevice& gpu = *library.devices[0];
-  EXPECT_EQ(gpu.power(), Watts(91.5));
-  const double first = gpu.total_energy().value().value();
-  EXPECT_NEAR(gpu.total_energy().value().value() - first, 15.3, 1e-5);
-  EXPECT_EQ(library.devices[1]->total_energy(), std::nullopt);
-  EXPECT_EQ(gpu.sm_clock(), Megahertz(800));
-  EXPECT_THAT(gpu.sm_clocks(), ElementsAre(Megahertz(1700), Megahertz(800), Megahertz(500)));
-  EXPECT_THAT(gpu.memory_clocks(), ElementsAre());
-  EXPECT_EQ(gpu.temperature_celsius(), 41.25);
-  EXPECT_EQ(gpu.utilisation(), 0.37);
-  EXPECT_EQ(gpu.power_limit(), Watts(300));
-  EXPECT_EQ(gpu.power_limits().maximum, Watts(560));
-  EXPECT_EQ(gpu.power_limits().standard, Watts(300));
-}
-
-TEST_P(Rocm, TellsARefusalFromAWrongValue) {
-  const GpuLibrary library = open();
-  GpuDevice& gpu = *library.devices[0];
-  expect_fault(
-      [&] {
-        gpu.lock_sm_clocks({Megahertz(800), Megahertz(800)});
-      },
-      DeviceFault::kPermission, "GPU:0", "sudo flyball agent");
-  expect_fault([&] { return gpu.memory_clock(); }, DeviceFault::kUnsupported, "GPU:0", "memory clock");
-  ::setenv("STUB_ROCM_ROOT", "1", 1);
-  expect_fault([&] { gpu.set_power_limit(Watts(700)); }, DeviceFault::kInvalid, "GPU:0", "power limit");
-  gpu.set_power_limit(Watts(250));
-  EXPECT_EQ(gpu.power_limit(), Watts(250));
-  gpu.lock_sm_clocks({Megahertz(500), Megahertz(799.6)});
-  EXPECT_EQ(gpu.power_limit(), Watts(0.8));  // where the stub shows the range it was given
-  gpu.reset_sm_clocks();
-  EXPECT_EQ(gpu.power_limit(), Watts(300));
-}
-
-TEST_P(Rocm, IsNotThereWithoutLibraryOrKernelDriver) {
-  ::setenv("STUB_ROCM_NO_KERNEL", "1", 1);
-  expect_fault([] { return open(); }, DeviceFault::kNoDriver, "rocm-smi", "install AMD's ROCm");
-  expect_fault([] { return open_rocm_smi("librocm_absent.so"); }, DeviceFault::kNoDriver, "rocm-smi", "cannot load");
-}
-
-INSTANTIATE_TEST_SUITE_P(Versions, Rocm, ::testing::Values("5", "6"));
-
 class AmdSmi : public ::testing::TestWithParam<const char*> {
  protected:
   AmdSmi() { ::setenv("STUB_AMD_YEAR", GetParam(), 1); }
@@ -231,9 +165,9 @@ TEST_P(AmdSmi, TellsARefusalFromAWrongValue) {
 
 TEST_P(AmdSmi, IsNotThereWithoutLibraryOrKernelDriver) {
   ::setenv("STUB_AMD_NO_KERNEL", "1", 1);
-  expect_fault([] { return open(); }, DeviceFault::kNoDriver, "amd-smi", "install AMD's ROCm");
+  expect_fault([] { return open(); }, DeviceFault::kNoDriver, "amd-smi", "install AMD's ROCm, version 6.0 or later");
   expect_fault([] { return open_amd_smi("libamd_absent.so"); }, DeviceFault::kNoDriver, "amd-smi", "cannot load");
-  expect_fault([] { return open_amd_smi(kStubs + "/librocm_smi_stub.so"); }, DeviceFault::kNoDriver, "amd-smi",
+  expect_fault([] { return open_amd_smi(kStubs + "/libold_nvml_stub.so"); }, DeviceFault::kNoDriver, "amd-smi",
                "is not AMD SMI");
 }
 
