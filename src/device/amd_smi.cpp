@@ -1,6 +1,6 @@
-// AMD SMI's codes, watts, microwatts, hertz and structure versions end in this file.
-#include "device/amd_smi.h"
-
+// AMD GPUs through libamd_smi, loaded at run time. Written from the vendor's published interface and tested against a
+// stand-in only: no AMD board was at hand. AMD SMI's codes, watts, microwatts, hertz and structure versions end in this
+// file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "device/amd_smi_abi.h"
-#include "device/gpu_library.h"
-#include "device/patience.h"
+#include "device/gpu_vendors.h"
 #include "device/shared_library.h"
 
 namespace flyball {
@@ -284,27 +284,20 @@ std::vector<Handle> handles_of(const AmdSmi& smi, const char* what, List list) {
   return handles;
 }
 
-struct Opened {
-  std::shared_ptr<const AmdSmi> smi;
-  std::vector<AmdSmiProcessor> gpus;  // of all sockets
-};
-
-Opened open_library(const std::vector<std::string>& names) {
-  Opened opened;
-  opened.smi = std::make_shared<const AmdSmi>(names);
-  const AmdSmi& smi = *opened.smi;
-  const auto sockets = handles_of<AmdSmiSocket>(smi, "listing the sockets", smi.call.sockets);
-  for (AmdSmiSocket socket : sockets) {
+// Of all sockets.
+std::vector<AmdSmiProcessor> gpus_of(const AmdSmi& smi) {
+  std::vector<AmdSmiProcessor> gpus;
+  for (AmdSmiSocket socket : handles_of<AmdSmiSocket>(smi, "listing the sockets", smi.call.sockets)) {
     const auto processors = handles_of<AmdSmiProcessor>(
         smi, "listing the devices",
         [&](std::uint32_t* count, AmdSmiProcessor* list) { return smi.call.processors(socket, count, list); });
     for (AmdSmiProcessor processor : processors) {
       std::uint32_t type = kAmdSmiProcessorGpu;
       const AmdSmiStatus status = smi.call.processor_type(processor, &type);
-      if (status != kAmdSmiSuccess || type == kAmdSmiProcessorGpu) opened.gpus.push_back(processor);
+      if (status != kAmdSmiSuccess || type == kAmdSmiProcessorGpu) gpus.push_back(processor);
     }
   }
-  return opened;
+  return gpus;
 }
 
 // "00000000:C1:00.0". `place` holds the function, the device, the bus and the domain in 3, 5, 8 and the other bits.
@@ -330,19 +323,17 @@ std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const AmdSmi>& smi,
 
 }  // namespace
 
-GpuLibrary open_amd_smi(const std::string& library, std::size_t first_index, Seconds patience) {
-  std::vector<std::string> names = {"libamd_smi.so", "libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24"};
-  if (!library.empty()) names = {library};
-  Opened opened = answer_within(patience, kVendor, [names] { return open_library(names); });
-  const AmdSmiVersion& version = opened.smi->version();
-  GpuLibrary result;
-  result.vendor = kVendor;
-  result.version = fmt::format("{}.{}.{}", version.year, version.major, version.minor);
-  const std::size_t count = opened.gpus.size();
-  open_devices(result, count, first_index, [opened = std::move(opened), first_index](std::size_t device) {
-    return open_device(opened.smi, opened.gpus[device], first_index + device);
-  });
-  return result;
+CountedBoards load_amd_smi(const std::vector<std::string>& libraries) {
+  const auto smi = std::make_shared<const AmdSmi>(libraries);
+  const AmdSmiVersion& version = smi->version();
+  std::vector<AmdSmiProcessor> gpus = gpus_of(*smi);
+  CountedBoards boards;
+  boards.version = fmt::format("{}.{}.{}", version.year, version.major, version.minor);
+  boards.count = gpus.size();
+  boards.open = [smi, gpus = std::move(gpus)](std::size_t board, std::size_t index) {
+    return open_device(smi, gpus[board], index);
+  };
+  return boards;
 }
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// A GPU as a meter and a throttle, whoever made it. Drivers (nvml.h, amd_smi.h) implement this interface; nothing
+// A GPU as a meter and a throttle, whoever made it. The vendors' drivers (gpu_vendors.h) implement this interface; nothing
 // above them sees a vendor's unit or name.
 //
 // Every call may throw DeviceError. Calls are as slow as the vendor's: reads take microseconds, writes about 10 ms, and
@@ -120,14 +120,6 @@ struct RefusedGpu {
   DeviceError why;
   // Asks the driver once more. Throws DeviceError and may hang for ever; owns what it uses, the library included.
   std::function<std::shared_ptr<GpuDevice>()> open;
-};
-
-// A vendor's library, loaded. Devices share it and keep it loaded.
-struct GpuLibrary {
-  std::string vendor;   // "nvml", "amd-smi"
-  std::string version;  // of the driver
-  std::vector<std::shared_ptr<GpuDevice>> devices;
-  std::vector<RefusedGpu> refused;
 };
 
 }  // namespace flyball

@@ -1,6 +1,5 @@
-// NVML's codes, milliwatts, millijoules and symbol versions end in this file.
-#include "device/nvml.h"
-
+// NVIDIA GPUs through libnvidia-ml, loaded at run time. NVML's codes, milliwatts, millijoules and symbol versions end in
+// this file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "device/gpu_library.h"
+#include "device/gpu_vendors.h"
 #include "device/nvml_abi.h"
 #include "device/patience.h"
 #include "device/shared_library.h"
@@ -133,15 +132,18 @@ struct Calls {
 // The library, initialised for as long as it lives.
 class Nvml {
  public:
-  explicit Nvml(const std::string& name)
-      : library_(std::make_shared<const SharedLibrary>(std::vector{name}, kVendor, kNoDriverMend)), call(*library_) {
+  explicit Nvml(const std::vector<std::string>& names)
+      : library_(std::make_shared<const SharedLibrary>(names, kVendor, kNoDriverMend)), call(*library_) {
     if (call.init == nullptr || call.shutdown == nullptr || call.count == nullptr || call.handle == nullptr) {
-      throw DeviceError(DeviceFault::kNoDriver, kVendor, fmt::format("{} is not NVIDIA's management library", name),
-                        kNoDriverMend);
+      throw DeviceError(DeviceFault::kNoDriver, kVendor,
+                        fmt::format("{} is not NVIDIA's management library", names.front()), kNoDriverMend);
     }
     check(call.init(), kVendor, "nvmlInit");
   }
-  ~Nvml() { close_aside(library_, call.shutdown); }
+  ~Nvml() {
+    // Where it hangs, it keeps the library loaded.
+    call_aside([library = library_, shutdown = call.shutdown] { static_cast<void>(shutdown()); });
+  }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
@@ -398,29 +400,12 @@ std::string bus_id(const Calls& call, NvmlDevice handle) {
   return {};
 }
 
-// Everything that is asked before a library is known to answer. Throws DeviceError.
-struct Opened {
-  std::shared_ptr<const Nvml> nvml;
-  std::string version;
-  unsigned count = 0;
-};
-
-Opened open_library(const std::string& name) {
-  Opened opened;
-  opened.nvml = std::make_shared<const Nvml>(name);
-  const Calls& call = opened.nvml->call;
-  std::array<char, kNvmlVersionSize> version{};
-  if (invoke(call.driver_version, version.data(), kNvmlVersionSize) == kNvmlSuccess) opened.version = version.data();
-  opened.nvml->check(call.count(&opened.count), kVendor, "counting the devices");
-  return opened;
-}
-
-std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const Nvml>& nvml, unsigned index) {
+std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const Nvml>& nvml, unsigned board, std::size_t index) {
   const Calls& call = nvml->call;
   NvmlDevice handle = nullptr;
   std::array<char, kNvmlUuidSize> uuid{};
   std::array<char, kNvmlNameSize> name{};
-  NvmlReturn code = call.handle(index, &handle);
+  NvmlReturn code = call.handle(board, &handle);
   if (code == kNvmlSuccess) code = invoke(call.uuid, handle, uuid.data(), kNvmlUuidSize);
   if (code == kNvmlSuccess) code = invoke(call.name, handle, name.data(), kNvmlNameSize);
   nvml->check(code, fmt::format("GPU:{}", index), "opening the device");
@@ -429,14 +414,20 @@ std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const Nvml>& nvml, 
 
 }  // namespace
 
-GpuLibrary open_nvml(const std::string& library, Seconds patience) {
-  const Opened opened = answer_within(patience, kVendor, [library] { return open_library(library); });
-  GpuLibrary result;
-  result.vendor = kVendor;
-  result.version = opened.version;
-  open_devices(result, opened.count, 0,
-               [nvml = opened.nvml](std::size_t index) { return open_device(nvml, static_cast<unsigned>(index)); });
-  return result;
+CountedBoards load_nvml(const std::vector<std::string>& libraries) {
+  const auto nvml = std::make_shared<const Nvml>(libraries);
+  CountedBoards boards;
+  std::array<char, kNvmlVersionSize> version{};
+  if (invoke(nvml->call.driver_version, version.data(), kNvmlVersionSize) == kNvmlSuccess) {
+    boards.version = version.data();
+  }
+  unsigned count = 0;
+  nvml->check(nvml->call.count(&count), kVendor, "counting the devices");
+  boards.count = count;
+  boards.open = [nvml](std::size_t board, std::size_t index) {
+    return open_device(nvml, static_cast<unsigned>(board), index);
+  };
+  return boards;
 }
 
 }  // namespace flyball

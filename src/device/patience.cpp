@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <exception>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -25,6 +26,15 @@ DeviceError no_answer(const std::string& device, Seconds patience) {
   std::string mend = "see dmesg for what the driver says; reset the device or restart the machine";
   if (patience == opening_patience()) mend += "; a driver that is only slow needs FLYBALL_DRIVER_TIMEOUT=60s";
   return {DeviceFault::kTimeout, device, fmt::format("the driver has not answered in {:g} s", patience.value()), mend};
+}
+
+void call_aside(std::function<void()> call) {
+  // Called by destructors: neither a driver that hangs nor a machine without room for a thread may end the program.
+  try {
+    answer_within(kAnswerPatience, "closing", std::move(call));
+  } catch (const std::exception&) {
+    return;
+  }
 }
 
 std::thread start_aside(std::packaged_task<void()> work) {

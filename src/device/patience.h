@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -71,6 +72,10 @@ template <class Question>
 auto answer_within(Seconds patience, const std::string& device, Question question) -> std::invoke_result_t<Question&> {
   return PendingAnswer<std::invoke_result_t<Question&>>(std::move(question)).get(patience, device);
 }
+
+// Calls what may hang and whose outcome matters to nobody, a library's last function for one, and waits for it within
+// kAnswerPatience. `call` must own what it uses.
+void call_aside(std::function<void()> call);
 
 // One device's questions, one after another. While one of them hangs, the others are refused at once: waiting for each
 // would take for ever, and each would cost a thread. Not thread-safe.

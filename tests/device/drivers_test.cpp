@@ -9,8 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "device/amd_smi.h"
-#include "device/nvml.h"
+#include "device/gpu_vendors.h"
 #include "device/patience.h"
 
 namespace flyball::testing {
@@ -21,6 +20,11 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 const std::string kStubs = FLYBALL_STUB_DIR;
+
+OpenedGpus open_nvml(const std::string& library) { return open_gpus_of({"nvml", {library}, load_nvml}); }
+OpenedGpus open_amd_smi(const std::string& library, std::size_t first_index = 0) {
+  return open_gpus_of({"amd-smi", {library}, load_amd_smi}, first_index);
+}
 
 template <class Action>
 void expect_fault(Action&& action, DeviceFault fault, const std::string& device, const std::string& words) {
@@ -43,16 +47,16 @@ TEST(Nvml, IsNotThereWithoutTheLibrary) {
 
 class OldNvml : public ::testing::Test {
  protected:
-  GpuLibrary library_ = open_nvml(kStubs + "/libold_nvml_stub.so");
-  GpuDevice& gpu_ = *library_.devices.at(0);
+  OpenedGpus library_ = open_nvml(kStubs + "/libold_nvml_stub.so");
+  GpuDevice& gpu_ = *library_.gpus.at(0);
 };
 
 TEST_F(OldNvml, OpensWhatOpensAndNamesTheRest) {
-  ASSERT_THAT(library_.devices, SizeIs(2));
+  ASSERT_THAT(library_.gpus, SizeIs(2));
   EXPECT_EQ(gpu_.identity().name, "Tesla P100");
   EXPECT_EQ(gpu_.identity().pci_bus_id, "0000:3B:00.0");
-  EXPECT_EQ(library_.devices[1]->identity().uuid, "GPU-old-2");
-  EXPECT_EQ(library_.devices[1]->label(), "GPU:2");
+  EXPECT_EQ(library_.gpus[1]->identity().uuid, "GPU-old-2");
+  EXPECT_EQ(library_.gpus[1]->label(), "GPU:2");
   ASSERT_THAT(library_.refused, SizeIs(1));
   EXPECT_EQ(library_.refused[0].why.fault(), DeviceFault::kLost);
   EXPECT_EQ(library_.refused[0].why.device(), "GPU:1");
@@ -73,7 +77,7 @@ TEST_F(OldNvml, ReadsInSiUnitsThroughOldNames) {
 
 TEST_F(OldNvml, LacksOnlyTheCallsThatItLacks) {
   EXPECT_EQ(gpu_.total_energy(), std::nullopt);
-  EXPECT_THAT(library_.devices[1]->sm_clocks(), SizeIs(0));
+  EXPECT_THAT(library_.gpus[1]->sm_clocks(), SizeIs(0));
   expect_fault(
       [&] {
         gpu_.lock_sm_clocks({Megahertz(1000), Megahertz(1000)});
@@ -81,7 +85,7 @@ TEST_F(OldNvml, LacksOnlyTheCallsThatItLacks) {
       DeviceFault::kUnsupported, "GPU:0", "locking the SM clock");
   expect_fault([&] { return gpu_.power_limit(); }, DeviceFault::kUnsupported, "GPU:0", "reading the power limit");
   expect_fault([&] { gpu_.set_persistence(true); }, DeviceFault::kUnsupported, "GPU:0", "persistence");
-  expect_fault([&] { return library_.devices[1]->power(); }, DeviceFault::kDriver, "GPU:2", "NVML error 777");
+  expect_fault([&] { return library_.gpus[1]->power(); }, DeviceFault::kDriver, "GPU:2", "NVML error 777");
   const ThrottleAccess access = gpu_.throttle_access();
   EXPECT_FALSE(access.allowed);
   EXPECT_EQ(access.why, DeviceFault::kUnsupported);
@@ -98,7 +102,7 @@ TEST_F(OldNvml, RefusesValuesThatAreNoClocks) {
 }
 
 TEST_F(OldNvml, StaysLoadedAsLongAsADevice) {
-  const std::shared_ptr<GpuDevice> kept = library_.devices[0];
+  const std::shared_ptr<GpuDevice> kept = library_.gpus[0];
   library_ = {};
   EXPECT_EQ(kept->power(), Watts(31.415));
 }
@@ -111,44 +115,44 @@ class AmdSmi : public ::testing::TestWithParam<const char*> {
       ::unsetenv(name);
     ::unsetenv("FLYBALL_DRIVER_TIMEOUT");
   }
-  static GpuLibrary open(std::size_t first_index = 0) {
+  static OpenedGpus open(std::size_t first_index = 0) {
     return open_amd_smi(kStubs + "/libamd_smi_stub.so", first_index);
   }
 };
 
 TEST_P(AmdSmi, ListsTheGpusAmongItsProcessors) {
-  const GpuLibrary library = open(4);
-  EXPECT_EQ(library.vendor, "amd-smi");
-  EXPECT_EQ(library.version, std::string(GetParam()) + ".5.1");
-  ASSERT_THAT(library.devices, SizeIs(2));
-  EXPECT_EQ(library.devices[0]->label(), "GPU:4");
-  EXPECT_EQ(library.devices[0]->identity().name, "AMD Instinct MI300X");
-  EXPECT_EQ(library.devices[0]->identity().uuid, "c4ff74a1-0000-1000-80ce-f19c57a2f31c");
-  EXPECT_EQ(library.devices[0]->identity().pci_bus_id, "00000000:C1:00.0");
-  EXPECT_EQ(library.devices[1]->identity().uuid, "PCI-00000001:C6:01.2");
+  const OpenedGpus library = open(4);
+  EXPECT_EQ(library.drivers.at(0).vendor, "amd-smi");
+  EXPECT_EQ(library.drivers.at(0).version, std::string(GetParam()) + ".5.1");
+  ASSERT_THAT(library.gpus, SizeIs(2));
+  EXPECT_EQ(library.gpus[0]->label(), "GPU:4");
+  EXPECT_EQ(library.gpus[0]->identity().name, "AMD Instinct MI300X");
+  EXPECT_EQ(library.gpus[0]->identity().uuid, "c4ff74a1-0000-1000-80ce-f19c57a2f31c");
+  EXPECT_EQ(library.gpus[0]->identity().pci_bus_id, "00000000:C1:00.0");
+  EXPECT_EQ(library.gpus[1]->identity().uuid, "PCI-00000001:C6:01.2");
 }
 
 TEST_P(AmdSmi, ReadsInSiUnits) {
-  const GpuLibrary library = open();
-  const GpuDevice& gpu = *library.devices[0];
+  const OpenedGpus library = open();
+  const GpuDevice& gpu = *library.gpus[0];
   EXPECT_EQ(gpu.power(), Watts(412));
-  EXPECT_EQ(library.devices[1]->power(), Watts(91)) << "a board that tells an average only";
+  EXPECT_EQ(library.gpus[1]->power(), Watts(91)) << "a board that tells an average only";
   const double first = gpu.total_energy().value().value();
   EXPECT_NEAR(gpu.total_energy().value().value() - first, 15.3, 1e-5);
-  EXPECT_EQ(library.devices[1]->total_energy(), std::nullopt);
+  EXPECT_EQ(library.gpus[1]->total_energy(), std::nullopt);
   EXPECT_EQ(gpu.sm_clock(), Megahertz(2100));
   EXPECT_THAT(gpu.sm_clocks(), ElementsAre(Megahertz(2100), Megahertz(500), Megahertz(132)));
   EXPECT_THAT(gpu.memory_clocks(), ElementsAre());
   EXPECT_EQ(gpu.temperature_celsius(), 41.0);
   EXPECT_EQ(gpu.utilisation(), 0.37);
-  expect_fault([&] { return library.devices[1]->utilisation(); }, DeviceFault::kUnsupported, "GPU:1", "utilisation");
+  expect_fault([&] { return library.gpus[1]->utilisation(); }, DeviceFault::kUnsupported, "GPU:1", "utilisation");
   EXPECT_EQ(gpu.power_limit(), Watts(750));
   EXPECT_EQ(gpu.power_limits().standard, Watts(750));
 }
 
 TEST_P(AmdSmi, TellsARefusalFromAWrongValue) {
-  const GpuLibrary library = open();
-  GpuDevice& gpu = *library.devices[0];
+  const OpenedGpus library = open();
+  GpuDevice& gpu = *library.gpus[0];
   const ClockRange range{Megahertz(500), Megahertz(799.6)};
   expect_fault([&] { gpu.lock_sm_clocks(range); }, DeviceFault::kPermission, "GPU:0", "sudo flyball agent");
   expect_fault([&] { return gpu.memory_clock(); }, DeviceFault::kUnsupported, "GPU:0", "memory clock");

@@ -39,8 +39,7 @@ class WholeMachine : public ::testing::Test {
       write_file(folder_.path() / domain / "max_energy_range_uj", "262143328850");
       write_file(folder_.path() / domain / "energy_uj", "1000");
     }
-    options_.nvml_library = FLYBALL_SIM_LIBRARY;
-    options_.amd_smi_library = "libamd_absent.so";
+    options_.vendors = {{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}, {"amd-smi", {"libamd_absent.so"}, load_amd_smi}};
     options_.powercap = folder_.path().string();
   }
 
@@ -61,7 +60,7 @@ TEST_F(WholeMachine, OpensAllKindsAndNamesWhatIsMissing) {
 }
 
 TEST_F(WholeMachine, NumbersAnotherVendorsBoardsAfterTheFirst) {
-  options_.amd_smi_library = FLYBALL_STUB_DIR "/libamd_smi_stub.so";
+  options_.vendors[1].libraries = {FLYBALL_STUB_DIR "/libamd_smi_stub.so"};
   options_.cpus = false;
   EXPECT_THAT(labels_of(open_machine(options_).meters), ElementsAre("GPU:0", "GPU:1", "GPU:2", "GPU:3"));
   options_.gpus = {{3, 1, 3}};

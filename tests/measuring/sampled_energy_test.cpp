@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "device/gpu_vendors.h"
 #include "device/meters.h"
-#include "device/nvml.h"
 #include "device/sampler.h"
 #include "flyball/sim.h"
 #include "sim/simulated.h"
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kLibrary = FLYBALL_SIM_LIBRARY;
+const GpuVendor kVendor{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml};
 
 // Keeps a board at work without a gap: two pieces of different lengths share it, so that one is there while the other's
 // thread waits for a processor.
@@ -57,9 +57,9 @@ class SampledEnergy : public ::testing::Test {
  protected:
   void begin(const std::string& model, std::size_t gpus = 1) {
     machine_.emplace(model, gpus, 1.0);
-    library_ = open_nvml(kLibrary);
+    library_ = open_gpus_of(kVendor);
     std::vector<Meter> meters;
-    for (const auto& gpu : library_.devices) meters.push_back(meter_of(gpu));
+    for (const auto& gpu : library_.gpus) meters.push_back(meter_of(gpu));
     sampler_.emplace(std::move(meters));
   }
   void TearDown() override {
@@ -89,7 +89,7 @@ class SampledEnergy : public ::testing::Test {
   }
 
   std::optional<SimulatedMachine> machine_;
-  GpuLibrary library_;
+  OpenedGpus library_;
   std::optional<Sampler> sampler_;
 };
 
@@ -232,8 +232,8 @@ TEST_F(SampledEnergy, GoesOnWithTheOthersWhenACallHangs) {
 class SimulatedBoard : public ::testing::Test {
  protected:
   SimulatedMachine machine_{"a100-sxm", 2};  // time stands still
-  GpuLibrary library_ = open_nvml(kLibrary);
-  GpuDevice& gpu_ = *library_.devices.at(0);
+  OpenedGpus library_ = open_gpus_of(kVendor);
+  GpuDevice& gpu_ = *library_.gpus.at(0);
 
   template <class Action>
   static void expect_fault(Action&& action, DeviceFault fault, const char* words) {
@@ -285,14 +285,14 @@ TEST_F(SimulatedBoard, TellsPermissionFromLossAndFromOtherErrors) {
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
   expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "nvidia-smi --gpu-reset");
   expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0");
-  EXPECT_NEAR(library_.devices[1]->power().value(), 60.0, 0.05);
+  EXPECT_NEAR(library_.gpus[1]->power().value(), 60.0, 0.05);
 }
 
 TEST_F(SimulatedBoard, IsListedAsRefusedWhereItIsLost) {
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
-  const GpuLibrary library = open_nvml(kLibrary);
-  ASSERT_EQ(library.devices.size() + library.refused.size(), 2u);
-  EXPECT_EQ(library.devices.back()->label(), "GPU:1");
+  const OpenedGpus library = open_gpus_of(kVendor);
+  ASSERT_EQ(library.gpus.size() + library.refused.size(), 2u);
+  EXPECT_EQ(library.gpus.back()->label(), "GPU:1");
 }
 
 }  // namespace
