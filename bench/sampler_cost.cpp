@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "device/gpu_vendors.h"
-#include "device/meters.h"
-#include "device/sampler.h"
+#include "driver/gpu_vendors.h"
+#include "measure/meters.h"
+#include "measure/sampler.h"
 #include "sim/specification.h"
 
 namespace flyball {

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "device/gpu.h"
+#include "driver/gpu.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {

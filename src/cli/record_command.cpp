@@ -22,8 +22,8 @@
 #include "cli/measuring_options.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
-#include "device/cost_budget.h"
-#include "device/power_recorder.h"
+#include "measure/cost_budget.h"
+#include "measure/power_recorder.h"
 
 namespace flyball {
 namespace {

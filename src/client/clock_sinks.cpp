@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/agent_client.h"
-#include "device/meters.h"
+#include "measure/meters.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {

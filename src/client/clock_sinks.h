@@ -8,7 +8,7 @@
 
 #include "client/clock_controller.h"
 #include "client/session.h"
-#include "device/gpu_vendors.h"
+#include "driver/gpu_vendors.h"
 
 namespace flyball {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "device/meters.h"
+#include "measure/meters.h"
 
 namespace flyball {
 namespace {

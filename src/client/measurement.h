@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/units.h"
-#include "device/cpu.h"
-#include "device/gpu_vendors.h"
-#include "device/rapl.h"
-#include "device/sampler.h"
+#include "driver/cpu.h"
+#include "driver/gpu_vendors.h"
+#include "driver/rapl.h"
+#include "measure/sampler.h"
 
 namespace flyball {
 

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "device/gpu_vendors.h"
-#include "device/meters.h"
-#include "device/sampler.h"
+#include "driver/gpu_vendors.h"
 #include "flyball/sim.h"
+#include "measure/meters.h"
+#include "measure/sampler.h"
 #include "sim/simulated.h"
 #include "support/figures.h"
 
