@@ -65,7 +65,7 @@ void run(double seconds) {
       "| 8 meters every 4 ms, {:.0f} s | of one core | readings a second | per reading | more than 4 ms late |\n"
       "|---|---|---|---|---|\n",
       seconds);
-  const OpenedGpus library = open_gpus_of({"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml});
+  const OpenedGpus library = open_gpus({{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}});
   std::vector<Meter> boards;
   std::vector<Meter> nothing;
   for (const auto& gpu : library.gpus) {

@@ -160,7 +160,7 @@ void run(double seconds) {
   const auto machine = Machine::create(request.name, all);
   ::setenv("FLYBALL_SIM", request.name.c_str(), 1);
   {
-    const OpenedGpus library = open_gpus_of({"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml});
+    const OpenedGpus library = open_gpus({{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}});
     std::vector<Meter> meters;
     for (const auto& gpu : library.gpus) meters.push_back(meter_of(gpu));
     Sampler sampler(std::move(meters));

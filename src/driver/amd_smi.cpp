@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -22,7 +21,6 @@ namespace {
 constexpr const char* kVendor = "amd-smi";
 constexpr const char* kNoDriverMend =
     "install AMD's ROCm, version 6.0 or later, or try simulated GPUs: flyball sim up --help";
-constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
 constexpr std::uint32_t kYearOfSocketPower = 25;
 
 DeviceFault fault_of(AmdSmiStatus status) {
@@ -39,16 +37,6 @@ DeviceFault fault_of(AmdSmiStatus status) {
     case kAmdSmiNotFound: return DeviceFault::kLost;
     case kAmdSmiTimeout: return DeviceFault::kTimeout;
     default: return DeviceFault::kDriver;
-  }
-}
-
-std::string mend_of(DeviceFault fault) {
-  switch (fault) {
-    case DeviceFault::kNoDriver: return kNoDriverMend;
-    case DeviceFault::kPermission: return "do it through the agent (sudo flyball agent), or as root";
-    case DeviceFault::kInvalid: return kChooseAListedValue;
-    case DeviceFault::kLost: return "reset the GPU (amd-smi reset --gpureset) or restart the machine; see dmesg";
-    default: return {};
   }
 }
 
@@ -108,7 +96,7 @@ class AmdSmi {
     const char* words = nullptr;
     if (call.status_string(status, &words) != kAmdSmiSuccess || words == nullptr) words = "no words for it";
     throw DeviceError(fault_of(status), device, fmt::format("{}: AMD SMI status {}: {}", what, status, words),
-                      mend_of(fault_of(status)));
+                      mend_of(fault_of(status), kNoDriverMend, "amd-smi reset --gpureset"));
   }
 
  private:
@@ -203,9 +191,8 @@ class AmdSmiGpu final : public GpuDevice {
 
   void set_power_limit(Watts limit) override {
     const char* const what = "setting the power limit";
-    const double microwatts = std::round(limit.value() * 1e6);
-    if (!(microwatts >= 0.0 && microwatts < 1e15)) refuse_value(limit.value(), what);
-    check(call_.set_power_cap(processor_, 0, static_cast<std::uint64_t>(microwatts)), what);
+    const auto microwatts = static_cast<std::uint64_t>(whole(limit.value() * 1e6, 1e15, what));
+    check(call_.set_power_cap(processor_, 0, microwatts), what);
   }
 
   ThrottleAccess throttle_access() const override {
@@ -220,10 +207,6 @@ class AmdSmiGpu final : public GpuDevice {
     if (status != kAmdSmiSuccess) library_->check(status, label(), what);  // a label is not made for every reading
   }
   [[noreturn]] void refuse(const char* why) const { throw DeviceError(DeviceFault::kUnsupported, label(), why); }
-  [[noreturn]] void refuse_value(double value, const char* what) const {
-    throw DeviceError(DeviceFault::kInvalid, label(), fmt::format("{}: {} is no value for it", what, value),
-                      kChooseAListedValue);
-  }
 
   AmdSmiPowerCap caps(const char* what) const {
     AmdSmiPowerCap caps{};
@@ -255,9 +238,8 @@ class AmdSmiGpu final : public GpuDevice {
   }
 
   void lock(std::uint32_t clock, ClockRange range, const char* what) const {
-    const double low = std::round(range.minimum.value());
-    const double high = std::round(range.maximum.value());
-    if (!(low >= 0.0 && low <= high && high < 1e6)) refuse_value(high, what);
+    const double high = whole(range.maximum.value(), 1e6, what);
+    const double low = whole(range.minimum.value(), high + 1.0, what);
     check(call_.set_clock_range(processor_, static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high), clock),
           what);
   }
@@ -309,7 +291,7 @@ std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const AmdSmi>& smi,
                                        std::size_t index) {
   const Calls& call = smi->call;
   alignas(std::uint64_t) std::array<char, 8192> asic{};  // larger than any version's structure
-  smi->check(call.asic(processor, asic.data()), fmt::format("GPU:{}", index), "opening the device");
+  smi->check(call.asic(processor, asic.data()), gpu_label(index), "opening the device");
   std::string name(asic.data(), ::strnlen(asic.data(), 64));
   GpuIdentity identity{index, {}, name.empty() ? "AMD GPU" : std::move(name), {}};
   std::uint64_t place = 0;

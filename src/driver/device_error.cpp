@@ -2,10 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
 #include <utility>
 
 namespace flyball {
 namespace {
+
+struct Words {
+  const char* key;
+  const char* name;
+};
+// In the order of DeviceFault.
+constexpr std::array<Words, 7> kFaults{{
+    {"no_driver", "no driver"},
+    {"permission", "permission denied"},
+    {"unsupported", "not supported"},
+    {"invalid", "invalid value"},
+    {"lost", "device lost"},
+    {"timeout", "no answer"},
+    {"driver", "driver error"},
+}};
+static_assert(kFaults.size() == static_cast<std::size_t>(DeviceFault::kDriver) + 1);
 
 std::string describe(DeviceFault fault, const std::string& device, const std::string& problem,
                      const std::string& mend) {
@@ -16,31 +34,8 @@ std::string describe(DeviceFault fault, const std::string& device, const std::st
 
 }  // namespace
 
-std::string_view name_of(DeviceFault fault) {
-  switch (fault) {
-    case DeviceFault::kNoDriver: return "no driver";
-    case DeviceFault::kPermission: return "permission denied";
-    case DeviceFault::kUnsupported: return "not supported";
-    case DeviceFault::kInvalid: return "invalid value";
-    case DeviceFault::kLost: return "device lost";
-    case DeviceFault::kTimeout: return "no answer";
-    case DeviceFault::kDriver: return "driver error";
-  }
-  return "driver error";
-}
-
-std::string_view key_of(DeviceFault fault) {
-  switch (fault) {
-    case DeviceFault::kNoDriver: return "no_driver";
-    case DeviceFault::kPermission: return "permission";
-    case DeviceFault::kUnsupported: return "unsupported";
-    case DeviceFault::kInvalid: return "invalid";
-    case DeviceFault::kLost: return "lost";
-    case DeviceFault::kTimeout: return "timeout";
-    case DeviceFault::kDriver: return "driver";
-  }
-  return "driver";
-}
+std::string_view name_of(DeviceFault fault) { return kFaults[static_cast<std::size_t>(fault)].name; }
+std::string_view key_of(DeviceFault fault) { return kFaults[static_cast<std::size_t>(fault)].key; }
 
 DeviceError::DeviceError(DeviceFault fault, std::string device, const std::string& problem, const std::string& mend)
     : SystemError(describe(fault, device, problem, mend)), fault_(fault), device_(std::move(device)) {}

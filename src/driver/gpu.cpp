@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr const char* kHowToThrottle =
     "let the agent, which runs as root, hold the clocks (sudo flyball agent), or run this command as root";
+
+constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
 
 // The effective capabilities of this process.
 std::uint64_t effective_capabilities() {
@@ -53,7 +56,24 @@ ThrottleAccess privilege_of_this_process() {
   return {true, DeviceFault::kPermission, "this process is root (CAP_SYS_ADMIN)", {}};
 }
 
-std::string GpuDevice::label() const { return fmt::format("GPU:{}", identity().index); }
+std::string gpu_label(std::size_t index) { return fmt::format("GPU:{}", index); }
+
+std::string mend_of(DeviceFault fault, const char* no_driver, const char* reset) {
+  switch (fault) {
+    case DeviceFault::kNoDriver: return no_driver;
+    case DeviceFault::kPermission: return "do it through the agent (sudo flyball agent), or as root";
+    case DeviceFault::kInvalid: return kChooseAListedValue;
+    case DeviceFault::kLost: return fmt::format("reset the GPU ({}) or restart the machine; see dmesg", reset);
+    default: return {};
+  }
+}
+
+double GpuDevice::whole(double value, double too_large, const char* what) const {
+  const double rounded = std::round(value);
+  if (rounded >= 0.0 && rounded < too_large) return rounded;
+  throw DeviceError(DeviceFault::kInvalid, label(), fmt::format("{}: {} is no value for it", what, value),
+                    kChooseAListedValue);
+}
 
 ThrottleAccess GpuDevice::throttle_access() const {
   if (sm_clocks().empty()) {

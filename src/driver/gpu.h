@@ -27,6 +27,8 @@ struct GpuIdentity {
   std::string pci_bus_id;  // "00000000:3B:00.0"; empty where the driver does not say
 };
 
+[[nodiscard]] std::string gpu_label(std::size_t index);  // "GPU:0", as in traces
+
 struct ClockRange {
   Megahertz minimum;
   Megahertz maximum;
@@ -68,6 +70,9 @@ struct ThrottleAccess {
 // container's user namespace.
 [[nodiscard]] ThrottleAccess privilege_of_this_process();
 
+// What to do about a fault of a GPU; empty where nobody knows. `no_driver` and `reset` (a command) are the vendor's.
+[[nodiscard]] std::string mend_of(DeviceFault fault, const char* no_driver, const char* reset);
+
 class GpuDevice {
  public:
   virtual ~GpuDevice() = default;
@@ -75,7 +80,7 @@ class GpuDevice {
   GpuDevice& operator=(const GpuDevice&) = delete;
 
   [[nodiscard]] virtual const GpuIdentity& identity() const = 0;
-  [[nodiscard]] std::string label() const;  // "GPU:0", as in traces
+  [[nodiscard]] std::string label() const { return gpu_label(identity().index); }
 
   // The meter.
   // The driver's latest reading, averaged as its sensor does: over 10 ms to 1 s, depending on the board.
@@ -112,6 +117,9 @@ class GpuDevice {
 
  protected:
   GpuDevice() = default;
+
+  // `value` as the whole number that a vendor's call takes. DeviceError kInvalid where that is not in [0, too_large).
+  [[nodiscard]] double whole(double value, double too_large, const char* what) const;
 };
 
 // A device that its driver counts and would not open.

@@ -25,7 +25,7 @@ void open_boards(OpenedGpus& opened, const CountedBoards& boards, std::size_t fi
     const std::size_t index = first_index + i;
     // A device that cannot be opened is part of the answer: one of the few places that catch.
     try {
-      opened.gpus.push_back(answers[i].get(patience, fmt::format("GPU:{}", index)));
+      opened.gpus.push_back(answers[i].get(patience, gpu_label(index)));
     } catch (const DeviceError& error) {
       opened.unavailable.push_back(error);
       opened.refused.push_back({index, error, [open = boards.open, i, index] { return open(i, index); }});
@@ -46,14 +46,6 @@ bool is_same(const GpuIdentity& a, const GpuIdentity& b) {
 }
 
 }  // namespace
-
-OpenedGpus open_gpus_of(const GpuVendor& vendor, std::size_t first_index, Seconds patience) {
-  const CountedBoards boards = load(vendor, patience);
-  OpenedGpus opened;
-  opened.drivers.push_back({vendor.name, boards.version});
-  open_boards(opened, boards, first_index);
-  return opened;
-}
 
 OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience) {
   OpenedGpus opened;
@@ -76,7 +68,7 @@ OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience) {
 
 std::shared_ptr<GpuDevice> find_gpu(const GpuIdentity& wanted, const std::vector<GpuVendor>& vendors) {
   const bool by_number = wanted.uuid.empty() && wanted.pci_bus_id.empty();
-  const std::string label = fmt::format("GPU:{}", wanted.index);
+  const std::string label = gpu_label(wanted.index);
   std::size_t next_index = 0;
   std::optional<DeviceError> missing;  // why it may be there and not be found; else the first driver that is not there
   for (const GpuVendor& vendor : vendors) {

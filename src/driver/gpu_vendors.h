@@ -54,12 +54,9 @@ struct OpenedGpus {
   std::vector<DeviceError> unavailable;  // drivers (kNoDriver, kTimeout, ...) and the refused
 };
 
-// All at once, each board within opening_patience(): one that hangs keeps none of the others. `patience` is with the
-// library. Throws what `vendor` throws, and DeviceError kTimeout.
-[[nodiscard]] OpenedGpus open_gpus_of(const GpuVendor& vendor, std::size_t first_index = 0,
-                                      Seconds patience = opening_patience());
-
-// Those of all vendors. None is no error. A library that does not answer counts as one without boards.
+// All boards of all vendors; none is no error. `patience` is with each library: one that does not answer counts as one
+// without boards. A library's boards are opened all at once, each within opening_patience(): one that hangs keeps none of
+// the others.
 [[nodiscard]] OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience = opening_patience());
 
 // The GPU with the UUID of `wanted`, else the one at its PCI address; where neither is given, the one of that number, and

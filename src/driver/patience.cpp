@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <cstdlib>
 #include <exception>
@@ -37,20 +36,16 @@ void call_aside(std::function<void()> call) {
   }
 }
 
-std::thread start_aside(std::packaged_task<void()> work) {
+SignalsBlocked::SignalsBlocked() {
   sigset_t all;
-  sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
-  try {
-    thread = std::thread(std::move(work));
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+std::thread start_aside(std::packaged_task<void()> work) {
+  const SignalsBlocked blocked;
+  return std::thread(std::move(work));
 }
 
 }  // namespace flyball

@@ -5,6 +5,8 @@
 // own (sampler.h) or one per device (the agent).
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <functional>
 #include <future>
@@ -29,7 +31,19 @@ inline constexpr Seconds kAnswerPatience{2.0};
 // What is thrown instead of an answer.
 [[nodiscard]] DeviceError no_answer(const std::string& device, Seconds patience);
 
-// Starts `work` in a thread that takes no signals: those are for the program's own threads.
+// While it lives its thread, and whatever threads that starts for good, take no signals: those are for the program's own.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Starts `work` in a thread that takes no signals.
 [[nodiscard]] std::thread start_aside(std::packaged_task<void()> work);
 
 // One question, under way from construction on. Asked at once of several devices, they all have the same deadline.

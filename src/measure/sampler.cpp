@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "base/contain.h"
 #include "base/error.h"
+#include "driver/patience.h"
 #include "measure/cost_budget.h"
 #include "measure/energy_track.h"
 
@@ -264,14 +264,9 @@ class Sampler::Impl {
     for (Meter& meter : meters) {
       core_->slots.push_back(std::make_unique<Slot>(std::move(meter), core_->period, capacity));
     }
-    // The program's signals are for its own threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;
     start_reading();
     supervisor_ = std::thread([this] { supervise(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   ~Impl() {
@@ -465,12 +460,6 @@ class Sampler::Impl {
 Sampler::Sampler(std::vector<Meter> meters, Options options)
     : impl_(std::make_unique<Impl>(std::move(meters), options)) {}
 Sampler::~Sampler() = default;
-
-Nanoseconds Sampler::now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * kSecond + time.tv_nsec;
-}
 
 std::size_t Sampler::meter_count() const { return impl_->size(); }
 

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -98,7 +99,7 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   // CLOCK_MONOTONIC, the clock of all samples.
-  [[nodiscard]] static Nanoseconds now();
+  [[nodiscard]] static Nanoseconds now() { return monotonic_now(); }
 
   [[nodiscard]] std::size_t meter_count() const;
   [[nodiscard]] MeterState state(std::size_t meter) const;

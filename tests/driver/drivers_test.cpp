@@ -11,32 +11,24 @@
 
 #include "driver/gpu_vendors.h"
 #include "driver/patience.h"
+#include "support/expect_fault.h"
 
 namespace flyball::testing {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 const std::string kStubs = FLYBALL_STUB_DIR;
 
+// Throws what is wrong with the library.
+OpenedGpus open_gpus_of(const GpuVendor& vendor) {
+  OpenedGpus opened = open_gpus({vendor});
+  if (opened.drivers.empty()) throw DeviceError(opened.unavailable.at(0));
+  return opened;
+}
 OpenedGpus open_nvml(const std::string& library) { return open_gpus_of({"nvml", {library}, load_nvml}); }
-OpenedGpus open_amd_smi(const std::string& library, std::size_t first_index = 0) {
-  return open_gpus_of({"amd-smi", {library}, load_amd_smi}, first_index);
-}
-
-template <class Action>
-void expect_fault(Action&& action, DeviceFault fault, const std::string& device, const std::string& words) {
-  try {
-    std::forward<Action>(action)();
-    ADD_FAILURE() << "no error; expected one with: " << words;
-  } catch (const DeviceError& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    EXPECT_EQ(error.device(), device);
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
+OpenedGpus open_amd_smi(const std::string& library) { return open_gpus_of({"amd-smi", {library}, load_amd_smi}); }
 
 TEST(Nvml, IsNotThereWithoutTheLibrary) {
   expect_fault([] { return open_nvml("libnvidia-ml-absent.so.1"); }, DeviceFault::kNoDriver, "nvml",
@@ -115,17 +107,15 @@ class AmdSmi : public ::testing::TestWithParam<const char*> {
       ::unsetenv(name);
     ::unsetenv("FLYBALL_DRIVER_TIMEOUT");
   }
-  static OpenedGpus open(std::size_t first_index = 0) {
-    return open_amd_smi(kStubs + "/libamd_smi_stub.so", first_index);
-  }
+  static OpenedGpus open() { return open_amd_smi(kStubs + "/libamd_smi_stub.so"); }
 };
 
 TEST_P(AmdSmi, ListsTheGpusAmongItsProcessors) {
-  const OpenedGpus library = open(4);
+  const OpenedGpus library = open();
   EXPECT_EQ(library.drivers.at(0).vendor, "amd-smi");
   EXPECT_EQ(library.drivers.at(0).version, std::string(GetParam()) + ".5.1");
   ASSERT_THAT(library.gpus, SizeIs(2));
-  EXPECT_EQ(library.gpus[0]->label(), "GPU:4");
+  EXPECT_EQ(library.gpus[0]->label(), "GPU:0");
   EXPECT_EQ(library.gpus[0]->identity().name, "AMD Instinct MI300X");
   EXPECT_EQ(library.gpus[0]->identity().uuid, "c4ff74a1-0000-1000-80ce-f19c57a2f31c");
   EXPECT_EQ(library.gpus[0]->identity().pci_bus_id, "00000000:C1:00.0");

@@ -14,6 +14,7 @@
 #include "measure/meters.h"
 #include "measure/sampler.h"
 #include "sim/simulated.h"
+#include "support/expect_fault.h"
 #include "support/figures.h"
 
 namespace flyball::testing {
@@ -57,7 +58,7 @@ class SampledEnergy : public ::testing::Test {
  protected:
   void begin(const std::string& model, std::size_t gpus = 1) {
     machine_.emplace(model, gpus, 1.0);
-    library_ = open_gpus_of(kVendor);
+    library_ = open_gpus({kVendor});
     std::vector<Meter> meters;
     for (const auto& gpu : library_.gpus) meters.push_back(meter_of(gpu));
     sampler_.emplace(std::move(meters));
@@ -232,19 +233,8 @@ TEST_F(SampledEnergy, GoesOnWithTheOthersWhenACallHangs) {
 class SimulatedBoard : public ::testing::Test {
  protected:
   SimulatedMachine machine_{"a100-sxm", 2};  // time stands still
-  OpenedGpus library_ = open_gpus_of(kVendor);
+  OpenedGpus library_ = open_gpus({kVendor});
   GpuDevice& gpu_ = *library_.gpus.at(0);
-
-  template <class Action>
-  static void expect_fault(Action&& action, DeviceFault fault, const char* words) {
-    try {
-      std::forward<Action>(action)();
-      ADD_FAILURE() << "no error; expected one with: " << words;
-    } catch (const DeviceError& error) {
-      EXPECT_EQ(error.fault(), fault) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr(words));
-    }
-  }
 };
 
 TEST_F(SimulatedBoard, IsReadAndThrottledThroughTheVendorsInterface) {
@@ -274,23 +264,23 @@ TEST_F(SimulatedBoard, TellsPermissionFromLossAndFromOtherErrors) {
       [&] {
         gpu_.lock_sm_clocks({Megahertz(900), Megahertz(900)});
       },
-      DeviceFault::kPermission, "sudo flyball agent");
+      DeviceFault::kPermission, "GPU:0", "sudo flyball agent");
   const ThrottleAccess access = gpu_.throttle_access();
   EXPECT_FALSE(access.allowed);
   EXPECT_EQ(access.why, DeviceFault::kPermission);
   ASSERT_EQ(flyball_sim_clear_faults(0), FLYBALL_SIM_OK);
   ASSERT_EQ(flyball_sim_fault(0, "error:nvmlDeviceGetTemperature=999"), FLYBALL_SIM_OK);
-  expect_fault([&] { return gpu_.temperature_celsius(); }, DeviceFault::kDriver, "reading the temperature");
+  expect_fault([&] { return gpu_.temperature_celsius(); }, DeviceFault::kDriver, "GPU:0", "reading the temperature");
   EXPECT_NEAR(gpu_.power().value(), 60.0, 0.05) << "one call that fails leaves the others alone";
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
-  expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "nvidia-smi --gpu-reset");
-  expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0");
+  expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "GPU:0", "nvidia-smi --gpu-reset");
+  expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0", "resetting the SM clock");
   EXPECT_NEAR(library_.gpus[1]->power().value(), 60.0, 0.05);
 }
 
 TEST_F(SimulatedBoard, IsListedAsRefusedWhereItIsLost) {
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
-  const OpenedGpus library = open_gpus_of(kVendor);
+  const OpenedGpus library = open_gpus({kVendor});
   ASSERT_EQ(library.gpus.size() + library.refused.size(), 2u);
   EXPECT_EQ(library.gpus.back()->label(), "GPU:1");
 }
