@@ -1,4 +1,4 @@
-#include "cli/jiffies_recorder.h"
+#include "measure/jiffies_recorder.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/sim_machine.h"
+#include "sim/raised_machine.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

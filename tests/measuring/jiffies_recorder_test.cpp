@@ -1,5 +1,5 @@
 // What `flyball record --jiffies` writes, from a tree as the kernel shows it.
-#include "cli/jiffies_recorder.h"
+#include "measure/jiffies_recorder.h"
 
 #include <gtest/gtest.h>
 
