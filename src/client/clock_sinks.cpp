@@ -69,7 +69,7 @@ class LeaseSink final : public ClockSink {
   std::optional<AgentLease> lease_;
 };
 
-// What the agent says of a GPU, and which of its clocks a lease may set; nothing of either where there is no agent, or
+// What the agent says of a GPU, and which of its clocks a lease may set. Nothing of either where there is no agent, or
 // none that speaks as ours: it may come later.
 struct AgentsGpu {
   GpuIdentity identity;
@@ -81,14 +81,13 @@ AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
   known.identity.index = gpu;
   try {
     AgentClient client(parse_endpoint(agent));
-    for (GpuStatus& status : client.devices().gpus) {
-      if (status.index != gpu) continue;
-      known.identity.uuid = std::move(status.uuid);
-      known.identity.pci_bus_id = std::move(status.pci_bus_id);
+    const NodeStatus node = client.devices();
+    for (const GpuStatus& status : node.gpus) {
+      if (status.index == gpu) known.identity = {gpu, status.uuid, status.name, status.pci_bus_id};
     }
     known.clocks = client.sm_clocks(gpu);
   } catch (const Error&) {
-    return known;
+    // What is known so far has to do.
   }
   return known;
 }

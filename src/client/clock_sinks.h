@@ -31,9 +31,9 @@ struct SessionGpuRequest {
   std::vector<GpuVendor> vendors = gpu_vendors();  // where to look for it
 };
 
-// Where clocks are set through an agent that answers, the GPU is the board that the agent calls by that number: the two may
-// count differently, since each counts the libraries that it could load when it started. Throws DeviceError where there is
-// no such GPU, or none at all.
+// Where clocks are set through an agent that answers, the GPU is the board that the agent calls by that number: the two
+// may count differently, since each counts the libraries that it could load when it started. Throws DeviceError where
+// there is no such GPU, or none at all.
 [[nodiscard]] SessionGpu open_session_gpu(const SessionGpuRequest& request);
 
 }  // namespace flyball

@@ -40,7 +40,8 @@ struct MachineDevices : OpenedGpus {
 };
 
 // Looks for every kind of device; none is no error, and one whose driver hangs is unavailable (kTimeout). Throws
-// UsageError when `options` names a GPU that is not there, and what its driver said when it is there and would not open.
+// UsageError when `options` names a GPU that is not there, and what its driver said when it is there and would not
+// open.
 [[nodiscard]] MachineDevices open_machine(const MachineOptions& options = {});
 
 struct DeviceEnergy {

@@ -2,7 +2,7 @@
 // names a vendor, or asks one and leaves out the others.
 //
 // One more vendor is four files: its driver (as nvml.cpp), what its header says (as nvml_abi.h), two lines here, and
-// docs/manual/devices.md. A test holds the present ones to that.
+// docs/manual/devices.md. A test holds AMD's to that; NVIDIA's is the one that boards are simulated for.
 //
 // GPUs are numbered from 0, vendor after vendor in the order of the table, each vendor's as its library counts them.
 #pragma once
@@ -55,13 +55,13 @@ struct OpenedGpus {
 };
 
 // All boards of all vendors; none is no error. `patience` is with each library: one that does not answer counts as one
-// without boards. A library's boards are opened all at once, each within opening_patience(): one that hangs keeps none of
-// the others.
+// without boards. A library's boards are opened all at once, each within opening_patience(): one that hangs keeps none
+// of the others.
 [[nodiscard]] OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience = opening_patience());
 
-// The GPU with the UUID of `wanted`, else the one at its PCI address; where neither is given, the one of that number, and
-// then no other board is opened. Throws DeviceError where there is none, and where a library that might have it, or that
-// counts before it, does not answer.
+// The GPU with the UUID of `wanted`, else the one at its PCI address; where neither is given, the one of that number,
+// and then no other board is opened. Throws DeviceError where there is none, and where a library that might have it, or
+// that counts before it, does not answer.
 [[nodiscard]] std::shared_ptr<GpuDevice> find_gpu(const GpuIdentity& wanted,
                                                   const std::vector<GpuVendor>& vendors = gpu_vendors());
 

@@ -1,5 +1,5 @@
-// NVIDIA GPUs through libnvidia-ml, loaded at run time. NVML's codes, milliwatts, millijoules and symbol versions end in
-// this file.
+// NVIDIA GPUs through libnvidia-ml, loaded at run time. NVML's codes, milliwatts, millijoules and symbol versions end
+// in this file.
 #include <fmt/format.h>
 
 #include <algorithm>

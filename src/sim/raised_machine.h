@@ -20,7 +20,8 @@ struct RaisedMachine {
 // "alice (uid 1000)"; empty for this process's own user.
 [[nodiscard]] std::string foreign_owner(const Machine& machine);
 
-// False where there was none; SystemError where it is another user's, which is left as it is. Returns when the process that writes its powercap tree has ended and the tree is gone.
+// False where there was none; SystemError where it is another user's, which is left as it is. Returns when the process
+// that writes its powercap tree has ended and the tree is gone.
 bool lower_machine(const std::string& name);
 
 // The machine of that name; UsageError, saying how to make one, where there is none.

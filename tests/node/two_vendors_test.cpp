@@ -1,5 +1,5 @@
-// A node with boards of NVIDIA (simulated) and of AMD (a stand-in): the board that a session measures is the one that the
-// agent leases to it.
+// A node with boards of NVIDIA (simulated) and of AMD (a stand-in): the board that a session measures is the one that
+// the agent leases to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,8 +53,8 @@ class TwoVendors : public ::testing::Test {
 
   GpuStatus status(std::size_t gpu) { return AgentClient(agent_.endpoint(), "").devices().gpus.at(gpu); }
 
-  // By measuring and setting it that `session` is the stand-in's first board, which the agent calls `gpu`: each reading of
-  // its counter finds 15.3 J more, and the range of clocks that it was given, 0 to 0.5 GHz, shows as its power limit in W.
+  // By measuring and setting it that `session` is the stand-in's first board, which the agent calls `gpu`: each reading
+  // of its counter finds 15.3 J more, and a range of clocks up to 500 MHz shows as a power limit of 0.5 W.
   void expect_amd_board(const SessionGpu& session, std::size_t gpu) {
     EXPECT_THAT(session.clocks, ElementsAre(Megahertz(2100), Megahertz(500), Megahertz(132)));
     const double before = session.meter.read().total.value().value();
