@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "client/clock_controller.h"
-#include "client/monotonic_time.h"
 #include "client/session.h"
 #include "net/client.h"
 #include "net/event_loop.h"

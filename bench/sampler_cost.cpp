@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "device/meters.h"
-#include "device/nvml.h"
-#include "device/sampler.h"
+#include "driver/gpu_vendors.h"
+#include "measure/meters.h"
+#include "measure/sampler.h"
 #include "sim/specification.h"
 
 namespace flyball {
@@ -65,10 +65,10 @@ void run(double seconds) {
       "| 8 meters every 4 ms, {:.0f} s | of one core | readings a second | per reading | more than 4 ms late |\n"
       "|---|---|---|---|---|\n",
       seconds);
-  const GpuLibrary library = open_nvml(FLYBALL_SIM_LIBRARY);
+  const OpenedGpus library = open_gpus({{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}});
   std::vector<Meter> boards;
   std::vector<Meter> nothing;
-  for (const auto& gpu : library.devices) {
+  for (const auto& gpu : library.gpus) {
     boards.push_back(meter_of(gpu));
     nothing.push_back({gpu->label(), [] {
                          return MeterReading{std::nullopt, Watts(100) * to_seconds(Sampler::now())};

@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "device/meters.h"
-#include "device/nvml.h"
-#include "device/sampler.h"
+#include "driver/gpu_vendors.h"
 #include "flyball/sim.h"
+#include "measure/meters.h"
+#include "measure/sampler.h"
 #include "sim/specification.h"
 
 namespace flyball {
@@ -160,9 +160,9 @@ void run(double seconds) {
   const auto machine = Machine::create(request.name, all);
   ::setenv("FLYBALL_SIM", request.name.c_str(), 1);
   {
-    const GpuLibrary library = open_nvml(FLYBALL_SIM_LIBRARY);
+    const OpenedGpus library = open_gpus({{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}});
     std::vector<Meter> meters;
-    for (const auto& gpu : library.devices) meters.push_back(meter_of(gpu));
+    for (const auto& gpu : library.gpus) meters.push_back(meter_of(gpu));
     Sampler sampler(std::move(meters));
     print_training(*machine, boards, sampler, seconds);
     print_bursts(*machine, boards, sampler, seconds);

@@ -82,7 +82,7 @@ typedef struct flyball_session_options {
   int pp_rank; /* the stage */
   int tp_rank;
 
-  /* Its GPU, as the driver counts. */
+  /* Its GPU: the number that the agent gives it where that holds the clocks, else as `flyball devices` counts. */
   unsigned gpu;
   /* Where clocks are set: null or "" through the agent where one listens at its usual place, else on the device itself;
    * "device"; "none"; or the agent's address ("/run/flyball/agent.sock", "HOST:PORT"). */

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "device/patience.h"
+#include "driver/patience.h"
 
 namespace flyball {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/gpu.h"
+#include "driver/gpu.h"
 
 namespace flyball {
 

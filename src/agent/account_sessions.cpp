@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent/log.h"
-#include "device/power_recorder.h"
+#include "measure/power_recorder.h"
 #include "net/http.h"
 
 namespace flyball {

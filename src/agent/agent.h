@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "agent/agent_config.h"
-#include "device/cpu.h"
-#include "device/gpu.h"
+#include "driver/cpu.h"
+#include "driver/gpu.h"
 #include "net/event_loop.h"
 
 namespace flyball {

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include "agent/gpu_rules.h"
-#include "device/gpu.h"
+#include "driver/gpu.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/lease_keeper.h"
-#include "device/cpu.h"
+#include "driver/cpu.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {

@@ -16,7 +16,7 @@
 
 #include "agent/journal.h"
 #include "base/units.h"
-#include "device/gpu.h"
+#include "driver/gpu.h"
 #include "net/event_loop.h"
 #include "wire/agent_messages.h"
 

@@ -14,7 +14,7 @@
 #include "agent/journal.h"
 #include "agent/lease_table.h"
 #include "agent/leftovers.h"
-#include "device/gpu.h"
+#include "driver/gpu.h"
 #include "net/event_loop.h"
 
 namespace flyball {

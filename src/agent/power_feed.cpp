@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "agent/log.h"
-#include "device/device_error.h"
-#include "device/meters.h"
-#include "device/patience.h"
+#include "driver/device_error.h"
+#include "driver/patience.h"
+#include "measure/meters.h"
 
 namespace flyball {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "device/cpu.h"
-#include "device/gpu.h"
-#include "device/sampler.h"
+#include "driver/cpu.h"
+#include "driver/gpu.h"
+#include "measure/sampler.h"
 
 namespace flyball {
 

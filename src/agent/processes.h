@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "device/gpu.h"
+#include "driver/gpu.h"
 
 namespace flyball {
 

@@ -19,7 +19,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "client/measurement.h"
-#include "device/patience.h"
+#include "driver/patience.h"
 
 namespace flyball {
 namespace {

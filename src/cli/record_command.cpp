@@ -18,12 +18,12 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/exit_status.h"
-#include "cli/jiffies_recorder.h"
 #include "cli/measuring_options.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
-#include "device/cost_budget.h"
-#include "device/power_recorder.h"
+#include "measure/cost_budget.h"
+#include "measure/jiffies_recorder.h"
+#include "measure/power_recorder.h"
 
 namespace flyball {
 namespace {

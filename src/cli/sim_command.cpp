@@ -17,9 +17,9 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
-#include "cli/sim_machine.h"
 #include "draw/text_table.h"
 #include "sim/powercap.h"
+#include "sim/raised_machine.h"
 #include "sim/workload.h"
 
 namespace flyball {

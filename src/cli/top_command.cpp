@@ -27,7 +27,7 @@
 #include "cli/top_view.h"
 #include "client/agent_client.h"
 #include "client/measurement.h"
-#include "device/patience.h"
+#include "driver/patience.h"
 
 namespace flyball {
 namespace {

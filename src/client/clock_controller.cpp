@@ -13,7 +13,7 @@
 #include <exception>
 
 #include "base/contain.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 
 namespace flyball {
 namespace {

@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "client/agent_client.h"
-#include "device/amd_smi.h"
-#include "device/meters.h"
-#include "device/nvml.h"
+#include "measure/meters.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {
@@ -71,24 +69,27 @@ class LeaseSink final : public ClockSink {
   std::optional<AgentLease> lease_;
 };
 
-std::shared_ptr<GpuDevice> find_gpu(std::size_t index) {
-  GpuLibrary library;
+// What the agent says of a GPU, and which of its clocks a lease may set. Nothing of either where there is no agent, or
+// none that speaks as ours: it may come later.
+struct AgentsGpu {
+  GpuIdentity identity;
+  std::vector<Megahertz> clocks;
+};
+
+AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
+  AgentsGpu known;
+  known.identity.index = gpu;
   try {
-    library = open_nvml();
-  } catch (const DeviceError& no_nvidia) {
-    if (no_nvidia.fault() != DeviceFault::kNoDriver) throw;
-    try {
-      library = open_amd();
-    } catch (const DeviceError&) {
-      throw no_nvidia;
+    AgentClient client(parse_endpoint(agent));
+    const NodeStatus node = client.devices();
+    for (const GpuStatus& status : node.gpus) {
+      if (status.index == gpu) known.identity = {gpu, status.uuid, status.name, status.pci_bus_id};
     }
+    known.clocks = client.sm_clocks(gpu);
+  } catch (const Error&) {
+    // What is known so far has to do.
   }
-  for (const auto& gpu : library.devices) {
-    if (gpu->identity().index == index) return gpu;
-  }
-  throw DeviceError(DeviceFault::kLost, fmt::format("GPU:{}", index),
-                    fmt::format("there is no such GPU; this machine has {}", library.devices.size()),
-                    "count from 0, as `flyball devices` does");
+  return known;
 }
 
 }  // namespace
@@ -102,25 +103,22 @@ std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t
 }
 
 SessionGpu open_session_gpu(const SessionGpuRequest& request) {
-  const std::shared_ptr<GpuDevice> gpu = find_gpu(request.gpu);
-  SessionGpu result;
-  result.clocks = gpu->sm_clocks();
-  result.meter = meter_of(gpu);
   std::string clocks = request.clocks;
   if (clocks.empty() && std::filesystem::exists(kAgentSocket)) clocks = kAgentSocket;
-  if (clocks == "none") return result;
-  if (clocks.empty() || clocks == "device") {
-    result.sink = make_device_sink(gpu);
-  } else {
+  const bool leased = !clocks.empty() && clocks != "device" && clocks != "none";
+  SessionGpu result;
+  AgentsGpu known;
+  known.identity.index = request.gpu;
+  if (leased) {
     result.sink = make_lease_sink(clocks, request.gpu, request.purpose);
-    // A clock that the agent keeps from all would be refused for ever. An agent that is away may come later.
-    try {
-      const auto allowed = AgentClient(parse_endpoint(clocks)).sm_clocks(request.gpu);
-      if (!allowed.empty()) result.clocks = allowed;
-    } catch (const Error&) {
-      // No agent, or none that speaks as ours: then by what the device says.
-    }
+    known = ask_agent(clocks, request.gpu);
   }
+  const std::shared_ptr<GpuDevice> gpu = find_gpu(known.identity, request.vendors);
+  result.meter = meter_of(gpu);
+  result.clocks = gpu->sm_clocks();
+  // A clock that the agent keeps from all would be refused for ever.
+  if (!known.clocks.empty()) result.clocks = std::move(known.clocks);
+  if (!leased && clocks != "none") result.sink = make_device_sink(gpu);
   return result;
 }
 

@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/clock_controller.h"
 #include "client/session.h"
-#include "device/gpu.h"
+#include "driver/gpu_vendors.h"
 
 namespace flyball {
 
@@ -22,14 +23,17 @@ namespace flyball {
                                                          std::string purpose);
 
 struct SessionGpuRequest {
-  std::size_t gpu = 0;  // as the driver counts
+  std::size_t gpu = 0;  // as `flyball devices` counts
   // "" for the agent where one listens at its usual place, else the device; "device"; "none" to set no clocks; anything
   // else is the agent's address.
   std::string clocks;
   std::string purpose;
+  std::vector<GpuVendor> vendors = gpu_vendors();  // where to look for it
 };
 
-// Throws DeviceError where there is no such GPU, or none at all.
+// Where clocks are set through an agent that answers, the GPU is the board that the agent calls by that number: the two
+// may count differently, since each counts the libraries that it could load when it started. Throws DeviceError where
+// there is no such GPU, or none at all.
 [[nodiscard]] SessionGpu open_session_gpu(const SessionGpuRequest& request);
 
 }  // namespace flyball

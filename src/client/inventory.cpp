@@ -1,6 +1,6 @@
 #include "client/inventory.h"
 
-#include "device/patience.h"
+#include "driver/patience.h"
 
 namespace flyball {
 namespace {

@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "device/amd_smi.h"
-#include "device/meters.h"
-#include "device/nvml.h"
+#include "measure/meters.h"
 
 namespace flyball {
 namespace {
@@ -21,15 +19,6 @@ void try_to(MachineDevices& machine, Action action) {
     action();
   } catch (const DeviceError& error) {
     machine.unavailable.push_back(error);
-  }
-}
-
-void add(MachineDevices& machine, GpuLibrary library) {
-  machine.drivers.push_back({std::move(library.vendor), std::move(library.version)});
-  for (auto& gpu : library.devices) machine.gpus.push_back(std::move(gpu));
-  for (RefusedGpu& refused : library.refused) {
-    machine.unavailable.push_back(refused.why);
-    machine.refused.push_back(std::move(refused));
   }
 }
 
@@ -56,16 +45,7 @@ void keep_only(MachineDevices& machine, const std::vector<std::size_t>& wanted) 
 }  // namespace
 
 MachineDevices open_machine(const MachineOptions& options) {
-  MachineDevices machine;
-  std::size_t next_index = 0;
-  try_to(machine, [&] {
-    GpuLibrary nvidia = open_nvml(options.nvml_library, options.patience);
-    next_index = nvidia.devices.size() + nvidia.refused.size();
-    add(machine, std::move(nvidia));
-  });
-  try_to(machine, [&] {
-    add(machine, open_amd(options.amd_smi_library, options.rocm_smi_library, next_index, options.patience));
-  });
+  MachineDevices machine{open_gpus(options.vendors, options.patience), {}, {}};
   if (options.gpus) keep_only(machine, *options.gpus);
   for (const auto& gpu : machine.gpus) machine.meters.push_back(meter_of(gpu));
   if (!options.cpus) return machine;

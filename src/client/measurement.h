@@ -15,11 +15,10 @@
 #include <vector>
 
 #include "base/units.h"
-#include "device/cpu.h"
-#include "device/gpu.h"
-#include "device/patience.h"
-#include "device/rapl.h"
-#include "device/sampler.h"
+#include "driver/cpu.h"
+#include "driver/gpu_vendors.h"
+#include "driver/rapl.h"
+#include "measure/sampler.h"
 
 namespace flyball {
 
@@ -28,31 +27,21 @@ struct MachineOptions {
   // program sees, while energy flows in all of the machine.
   std::optional<std::vector<std::size_t>> gpus;
   bool cpus = true;  // and their memory
-  // Where to look; as open_nvml, open_amd_smi, open_rocm_smi and open_rapl take them.
-  std::string nvml_library = "libnvidia-ml.so.1";
-  std::string amd_smi_library;
-  std::string rocm_smi_library;  // only looked for where AMD SMI is not there
+  // Where to look.
+  std::vector<GpuVendor> vendors = gpu_vendors();
   std::string powercap = powercap_root();
   Seconds patience = opening_patience();  // with a vendor's library; a device of it has opening_patience() either way
 };
 
-struct GpuDriver {
-  std::string vendor;   // "nvml", "amd-smi", "rocm-smi"
-  std::string version;  // may be empty
-};
-
-// What is there, and what not.
-struct MachineDevices {
-  std::vector<GpuDriver> drivers;
-  std::vector<std::shared_ptr<GpuDevice>> gpus;  // of all vendors
+// What is there, and what not: among the unavailable, counters of processors, too.
+struct MachineDevices : OpenedGpus {
   std::vector<std::shared_ptr<CpuDevice>> cpus;  // also those that this process may not read
   std::vector<Meter> meters;                     // what can be measured: GPU:0, ..., CPU:0, DRAM:0, ...
-  std::vector<DeviceError> unavailable;          // drivers (kNoDriver), devices and counters that would not open
-  std::vector<RefusedGpu> refused;               // the GPUs among them
 };
 
-// Looks for every kind of device; none is no error, and one whose driver hangs is unavailable (kTimeout). Throws UsageError when `options` names a GPU that is not there, and what its driver said when it is
-// there and would not open.
+// Looks for every kind of device; none is no error, and one whose driver hangs is unavailable (kTimeout). Throws
+// UsageError when `options` names a GPU that is not there, and what its driver said when it is there and would not
+// open.
 [[nodiscard]] MachineDevices open_machine(const MachineOptions& options = {});
 
 struct DeviceEnergy {

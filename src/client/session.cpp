@@ -8,7 +8,7 @@
 
 #include "base/contain.h"
 #include "base/error.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 
 namespace flyball {
 namespace {

@@ -25,7 +25,7 @@
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
 #include "client/plan_server.h"
-#include "device/sampler.h"
+#include "measure/sampler.h"
 #include "wire/job_messages.h"
 
 namespace flyball {

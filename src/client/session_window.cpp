@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 #include "client/session.h"
 
 namespace flyball {

@@ -6,7 +6,7 @@
 #include <exception>
 #include <memory>
 
-#include "device/nvml_abi.h"
+#include "driver/nvml_abi.h"
 #include "sim/machine.h"
 
 namespace flyball {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/nvml_abi.h"
+#include "driver/nvml_abi.h"
 #include "profile/data_file.h"
 #include "profile/gpu_model.h"
 #include "profile/workload_model.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 
 namespace flyball {
 namespace {

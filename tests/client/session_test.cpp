@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/json_object.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 #include "net/event_loop.h"
 #include "net/server.h"
 

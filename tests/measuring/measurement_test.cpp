@@ -39,9 +39,7 @@ class WholeMachine : public ::testing::Test {
       write_file(folder_.path() / domain / "max_energy_range_uj", "262143328850");
       write_file(folder_.path() / domain / "energy_uj", "1000");
     }
-    options_.nvml_library = FLYBALL_SIM_LIBRARY;
-    options_.amd_smi_library = "libamd_absent.so";
-    options_.rocm_smi_library = "librocm_absent.so";
+    options_.vendors = {{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml}, {"amd-smi", {"libamd_absent.so"}, load_amd_smi}};
     options_.powercap = folder_.path().string();
   }
 
@@ -57,30 +55,18 @@ TEST_F(WholeMachine, OpensAllKindsAndNamesWhatIsMissing) {
   EXPECT_THAT(labels_of(devices.meters), ElementsAre("GPU:0", "GPU:1", "CPU:0", "DRAM:0"));
   EXPECT_THAT(devices.drivers, SizeIs(1));
   ASSERT_THAT(devices.unavailable, SizeIs(1));
-  EXPECT_EQ(devices.unavailable[0].device(), "rocm-smi");
+  EXPECT_EQ(devices.unavailable[0].device(), "amd-smi");
   EXPECT_EQ(devices.unavailable[0].fault(), DeviceFault::kNoDriver);
 }
 
 TEST_F(WholeMachine, NumbersAnotherVendorsBoardsAfterTheFirst) {
-  options_.rocm_smi_library = FLYBALL_STUB_DIR "/librocm_smi_stub.so";
+  options_.vendors[1].libraries = {FLYBALL_STUB_DIR "/libamd_smi_stub.so"};
   options_.cpus = false;
   EXPECT_THAT(labels_of(open_machine(options_).meters), ElementsAre("GPU:0", "GPU:1", "GPU:2", "GPU:3"));
   options_.gpus = {{3, 1, 3}};
   EXPECT_THAT(labels_of(open_machine(options_).meters), ElementsAre("GPU:3", "GPU:1"));
   options_.gpus = {{4}};
   expect_usage_error([&] { return open_machine(options_); }, "this machine has GPU:0, GPU:1, GPU:2, GPU:3");
-}
-
-TEST_F(WholeMachine, PrefersTheNewerOfAmdsLibraries) {
-  options_.amd_smi_library = FLYBALL_STUB_DIR "/libamd_smi_stub.so";
-  options_.rocm_smi_library = FLYBALL_STUB_DIR "/librocm_smi_stub.so";
-  options_.cpus = false;
-  const MachineDevices both = open_machine(options_);
-  EXPECT_THAT(labels_of(both.meters), ElementsAre("GPU:0", "GPU:1", "GPU:2", "GPU:3")) << "each board once";
-  ASSERT_THAT(both.drivers, SizeIs(2));
-  EXPECT_EQ(both.drivers[1].vendor, "amd-smi");
-  options_.amd_smi_library = "libamd_absent.so";
-  EXPECT_EQ(open_machine(options_).drivers.at(1).vendor, "rocm-smi");
 }
 
 TEST_F(WholeMachine, LeavesOutACounterThatCannotBeRead) {

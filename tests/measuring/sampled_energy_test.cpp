@@ -9,11 +9,12 @@
 #include <thread>
 #include <vector>
 
-#include "device/meters.h"
-#include "device/nvml.h"
-#include "device/sampler.h"
+#include "driver/gpu_vendors.h"
 #include "flyball/sim.h"
+#include "measure/meters.h"
+#include "measure/sampler.h"
 #include "sim/simulated.h"
+#include "support/expect_fault.h"
 #include "support/figures.h"
 
 namespace flyball::testing {
@@ -21,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kLibrary = FLYBALL_SIM_LIBRARY;
+const GpuVendor kVendor{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml};
 
 // Keeps a board at work without a gap: two pieces of different lengths share it, so that one is there while the other's
 // thread waits for a processor.
@@ -57,9 +58,9 @@ class SampledEnergy : public ::testing::Test {
  protected:
   void begin(const std::string& model, std::size_t gpus = 1) {
     machine_.emplace(model, gpus, 1.0);
-    library_ = open_nvml(kLibrary);
+    library_ = open_gpus({kVendor});
     std::vector<Meter> meters;
-    for (const auto& gpu : library_.devices) meters.push_back(meter_of(gpu));
+    for (const auto& gpu : library_.gpus) meters.push_back(meter_of(gpu));
     sampler_.emplace(std::move(meters));
   }
   void TearDown() override {
@@ -89,7 +90,7 @@ class SampledEnergy : public ::testing::Test {
   }
 
   std::optional<SimulatedMachine> machine_;
-  GpuLibrary library_;
+  OpenedGpus library_;
   std::optional<Sampler> sampler_;
 };
 
@@ -232,19 +233,8 @@ TEST_F(SampledEnergy, GoesOnWithTheOthersWhenACallHangs) {
 class SimulatedBoard : public ::testing::Test {
  protected:
   SimulatedMachine machine_{"a100-sxm", 2};  // time stands still
-  GpuLibrary library_ = open_nvml(kLibrary);
-  GpuDevice& gpu_ = *library_.devices.at(0);
-
-  template <class Action>
-  static void expect_fault(Action&& action, DeviceFault fault, const char* words) {
-    try {
-      std::forward<Action>(action)();
-      ADD_FAILURE() << "no error; expected one with: " << words;
-    } catch (const DeviceError& error) {
-      EXPECT_EQ(error.fault(), fault) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr(words));
-    }
-  }
+  OpenedGpus library_ = open_gpus({kVendor});
+  GpuDevice& gpu_ = *library_.gpus.at(0);
 };
 
 TEST_F(SimulatedBoard, IsReadAndThrottledThroughTheVendorsInterface) {
@@ -274,25 +264,25 @@ TEST_F(SimulatedBoard, TellsPermissionFromLossAndFromOtherErrors) {
       [&] {
         gpu_.lock_sm_clocks({Megahertz(900), Megahertz(900)});
       },
-      DeviceFault::kPermission, "sudo flyball agent");
+      DeviceFault::kPermission, "GPU:0", "sudo flyball agent");
   const ThrottleAccess access = gpu_.throttle_access();
   EXPECT_FALSE(access.allowed);
   EXPECT_EQ(access.why, DeviceFault::kPermission);
   ASSERT_EQ(flyball_sim_clear_faults(0), FLYBALL_SIM_OK);
   ASSERT_EQ(flyball_sim_fault(0, "error:nvmlDeviceGetTemperature=999"), FLYBALL_SIM_OK);
-  expect_fault([&] { return gpu_.temperature_celsius(); }, DeviceFault::kDriver, "reading the temperature");
+  expect_fault([&] { return gpu_.temperature_celsius(); }, DeviceFault::kDriver, "GPU:0", "reading the temperature");
   EXPECT_NEAR(gpu_.power().value(), 60.0, 0.05) << "one call that fails leaves the others alone";
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
-  expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "nvidia-smi --gpu-reset");
-  expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0");
-  EXPECT_NEAR(library_.devices[1]->power().value(), 60.0, 0.05);
+  expect_fault([&] { return gpu_.total_energy(); }, DeviceFault::kLost, "GPU:0", "nvidia-smi --gpu-reset");
+  expect_fault([&] { gpu_.reset_sm_clocks(); }, DeviceFault::kLost, "GPU:0", "resetting the SM clock");
+  EXPECT_NEAR(library_.gpus[1]->power().value(), 60.0, 0.05);
 }
 
 TEST_F(SimulatedBoard, IsListedAsRefusedWhereItIsLost) {
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
-  const GpuLibrary library = open_nvml(kLibrary);
-  ASSERT_EQ(library.devices.size() + library.refused.size(), 2u);
-  EXPECT_EQ(library.devices.back()->label(), "GPU:1");
+  const OpenedGpus library = open_gpus({kVendor});
+  ASSERT_EQ(library.gpus.size() + library.refused.size(), 2u);
+  EXPECT_EQ(library.gpus.back()->label(), "GPU:1");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "device/nvml_abi.h"
+#include "driver/nvml_abi.h"
 #include "flyball/sim.h"
 #include "sim/simulated.h"
 #include "sim/vendor_library.h"
@@ -65,7 +65,7 @@ class Nvml : public ::testing::Test {
 };
 
 TEST_F(Nvml, ExportsEveryCallOfTheHeaderAndNothingElse) {
-  const std::string header = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/src/device/nvml_abi.h");
+  const std::string header = read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/src/driver/nvml_abi.h");
   const std::regex declaration(R"((?:NvmlReturn|const char\*) (nvml\w+)\()");
   std::set<std::string> names;
   for (std::sregex_iterator match(header.begin(), header.end(), declaration), end; match != end; ++match) {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "device/nvml_abi.h"
+#include "driver/nvml_abi.h"
 
 namespace flyball::testing {
 

@@ -1,6 +1,6 @@
 // A stand-in for libamd_smi with a socket of two boards, a processor among them, of the year that STUB_AMD_YEAR names (24
 // or 25). Its writes are refused unless STUB_AMD_ROOT is set.
-#include "device/amd_smi_abi.h"
+#include "driver/amd_smi_abi.h"
 
 #include <unistd.h>
 
@@ -89,8 +89,8 @@ AmdSmiStatus amdsmi_get_energy_count(AmdSmiProcessor processor, std::uint64_t* c
   *time = 1;
   return kAmdSmiSuccess;
 }
-AmdSmiStatus amdsmi_get_clk_freq(AmdSmiProcessor, std::uint32_t clock, AmdFrequencies* list) {
-  if (clock == static_cast<std::uint32_t>(AmdClock::kMemory)) return kAmdSmiNotSupported;
+AmdSmiStatus amdsmi_get_clk_freq(AmdSmiProcessor, std::uint32_t clock, AmdSmiFrequencies* list) {
+  if (clock == kAmdSmiClockMemory) return kAmdSmiNotSupported;
   const std::uint64_t hertz[3] = {132'000'000, 2'100'000'000, 500'000'000};
   *list = {};
   list->count = 3;

@@ -2,7 +2,7 @@
 // clocks, no clock lists of its second board, which will not even open.
 #include <cstring>
 
-#include "device/nvml_abi.h"
+#include "driver/nvml_abi.h"
 
 namespace flyball {
 namespace {

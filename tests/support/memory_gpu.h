@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "device/gpu.h"
+#include "driver/gpu.h"
 
 namespace flyball::testing {
 

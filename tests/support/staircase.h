@@ -6,7 +6,7 @@
 #include <optional>
 #include <random>
 
-#include "device/energy_track.h"
+#include "measure/energy_track.h"
 
 namespace flyball::testing {
 

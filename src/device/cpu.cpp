@@ -1,9 +1,0 @@
-#include "device/cpu.h"
-
-#include <fmt/format.h>
-
-namespace flyball {
-
-std::string CpuDevice::label() const { return fmt::format("CPU:{}", index()); }
-
-}  // namespace flyball

@@ -1,0 +1,101 @@
+#include "driver/gpu.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+constexpr const char* kHowToThrottle =
+    "let the agent, which runs as root, hold the clocks (sudo flyball agent), or run this command as root";
+
+constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
+
+// The effective capabilities of this process.
+std::uint64_t effective_capabilities() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (!line.starts_with("CapEff:")) continue;
+    const std::size_t digits = line.find_first_not_of(" \t", 7);
+    if (digits == std::string::npos) break;
+    std::uint64_t mask = 0;
+    std::from_chars(line.data() + digits, line.data() + line.size(), mask, 16);
+    return mask;
+  }
+  return 0;
+}
+
+// Capabilities of a user namespace below the machine's own say nothing to a driver.
+bool in_first_user_namespace() {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 0;
+  std::uint64_t outside = 0;
+  std::uint64_t count = 0;
+  if (!(map >> inside >> outside >> count)) return true;  // a kernel without user namespaces
+  return inside == 0 && outside == 0 && count == 0xffffffffu;
+}
+
+}  // namespace
+
+ThrottleAccess privilege_of_this_process() {
+  if ((effective_capabilities() & (std::uint64_t{1} << CAP_SYS_ADMIN)) == 0) {
+    return {false, DeviceFault::kPermission, "drivers let only root (CAP_SYS_ADMIN) set clocks", kHowToThrottle};
+  }
+  if (!in_first_user_namespace()) {
+    return {false, DeviceFault::kPermission,
+            "this process is root in its container only, and drivers ask for the machine's root",
+            "run flyball agent on the machine itself"};
+  }
+  return {true, DeviceFault::kPermission, "this process is root (CAP_SYS_ADMIN)", {}};
+}
+
+std::string gpu_label(std::size_t index) { return fmt::format("GPU:{}", index); }
+
+std::string mend_of(DeviceFault fault, const char* no_driver, const char* reset) {
+  switch (fault) {
+    case DeviceFault::kNoDriver: return no_driver;
+    case DeviceFault::kPermission: return "do it through the agent (sudo flyball agent), or as root";
+    case DeviceFault::kInvalid: return kChooseAListedValue;
+    case DeviceFault::kLost: return fmt::format("reset the GPU ({}) or restart the machine; see dmesg", reset);
+    default: return {};
+  }
+}
+
+double GpuDevice::whole(double value, double too_large, const char* what) const {
+  const double rounded = std::round(value);
+  if (rounded >= 0.0 && rounded < too_large) return rounded;
+  throw DeviceError(DeviceFault::kInvalid, label(), fmt::format("{}: {} is no value for it", what, value),
+                    kChooseAListedValue);
+}
+
+ThrottleAccess GpuDevice::throttle_access() const {
+  if (sm_clocks().empty()) {
+    return {false, DeviceFault::kUnsupported, "the driver lists no clocks for this device", "use another device"};
+  }
+  return privilege_of_this_process();
+}
+
+std::vector<std::string> names_of(ThrottleReason set) {
+  static constexpr std::array<std::pair<ThrottleReason, const char*>, 6> kNames{{
+      {ThrottleReason::kIdle, "idle"},
+      {ThrottleReason::kApplicationClocks, "application_clocks"},
+      {ThrottleReason::kPowerLimit, "power_limit"},
+      {ThrottleReason::kThermal, "thermal"},
+      {ThrottleReason::kHardwareSlowdown, "hardware_slowdown"},
+      {ThrottleReason::kOther, "other"},
+  }};
+  std::vector<std::string> names;
+  for (const auto& [reason, name] : kNames) {
+    if (has(set, reason)) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace flyball

@@ -1,0 +1,126 @@
+// Questions to a vendor's library that may never be answered, asked with a deadline. A driver that hangs keeps the
+// thread in which it was asked, with all that this thread needs; whoever asked goes on with DeviceFault::kTimeout.
+//
+// A question costs a thread, some 50 microseconds: for listing devices and the like. Who reads often has a thread of its
+// own (sampler.h) or one per device (the agent).
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "base/units.h"
+#include "driver/device_error.h"
+
+namespace flyball {
+
+// For one call to an open device: reads take microseconds and writes 10 ms.
+inline constexpr Seconds kAnswerPatience{2.0};
+
+// For loading a library, or opening a device: boards that no process has open are started first, which takes seconds
+// each. 30 s, or what FLYBALL_DRIVER_TIMEOUT says ("5s", "500ms"); UsageError where that is no time.
+[[nodiscard]] Seconds opening_patience();
+
+// What is thrown instead of an answer.
+[[nodiscard]] DeviceError no_answer(const std::string& device, Seconds patience);
+
+// While it lives its thread, and whatever threads that starts for good, take no signals: those are for the program's own.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Starts `work` in a thread that takes no signals.
+[[nodiscard]] std::thread start_aside(std::packaged_task<void()> work);
+
+// One question, under way from construction on. Asked at once of several devices, they all have the same deadline.
+template <class Result>
+class PendingAnswer {
+ public:
+  // `question` must own what it uses: it may outlive everything else here.
+  template <class Question>
+  explicit PendingAnswer(Question question) : begin_(std::chrono::steady_clock::now()) {
+    std::packaged_task<Result()> task(std::move(question));
+    answer_ = task.get_future();
+    thread_ = start_aside(std::packaged_task<void()>([task = std::move(task)]() mutable { task(); }));
+  }
+  ~PendingAnswer() {
+    if (thread_.joinable()) thread_.detach();
+  }
+  PendingAnswer(PendingAnswer&&) noexcept = default;
+  PendingAnswer& operator=(PendingAnswer&&) = delete;
+
+  // What the question returned or threw; DeviceError kTimeout about `device` once `patience` has passed since it was
+  // asked. After that, and only then, may it be asked for again.
+  [[nodiscard]] Result get(Seconds patience, const std::string& device) {
+    const auto deadline = begin_ + std::chrono::nanoseconds(to_nanoseconds(patience));
+    if (answer_.wait_until(deadline) != std::future_status::ready) throw no_answer(device, patience);
+    thread_.join();
+    return answer_.get();
+  }
+
+  // Whether get() would not wait.
+  [[nodiscard]] bool arrived() const { return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+ private:
+  std::chrono::steady_clock::time_point begin_;
+  std::future<Result> answer_;
+  std::thread thread_;
+};
+
+// The easy form: asks and waits.
+template <class Question>
+auto answer_within(Seconds patience, const std::string& device, Question question) -> std::invoke_result_t<Question&> {
+  return PendingAnswer<std::invoke_result_t<Question&>>(std::move(question)).get(patience, device);
+}
+
+// Calls what may hang and whose outcome matters to nobody, a library's last function for one, and waits for it within
+// kAnswerPatience. `call` must own what it uses.
+void call_aside(std::function<void()> call);
+
+// One device's questions, one after another. While one of them hangs, the others are refused at once: waiting for each
+// would take for ever, and each would cost a thread. Not thread-safe.
+class PatientQuestions {
+ public:
+  explicit PatientQuestions(std::string device, Seconds patience = kAnswerPatience)
+      : device_(std::move(device)), patience_(patience) {}
+
+  // Throws what `question` throws, and DeviceError kTimeout.
+  template <class Question>
+  auto ask(Question question) -> std::invoke_result_t<Question&> {
+    if (hangs()) throw no_answer(device_, patience_);
+    const auto hanging = std::make_shared<std::promise<void>>();
+    hanging_ = hanging->get_future();
+    return answer_within(patience_, device_, [question = std::move(question), hanging]() mutable {
+      struct Returned {
+        std::promise<void>& promise;
+        ~Returned() { promise.set_value(); }
+      } const returned{*hanging};
+      return question();
+    });
+  }
+
+  [[nodiscard]] bool hangs() const {
+    return hanging_.valid() && hanging_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
+
+ private:
+  std::string device_;
+  Seconds patience_;
+  std::future<void> hanging_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,55 @@
+#include "measure/meters.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// How old a power may be before it is read again: with the counter's change, and seldom where it stands, unless it has
+// stood for so long that the power may have to take its place.
+Nanoseconds most_age(Nanoseconds counter_age) {
+  if (counter_age == 0) return 10 * kMillisecond;
+  return counter_age < 1000 * kMillisecond ? 100 * kMillisecond : 20 * kMillisecond;
+}
+
+}  // namespace
+
+Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
+  struct State {
+    std::optional<Joules> total;
+    Nanoseconds changed_at = 0;
+    std::optional<Nanoseconds> power_at;
+  };
+  std::string label = gpu->label();
+  return {std::move(label), [gpu = std::move(gpu), state = State{}]() mutable {
+            MeterReading reading;
+            reading.total = gpu->total_energy();
+            const Nanoseconds now = Sampler::now();
+            if (reading.total != state.total) state.changed_at = now;
+            state.total = reading.total;
+            if (!reading.total || !state.power_at || now - *state.power_at >= most_age(now - state.changed_at)) {
+              state.power_at = now;
+              reading.power = gpu->power();
+            }
+            return reading;
+          }};
+}
+
+std::vector<Meter> meters_of(const std::shared_ptr<const CpuDevice>& cpu) {
+  static_cast<void>(cpu->package_energy());
+  std::vector<Meter> meters;
+  meters.push_back({cpu->label(), [cpu] { return MeterReading{std::nullopt, cpu->package_energy()}; }});
+  if (cpu->dram_energy()) {
+    meters.push_back({fmt::format("DRAM:{}", cpu->index()), [cpu] {
+                        return MeterReading{std::nullopt, cpu->dram_energy()};
+                      }});
+  }
+  return meters;
+}
+
+}  // namespace flyball

@@ -1,0 +1,523 @@
+#include "measure/sampler.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/contain.h"
+#include "base/error.h"
+#include "driver/patience.h"
+#include "measure/cost_budget.h"
+#include "measure/energy_track.h"
+
+namespace flyball {
+namespace {
+
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Seconds kAfterFailure{0.1};              // of a round itself, not of a meter
+constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
+
+Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
+
+// Until a time or a call. Not a condition variable: glibc takes its mutex back as one that others wait for, and letting
+// go of that is a system call more in every period.
+class Alarm {
+ public:
+  Alarm() { ::sem_init(&calls_, 0, 0); }
+  ~Alarm() { ::sem_destroy(&calls_); }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+  void call() { ::sem_post(&calls_); }
+  void wait_until(Nanoseconds time) {
+    const timespec until{time / kSecond, time % kSecond};
+    while (::sem_clockwait(&calls_, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sem_t calls_;
+};
+
+// One meter and what it has said.
+struct Slot {
+  Slot(Meter m, Nanoseconds period, std::size_t capacity) : meter(std::move(m)), track(period, capacity) {}
+
+  Meter meter;
+  // Of the thread that reads.
+  Nanoseconds asked_again_at = 0;  // after a failure
+  Nanoseconds quiet_until = 0;     // the sensor's next change is not due, or its last too recent for the budget
+  Nanoseconds due_at = 0;          // a round is made for it then
+  bool fine = false;               // a counter that may be read less often
+  std::atomic<bool> answering = true;
+
+  mutable std::mutex mutex;  // guards all below
+  EnergyTrack track;
+  unsigned failures_in_row = 0;
+  std::int64_t periods = 1;  // between two readings
+  std::size_t readings = 0;
+  std::size_t late = 0;
+  std::size_t failed = 0;
+  std::string failure;
+  Nanoseconds failing_since = 0;
+};
+
+// What one reading thread is doing, for the supervisor.
+struct Shift {
+  enum State { kIdle, kReading, kAbandoned };
+  std::atomic<int> state = kIdle;
+  std::atomic<Nanoseconds> since = 0;
+  std::atomic<std::size_t> meter = 0;
+  bool finished = false;  // guarded by Core::mutex
+};
+
+struct Window {
+  Nanoseconds begin = 0;
+  Nanoseconds counted_until = 0;
+  std::optional<Nanoseconds> end;
+  std::vector<IntervalEnergy> so_far;
+};
+
+// Shared by the sampler and its threads, so that a thread that hangs in a driver can outlive the sampler.
+struct Core {
+  std::vector<std::unique_ptr<Slot>> slots;
+  Nanoseconds period = 0;
+  Nanoseconds history = 0;
+  double most_cost = 0.0;
+  Alarm alarm;  // for the thread that reads
+
+  std::mutex mutex;  // guards all below
+  std::condition_variable round_done;
+  bool stopping = false;
+  std::uint64_t requested = 0;
+  std::uint64_t served = 0;
+  Nanoseconds served_at = 0;
+  int waiting = 0;
+};
+
+// When a meter is read again that has just been read. A fine counter that the budget puts off comes along in others'
+// rounds once a quarter of its time is over; since next_due() waits for such a round for as long, there is none that it
+// would miss every time. Half a period less is the place on the grid of periods.
+void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods) {
+  slot.fine = slot.periods > 1 ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
+  slot.periods = slot.fine ? periods : 1;
+  if (slot.periods > 1) {
+    slot.due_at = read_at + slot.periods * period - period / 2;
+    slot.quiet_until = read_at + slot.periods * period / 4 - period / 2;
+  } else {
+    slot.due_at = slot.quiet_until = slot.track.quiet_until();
+  }
+}
+
+bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
+  return !slot.answering.load(std::memory_order_relaxed) || now < slot.asked_again_at ||
+         (regular && now < slot.quiet_until);
+}
+
+// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up meanwhile:
+// it must end at once.
+bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
+                std::int64_t periods) {
+  const Nanoseconds begin = Sampler::now();
+  shift.meter.store(index, std::memory_order_relaxed);
+  shift.since.store(begin, std::memory_order_relaxed);
+  shift.state.store(Shift::kReading, std::memory_order_release);
+  MeterReading reading;
+  std::string failure;
+  bool failed = false;
+  try {
+    reading = slot.meter.read();
+  } catch (const std::exception& error) {
+    failed = true;
+    failure = error.what();
+  }
+  const Nanoseconds end = Sampler::now();
+  int reading_state = Shift::kReading;
+  if (!shift.state.compare_exchange_strong(reading_state, Shift::kIdle)) {
+    const std::lock_guard lock(slot.mutex);
+    ++slot.failed;
+    if (slot.failures_in_row == 0) slot.failing_since = begin;
+    slot.failure = slot.meter.label + ": the driver's call did not return for a while";
+    slot.answering.store(true);  // and what it said is of no known time
+    return false;
+  }
+  const std::lock_guard lock(slot.mutex);
+  if (failed) {
+    slot.failure = std::move(failure);
+    ++slot.failed;
+    if (slot.failures_in_row == 0) slot.failing_since = begin;
+    slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
+    ++slot.failures_in_row;
+    return true;
+  }
+  slot.failures_in_row = 0;
+  ++slot.readings;
+  if (due != 0 && begin > due + period) ++slot.late;
+  slot.track.add(begin + (end - begin) / 2, reading);
+  plan_next(slot, begin, period, periods);
+  return true;
+}
+
+// The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off waits
+// a quarter of its time longer where others' next round is then.
+Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
+  Nanoseconds needed = now + kLongestRest;
+  Nanoseconds put_off = needed;
+  Nanoseconds patience = 0;
+  for (const auto& slot : core.slots) {
+    if (!slot->answering) continue;
+    const Nanoseconds wanted = std::max(slot->asked_again_at, slot->due_at);
+    if (slot->periods == 1) {
+      needed = std::min(needed, wanted);
+    } else if (wanted < put_off) {
+      put_off = wanted;
+      patience = slot->periods * core.period / 4;
+    }
+  }
+  const Nanoseconds wanted = needed <= put_off + patience ? needed : put_off;
+  const Nanoseconds rounds = (std::max(wanted, now + 1) - due + core.period - 1) / core.period;
+  return due + rounds * core.period;
+}
+
+Nanoseconds processor_time_of_this_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+void keep_reading(Core& core, Shift& shift) {
+  Nanoseconds due = Sampler::now();
+  CostBudget budget(core.most_cost, core.period, due);
+  while (true) {
+    core.alarm.wait_until(due);
+    const Nanoseconds woken = Sampler::now();
+    const bool regular = woken >= due;
+    std::unique_lock lock(core.mutex);
+    if (core.stopping) return;
+    const std::uint64_t request = core.requested;
+    if (!regular && request == core.served) continue;  // another call's round has answered this one, too
+    lock.unlock();
+    bool needed = !regular;
+    for (std::size_t i = 0; i < core.slots.size(); ++i) {
+      Slot& slot = *core.slots[i];
+      if (passed_over(slot, regular, woken)) continue;
+      if (!read_meter(slot, i, shift, regular ? due : 0, core.period, budget.periods())) return;
+      needed = needed || !slot.fine;
+    }
+    const Nanoseconds now = Sampler::now();
+    budget.count_round(needed, regular ? woken - due : 0);
+    if (budget.look_is_due(now)) budget.look(now, processor_time_of_this_thread());
+    // Rounds that were missed are not made up for; those to come keep their times.
+    if (regular) due = next_due(core, due, now);
+    lock.lock();
+    core.served = request;
+    core.served_at = now;
+    if (core.waiting > 0) core.round_done.notify_all();
+  }
+}
+
+void add_to(IntervalEnergy& sum, const IntervalEnergy& part) {
+  sum.energy += part.energy;
+  sum.peak = std::max(sum.peak, part.peak);
+  sum.samples += part.samples;
+  sum.sensor_period = part.sensor_period;
+  if (part.source != EnergySource::kCounter) sum.source = part.source;
+  sum.complete = sum.complete && part.complete;
+}
+
+}  // namespace
+
+std::string_view name_of(EnergySource source) {
+  switch (source) {
+    case EnergySource::kCounter: return "counter";
+    case EnergySource::kIntegratedPower: return "integrated power";
+    case EnergySource::kFrozenCounter: return "frozen counter, integrated power";
+  }
+  return "counter";
+}
+
+class Sampler::Impl {
+ public:
+  Impl(std::vector<Meter> meters, const Options& options) : core_(std::make_shared<Core>()) {
+    if (!(options.period >= kLeastSamplingPeriod && options.period.value() <= 60.0)) {
+      throw UsageError(fmt::format("a sampling period must be from {} ms to 60 s, not {} s",
+                                   kLeastSamplingPeriod.value() * 1e3, options.period.value()));
+    }
+    if (!(options.most_cost >= 0.0)) {
+      throw UsageError(fmt::format("sampling may cost a share of a processor, not {}", options.most_cost));
+    }
+    core_->period = to_nanoseconds(options.period);
+    core_->most_cost = options.most_cost;
+    core_->history = std::max(to_nanoseconds(options.history), std::max(kSecond, 64 * core_->period));
+    const auto capacity = static_cast<std::size_t>(core_->history / core_->period) + 1;
+    for (Meter& meter : meters) {
+      core_->slots.push_back(std::make_unique<Slot>(std::move(meter), core_->period, capacity));
+    }
+    const SignalsBlocked blocked;
+    start_reading();
+    supervisor_ = std::thread([this] { supervise(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(core_->mutex);
+      core_->stopping = true;
+      core_->alarm.call();
+      core_->round_done.notify_all();
+      stop_supervisor_.notify_all();
+    }
+    supervisor_.join();
+    std::unique_lock lock(core_->mutex);
+    ++core_->waiting;
+    const bool finished = core_->round_done.wait_for(lock, std::chrono::duration<double>(kHangLimit.value()),
+                                                     [&] { return shift_->finished; });
+    lock.unlock();
+    if (!reader_.joinable()) return;
+    if (finished) {
+      reader_.join();
+    } else {
+      shift_->state.store(Shift::kAbandoned);
+      reader_.detach();
+    }
+  }
+
+  Nanoseconds sample_now() {
+    std::unique_lock lock(core_->mutex);
+    const std::uint64_t request = ++core_->requested;
+    core_->alarm.call();
+    ++core_->waiting;
+    const auto longest = std::chrono::duration<double>(2.0 * kHangLimit.value()) * (core_->slots.size() + 1);
+    const bool done = core_->round_done.wait_for(lock, longest, [&] { return core_->served >= request; });
+    --core_->waiting;
+    return done ? core_->served_at : Sampler::now();
+  }
+
+  bool settle(Nanoseconds time, Seconds longest) {
+    const Nanoseconds until = Sampler::now() + to_nanoseconds(longest);
+    std::unique_lock lock(core_->mutex);
+    ++core_->waiting;
+    bool settled = false;
+    while (true) {
+      lock.unlock();
+      settled = std::all_of(core_->slots.begin(), core_->slots.end(), [&](const auto& slot) {
+        constexpr unsigned kLost = 3;
+        if (!slot->answering) return true;
+        const std::lock_guard guard(slot->mutex);
+        return slot->failures_in_row >= kLost || slot->track.settled(time);
+      });
+      lock.lock();
+      if (settled || Sampler::now() >= until) break;
+      core_->round_done.wait_until(lock, time_point(until));
+    }
+    --core_->waiting;
+    return settled;
+  }
+
+  [[nodiscard]] std::uint64_t open_window(Nanoseconds begin) {
+    Window window;
+    window.begin = begin;
+    window.counted_until = begin;
+    window.so_far.resize(core_->slots.size());
+    const std::lock_guard lock(windows_mutex_);
+    windows_.emplace(++last_window_, std::move(window));
+    return last_window_;
+  }
+
+  void end_window(std::uint64_t number, Nanoseconds end) {
+    const std::lock_guard lock(windows_mutex_);
+    const auto found = windows_.find(number);
+    if (found == windows_.end() || found->second.end) {
+      throw UsageError("this measured window was not begun or has ended before");
+    }
+    found->second.end = std::max(end, found->second.begin);
+  }
+
+  [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t number) {
+    const std::lock_guard lock(windows_mutex_);
+    const auto found = windows_.find(number);
+    if (found == windows_.end() || !found->second.end) {
+      throw UsageError("this measured window has not ended, or was read before");
+    }
+    const Nanoseconds end = *found->second.end;
+    count(found->second, end);
+    std::vector<IntervalEnergy> result = std::move(found->second.so_far);
+    const Seconds length = to_seconds(end - found->second.begin);
+    for (IntervalEnergy& energy : result) {
+      if (length > Seconds(0)) energy.mean = energy.energy / length;
+      energy.peak = std::max(energy.peak, energy.mean);
+    }
+    windows_.erase(found);
+    return result;
+  }
+
+  [[nodiscard]] const Slot& slot(std::size_t meter) const { return *core_->slots.at(meter); }
+  [[nodiscard]] std::size_t size() const { return core_->slots.size(); }
+  [[nodiscard]] Seconds period() const { return to_seconds(core_->period); }
+
+ private:
+  void start_reading() {
+    shift_ = std::make_shared<Shift>();
+    reader_ = std::thread([core = core_, shift = shift_] {
+      pthread_setname_np(pthread_self(), "flyball-sampler");
+      // A round that fails for another reason than its meter, memory for one, is not the last.
+      while (!contained("the sampler", [&] { keep_reading(*core, *shift); })) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(kAfterFailure.value()));
+      }
+      const std::lock_guard lock(core->mutex);
+      shift->finished = true;
+      core->round_done.notify_all();
+    });
+  }
+
+  void supervise() {
+    pthread_setname_np(pthread_self(), "flyball-watch");
+    const Nanoseconds limit = to_nanoseconds(kHangLimit);
+    Nanoseconds next = Sampler::now() + limit;
+    std::unique_lock lock(core_->mutex);
+    while (!core_->stopping) {
+      stop_supervisor_.wait_until(lock, time_point(next), [&] { return core_->stopping; });
+      if (core_->stopping) return;
+      lock.unlock();
+      next = Sampler::now() + limit;
+      (void)contained("the sampler", [&] {
+        if (reader_.joinable()) next = std::min(next, give_up_on_a_hanging_meter());
+        if (!reader_.joinable()) replace_reader();
+        count_old_parts_of_windows();
+      });
+      lock.lock();
+    }
+  }
+
+  // When to look again. A reading that has begun by now is looked after at its limit, so that looking once per limit
+  // finds every one that hangs in time.
+  Nanoseconds give_up_on_a_hanging_meter() {
+    const Nanoseconds limit = to_nanoseconds(kHangLimit);
+    const Nanoseconds now = Sampler::now();
+    int state = Shift::kReading;
+    if (shift_->state.load(std::memory_order_acquire) != Shift::kReading) return now + limit;
+    const Nanoseconds since = shift_->since.load(std::memory_order_relaxed);
+    if (now - since <= limit) return since + limit + 1;
+    Slot& slot = *core_->slots[shift_->meter.load(std::memory_order_relaxed)];
+    slot.answering.store(false);
+    if (!shift_->state.compare_exchange_strong(state, Shift::kAbandoned)) {
+      slot.answering.store(true);  // it came back just now
+    } else {
+      reader_.detach();
+    }
+    return now + limit;
+  }
+
+  void replace_reader() {
+    try {
+      start_reading();
+    } catch (const std::system_error&) {
+      // No room for a thread now; the next round of supervision tries again.
+    }
+  }
+
+  void count_old_parts_of_windows() {
+    const Nanoseconds now = Sampler::now();
+    const std::lock_guard lock(windows_mutex_);
+    for (auto& [number, window] : windows_) {
+      if (now - window.counted_until > core_->history / 2) count(window, now - core_->history / 4);
+    }
+  }
+
+  void count(Window& window, Nanoseconds until) {
+    until = std::min(until, window.end.value_or(until));
+    if (until <= window.counted_until && window.counted_until > window.begin) return;
+    for (std::size_t i = 0; i < core_->slots.size(); ++i) {
+      const Slot& slot = *core_->slots[i];
+      const std::lock_guard lock(slot.mutex);
+      add_to(window.so_far[i], slot.track.energy_between(window.counted_until, until));
+    }
+    window.counted_until = std::max(window.counted_until, until);
+  }
+
+  std::shared_ptr<Core> core_;
+  // Of the supervisor, but for construction and destruction.
+  std::shared_ptr<Shift> shift_;
+  std::thread reader_;
+  std::thread supervisor_;
+  std::condition_variable stop_supervisor_;  // with core_->mutex
+
+  std::mutex windows_mutex_;  // guards all below; taken before a slot's
+  std::map<std::uint64_t, Window> windows_;
+  std::uint64_t last_window_ = 0;
+};
+
+Sampler::Sampler(std::vector<Meter> meters, Options options)
+    : impl_(std::make_unique<Impl>(std::move(meters), options)) {}
+Sampler::~Sampler() = default;
+
+std::size_t Sampler::meter_count() const { return impl_->size(); }
+
+MeterState Sampler::state(std::size_t meter) const {
+  const Slot& slot = impl_->slot(meter);
+  MeterState state;
+  state.label = slot.meter.label;
+  state.answering = slot.answering;
+  const std::lock_guard lock(slot.mutex);
+  state.source = slot.track.source();
+  state.sensor_period = slot.track.sensor_period();
+  state.readings = slot.readings;
+  state.reading_period = impl_->period() * static_cast<double>(slot.periods);
+  state.late = slot.late;
+  state.failed = slot.failed;
+  state.failure = slot.failure;
+  state.failing_since = slot.failing_since;
+  if (!state.answering) state.failure = slot.meter.label + ": the driver's call has not returned";
+  state.latest = slot.track.latest();
+  return state;
+}
+
+IntervalEnergy Sampler::energy_between(std::size_t meter, Nanoseconds begin, Nanoseconds end) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.energy_between(begin, end);
+}
+
+Nanoseconds Sampler::sample_now() { return impl_->sample_now(); }
+bool Sampler::settle(Nanoseconds time, Seconds longest) { return impl_->settle(time, longest); }
+
+std::vector<PowerSample> Sampler::samples_since(std::size_t meter, Nanoseconds after) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.samples_since(after);
+}
+
+std::vector<PowerSample> Sampler::changes_since(std::size_t meter, Nanoseconds after) const {
+  const Slot& slot = impl_->slot(meter);
+  const std::lock_guard lock(slot.mutex);
+  return slot.track.changes_since(after);
+}
+
+std::uint64_t Sampler::open_window(Nanoseconds begin) { return impl_->open_window(begin); }
+void Sampler::end_window(std::uint64_t window, Nanoseconds end) { impl_->end_window(window, end); }
+std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window) { return impl_->close_window(window); }
+
+Sampler::Options sampling_at(std::optional<Seconds> period) {
+  Sampler::Options options;
+  if (period) {
+    options.period = *period;
+  } else {
+    options.most_cost = usual_sampling_cost();
+  }
+  return options;
+}
+
+}  // namespace flyball

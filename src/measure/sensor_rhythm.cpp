@@ -1,0 +1,88 @@
+#include "measure/sensor_rhythm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+namespace flyball {
+
+void SensorRhythm::add(Nanoseconds time, bool changed) {
+  changed_ = changed_ << 1 | static_cast<std::uint32_t>(changed);
+  readings_ = std::min<std::uint32_t>(readings_ + 1, 32);
+  const bool rested = last_reading_ < quiet_until_;
+  const Nanoseconds sampling = std::max<Nanoseconds>(0, time - std::max(last_reading_, quiet_until_));
+  if (last_reading_ != 0 && !rested)
+    usual_sampling_ += (std::min(sampling, 2 * usual_sampling_ + 1'000'000) - usual_sampling_) / 8;
+  last_reading_ = time;
+  foretold_.reset();
+  if (!changed) return;
+  if (last_change_ != 0) {
+    const Nanoseconds gap = time - last_change_;
+    gaps_[gap_count_++ % kGaps] = gap;
+    constexpr std::int64_t kLongest = 1024;  // so that a clock that drifts against ours is followed
+    if (run_length_ >= kSteady) {
+      // A reading that came late may find several steps at once; how many, the rhythm itself tells.
+      const bool late = sampling > 4 * usual_sampling_ && period_ > 2 * usual_sampling_;
+      const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + period_ / 32) / period_) : 1;
+      run_length_ += steps;
+      foretold_ = dated_ + steps * period_;
+      if (!late) period_ = (time - run_begin_) / run_length_;
+    } else {
+      find_period();
+      // A change is seen up to one reading late, so a steady sensor's gaps differ by as much.
+      if (period_ != 0 && std::abs(gap - period_) <= period_ / 4 + std::min(sampling, 2 * usual_sampling_)) {
+        ++run_length_;
+      } else {
+        begin_run(time);
+      }
+    }
+    if (run_length_ >= kLongest) {
+      run_begin_ += (time - run_begin_) / 2;
+      run_length_ /= 2;
+    }
+  }
+  last_change_ = time;
+}
+
+void SensorRhythm::date(Nanoseconds change) {
+  dated_ = change;
+  if (!foretold_) return;
+  constexpr int kMostMisses = 4;
+  const Nanoseconds error = std::abs(change - *foretold_);
+  misses_ = error > period_ / 4 ? misses_ + 1 : 0;
+  if (misses_ >= kMostMisses) return begin_run(last_change_);  // the sensor has another rhythm now
+  rest(error);
+}
+
+void SensorRhythm::rest(Nanoseconds error) {
+  unsteadiness_ = std::max(error, unsteadiness_ - unsteadiness_ / 16);
+  // The last reading before the change has to see the old value, or when it came would be known less well.
+  const Nanoseconds guard = usual_sampling_ + usual_sampling_ / 4 + 2 * unsteadiness_;
+  quiet_until_ = misses_ == 0 && !faster_than_sampling() ? dated_ + period_ - guard : 0;
+}
+
+void SensorRhythm::begin_run(Nanoseconds time) {
+  run_begin_ = time;
+  run_length_ = 0;
+  misses_ = 0;
+  quiet_until_ = 0;
+}
+
+void SensorRhythm::find_period() {
+  constexpr std::size_t kFewest = 4;
+  if (gap_count_ < kFewest) return;
+  std::array<Nanoseconds, kGaps> sorted = gaps_;
+  const std::size_t count = std::min(gap_count_, kGaps);
+  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count));
+  Nanoseconds sum = 0;
+  const std::size_t begin = count / 4;
+  const std::size_t end = count - begin;
+  for (std::size_t i = begin; i < end; ++i) sum += sorted[i];
+  period_ = sum / static_cast<Nanoseconds>(end - begin);
+}
+
+bool SensorRhythm::faster_than_sampling() const {
+  return readings_ >= 8 && static_cast<std::uint32_t>(std::popcount(changed_)) * 16 > readings_ * 15;
+}
+
+}  // namespace flyball
