@@ -20,32 +20,26 @@ class SharedLibrary {
   // Null where the library has no such symbol.
   [[nodiscard]] void* find(const char* symbol) const;
 
-  // The first of `names` that is there; null where none is.
-  template <class Function, class... Names>
-  void resolve(Function*& function, Names... names) const {
-    void* found = nullptr;
-    ((found = found != nullptr ? found : find(names)), ...);
-    function = reinterpret_cast<Function*>(found);
-  }
-
  private:
   void* handle_ = nullptr;
 };
 
-// A function of a library, under the first of its names that is there; without any it answers `absent`, as a device does
-// that cannot. Valid while the library is loaded.
-template <class Function, auto absent>
+// A function of a library, under the first of its names that is there; without any it answers `Absent`, as a device
+// does that cannot. Valid while the library is loaded.
+template <class Function, auto Absent>
 class LibraryCall;
-template <class Result, class... Arguments, auto absent>
-class LibraryCall<Result(Arguments...), absent> {
+template <class Result, class... Arguments, auto Absent>
+class LibraryCall<Result(Arguments...), Absent> {
  public:
   template <class... Names>
   explicit LibraryCall(const SharedLibrary& library, Names... names) {
-    library.resolve(function_, names...);
+    void* found = nullptr;
+    ((found = found != nullptr ? found : library.find(names)), ...);
+    function_ = reinterpret_cast<Result (*)(Arguments...)>(found);
   }
 
   [[nodiscard]] bool is_there() const { return function_ != nullptr; }
-  Result operator()(Arguments... arguments) const { return function_ != nullptr ? function_(arguments...) : absent; }
+  Result operator()(Arguments... arguments) const { return function_ != nullptr ? function_(arguments...) : Absent; }
 
  private:
   Result (*function_)(Arguments...) = nullptr;

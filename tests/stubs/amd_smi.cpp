@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,8 +13,9 @@ namespace {
 
 struct Board {
   bool is_gpu = true;
-  std::uint64_t cap_microwatts = 750'000'000;
-  std::uint64_t energy_count = 0;
+  // An agent asks from several threads.
+  std::atomic<std::uint64_t> cap_microwatts = 750'000'000;
+  std::atomic<std::uint64_t> energy_count = 0;
 };
 Board boards[3] = {{}, {false}, {}};
 
