@@ -1,5 +1,5 @@
-// How fast traces are read. Run with `make bench`; docs/performance.md holds the figures. FLYBALL_TRACE_MIB sets the size
-// of the trace (default 256); it is written to TMPDIR and lies in the page cache when it is read.
+// How fast traces are read. Run with `make bench`; docs/performance.md holds the figures. FLYBALL_TRACE_MIB sets the
+// size of the trace (default 256); it is written to TMPDIR and lies in the page cache when it is read.
 #include <benchmark/benchmark.h>
 #include <simdjson.h>
 #include <stdlib.h>
@@ -78,9 +78,9 @@ std::uint64_t read_events(const std::string& path) {
   return count;
 }
 
-// Reading to the last event, against simdjson's parsing of the same text from memory into its document (the second time,
-// when its memory is there), in turns. `ratio` is our speed over simdjson's, `ratio_processor` the same in processor time,
-// which a busy machine does not bend.
+// Reading to the last event, against simdjson's parsing of the same text from memory into its document (the second
+// time, when its memory is there), in turns. `ratio` is our speed over simdjson's, `ratio_processor` the same in
+// processor time, which a busy machine does not bend.
 void kineto(benchmark::State& state) {
   const TraceFile file;
   simdjson::padded_string text;

@@ -89,8 +89,9 @@ BENCHMARK(jobs_at_once)
     ->Iterations(1)
     ->Unit(benchmark::kSecond);
 
-// One decision of joule-price with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs run on
-// 125 and more); 1: the models of all networks have been fitted anew, too; 2: prices are found anew, without that.
+// One decision of joule-price with 1,000 jobs: one has finished, another has come. Arguments: nodes of 8 GPUs (all jobs
+// run on 125 and more); 1: the models of all networks have been fitted anew, too; 2: prices are found anew, without
+// that.
 void one_decision(benchmark::State& state) {
   const GroundTruth truth = load_ground_truth("v100");
   JobTrace trace{"bench", {}};

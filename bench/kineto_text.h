@@ -1,5 +1,5 @@
-// Text of a trace as PyTorch's profiler writes it on a GPU, as long as wanted: made up, but in the form, with the fields and
-// with about the mixture of a transformer's training. The same length gives the same bytes.
+// Text of a trace as PyTorch's profiler writes it on a GPU, as long as wanted: made up, but in the form, with the
+// fields and with about the mixture of a transformer's training. The same length gives the same bytes.
 #pragma once
 
 #include <fmt/format.h>

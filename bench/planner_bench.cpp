@@ -1,4 +1,5 @@
-// Speed of the frontier planner and of what it is made of. Run with `make bench`; docs/performance.md holds the figures.
+// Speed of the frontier planner and of what it is made of. Run with `make bench`; docs/performance.md holds the
+// figures.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as a footprint: finite energies in order under names of their own, which comparing and summarising can use and
-// which are the same when written and read again; or an Error.
+// Any bytes as a footprint: finite energies in order under names of their own, which comparing and summarising can use
+// and which are the same when written and read again; or an Error.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

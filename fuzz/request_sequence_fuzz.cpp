@@ -1,5 +1,5 @@
-// Lines "METHOD TARGET BODY" as requests to a planning server, one after the other: it answers each of them, never with 500,
-// and is well at the end. A server of its own for every input, so that each can be played again.
+// Lines "METHOD TARGET BODY" as requests to a planning server, one after the other: it answers each of them, never with
+// 500, and is well at the end. A server of its own for every input, so that each can be played again.
 #include <unistd.h>
 
 #include <cstddef>

@@ -36,8 +36,8 @@ class Launcher {
   void step();
   // Iterations until `done` says so of the stages' states; false after `most`.
   bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most);
-  // Nine iterations and more in parts of a third, at least three, until the two fastest agree: what holds this machine up
-  // counts time_scale times, and never makes an iteration faster. The slower of the two is told.
+  // Nine iterations and more in parts of a third, at least three, until the two fastest agree: what holds this machine
+  // up counts time_scale times, and never makes an iteration faster. The slower of the two is told.
   Window measure(const std::string& name, int steps);
 
   void profile();

@@ -122,7 +122,8 @@ class Stage {
     if (result != FLYBALL_SIM_OK) throw std::runtime_error(flyball_sim_error_text(result));
   }
 
-  // The clock is asked for before the wait for the input, so that the change happens during the wait where there is one.
+  // The clock is asked for before the wait for the input, so that the change happens during the wait where there is
+  // one.
   void forward(int microbatch) {
     flyball_set_speed(session_, "forward");
     double activation = 1.0 + microbatch;

@@ -1,5 +1,5 @@
-/* The training client and, further below, accounting sessions: a C interface, in libflyball.so. Four lines in a training
- * engine (Perseus, SOSP'24, table 2):
+/* The training client and, further below, accounting sessions: a C interface, in libflyball.so. Four lines in a
+ * training engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
  *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out
@@ -11,8 +11,8 @@
  *
  * Nothing here makes the training wait: set_speed costs tens of nanoseconds, begin and end as much, step_begin and
  * step_end some microseconds. Nothing here makes it fail: where a server, an agent or a driver does, clocks go to their
- * default and the notice function is told once. A null session is allowed everywhere and does nothing, so that a program whose
- * session could not be opened may go on without asking.
+ * default and the notice function is told once. A null session is allowed everywhere and does nothing, so that a
+ * program whose session could not be opened may go on without asking.
  *
  * Units stand in the names; times are in the GPU's seconds (flyball_session_options.time_scale).
  * Errors: functions return FLYBALL_OK (0) or one of the codes below; flyball_last_error says it in words.
@@ -56,8 +56,8 @@ typedef struct flyball_session flyball_session;
 typedef struct flyball_session_options {
   size_t size; /* of this structure, as the caller was compiled */
 
-  /* Where the job is planned: "127.0.0.1:4940", "https://planner.example:4940" (see ca_file), the path of a Unix socket;
-   * null or "": nowhere (profiling and measuring still work). */
+  /* Where the job is planned: "127.0.0.1:4940", "https://planner.example:4940" (see ca_file), the path of a Unix
+   * socket; null or "": nowhere (profiling and measuring still work). */
   const char* server;
   const char* job;   /* the same on every rank; letters, digits, '.', '_', '+', '-' */
   const char* token; /* the job's secret, the same on every rank; 32 to 128 letters, digits, '_', '-' */
@@ -176,8 +176,8 @@ typedef struct flyball_session_state {
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);
 
-/* What the sweep has measured so far: lines `stage,instruction,frequency,time,energy` (MHz, s, J) with the header above,
- * the profile that `flyball plan` reads. Linear in its length. */
+/* What the sweep has measured so far: lines `stage,instruction,frequency,time,energy` (MHz, s, J) with the header
+ * above, the profile that `flyball plan` reads. Linear in its length. */
 FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
 
 /* Time and energy of this rank's GPU between the two calls, from its counter. The end waits two of the counter's
@@ -194,13 +194,13 @@ FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, dou
  *   flyball_account_stop(NULL, NULL, NULL);
  *   flyball_account_write(NULL, NULL, "power.csv");     flyball account --events trace.json --power power.csv
  *
- * A session is its user's, under a name; it belongs to no process, and goes on where the one that began it ends. Any may
- * stop and read it, `flyball account` too. There is nothing to close: each call is a connection of its own, safe from
- * any thread and after fork().
+ * A session is its user's, under a name; it belongs to no process, and goes on where the one that began it ends. Any
+ * may stop and read it, `flyball account` too. There is nothing to close: each call is a connection of its own, safe
+ * from any thread and after fork().
  * `agent` is "/path/to/socket" or "host:port"; null or "": what FLYBALL_AGENT names, else the usual socket. `name` is
  * 1 to 64 letters, digits, '.', '_', '-'; null or "": "default".
- * Errors: FLYBALL_USAGE for a value that is none, FLYBALL_SYSTEM where there is no agent or it refuses (no such session,
- * it records already, too many). Unlike a step's, these calls wait for the agent. */
+ * Errors: FLYBALL_USAGE for a value that is none, FLYBALL_SYSTEM where there is no agent or it refuses (no such
+ * session, it records already, too many). Unlike a step's, these calls wait for the agent. */
 typedef struct flyball_account_options {
   size_t size; /* of this structure, as the caller was compiled */
   const char* agent;
@@ -237,14 +237,14 @@ typedef struct flyball_account_state {
 /* Returns once the sensors have been seen to change, half a second at most: what follows is covered. Null: defaults. */
 FLYBALL_API int flyball_account_start(const flyball_account_options* options);
 
-/* Returns once the sensors have shown what flowed until now, half a second at most. Again does nothing. `state`, here and
- * below, tells how it went; null: not asked. */
+/* Returns once the sensors have shown what flowed until now, half a second at most. Again does nothing. `state`, here
+ * and below, tells how it went; null: not asked. */
 FLYBALL_API int flyball_account_stop(const char* agent, const char* name, flyball_account_state* state);
 FLYBALL_API int flyball_account_get_state(const char* agent, const char* name, flyball_account_state* state);
 
 /* The power trace so far, as `flyball account --power` reads it (docs/formats/power-trace.md), in pieces of whole lines
- * of about a MiB, 64 MiB at most in all. A sink that returns other than 0 ends the reading, which is no error. `data` is
- * the library's, for the length of the call. */
+ * of about a MiB, 64 MiB at most in all. A sink that returns other than 0 ends the reading, which is no error. `data`
+ * is the library's, for the length of the call. */
 typedef int (*flyball_account_sink)(void* user, const char* data, size_t size);
 FLYBALL_API int flyball_account_read(const char* agent, const char* name, flyball_account_sink sink, void* user);
 

@@ -8,14 +8,13 @@
 //   const auto clocks = frontier.clocks(frontier.point_for(1.2 * frontier.t_min_s()));
 //
 // Units stand in the names: seconds (_s), joules (_j), watts (_w), megahertz (_mhz). Energies are of one iteration of
-// one pipeline with one GPU per stage, blocking included, without straggler (Perseus eq. 3 with T' = T). With P GPUs per
-// stage and D pipelines, multiply by P and D.
+// one pipeline with one GPU per stage, blocking included, without straggler (Perseus eq. 3 with T' = T). With P GPUs
+// per stage and D pipelines, multiply by P and D.
 //
 // Errors: std::runtime_error whose what() says what is wrong, where (file:line:column) and how to mend it;
-// std::out_of_range for a point that is not there. Times that are asked for may be infinite, but not NaN. After an error
-// nothing is held and nothing was written.
-// Ownership: everything is a value. Threads: plan_pipeline() may run in several threads at once; a PlannedFrontier is
-// immutable and may be shared. Source: Perseus, SOSP'24; EnvPipe, ATC'23.
+// std::out_of_range for a point that is not there. Times that are asked for may be infinite, but not NaN. After an
+// error nothing is held and nothing was written. Ownership: everything is a value. Threads: plan_pipeline() may run in
+// several threads at once; a PlannedFrontier is immutable and may be shared. Source: Perseus, SOSP'24; EnvPipe, ATC'23.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +37,8 @@ struct PlanRequest {
   std::string schedule = "1f1b";
   // Model chunks per stage; above 1 with interleaved-1f1b only.
   int chunks = 1;
-  // Draw of a GPU that waits, 0 to 1e6: one number, or one per stage. Empty: as the profile has it in its rows `waiting`,
-  // else 75.
+  // Draw of a GPU that waits, 0 to 1e6: one number, or one per stage. Empty: as the profile has it in its rows
+  // `waiting`, else 75.
   std::vector<double> blocking_power_w;
   // Microbatches whose activations a stage can hold: one number, or one per stage; empty for no limit. EnvPipe moves
   // forwards of 1f1b no further; less than 1f1b itself holds is refused.
@@ -87,8 +86,8 @@ class PlannedFrontier {
   // All computations at their highest clock: what runs without a plan. Its bound is NaN.
   [[nodiscard]] TradeOff baseline() const;
 
-  // For a pipeline that waits for others until `deadline_s` anyway, a straggler's iteration time: the slowest point that
-  // ends by then, T_opt = min(T*, T') (Perseus eq. 2), or the fastest (0) when none does. Takes microseconds.
+  // For a pipeline that waits for others until `deadline_s` anyway, a straggler's iteration time: the slowest point
+  // that ends by then, T_opt = min(T*, T') (Perseus eq. 2), or the fastest (0) when none does. Takes microseconds.
   [[nodiscard]] std::size_t point_for(double deadline_s) const;
   // For one that waits for nobody: of the points that end by `deadline_s` the one of least total energy, or the fastest
   // (0) when none does. Slower points than least_total() take more energy.

@@ -1,5 +1,5 @@
-// flyball._native's account sessions: client/agent_client.h for python/flyball/account.py, which holds the interface that
-// people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
+// flyball._native's account sessions: client/agent_client.h for python/flyball/account.py, which holds the interface
+// that people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
 #include "account_session.h"
 
 #include <nanobind/nanobind.h>

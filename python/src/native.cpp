@@ -1,6 +1,6 @@
-// The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface that
-// people use, and the sessions of session.cpp and account_session.cpp. flyball::Error becomes flyball.DeviceError, a
-// RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
+// The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface
+// that people use, and the sessions of session.cpp and account_session.cpp. flyball::Error becomes flyball.DeviceError,
+// a RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

@@ -91,7 +91,8 @@ std::string seconds_text(Nanoseconds time) {
 // One run: its traces on one clock, and what they come to.
 class AccountRun {
  public:
-  // Names go into the tables, which must outlive the run, as must all else that is given. Throws what the readers throw.
+  // Names go into the tables, which must outlive the run, as must all else that is given. Throws what the readers
+  // throw.
   AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
              OperationTable& operations, DeviceTable& devices);
 
@@ -246,8 +247,9 @@ void AccountRun::find_clock() {
   notes_.push_back(found + ", not applied");
 }
 
-// Whether power follows the events as they lie now, which a clock that is wrong by less than the traces' length does not
-// show otherwise. Says what was found, and warns where it is certain that they lie wrong, unless the user laid them so.
+// Whether power follows the events as they lie now, which a clock that is wrong by less than the traces' length does
+// not show otherwise. Says what was found, and warns where it is certain that they lie wrong, unless the user laid them
+// so.
 void AccountRun::check_clock(bool warn) {
   constexpr double kAsWell = 0.9;  // of the best correlation
   const ClockOffset found = estimate_offset(shift_);

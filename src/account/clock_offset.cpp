@@ -187,8 +187,8 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
 
 using LagSums = std::map<std::int64_t, std::pair<double, double>>;  // by lag: weighted correlation, weight
 
-// The largest weight of the lags whose correlation reaches `least` and is not exceeded by either neighbour's: not that of
-// one on the slope of a broad peak. 0 where there is none.
+// The largest weight of the lags whose correlation reaches `least` and is not exceeded by either neighbour's: not that
+// of one on the slope of a broad peak. 0 where there is none.
 double most_weight_of_peaks(const LagSums& sums, double least) {
   const auto value = [](LagSums::const_iterator entry) { return entry->second.first / entry->second.second; };
   double most = 0.0;

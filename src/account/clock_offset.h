@@ -3,8 +3,8 @@
 //
 // Per device, the share of time in which anything ran and the mean power are laid into equal bins (where power is not
 // known, its mean over all); the offset is where their correlation (Pearson, over the bins that both cover) is largest,
-// summed over the devices by their overlap. By fast Fourier transform: O(n log n) for n bins, of which there are at most
-// 2^18 however long the traces.
+// summed over the devices by their overlap. By fast Fourier transform: O(n log n) for n bins, of which there are at
+// most 2^18 however long the traces.
 //
 // A sensor that averages or is late shows as an offset of its own (about half its window); the estimate takes it
 // along, which is what attribution wants. A program that repeats itself correlates at every whole iteration: then the
@@ -31,8 +31,8 @@ struct ClockOffsetOptions {
 
 enum class OffsetVerdict : std::uint8_t {
   kCertain,  // use it
-  // Another offset fits as well within 5 %, or traces that have nothing to do with each other might fit so well by chance:
-  // check with the times of a known event, or give the offset.
+  // Another offset fits as well within 5 %, or traces that have nothing to do with each other might fit so well by
+  // chance: check with the times of a known event, or give the offset.
   kAmbiguous,
   kWeak,    // power hardly follows the events (correlation below 0.3): do not use it
   kNoData,  // no device stands in both traces, or one does the same all the time: there is nothing to go by

@@ -1,7 +1,8 @@
 // The tensor energy footprint (Smaragdine definition 3.4): a name, a device and a pass of training to joules, and what
 // is made of it: summarised (definition 3.5), over several runs, compared (section 6), its quality (section 5.4).
 //
-// Names are qualified by the model's hierarchy, parts parted by '/'. Nothing here reads a trace. Cost is that of sorting.
+// Names are qualified by the model's hierarchy, parts parted by '/'. Nothing here reads a trace. Cost is that of
+// sorting.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 //
 // In each interval between two samples a socket's energy is divided by the busy jiffies of its processors: to each task
 // of the program what it ran on that socket, the same for the monitor (Flyball itself), interrupts and stolen time to
-// the system, and the rest to other processes. A task is taken to have run where it was seen last. Where no processor of
-// a socket was busy, its energy is the system's. A task cannot have more than its processor's busy time; where the two
-// clocks of the kernel disagree, what is too much is cut off.
+// the system, and the rest to other processes. A task is taken to have run where it was seen last. Where no processor
+// of a socket was busy, its energy is the system's. A task cannot have more than its processor's busy time; where the
+// two clocks of the kernel disagree, what is too much is cut off.
 //
 // Times are those of the power trace. Pure computation; not thread-safe. Cost: linear in what is recorded.
 #pragma once

@@ -276,8 +276,8 @@ class Regression {
     device.integral = 0.0;
     for (const OperationId name : device.running) device.operations[name].since = 0.0;
     if (slot.end <= slot.begin) return;
-    // Outside of the profile nothing tells what ran; it is not idle power that a reading there has measured. Without the
-    // slot, the history does not fill a sensor's window that reaches there.
+    // Outside of the profile nothing tells what ran; it is not idle power that a reading there has measured. Without
+    // the slot, the history does not fill a sensor's window that reaches there.
     if (profile_ && (slot.begin < profile_->begin || slot.end > profile_->end)) {
       device.history.clear();
       return;
@@ -293,8 +293,8 @@ class Regression {
     half_of(device).add(slot.shares, device.open_power.value(), seconds / kUnitSegment);
   }
 
-  // Which half of the readings the next one belongs to: blocks by the sequence of Thue and Morse, which gives both halves
-  // as many and never falls into step with what a program repeats.
+  // Which half of the readings the next one belongs to: blocks by the sequence of Thue and Morse, which gives both
+  // halves as many and never falls into step with what a program repeats.
   static NormalEquations& half_of(DeviceWatch& device) {
     return device.halves[static_cast<std::size_t>(std::popcount(device.blocks)) % 2];
   }

@@ -21,8 +21,8 @@
 // How well the powers explain the readings is told by readings that they were not fitted to: cross-validation of two
 // halves, a block of readings in one or the other.
 //
-// Cost: per reading the square of the number of operations in its window, then a dozen factorisations of operations^3 / 3.
-// Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
+// Cost: per reading the square of the number of operations in its window, then a dozen factorisations of operations^3 /
+// 3. Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,8 @@
 namespace flyball {
 
 // A reading that is kept holds until the next that is kept; of a counter, what is kept gives the mean between the two,
-// and no energy is lost. Gaps stay gaps: the first reading after one is kept. Memory: what lies between two that are kept.
+// and no energy is lost. Gaps stay gaps: the first reading after one is kept. Memory: what lies between two that are
+// kept.
 class SparsePower final : public PowerSource {
  public:
   // `means[device]`: its segments are means between two readings.

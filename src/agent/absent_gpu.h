@@ -1,5 +1,5 @@
-// A GPU that its driver counts and would not open when the agent started: it keeps its number, so that the GPUs after it
-// keep theirs, and is the GPU itself from the moment when its driver opens it after all.
+// A GPU that its driver counts and would not open when the agent started: it keeps its number, so that the GPUs after
+// it keep theirs, and is the GPU itself from the moment when its driver opens it after all.
 #pragma once
 
 #include <memory>

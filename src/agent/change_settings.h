@@ -9,8 +9,9 @@
 
 namespace flyball {
 
-// Throw LeaseRefused: where the change would raise the power limit above the one that held before (W), and where a process
-// of another user than `user` computes on the GPU. The second asks the driver and /proc; it also throws DeviceError.
+// Throw LeaseRefused: where the change would raise the power limit above the one that held before (W), and where a
+// process of another user than `user` computes on the GPU. The second asks the driver and /proc; it also throws
+// DeviceError.
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 

@@ -85,8 +85,8 @@ std::optional<Watts> limit_outside(const GpuDevice& device, const std::optional<
   return std::min(*now, std::clamp(*outside.power_limit, limits.minimum, limits.maximum));
 }
 
-// What an entry of the journal is brought back to. What stands there of clocks are words of the configuration, and those
-// of now are the operator's later ones.
+// What an entry of the journal is brought back to. What stands there of clocks are words of the configuration, and
+// those of now are the operator's later ones.
 GpuSettings before_of(const JournalEntry& entry, const GpuSettings& outside) {
   GpuSettings before = entry.before.value_or(outside);
   if (outside.sm_clocks) before.sm_clocks = outside.sm_clocks;
@@ -214,8 +214,8 @@ void GpuControl::State::journal_change(const Job& job) {
   set_limits = std::move(entry.set_limits);
 }
 
-// The change is made: what stood before it is no longer ours. Else an operator who sets that would be taken for us. What
-// the board makes of the number is.
+// The change is made: what stood before it is no longer ours. Else an operator who sets that would be taken for us.
+// What the board makes of the number is.
 void GpuControl::State::note_made(const Job& job) {
   if (!job.change.power_limit) return;
   std::vector<Watts> limits;
@@ -279,8 +279,8 @@ bool GpuControl::State::try_restore() {
   std::stable_partition(touched.begin(), touched.end(), [this](Knob knob) { return !names(before, knob); });
   for (const Knob knob : touched) {
     try {
-      // Of clocks no driver tells who locked them, or whether they are locked. A lock of ours must not stay, so that one
-      // that an operator has made since goes with it; what the configuration names is locked again.
+      // Of clocks no driver tells who locked them, or whether they are locked. A lock of ours must not stay, so that
+      // one that an operator has made since goes with it; what the configuration names is locked again.
       if (knob == Knob::kPowerLimit && others_set_limit()) continue;
       bring_back(*device, knob, before);
     } catch (const DeviceError& error) {

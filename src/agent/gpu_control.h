@@ -56,8 +56,8 @@ class GpuControl {
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
 
-  // Checks, puts into the journal what `change` names, then calls, which makes that change and no other. An empty `call`
-  // only writes the journal. What a check refuses counts as untouched: the end of the lease leaves it alone.
+  // Checks, puts into the journal what `change` names, then calls, which makes that change and no other. An empty
+  // `call` only writes the journal. What a check refuses counts as untouched: the end of the lease leaves it alone.
   void write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done);
   // Reads go before writes that wait, and on while a restore waits for its next attempt.
   void read(Call call, Done done);

@@ -1,6 +1,6 @@
-// What the agent may have changed, on disk: one small file for each GPU that somebody may set, written and synced before
-// the first privileged call and removed when everything is undone. Whatever kills the agent, its next start finds here
-// which GPUs to restore, and by what to tell its own settings from those that somebody else has made since.
+// What the agent may have changed, on disk: one small file for each GPU that somebody may set, written and synced
+// before the first privileged call and removed when everything is undone. Whatever kills the agent, its next start
+// finds here which GPUs to restore, and by what to tell its own settings from those that somebody else has made since.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,8 @@ struct JournalEntry {
   std::string boot = {};  // of the machine when it was written; the journal fills it in
 };
 
-// The kernel's name for the time since the machine was started (/proc/sys/kernel/random/boot_id); empty where it does not
-// tell.
+// The kernel's name for the time since the machine was started (/proc/sys/kernel/random/boot_id); empty where it does
+// not tell.
 [[nodiscard]] std::string boot_of_machine();
 
 // Different GPUs may be written from different threads at once.

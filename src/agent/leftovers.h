@@ -1,5 +1,5 @@
-// What an agent before this one has left in the journal: which GPUs are to be restored, and to what, however much of that
-// can still be read. Logs what it finds. One thread at a time.
+// What an agent before this one has left in the journal: which GPUs are to be restored, and to what, however much of
+// that can still be read. Logs what it finds. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class Leftovers {
  public:
   explicit Leftovers(std::shared_ptr<const Journal> journal) : journal_(std::move(journal)) {}
 
-  // Reads the journal. Entries of another boot are dropped: a driver forgets limits and locks with the machine's power, so
-  // that what stands now has been set since. `uuids` of the GPUs by index, empty where a driver has not told yet.
+  // Reads the journal. Entries of another boot are dropped: a driver forgets limits and locks with the machine's power,
+  // so that what stands now has been set since. `uuids` of the GPUs by index, empty where a driver has not told yet.
   void read(const std::vector<std::string>& uuids);
 
   // What is to be restored on this GPU; once. A file that cannot be read stands for the GPU in its name, with all that

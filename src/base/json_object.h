@@ -23,8 +23,8 @@ struct NumberRange {
 
 class JsonObject;
 
-// One value of a message: a field of an object, or an entry of a list in it. The message must outlive it. Every accessor
-// throws InputError where the value is another or out of range.
+// One value of a message: a field of an object, or an entry of a list in it. The message must outlive it. Every
+// accessor throws InputError where the value is another or out of range.
 class JsonValue {
  public:
   JsonValue(const nlohmann::json& value, const JsonObject& object, const std::string& field)

@@ -1,5 +1,5 @@
-// Foreign text on a terminal. Names in traces, files and requests may hold what a terminal obeys: colours, a cursor that
-// moves, a title, text that runs from right to left. Whatever is written for people goes through here.
+// Foreign text on a terminal. Names in traces, files and requests may hold what a terminal obeys: colours, a cursor
+// that moves, a title, text that runs from right to left. Whatever is written for people goes through here.
 #pragma once
 
 #include <cstdint>

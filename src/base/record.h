@@ -1,6 +1,6 @@
-// Records that cross a process or lie in a file, each described once: its fields' names, members, bounds, defaults and a
-// line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1) and the manual's tables all
-// come from the description.
+// Records that cross a process or lie in a file, each described once: its fields' names, members, bounds, defaults and
+// a line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1) and the manual's tables
+// all come from the description.
 //
 //   template <>
 //   const Record<ClockBounds>& Description<ClockBounds>::get() {

@@ -1,4 +1,5 @@
-// How one field's value of a described record (base/record.h) is read, written and told of in a schema, by its C++ type.
+// How one field's value of a described record (base/record.h) is read, written and told of in a schema, by its C++
+// type.
 #pragma once
 
 #include <cmath>
@@ -28,7 +29,8 @@ struct FieldRules {
   // Of a number, and of each number of a list.
   double minimum = -1e300;
   double maximum = 1e300;
-  // Of a text, in bytes, unless it is empty and need not be given. `marks`: besides letters and digits nothing but these.
+  // Of a text, in bytes, unless it is empty and need not be given. `marks`: besides letters and digits nothing but
+  // these.
   std::size_t shortest = 0;
   std::size_t longest = std::numeric_limits<std::size_t>::max();
   const char* marks = nullptr;

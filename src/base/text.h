@@ -34,8 +34,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 [[nodiscard]] std::optional<double> parse_duration_seconds(std::string_view text);
 
 // Comma-separated values with one header line. '#' lines and blank lines are skipped; CR LF endings, a UTF-8 byte
-// order mark and double quotes around a field are accepted; fields hold no commas, quotes or line ends. Every accessor throws
-// InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
+// order mark and double quotes around a field are accepted; fields hold no commas, quotes or line ends. Every accessor
+// throws InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
 class CsvReader {
  public:
   // Throws InputError when there is no header, or a name of `required` is missing, or a name stands twice.

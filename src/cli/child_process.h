@@ -36,8 +36,8 @@ struct ChildEnd {
   bool interrupted = false;  // SIGINT, SIGTERM, SIGHUP or SIGQUIT came meanwhile
 };
 
-// Starts `command` (found by PATH) and waits for its end, calling `tick` at least every `period`. Signals sent to us are
-// passed on; those from the terminal reach the child by themselves. Throws ExitStatus 127 where there is no such
+// Starts `command` (found by PATH) and waits for its end, calling `tick` at least every `period`. Signals sent to us
+// are passed on; those from the terminal reach the child by themselves. Throws ExitStatus 127 where there is no such
 // program and 126 where it cannot be run, after saying so on standard error.
 ChildEnd run_child(const std::vector<std::string>& command, SignalQueue& signals, Seconds period,
                    const std::function<void()>& tick);

@@ -24,8 +24,8 @@ class InterruptGuard {
 };
 
 // While one lives, SIGINT or SIGTERM ends the process at once with status 130, wherever it is: the file under way is
-// removed, every other one is whole or was not begun. For commands that compute long in many places and hold nothing that
-// must be given back. At most one of these and of InterruptGuard at a time.
+// removed, every other one is whole or was not begun. For commands that compute long in many places and hold nothing
+// that must be given back. At most one of these and of InterruptGuard at a time.
 class InterruptExit {
  public:
   InterruptExit();

@@ -33,8 +33,9 @@ struct PlanningRequest {
   std::vector<Nanoseconds> focus;  // iteration times that matter besides the pace's
 };
 
-// Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for Ctrl-C
-// (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no plan.
+// Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for
+// Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no
+// plan.
 [[nodiscard]] std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
                                                    const InterruptGuard& guard);
 

@@ -215,8 +215,8 @@ std::string as_text(const MeasuredRuns& measured) {
                      with_deviation(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
 }
 
-// What a run took must not be lost to a disk that has filled meanwhile: then it goes where it would go without --output.
-// False when that happened.
+// What a run took must not be lost to a disk that has filled meanwhile: then it goes where it would go without
+// --output. False when that happened.
 bool write_report(const std::optional<std::string>& file, const std::string& report) {
   if (!file) {
     print_report(report);

@@ -65,8 +65,8 @@ GpuStatus trouble_with(const GpuIdentity& identity, const DeviceError& error) {
   return status;
 }
 
-// The machine's devices, asked without an agent. What a device will not say stays empty; a picture of the rest is better
-// than none.
+// The machine's devices, asked without an agent. What a device will not say stays empty; a picture of the rest is
+// better than none.
 class DirectReader {
  public:
   DirectReader() : machine_(open_machine()) {

@@ -86,8 +86,8 @@ class AgentClient {
   void drop_session(const std::string& name);
   [[nodiscard]] AccountSessionInfo session(const std::string& name);
   [[nodiscard]] std::vector<AccountSessionInfo> sessions();
-  // Its power trace so far (docs/formats/power-trace.md), 64 MiB at most. In pieces of whole lines of about a MiB, until
-  // `on_piece` returns false; or all of it.
+  // Its power trace so far (docs/formats/power-trace.md), 64 MiB at most. In pieces of whole lines of about a MiB,
+  // until `on_piece` returns false; or all of it.
   void session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece);
   [[nodiscard]] std::string session_trace(const std::string& name);
 

@@ -109,7 +109,8 @@ std::vector<double> least_squares(const std::vector<Equation>& equations, std::s
   return powers;
 }
 
-// The least sum of absolute residuals, by squares that are weighted again and again; of few equations the squares alone.
+// The least sum of absolute residuals, by squares that are weighted again and again; of few equations the squares
+// alone.
 std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t unknowns) {
   std::vector<double> powers = least_squares(equations, unknowns);
   if (equations.size() < kEnoughEquations * unknowns) return powers;
@@ -124,8 +125,8 @@ std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t
   return powers;
 }
 
-// Drops equations that the solution leaves far off, and solves again, until none is dropped. Squares alone would begin so
-// far off, where a fifth of the readings came late, that the good equations were dropped.
+// Drops equations that the solution leaves far off, and solves again, until none is dropped. Squares alone would begin
+// so far off, where a fifth of the readings came late, that the good equations were dropped.
 std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t unknowns) {
   std::vector<double> powers = least_absolute(equations, unknowns);
   for (int round = 0; round < kMostRounds && equations.size() > unknowns; ++round) {

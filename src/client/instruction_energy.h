@@ -62,9 +62,9 @@ struct RobustMean {
 };
 [[nodiscard]] RobustMean robust_mean(std::vector<double>& values);
 
-// Of [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`. Needs at least
-// one point more than there are unknowns for energies; with fewer, every type gets the mean power of all.
-// Cost O(spans + points).
+// Of [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`. Needs at
+// least one point more than there are unknowns for energies; with fewer, every type gets the mean power of all. Cost
+// O(spans + points).
 [[nodiscard]] ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans,
                                                  std::span<const CounterPoint> points, Nanoseconds from,
                                                  Nanoseconds until, std::size_t type_count);

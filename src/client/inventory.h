@@ -38,8 +38,8 @@ struct CpuReport {
   std::optional<DeviceError> problem;  // why it is not readable
 };
 
-// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience; those that would come
-// after it are left out.
+// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience; those that would
+// come after it are left out.
 [[nodiscard]] GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu);
 [[nodiscard]] CpuReport report_of(const CpuDevice& cpu);
 

@@ -67,8 +67,8 @@ struct WindowEnergy {
   [[nodiscard]] bool complete() const;
 };
 
-// Thread-safe; windows may overlap and last as long as they like. begin and stop cost one reading of every meter and are
-// not part of the window.
+// Thread-safe; windows may overlap and last as long as they like. begin and stop cost one reading of every meter and
+// are not part of the window.
 class Measurement {
  public:
   explicit Measurement(MachineDevices machine, Sampler::Options options = {});

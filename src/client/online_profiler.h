@@ -5,9 +5,9 @@
 // rank sweeps by itself; what its neighbours do shows only in how long it waits.
 //
 // Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
-// directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far apart;
-// its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did not
-// tell whole is measured once more, at the sweep's end.
+// directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far
+// apart; its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did
+// not tell whole is measured once more, at the sweep's end.
 //
 // Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
 // energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,
@@ -59,8 +59,8 @@ struct CounterNews {
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 
-// Thread-safe; no call but evaluate() takes longer than microseconds (step_end() sorts a clock's runs, once for each), and
-// none waits for evaluate().
+// Thread-safe; no call but evaluate() takes longer than microseconds (step_end() sorts a clock's runs, once for each),
+// and none waits for evaluate().
 class OnlineProfiler {
  public:
   struct Options {

@@ -22,7 +22,8 @@ class ServerRefusal : public SystemError {
 };
 
 // What lets register jobs on a server that asks for it: what the environment variable FLYBALL_REGISTRATION_TOKEN holds,
-// else the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else nothing. Throws SystemError where the file cannot be read.
+// else the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else nothing. Throws SystemError where the file cannot be
+// read.
 [[nodiscard]] std::string default_registration_token();
 
 // Every call throws ServerRefusal, SystemError where the server cannot be reached or breaks off, and InputError where
@@ -30,8 +31,8 @@ class ServerRefusal : public SystemError {
 class PlanServer {
  public:
   // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait. `ca_file` has the
-  // authorities of an https:// server, as HttpClient takes it. `registration_token` is shown in place of the job's where
-  // the job is registered, unless it is empty. Throws UsageError, InputError and SystemError.
+  // authorities of an https:// server, as HttpClient takes it. `registration_token` is shown in place of the job's
+  // where the job is registered, unless it is empty. Throws UsageError, InputError and SystemError.
   PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0),
              const std::string& ca_file = {}, const std::string& registration_token = {});
 

@@ -224,8 +224,8 @@ void Session::step_end() {
 
 bool Session::measures_step() const { return sweep_clock_ || (schedule_ && schedule_->plan.report_steps); }
 
-// The step that has just ended, where the server wants it and it ran just what the schedule says. The times are those of
-// this machine's clock; other ranks' may be set differently.
+// The step that has just ended, where the server wants it and it ran just what the schedule says. The times are those
+// of this machine's clock; other ranks' may be set differently.
 std::optional<StepReport> Session::executed_step() const {
   if (!schedule_ || !schedule_->plan.report_steps) return std::nullopt;
   StepReport report;
@@ -251,8 +251,8 @@ CounterNews Session::counter_news(Nanoseconds after) {
   CounterNews news;
   for (const PowerSample& sample : sampler_.changes_since(0, after))
     news.changes.push_back({sample.time, sample.energy});
-  // Energy up to a moment is known once the counter has changed twice since (Sampler::energy_between). A counter that does
-  // not move any more must not hold the sweep up for ever.
+  // Energy up to a moment is known once the counter has changed twice since (Sampler::energy_between). A counter that
+  // does not move any more must not hold the sweep up for ever.
   const Nanoseconds given_up = monotonic_now() - to_nanoseconds(kLongestSettling);
   const std::size_t count = news.changes.size();
   const Nanoseconds last_but_one = count > 1 ? news.changes[count - 2].time : count == 1 ? after : 0;
@@ -325,7 +325,8 @@ void Session::add_waiting(int clocks) {
   reports_.push_back(std::move(report));
 }
 
-// What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go out.
+// What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go
+// out.
 template <class Send>
 void Session::send_or_drop(Send send) {
   try {

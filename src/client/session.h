@@ -53,7 +53,8 @@ struct SessionOptions {
   std::function<void(const std::string&)> notice;
 };
 
-// Rank `id`, or below 0 something outside the job, will take `degree` times its usual time in `delay`. Throws UsageError.
+// Rank `id`, or below 0 something outside the job, will take `degree` times its usual time in `delay`. Throws
+// UsageError.
 [[nodiscard]] StragglerNotice straggler_notice(int id, Seconds delay, double degree);
 
 // Throws UsageError for numbers out of range, where a server stands without the job's id and token, and where a CA file
@@ -118,23 +119,24 @@ class Session {
   void end(std::string_view type);
   void step_end();
 
-  // Whether begin and end must stand where the GPU begins and ends, rather than where its work is queued: the sweep goes
-  // on, or the server wants to know of every step. For the training thread, between step_begin and step_end.
+  // Whether begin and end must stand where the GPU begins and ends, rather than where its work is queued: the sweep
+  // goes on, or the server wants to know of every step. For the training thread, between step_begin and step_end.
   [[nodiscard]] bool measures_step() const;
 
   // Any thread's, like all below. The notice goes out in the background.
   void set_straggler(StragglerNotice notice);
 
-  // The sweep starts over with the next step. Here all that was measured before is dropped at once; in the server's plan,
-  // when the sweep is over, what has been measured again is replaced, and the draw of waiting whether or not it has been.
+  // The sweep starts over with the next step. Here all that was measured before is dropped at once; in the server's
+  // plan, when the sweep is over, what has been measured again is replaced, and the draw of waiting whether or not it
+  // has been.
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
   // What the sweep has measured so far, in its order. A clock whose energy the counter did not tell whole is not among
   // it.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
-  // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the profile
-  // that `flyball plan` reads.
+  // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the
+  // profile that `flyball plan` reads.
   [[nodiscard]] std::string profile_csv() const;
   // The newest that the server has sent: in force from the next step on, if it is not yet. Empty before.
   [[nodiscard]] std::vector<ScheduledComputation> schedule() const;

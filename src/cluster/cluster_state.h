@@ -93,8 +93,8 @@ struct ClusterState {
   std::vector<std::uint64_t> measured_sizes;
   int done = 0;  // jobs
 
-  // What the jobs' power may add up to: the limit, and a billionth more, so that it is never rounding that decides whether
-  // a sum is within it.
+  // What the jobs' power may add up to: the limit, and a billionth more, so that it is never rounding that decides
+  // whether a sum is within it.
   [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
   // Of the free GPUs, those for which no node needs to be woken.
   [[nodiscard]] int free_gpus_on() const { return free_gpus - (spec.nodes - nodes_on) * spec.gpus_per_node; }

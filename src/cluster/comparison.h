@@ -34,10 +34,9 @@ struct ComparedRun {
 // "1530 MHz", "eta 0.7", "Zeus eta 0.5".
 [[nodiscard]] std::string setting_text(const ComparedRun& run);
 
-// In the order of the request: by policy, then as its settings are listed. Uses all processors; the runs do not depend on
-// that. `keep_going(share done)` is called by this thread now and then, and at the end; when it says no, nothing is
-// returned.
-// Throws UsageError for policies that are unknown, named twice or none, and what Simulation throws.
+// In the order of the request: by policy, then as its settings are listed. Uses all processors; the runs do not depend
+// on that. `keep_going(share done)` is called by this thread now and then, and at the end; when it says no, nothing is
+// returned. Throws UsageError for policies that are unknown, named twice or none, and what Simulation throws.
 [[nodiscard]] std::vector<ComparedRun> compare_policies(const SimulationSetup& setup, const GroundTruth& truth,
                                                         const JobTrace& trace, const PolicyOptions& options,
                                                         const ComparisonRequest& request,

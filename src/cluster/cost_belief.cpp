@@ -90,7 +90,8 @@ std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const std::vector
   return network.kinds;
 }
 
-// The models are smooth in the clock: a few clocks of a size say as much as all, and are fitted in a fraction of the time.
+// The models are smooth in the clock: a few clocks of a size say as much as all, and are fitted in a fraction of the
+// time.
 std::vector<JobMeasurement> CostBelief::measurements(const Network& network) const {
   std::vector<JobMeasurement> points;
   for (const auto& [what, costs] : network.known) {

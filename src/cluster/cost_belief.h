@@ -2,8 +2,8 @@
 // jobs of that network were profiled at (PowerFlow sections 4 and 5.2).
 //
 // Costs come from the model, which is smooth in the clock: differences between neighbouring clocks are smaller than the
-// noise of a measurement. At a size that was profiled the model is scaled to what was measured there. Before anything is
-// known of other sizes a guess stands in: a doubling is worth kGuessedScaling of two within a node, and
+// noise of a measurement. At a size that was profiled the model is scaled to what was measured there. Before anything
+// is known of other sizes a guess stands in: a doubling is worth kGuessedScaling of two within a node, and
 // kGuessedScalingApart where it takes more nodes.
 #pragma once
 
@@ -40,8 +40,8 @@ class CostBelief {
   // Fills in the sheets of all kinds with guesses.
   CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds, std::vector<CostSheet>& believed);
 
-  // A job was profiled; `measured` has the costs by speed, of which those of `what` are read. What was measured before at
-  // the same size and speed is replaced. The kinds whose believed costs changed, rising.
+  // A job was profiled; `measured` has the costs by speed, of which those of `what` are read. What was measured before
+  // at the same size and speed is replaced. The kinds whose believed costs changed, rising.
   [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
                                        std::vector<CostSheet>& believed);
 

@@ -336,8 +336,8 @@ void Simulation::Engine::learn(const ProfiledSpeeds& what) {
   }
 }
 
-// Under a policy that learns, what jobs draw is known where they have run. A job that lies on more nodes than it need is
-// no guide for others.
+// Under a policy that learns, what jobs draw is known where they have run. A job that lies on more nodes than it need
+// is no guide for others.
 void Simulation::Engine::read_meter(int job, int speed) {
   if (!belief) return;
   const ClusterJob& one = state.jobs[at(job)];

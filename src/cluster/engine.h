@@ -37,8 +37,8 @@ struct Simulation::Engine {
   void restore(const std::string& text);
   [[noreturn]] void fail_waiting() const;
 
-  // The profiling that a job goes through, or that a restart interrupts: a slice of time at each of some speeds, from the
-  // thriftiest up.
+  // The profiling that a job goes through, or that a restart interrupts: a slice of time at each of some speeds, from
+  // the thriftiest up.
   struct Profiling {
     int top = -1;            // the fastest speed; -1: it has not begun
     int slice = 0;           // slices that are done

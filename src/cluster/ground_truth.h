@@ -2,8 +2,8 @@
 // performance models (job_model.h), so that what they predict can be wrong.
 //
 // Between measured points, the time per iteration and the power of a GPU are interpolated linearly in the logarithms:
-// over clocks, then local batches, then nodes, then GPUs. Outside the measured range the nearest point holds, except that
-// time goes on as 1/f beyond the clocks. The shipped tables (data/cluster/*.csv) are synthetic: scripts/
+// over clocks, then local batches, then nodes, then GPUs. Outside the measured range the nearest point holds, except
+// that time goes on as 1/f beyond the clocks. The shipped tables (data/cluster/*.csv) are synthetic: scripts/
 // synth_cluster_tables says how they were made and what they were calibrated to.
 #pragma once
 
@@ -31,11 +31,13 @@ class GroundTruth {
   // O(log points).
   [[nodiscard]] IterationCost at(int model, const JobConfiguration& configuration) const;
 
-  // What such a job takes of each GPU, interpolated linearly over the same logarithms; all 0 where the table does not say.
+  // What such a job takes of each GPU, interpolated linearly over the same logarithms; all 0 where the table does not
+  // say.
   [[nodiscard]] GpuUse use(int model, const JobConfiguration& configuration) const;
 
  private:
-  // One axis of the table: rising logarithms, and what lies at each (an index into the next axis' tables, or `points_`).
+  // One axis of the table: rising logarithms, and what lies at each (an index into the next axis' tables, or
+  // `points_`).
   struct Axis {
     std::vector<double> keys;
     std::vector<std::size_t> children;

@@ -1,8 +1,8 @@
 // Kinds of jobs: all jobs that train one model with one batch size cost the same per iteration, at each size and speed
 // that a scheduler may give them.
 //
-// A speed is a place on the kind's curve from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs, for
-// a pipeline-parallel job a point of its planner's frontier. What a scheduler chooses is (GPUs, speed) for either.
+// A speed is a place on the kind's curve from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs,
+// for a pipeline-parallel job a point of its planner's frontier. What a scheduler chooses is (GPUs, speed) for either.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,8 @@ struct ClusterJobKind {
 
   // The index of that many GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;
-  // What a scheduler that resizes jobs chooses from: the powers of two that leave every GPU a sample; a pipeline's size.
+  // What a scheduler that resizes jobs chooses from: the powers of two that leave every GPU a sample; a pipeline's
+  // size.
   [[nodiscard]] std::vector<int> elastic_sizes() const;
 };
 

@@ -2,14 +2,14 @@
 // as functions of the number of GPUs n, GPUs per node r, local batch bs and clock f, with parameters that are fitted to
 // what was measured.
 //
-// Clocks enter relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that all
-// parameters are of the size of a time or a power. Equations that cannot be meant as printed, and what stands here:
+// Clocks enter relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that
+// all parameters are of the size of a time or a power. Equations that cannot be meant as printed, and what stands here:
 //   eq. 4   the node branch prints beta_sync^local; it has a beta of its own, as the text lists.
-//           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU saturates with their number, which
-//           no line does. With rho = 0 it is the paper's equation.
+//           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU saturates with their number,
+//           which no line does. With rho = 0 it is the paper's equation.
 //   eq. 5   the outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
-//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many: it is log(bs + theta) + beta, alpha being part of
-//           kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
+//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many: it is log(bs + theta) + beta, alpha being part
+//           of kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
 //   eqs. 16, 17 are not printed. The text and section 5 give them: JCT = iterations * T_iter, E = iterations * E_iter.
 #pragma once
 

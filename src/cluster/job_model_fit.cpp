@@ -1,5 +1,5 @@
-// Least squares of the logarithms of predicted over measured, so that a configuration of a millisecond counts as much as
-// one of a second. A weak pull to the starting point settles what the measurements leave open.
+// Least squares of the logarithms of predicted over measured, so that a configuration of a millisecond counts as much
+// as one of a second. A weak pull to the starting point settles what the measurements leave open.
 #include <ceres/ceres.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Job traces: which jobs were submitted when, how large they were and how long they ran (docs/formats/job-trace.md).
 //
-// CSV `submit_time,num_gpus,duration[,model,batch_size]` in seconds. `duration` is what the job took on the GPUs that it
-// asked for, at the default clock.
+// CSV `submit_time,num_gpus,duration[,model,batch_size]` in seconds. `duration` is what the job took on the GPUs that
+// it asked for, at the default clock.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ inline constexpr int kMostJobGpus = 4096;
 inline constexpr std::size_t kMostTraceJobs = 5'000'000;
 
 // Throws InputError (file, line, column, mend) for missing columns, no jobs, fields that are no numbers, times that are
-// negative or beyond ten years, durations of 0 (or below), GPUs outside 1 to kMostJobGpus, a batch size below 1, a batch
-// size without a model column. Rows may stand in any order; those of one time keep theirs.
+// negative or beyond ten years, durations of 0 (or below), GPUs outside 1 to kMostJobGpus, a batch size below 1, a
+// batch size without a model column. Rows may stand in any order; those of one time keep theirs.
 [[nodiscard]] JobTrace read_job_trace(const std::string& source, std::string_view text);
 [[nodiscard]] JobTrace read_job_trace_file(const std::filesystem::path& path);
 

@@ -1,13 +1,14 @@
 // What a scheduler that pays for joules and GPUs chooses a job's size and speed from.
 //
 // Let a second of one job's time be worth 1, a joule cost `energy` of that, and a second of one GPU `gpu`. An iteration
-// that takes T seconds and E joules on n GPUs then costs T (1 + gpu n) + energy E, and only speeds on the lower convex hull
-// of the points (T, E) of a size can be the best one, whatever the prices.
+// that takes T seconds and E joules on n GPUs then costs T (1 + gpu n) + energy E, and only speeds on the lower convex
+// hull of the points (T, E) of a size can be the best one, whatever the prices.
 //
 // While costs are learned, a belief about a size that the kind has not been measured at may be far off, and a size that
-// wrongly seems useless would never be tried. So a size is worth trying by what it may turn out to be, not only by what is
-// believed of it (value_of_trying). Before anything of a network has been seen on several nodes, the belief about that is no
-// guide at all: a kind is first offered sizes within a node, then up to kWidening times what its network was measured at.
+// wrongly seems useless would never be tried. So a size is worth trying by what it may turn out to be, not only by what
+// is believed of it (value_of_trying). Before anything of a network has been seen on several nodes, the belief about
+// that is no guide at all: a kind is first offered sizes within a node, then up to kWidening times what its network was
+// measured at.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +55,8 @@ inline constexpr double kUnsure = 0.25;
 inline constexpr double kUnsureApart = 0.35;
 inline constexpr int kWidening = 4;
 
-// Of the sizes that an elastic scheduler may choose (ClusterJobKind::elastic_sizes), rising. O(sizes * (kinds + speeds)).
+// Of the sizes that an elastic scheduler may choose (ClusterJobKind::elastic_sizes), rising. O(sizes * (kinds +
+// speeds)).
 [[nodiscard]] std::vector<SizeOffers> offers_of(const ClusterState& cluster, int kind);
 
 // The least that an iteration costs at these prices.

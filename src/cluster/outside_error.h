@@ -1,5 +1,5 @@
-// How far off the time model is outside of the sizes that it was fitted to: what a scheduler relies on when it gives a job
-// more GPUs than it has seen.
+// How far off the time model is outside of the sizes that it was fitted to: what a scheduler relies on when it gives a
+// job more GPUs than it has seen.
 #pragma once
 
 #include <array>
@@ -9,8 +9,9 @@
 
 namespace flyball {
 
-// For n = 1, 2, 4, ... a model is fitted to all packed configurations of up to n GPUs and says how much longer or shorter an
-// iteration takes on 2 n with the same batch and clock; held against the medians of what was measured on both.
+// For n = 1, 2, 4, ... a model is fitted to all packed configurations of up to n GPUs and says how much longer or
+// shorter an iteration takes on 2 n with the same batch and clock; held against the medians of what was measured on
+// both.
 struct OutsideError {
   struct Step {
     int count = 0;

@@ -1,11 +1,11 @@
 // Which GPUs a job gets. Nodes are alike and hold a power of two of GPUs, at most 64.
 //
-// kPacked is network packing with buddy allocation (PowerFlow 5.3): a job has a power of two of GPUs; one smaller than a
-// node lies in one aligned block of it, a larger one has whole nodes to itself, so that no two jobs of several nodes
+// kPacked is network packing with buddy allocation (PowerFlow 5.3): a job has a power of two of GPUs; one smaller than
+// a node lies in one aligned block of it, a larger one has whole nodes to itself, so that no two jobs of several nodes
 // meet on one. After compact() at most one block of each size below a node's is free in the whole cluster: two free
 // blocks of one size are joined by moving what lies beside one of them into the other. What is free on partly used
-// nodes is then a sum of distinct powers of two, less than one node; hence every size that is at most the number of free
-// GPUs fits, and as few nodes are in use as the jobs' sizes allow.
+// nodes is then a sum of distinct powers of two, less than one node; hence every size that is at most the number of
+// free GPUs fits, and as few nodes are in use as the jobs' sizes allow.
 //
 // kAnywhere takes any number of GPUs from as few nodes as it finds, as schedulers do that do not migrate: one node if
 // any holds the job (the fullest such), else the emptiest nodes first. It never fails while enough GPUs are free, and
@@ -58,7 +58,8 @@ class Placement {
   // once, rising. At most log2(gpus_per_node) merges for each release before it.
   [[nodiscard]] std::vector<int> compact();
 
-  // kAnywhere only: whether the job, which has its GPUs alone, would lie on fewer nodes if it were placed anew. O(nodes).
+  // kAnywhere only: whether the job, which has its GPUs alone, would lie on fewer nodes if it were placed anew.
+  // O(nodes).
   [[nodiscard]] bool fits_closer(int job);
 
   // Empty for a job without GPUs.

@@ -75,9 +75,9 @@ class Policy {
   [[nodiscard]] virtual PolicyTraits traits() const = 0;
 
   // Adds to `decision`, which comes empty. The GPUs of all jobs after it must be at most the cluster's, and jobs that
-  // are being profiled keep their GPUs (a job without profile is free); the simulator throws Error otherwise. A job that
-  // begins to be profiled goes through the speeds up to the one assigned, as far as the power limit allows, and runs on
-  // at the last of them.
+  // are being profiled keep their GPUs (a job without profile is free); the simulator throws Error otherwise. A job
+  // that begins to be profiled goes through the speeds up to the one assigned, as far as the power limit allows, and
+  // runs on at the last of them.
   virtual void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) = 0;
 
   // Whatever the policy needs to go on from a snapshot, beyond the cluster's state; restore() gets it on a new policy,

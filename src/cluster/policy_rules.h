@@ -30,8 +30,8 @@ class SpeedRule {
   std::optional<double> zeus_eta_;
 };
 
-// Sorts what was in order the last time and has changed in few places since: O(items + changes log changes). No two items
-// may be equal. `apart` is reused.
+// Sorts what was in order the last time and has changed in few places since: O(items + changes log changes). No two
+// items may be equal. `apart` is reused.
 template <class Item>
 void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
   apart.clear();

@@ -1,5 +1,5 @@
-// What jobs of every kind would choose at every price that was asked for, kept because decisions come back to the same few
-// prices. For policies/joule_price.cpp, which says what the prices are.
+// What jobs of every kind would choose at every price that was asked for, kept because decisions come back to the same
+// few prices. For policies/joule_price.cpp, which says what the prices are.
 //
 // Prices are on grids: of a GPU-second 0, then rising by a tenth, to where a GPU is worth more than any job; of a joule
 // drawn now, beyond that of every joule, 0, then rising by a fifth.

@@ -47,8 +47,8 @@ double ServiceHistory::gittins_index(double had, double quantum) const {
   return index_of(up_to(had), up_to(had + quantum), had, quantum);
 }
 
-// Between two services that finished, and two that would within the quantum, the index rises with what a job has had, also
-// as it is rounded. Over more of them, the most that may end is divided by the least that is expected.
+// Between two services that finished, and two that would within the quantum, the index rises with what a job has had,
+// also as it is rounded. Over more of them, the most that may end is divided by the least that is expected.
 double ServiceHistory::most_index(double low, double high, double quantum) const {
   const std::size_t from = up_to(low);
   const std::size_t to = up_to(high + quantum);

@@ -1,9 +1,10 @@
 // The cluster simulator: jobs arrive, a policy decides, iterations advance at the pace of the ground truth, and every
 // joule is counted. Event-driven and deterministic: same input, same bytes, on every machine.
 //
-// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node without jobs is shut
-// down after a while, whatever the policy, and wakes before it is used again; a size that is new is profiled, at one speed
-// after another; GPUs without work draw idle power while their node is on. Energy is the exact integral of a power that is constant between events.
+// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node without jobs is
+// shut down after a while, whatever the policy, and wakes before it is used again; a size that is new is profiled, at
+// one speed after another; GPUs without work draw idle power while their node is on. Energy is the exact integral of a
+// power that is constant between events.
 //
 // A decision follows every arrival, completion, end of profiling, change of the budget, and when a policy asked for it;
 // what happens at one instant is decided once. Cost: O(log jobs) per event and changed job, plus the policy's.
@@ -98,8 +99,8 @@ struct SimulationHistory {
 
 class Simulation {
  public:
-  // `truth` must outlive it. Throws UsageError for a cluster that cannot be, InputError for a trace that names models the
-  // truth does not have or jobs larger than the cluster.
+  // `truth` must outlive it. Throws UsageError for a cluster that cannot be, InputError for a trace that names models
+  // the truth does not have or jobs larger than the cluster.
   Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy,
              const PolicyOptions& options = {});
   ~Simulation();
@@ -137,7 +138,8 @@ class Simulation {
 // Throws UsageError, naming those there are, for a clock that no job can have.
 void check_clock(const ClusterSpec& spec, Megahertz clock);
 
-// Fills in what the GPU model says: clocks every `clock_step` from f0 up, idle power, and P_max over the models of `truth`.
+// Fills in what the GPU model says: clocks every `clock_step` from f0 up, idle power, and P_max over the models of
+// `truth`.
 void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step = Megahertz(30.0));
 
 // Runs to the end.

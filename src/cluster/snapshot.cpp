@@ -1,5 +1,5 @@
-// Snapshots: everything that changes during a run. What follows from it (free blocks, beliefs, a policy's lists) is made
-// again, in the same order, so that a restored run goes on to the same bytes.
+// Snapshots: everything that changes during a run. What follows from it (free blocks, beliefs, a policy's lists) is
+// made again, in the same order, so that a restored run goes on to the same bytes.
 #include <algorithm>
 #include <utility>
 #include <nlohmann/json.hpp>

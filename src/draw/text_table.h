@@ -20,7 +20,8 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // Missing cells at the end are left empty; what a terminal would obey, line ends too, is escaped. Throws std::invalid_argument when there are more cells than columns.
+  // Missing cells at the end are left empty; what a terminal would obey, line ends too, is escaped. Throws
+  // std::invalid_argument when there are more cells than columns.
   void add_row(std::vector<std::string> cells);
 
   // Heading, rule, rows; every line ends with a newline, none with blanks.

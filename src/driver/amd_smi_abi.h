@@ -1,10 +1,10 @@
-// AMD's public AMD SMI interface (libamd_smi, ROCm 6.0 and later), as far as the product uses it: numbers, structures and
-// symbols are the vendor's, in our own words, from its published header and the structures of its Python package,
+// AMD's public AMD SMI interface (libamd_smi, ROCm 6.0 and later), as far as the product uses it: numbers, structures
+// and symbols are the vendor's, in our own words, from its published header and the structures of its Python package,
 // compared over versions 6.0.2, 6.2.4, 6.4.4 and 7.0.2. What differs among them is told where it stands.
 //
-// Vendor units: Hz in lists of clocks and MHz in ranges, watts for power and microwatts for its limits, degrees Celsius,
-// per cent; energy in units that the call tells, in microjoules. What a board does not measure is all ones, in 16 or in
-// 32 bits.
+// Vendor units: Hz in lists of clocks and MHz in ranges, watts for power and microwatts for its limits, degrees
+// Celsius, per cent; energy in units that the call tells, in microjoules. What a board does not measure is all ones, in
+// 16 or in 32 bits.
 #pragma once
 
 #include <cstddef>

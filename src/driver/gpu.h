@@ -1,5 +1,5 @@
-// A GPU as a meter and a throttle, whoever made it. The vendors' drivers (gpu_vendors.h) implement this interface; nothing
-// above them sees a vendor's unit or name.
+// A GPU as a meter and a throttle, whoever made it. The vendors' drivers (gpu_vendors.h) implement this interface;
+// nothing above them sees a vendor's unit or name.
 //
 // Every call may throw DeviceError. Calls are as slow as the vendor's: reads take microseconds, writes about 10 ms, and
 // a broken driver can block for ever, so whoever must not wait calls from a thread of its own. Objects of one device

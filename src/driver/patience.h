@@ -1,8 +1,8 @@
 // Questions to a vendor's library that may never be answered, asked with a deadline. A driver that hangs keeps the
 // thread in which it was asked, with all that this thread needs; whoever asked goes on with DeviceFault::kTimeout.
 //
-// A question costs a thread, some 50 microseconds: for listing devices and the like. Who reads often has a thread of its
-// own (sampler.h) or one per device (the agent).
+// A question costs a thread, some 50 microseconds: for listing devices and the like. Who reads often has a thread of
+// its own (sampler.h) or one per device (the agent).
 #pragma once
 
 #include <signal.h>
@@ -31,7 +31,8 @@ inline constexpr Seconds kAnswerPatience{2.0};
 // What is thrown instead of an answer.
 [[nodiscard]] DeviceError no_answer(const std::string& device, Seconds patience);
 
-// While it lives its thread, and whatever threads that starts for good, take no signals: those are for the program's own.
+// While it lives its thread, and whatever threads that starts for good, take no signals: those are for the program's
+// own.
 class SignalsBlocked {
  public:
   SignalsBlocked();

@@ -2,7 +2,8 @@
 // training's stages.
 //
 // A trace is one value per step of equal length. Each comparator sees its beginning and says what the rest will be.
-// Pure, deterministic. Nothing here is used by a forecast; it is the yardstick of bench/forecast_accuracy and the tests.
+// Pure, deterministic. Nothing here is used by a forecast; it is the yardstick of bench/forecast_accuracy and the
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@ namespace flyball {
 // Consumption in proportion to time: the mean of the first `window` steps. Precondition: 1 <= window <= trace.size().
 [[nodiscard]] double proportional_level(std::span<const double> trace, std::size_t window);
 
-// y_t = constant + sum of coefficients[i] y_(t-1-i), fitted by least squares on all steps that have `order` steps before
-// them (as statsmodels' AutoReg does). A constant trace has no unique fit; the least-norm one is taken. Precondition: trace.size() > 2 * order + 1.
+// y_t = constant + sum of coefficients[i] y_(t-1-i), fitted by least squares on all steps that have `order` steps
+// before them (as statsmodels' AutoReg does). A constant trace has no unique fit; the least-norm one is taken.
+// Precondition: trace.size() > 2 * order + 1.
 struct Autoregression {
   double constant = 0.0;
   std::vector<double> coefficients;
@@ -47,9 +49,9 @@ struct Arima {
 
 // 1 - |forecast - truth| / truth of two energies, in per cent; never below 0.
 //
-// The paper does not define its accuracy. This is what it computes: with a head of 4.5603 s (its table 4) and periods of
-// which 96 % are at full clock, this measure gives the three printed figures of the comparators proportional to 1 s, 8 s
-// and 16 s (28.0, 62.6, 83.7) from a single unknown, the low clock's share of the high one (0.259).
+// The paper does not define its accuracy. This is what it computes: with a head of 4.5603 s (its table 4) and periods
+// of which 96 % are at full clock, this measure gives the three printed figures of the comparators proportional to 1 s,
+// 8 s and 16 s (28.0, 62.6, 83.7) from a single unknown, the low clock's share of the high one (0.259).
 [[nodiscard]] double accuracy_pct(double forecast_energy, double true_energy);
 
 }  // namespace flyball

@@ -5,15 +5,16 @@
 // where power is steady, eq. 24), charged once a run, once an epoch or once an iteration, times the nodes of the type.
 // Fast nodes wait for the slowest at idle power (eqs. 39-40).
 //
-// The wait. A measured `wait` stage is used as it is. Otherwise every node of a type draws its local time (all stages of
-// an iteration before communication) from the type's measurements, and the iteration waits for the greatest of all N
+// The wait. A measured `wait` stage is used as it is. Otherwise every node of a type draws its local time (all stages
+// of an iteration before communication) from the type's measurements, and the iteration waits for the greatest of all N
 // draws, whose mean follows exactly from the empirical distributions; with one measurement a type this is the
 // difference of eq. 40 to the slowest type. Where a type states its nodes' `spread`, draws are spread out by it. Few
 // measurements know little of the tail, so the wait is rather too short; the interval has what it may be at the most.
 //
-// A run's nodes end together, so every node is charged for every second of it: a type whose other stages, its all-reduce
-// among them, are over before those of the longest type idles until then. Nothing else can be meant by measurements of a
-// bulk-synchronous run in which one type communicates for less long, or whose measured waits do not even out.
+// A run's nodes end together, so every node is charged for every second of it: a type whose other stages, its
+// all-reduce among them, are over before those of the longest type idles until then. Nothing else can be meant by
+// measurements of a bulk-synchronous run in which one type communicates for less long, or whose measured waits do not
+// even out.
 //
 // Pure; deterministic; cost O(measurements log measurements) per type.
 #pragma once

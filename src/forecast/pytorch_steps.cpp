@@ -102,8 +102,8 @@ std::string range_of(const std::vector<long>& numbers) {
   return fmt::format("steps {} to {}", numbers.front(), numbers.back());
 }
 
-// Leaves every rank the steps that all have. A loop that began to trace one rank a step later has other positions for the
-// same steps, and whose all-reduce is whose would be mistaken.
+// Leaves every rank the steps that all have. A loop that began to trace one rank a step later has other positions for
+// the same steps, and whose all-reduce is whose would be mistaken.
 void keep_common(const std::vector<std::string>& sources, std::vector<TracedSteps>& ranks) {
   std::vector<long> common = ranks.front().numbers;
   for (std::size_t r = 1; r < ranks.size(); ++r) {
@@ -159,8 +159,8 @@ TracedSteps read_pytorch_steps(ByteSource& bytes) {
   }
   if (steps.empty()) steps = steps_between_updates(events);
   std::sort(steps.begin(), steps.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  // A device's rows repeat the host's steps; of those of one number the first, which is the host's, counts. Numbered steps
-  // may overlap by as much as a time is rounded.
+  // A device's rows repeat the host's steps; of those of one number the first, which is the host's, counts. Numbered
+  // steps may overlap by as much as a time is rounded.
   std::vector<Range> apart;
   for (const Range& step : steps) {
     const bool next =

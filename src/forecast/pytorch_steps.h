@@ -1,13 +1,13 @@
 // Stage times of a few steps from a trace of PyTorch's profiler (Chrome trace JSON).
 //
-// One step is a ProfilerStep#N of the host's threads, or, where the training never called the profiler's step(), from one
-// optimizer's step to the end of the next. In it, what belongs to which stage follows from the names that
-// PyTorch itself writes: the DataLoader's next batch, autograd's functions, collectives, copies to the device, the
-// optimizer's step; forward is the host's time between the batch and the first gradient. Communication that runs while
-// gradients are computed counts for what sticks out. What sticks out on one rank is the transfer and, before it, the wait
-// for slower ranks, which look alike there; only the traces of several ranks tell the two apart (steps_of_ranks()).
-// Times are the host's: of an accelerator they are right where the step waits for it, as loss.item() and most optimizers
-// make it.
+// One step is a ProfilerStep#N of the host's threads, or, where the training never called the profiler's step(), from
+// one optimizer's step to the end of the next. In it, what belongs to which stage follows from the names that PyTorch
+// itself writes: the DataLoader's next batch, autograd's functions, collectives, copies to the device, the optimizer's
+// step; forward is the host's time between the batch and the first gradient. Communication that runs while gradients
+// are computed counts for what sticks out. What sticks out on one rank is the transfer and, before it, the wait for
+// slower ranks, which look alike there; only the traces of several ranks tell the two apart (steps_of_ranks()). Times
+// are the host's: of an accelerator they are right where the step waits for it, as loss.item() and most optimizers make
+// it.
 #pragma once
 
 #include <string>
@@ -44,9 +44,10 @@ enum class RankTimes {
           // is that for the slowest of so many draws
 };
 
-// The steps that several ranks were all traced in, by their numbers. Communication is that of the rank that came last and
-// had the transfer alone before it, the shortest; what the others' is longer is their wait. Throws InputError, of
-// sources[i], where ranks have no step in common, or no numbers and different numbers of steps. Precondition: not empty.
+// The steps that several ranks were all traced in, by their numbers. Communication is that of the rank that came last
+// and had the transfer alone before it, the shortest; what the others' is longer is their wait. Throws InputError, of
+// sources[i], where ranks have no step in common, or no numbers and different numbers of steps. Precondition: not
+// empty.
 [[nodiscard]] TracedSteps steps_of_ranks(const std::vector<std::string>& sources, std::vector<TracedSteps> ranks,
                                          RankTimes which = RankTimes::kMean);
 

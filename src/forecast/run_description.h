@@ -1,7 +1,7 @@
 // What a forecast is made from: the job, its nodes, and what was measured of each stage.
 //
-// Read from RUN.toml (docs/formats/run.md). Values only; the files that RUN.toml names are read by the caller and put in
-// with attach_recording() (recording.h).
+// Read from RUN.toml (docs/formats/run.md). Values only; the files that RUN.toml names are read by the caller and put
+// in with attach_recording() (recording.h).
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,8 @@ struct RunDescription {
 // measurements of different units. The files that the text names are not opened.
 [[nodiscard]] RunDescription read_run(const std::string& source, std::string_view text);
 
-// Who works in the stages that do not say so; read_run() has done it for the powers that RUN.toml lists. For whoever adds
-// components from a recording: with an accelerator it computes, not the processor.
+// Who works in the stages that do not say so; read_run() has done it for the powers that RUN.toml lists. For whoever
+// adds components from a recording: with an accelerator it computes, not the processor.
 void set_usual_activity(NodeType& type, bool accelerator);
 
 // To be called once recordings and calibrated powers are in. Throws InputError where a stage or all powers are missing,
@@ -77,8 +77,9 @@ void set_usual_activity(NodeType& type, bool accelerator);
 // minutes given for seconds, and where one type takes 50 times as long as another.
 void check_complete(const RunDescription& run);
 
-// What is possible but more likely a mistake, a sentence each with the reason: a batch of all nodes given as that of one,
-// powers that only milliwatts explain, one stage in another unit, times that nothing checks. Of a complete description.
+// What is possible but more likely a mistake, a sentence each with the reason: a batch of all nodes given as that of
+// one, powers that only milliwatts explain, one stage in another unit, times that nothing checks. Of a complete
+// description.
 [[nodiscard]] std::vector<std::string> doubts_of(const RunDescription& run);
 
 }  // namespace flyball

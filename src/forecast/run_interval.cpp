@@ -33,8 +33,8 @@ std::vector<std::vector<Seconds>> phases_of(const Samples& samples, bool wait_me
   return {samples.local, rest};
 }
 
-// Energies of all nodes of each type in the measured iterations: what they draw themselves, and what all others draw idly
-// while they are the last. Of the type that is the last on average, since the mean is what is asked for.
+// Energies of all nodes of each type in the measured iterations: what they draw themselves, and what all others draw
+// idly while they are the last. Of the type that is the last on average, since the mean is what is asked for.
 std::vector<std::vector<double>> energy_sequences(const RunDescription& run, const std::vector<Samples>& samples,
                                                   bool wait_measured) {
   const std::size_t phases = wait_measured ? 1 : 2;

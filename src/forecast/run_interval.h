@@ -1,15 +1,15 @@
 // How far a run's energy may lie from its forecast: four sources of error, taken to be independent of each other.
 //
-// Iterations. The measured ones are a few of many; sum_interval.h has how far their mean may be off, alike neighbours and
-// all. So that one or two say something, an iteration is taken to vary by `iteration_spread`, which counts as much as
-// `iteration_weight` measurements.
-// Nodes. Times and powers were measured on one node or a few, and nodes of a type differ in speed and in power, each by
-// the type's `spread` (relative standard deviation; where RUN.toml does not state it, `node_spread`).
-// The wait, where it was not measured. At the least it is that for the slowest type's mean; at the most that for the
-// greatest draw of all nodes, which differ by their spread and by what the iterations vary: its quantile.
-// Stalls. Now and then a node takes twice as long, and all others wait. How often is not known before it has been seen:
-// the rate of a node is Beta distributed a priori, half a stall in `stall_weight` iterations, and the iterations that
-// were measured count to it: those of all measured nodes where the wait shows stalls, else one node's. Its quantile makes the interval higher, not lower. Those that were seen are among the iterations.
+// Iterations. The measured ones are a few of many; sum_interval.h has how far their mean may be off, alike neighbours
+// and all. So that one or two say something, an iteration is taken to vary by `iteration_spread`, which counts as much
+// as `iteration_weight` measurements. Nodes. Times and powers were measured on one node or a few, and nodes of a type
+// differ in speed and in power, each by the type's `spread` (relative standard deviation; where RUN.toml does not state
+// it, `node_spread`). The wait, where it was not measured. At the least it is that for the slowest type's mean; at the
+// most that for the greatest draw of all nodes, which differ by their spread and by what the iterations vary: its
+// quantile. Stalls. Now and then a node takes twice as long, and all others wait. How often is not known before it has
+// been seen: the rate of a node is Beta distributed a priori, half a stall in `stall_weight` iterations, and the
+// iterations that were measured count to it: those of all measured nodes where the wait shows stalls, else one node's.
+// Its quantile makes the interval higher, not lower. Those that were seen are among the iterations.
 //
 // The assumed figures are deliberately somewhat above what healthy clusters show. docs/performance.md has how often the
 // interval holds the truth, and in which worlds it does not.

@@ -2,8 +2,8 @@
 //
 // Every node works through its stages with its own speed and jitter; some nodes, now and then, stall. All meet at a
 // barrier before communication (bulk-synchronous) and wait for the last one at idle power. Not of the forecast's own
-// functional form: times are log-normal and skewed by stalls, every node of a type is a little faster or slower than its
-// type, and its power differs.
+// functional form: times are log-normal and skewed by stalls, every node of a type is a little faster or slower than
+// its type, and its power differs.
 //
 // Deterministic: same description and seed, same numbers on every machine. Single-threaded; cost O(nodes * iterations).
 #pragma once

@@ -5,12 +5,13 @@
 // warms up, a network that others use)? A handful of measurements cannot tell whether they are, so an estimate of the
 // correlation in place of its value gives intervals that are far too short.
 // Idea: measurements are a first-order autoregression whose correlation is unknown, before measuring as likely to lie
-// anywhere in `CorrelationRange`. For a given correlation the sum's distribution is Student's t; the interval is that of
-// the mixture, each correlation weighed by how well it explains the measurements (level and spread integrated out).
+// anywhere in `CorrelationRange`. For a given correlation the sum's distribution is Student's t; the interval is that
+// of the mixture, each correlation weighed by how well it explains the measurements (level and spread integrated out).
 // Over correlations drawn from that range it holds the sum as often as it says; with independent measurements more
 // often, where they stay alike for longer than was measured less often. docs/performance.md has how much.
 //
-// Pure, deterministic; cost O(m). Reference: Zellner, An Introduction to Bayesian Inference in Econometrics, 1971, ch. 4.
+// Pure, deterministic; cost O(m). Reference: Zellner, An Introduction to Bayesian Inference in Econometrics, 1971, ch.
+// 4.
 #pragma once
 
 #include <optional>
@@ -24,8 +25,8 @@ struct CorrelationRange {
   double high = 0.95;
 };
 
-// What is believed of one iteration's standard deviation before measuring: that of so many measurements (a scaled inverse
-// chi-squared of `weight` degrees of freedom). {0, 0}: nothing.
+// What is believed of one iteration's standard deviation before measuring: that of so many measurements (a scaled
+// inverse chi-squared of `weight` degrees of freedom). {0, 0}: nothing.
 struct SpreadPrior {
   double deviation = 0.0;
   double weight = 0.0;

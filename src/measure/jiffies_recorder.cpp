@@ -27,8 +27,8 @@ struct TaskStat {
   unsigned long long busy = 0;
 };
 
-// proc(5), /proc/[pid]/stat: the name in parentheses may hold anything; after it come field 3 and on. 14 and 15 are user
-// and system time, 39 the processor.
+// proc(5), /proc/[pid]/stat: the name in parentheses may hold anything; after it come field 3 and on. 14 and 15 are
+// user and system time, 39 the processor.
 std::optional<TaskStat> parse_task(const std::string& text) {
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;

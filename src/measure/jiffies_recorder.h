@@ -13,7 +13,8 @@ namespace flyball {
 
 class JiffiesRecorder {
  public:
-  // `proc` and `sys` are where these file systems are mounted; `self` is the monitor, whose descendants are the program.
+  // `proc` and `sys` are where these file systems are mounted; `self` is the monitor, whose descendants are the
+  // program.
   JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self);
 
   [[nodiscard]] static std::string header();

@@ -1,6 +1,6 @@
-// What a sampler's sensors show, as the text of a power trace (docs/formats/power-trace.md): one row for every change, in
-// the order of time. Energies begin with the change before the recording's begin, so that its whole time is known. Where
-// readings fail, a row without a value says so.
+// What a sampler's sensors show, as the text of a power trace (docs/formats/power-trace.md): one row for every change,
+// in the order of time. Energies begin with the change before the recording's begin, so that its whole time is known.
+// Where readings fail, a row without a value says so.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ class PowerRecorder {
   // What readings have failed since the begin, one sentence for each device: its rows are missing.
   [[nodiscard]] std::vector<std::string> failures() const;
 
-  // Devices that have been read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and how
-  // often while that was so: "CPU:0, DRAM:0 read every 28 ms".
+  // Devices that have been read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and
+  // how often while that was so: "CPU:0, DRAM:0 read every 28 ms".
   [[nodiscard]] std::vector<std::string> put_off() const;
 
   [[nodiscard]] std::size_t row_count() const { return row_count_; }

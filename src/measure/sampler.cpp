@@ -128,8 +128,8 @@ bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
          (regular && now < slot.quiet_until);
 }
 
-// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up meanwhile:
-// it must end at once.
+// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up
+// meanwhile: it must end at once.
 bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
                 std::int64_t periods) {
   const Nanoseconds begin = Sampler::now();
@@ -172,8 +172,8 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   return true;
 }
 
-// The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off waits
-// a quarter of its time longer where others' next round is then.
+// The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off
+// waits a quarter of its time longer where others' next round is then.
 Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
   Nanoseconds needed = now + kLongestRest;
   Nanoseconds put_off = needed;

@@ -24,8 +24,8 @@ class SensorRhythm {
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
   // The change is now held to have happened then.
   void date(Nanoseconds change);
-  // Until when a reading would only repeat the latest one: shortly before the next change, and a time that is past where
-  // no steady rhythm tells that.
+  // Until when a reading would only repeat the latest one: shortly before the next change, and a time that is past
+  // where no steady rhythm tells that.
   [[nodiscard]] Nanoseconds quiet_until() const { return quiet_until_; }
 
  private:

@@ -23,8 +23,9 @@ namespace flyball {
   return std::chrono::nanoseconds(to_nanoseconds(time));
 }
 
-// What is called when an operation has ended: any movable function of an error and a count of bytes. One type, so that the
-// operations below are compiled once and not once more for every handler: most of this folder's compile time otherwise.
+// What is called when an operation has ended: any movable function of an error and a count of bytes. One type, so that
+// the operations below are compiled once and not once more for every handler: most of this folder's compile time
+// otherwise.
 class IoHandler {
  public:
   template <class Function>

@@ -26,8 +26,8 @@ struct Endpoint {
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
 // One connection, opened when it is first needed and kept. One thread at a time, but for interrupt(). Every call throws
-// SystemError where the server cannot be reached, shows a certificate that is no good, does not answer in time or breaks
-// off.
+// SystemError where the server cannot be reached, shows a certificate that is no good, does not answer in time or
+// breaks off.
 class HttpClient {
  public:
   struct Options {

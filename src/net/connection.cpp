@@ -101,8 +101,8 @@ void ServerCore::run_in_pool(std::function<void()> action) {
   asio::post(*pool, [todo = std::move(action)] { (void)contained("a pool's thread", todo); });
 }
 
-// Responses that several threads send, each taking a few at a time. Not on anybody's stack: a thread may come when all is
-// done.
+// Responses that several threads send, each taking a few at a time. Not on anybody's stack: a thread may come when all
+// is done.
 struct ServerCore::Share {
   std::vector<std::shared_ptr<Connection>> batch;
   std::atomic<std::size_t> next{0};
@@ -139,9 +139,9 @@ void ServerCore::share_outbox() {
 }
 
 // Sending is nearly all kernel time, and of one news to thousands of waiting clients there is nothing else to do: a few
-// threads share it, and begin while the later responses are still being composed. The loop's thread takes part and waits
-// until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way does not
-// read, and who looks whether its client has gone looks away.
+// threads share it, and begin while the later responses are still being composed. The loop's thread takes part and
+// waits until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way
+// does not read, and who looks whether its client has gone looks away.
 void ServerCore::send_all() {
   if (!outbox.empty()) share_outbox();
   const auto all = std::exchange(shares, {});
@@ -185,8 +185,8 @@ void Connection::refuse_handshake(error_code error) {
   respond(problem_response(400, "this port speaks TLS; use https://"));
 }
 
-// A candidate for making room until a whole request is there: who dribbles one must not hold a place against others. Last
-// in line: it has shown life just now.
+// A candidate for making room until a whole request is there: who dribbles one must not hold a place against others.
+// Last in line: it has shown life just now.
 void Connection::enter_idle() {
   if (is_idle_) return core_->idle.splice(core_->idle.end(), core_->idle, idle_place_);
   idle_place_ = core_->idle.insert(core_->idle.end(), this);
@@ -401,8 +401,8 @@ void Connection::look_whether_gone() {
     ++core_->counts.abandoned;
     return close();
   }
-  // One that only says no more may still listen, and gets a moment. One that has sent its next request already is looked
-  // at again: the end may stand behind that.
+  // One that only says no more may still listen, and gets a moment. One that has sent its next request already is
+  // looked at again: the end may stand behind that.
   said_all_ = (told & POLLRDHUP) != 0;
   watching_ = true;
   look_timer_.emplace(core_->io, kLookAgain);

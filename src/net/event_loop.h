@@ -1,7 +1,7 @@
 // One thread's queue of work: posted functions, timers, descriptors that became readable, signals.
 //
-// Everything that a loop calls runs in the thread that is inside run(), one at a time, so what only handlers touch needs
-// no lock. Timers use the monotonic clock: setting the wall clock changes nothing.
+// Everything that a loop calls runs in the thread that is inside run(), one at a time, so what only handlers touch
+// needs no lock. Timers use the monotonic clock: setting the wall clock changes nothing.
 #pragma once
 
 #include <functional>

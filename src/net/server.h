@@ -1,8 +1,8 @@
 // An HTTP/1.1 server on an EventLoop, over Unix sockets, TCP and TLS.
 //
-// One thread reads, dispatches and writes (helped by others where many wait for the same news); nothing in it blocks. A client costs little while idle and can neither make
-// the server wait (read, write and idle time limits), nor fill its memory (limits on headers, bodies, connections and
-// what a stream may queue).
+// One thread reads, dispatches and writes (helped by others where many wait for the same news); nothing in it blocks. A
+// client costs little while idle and can neither make the server wait (read, write and idle time limits), nor fill its
+// memory (limits on headers, bodies, connections and what a stream may queue).
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ class HttpServer {
   // Replaces a socket file that no process listens on; throws SystemError where one does, or where the path cannot be
   // used. The file is removed when the server stops.
   void listen_unix(const std::string& path, unsigned mode);
-  // Numeric address; port 0 takes a free one. Returns the port. Speaks TLS where files are given; throws InputError where
-  // those are no good.
+  // Numeric address; port 0 takes a free one. Returns the port. Speaks TLS where files are given; throws InputError
+  // where those are no good.
   std::uint16_t listen_tcp(const std::string& address, std::uint16_t port,
                            const std::optional<TlsFiles>& tls = std::nullopt);
 

@@ -2,8 +2,8 @@
 //
 // Nodes are operations (computations, and constant-time operations such as transfers); edges say that one must end
 // before the other begins. Operations of the same stage and instruction share one OperationType, hence one set of
-// measured options: the solver relies on that sameness. Nodes are numbered in topological order, so that every pass over
-// the schedule is one loop over an array.
+// measured options: the solver relies on that sameness. Nodes are numbered in topological order, so that every pass
+// over the schedule is one loop over an array.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class ComputationDag {
   };
 
   // Takes nodes in any order and renumbers them topologically (stable: by start level, then by given order). Edges may
-  // stand more than once. Throws InputError naming the nodes of a cycle, and when all operations together take more than
-  // 2e9 s at their slowest. Cost O(nodes + edges).
+  // stand more than once. Throws InputError naming the nodes of a cycle, and when all operations together take more
+  // than 2e9 s at their slowest. Cost O(nodes + edges).
   ComputationDag(std::string source, int stages, std::vector<OperationType> types,
                  std::vector<Computation> computations, const std::vector<Edge>& edges);
 

@@ -14,7 +14,8 @@
 
 namespace flyball {
 
-// Blocked GPU's draw where it is neither stated nor measured; about 70-75 W on the data-centre boards of the Zeus manual.
+// Blocked GPU's draw where it is neither stated nor measured; about 70-75 W on the data-centre boards of the Zeus
+// manual.
 inline constexpr Watts kDefaultBlockingPower{75.0};
 
 // More is a slip of the unit, in a pipeline file and everywhere else that powers are read.
@@ -22,8 +23,8 @@ inline constexpr double kMostBlockingWatts = 1e6;
 
 struct ConstantOperation {
   Seconds time;
-  // Of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as blocking
-  // meanwhile) and any other operation draws the stage's blocking power.
+  // Of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as
+  // blocking meanwhile) and any other operation draws the stage's blocking power.
   std::optional<Joules> energy;
 };
 
@@ -71,10 +72,10 @@ struct PipelineSpec {
 // for shapes that the schedule does not allow (make_schedule).
 [[nodiscard]] ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile);
 
-// Explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?, "after"?: [name,
-// ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details. A stage runs its
-// computations in the order in which they are listed; "p2p" operations do not occupy it and are free of that order.
-// Throws InputError (line and column of the JSON, and the name of the computation) for syntax errors, unknown or
+// Explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?, "after"?:
+// [name, ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details. A stage
+// runs its computations in the order in which they are listed; "p2p" operations do not occupy it and are free of that
+// order. Throws InputError (line and column of the JSON, and the name of the computation) for syntax errors, unknown or
 // repeated names, computations that depend on themselves, cycles, operations that the profile lacks, more than
 // kMostOperations computations or dependencies. Cost: linear in the text.
 [[nodiscard]] ComputationDag read_dag(const std::string& source, std::string_view json, const Profile& profile);

@@ -39,10 +39,10 @@ struct Timeline {
 // Durations of a plan from the measured options.
 [[nodiscard]] std::vector<Nanoseconds> plan_durations(const ComputationDag& dag, const ClockPlan& plan);
 
-// The part of an operation's power that a stage which waits would draw anyway, so that running the operation for t takes
-// e - charged_blocking * t more than waiting does. An operation's energy is the GPU's whole draw. A computation takes the
-// place of waiting, and may draw less; a transfer runs beside it, and what it draws up to the blocking power is that of
-// the wait. One without energy of its own hence costs the wait and nothing else.
+// The part of an operation's power that a stage which waits would draw anyway, so that running the operation for t
+// takes e - charged_blocking * t more than waiting does. An operation's energy is the GPU's whole draw. A computation
+// takes the place of waiting, and may draw less; a transfer runs beside it, and what it draws up to the blocking power
+// is that of the wait. One without energy of its own hence costs the wait and nothing else.
 [[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
 
 // Perseus eq. 3, for one pipeline: what the chosen discrete clocks really take.

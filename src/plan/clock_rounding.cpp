@@ -81,8 +81,8 @@ void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
 }
 
 // Moves gates that are too late for the deadline, or too early for the operations before them, and fits the options.
-// Gates brought forward to where the rest just meets the deadline at its fastest leave room for all before them, as long
-// as the deadline can be met at all.
+// Gates brought forward to where the rest just meets the deadline at its fastest leave room for all before them, as
+// long as the deadline can be met at all.
 void ClockRounder::settle(Nanoseconds deadline) {
   std::vector<Nanoseconds>& passes = schedule_.passes;
   for (std::size_t gate = 0; gate < graph_.size(); ++gate)

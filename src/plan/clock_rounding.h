@@ -6,8 +6,8 @@
 //   carry   like points have like plans: the next point of the frontier takes over the gates of the last, moved as the
 //           relaxation moves its events, and one stage is gone through again. Drift ends where a point starts anew;
 //   fill    one pass forwards in time raises operations into the slack that is left;
-//   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer, in turns with random paths
-//           (fixed seed, fixed number of trials: same input, same plan).
+//   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer, in turns with random
+//           paths (fixed seed, fixed number of trials: same input, same plan).
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
 #pragma once

@@ -1,11 +1,11 @@
-// EnvPipe's planner (Choi et al., EnvPipe, ATC'23): slow down what lies inside the pipeline's envelope, then undo step by
-// step what turned out critical. One plan, no frontier; it aims at no slowdown and has no bound.
+// EnvPipe's planner (Choi et al., EnvPipe, ATC'23): slow down what lies inside the pipeline's envelope, then undo step
+// by step what turned out critical. One plan, no frontier; it aims at no slowdown and has no bound.
 //
 //   1. valley (4.2): per stage, the clock of least gross energy of forward and backward together.
 //   2. rescheduling (4.3): plan/reschedule.h, where the schedule is 1F1B.
 //   3. envelope initialisation (4.4): maximum clock on the outermost path, the valley everywhere else.
-//   4. reconfiguration (4.4, algorithms 1 and 2): execute one step, find the critical path, raise clocks on it; until the
-//      critical path is the envelope or nothing on it can be raised.
+//   4. reconfiguration (4.4, algorithms 1 and 2): execute one step, find the critical path, raise clocks on it; until
+//      the critical path is the envelope or nothing on it can be raised.
 //
 // The planner learns only from executed steps, so that real ones can take the emulator's place: the planning server's
 // Reconfiguration is fed by what the ranks report.
@@ -42,9 +42,9 @@ struct EnvPipeOptions {
 // microbatch's backwards. In any other order, a stage's first and last computation take their place.
 [[nodiscard]] std::vector<bool> envelope(const ComputationDag& dag);
 
-// Algorithm 2, from the operation that finishes last back to one that waits for nothing; returned first operation first.
-// An operation with less slack after its stage's previous operation than after its dependency waited for the stage,
-// otherwise for the dependency.
+// Algorithm 2, from the operation that finishes last back to one that waits for nothing; returned first operation
+// first. An operation with less slack after its stage's previous operation than after its dependency waited for the
+// stage, otherwise for the dependency.
 [[nodiscard]] std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedStep& step);
 
 enum class ReconfigureStatus {
@@ -68,7 +68,8 @@ class Reconfiguration {
   // Of all clock steps up that there can be, the share taken, in [0, 1].
   [[nodiscard]] double progress() const;
 
-  // Takes in an iteration that was executed under plan(), of whose critical path it raises clocks. Cost O(nodes + edges).
+  // Takes in an iteration that was executed under plan(), of whose critical path it raises clocks. Cost O(nodes +
+  // edges).
   ReconfigureStatus learn(const ExecutedStep& step);
 
  private:

@@ -1,9 +1,9 @@
 // What a plan is to be expected to save, where the measurements that it was made of are noisy.
 //
-// A planner takes the clocks that were measured to be best, and of two that are alike the one whose noise was favourable.
-// Replayed with the same measurements, its plan looks better than it is: the winner's curse. Here the plan is replayed
-// with what the measurements may truly be (SmoothCurve), a hundred times, and so are all-maximum clocks: the mean of the
-// savings is what to expect, their deviation how sure that is.
+// A planner takes the clocks that were measured to be best, and of two that are alike the one whose noise was
+// favourable. Replayed with the same measurements, its plan looks better than it is: the winner's curse. Here the plan
+// is replayed with what the measurements may truly be (SmoothCurve), a hundred times, and so are all-maximum clocks:
+// the mean of the savings is what to expect, their deviation how sure that is.
 #pragma once
 
 #include <memory>

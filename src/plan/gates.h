@@ -3,9 +3,9 @@
 // Operations with the same successors might as well end at one moment: their gate. An operation starts when the last of
 // the gates that it waits for has passed, so a time for every gate is a whole schedule: an operation's window reaches
 // from the last gate before it to its own, and the slowest option that fits is the best one there. In the steady state
-// of 1F1B a gate is the moment at which two neighbouring stages meet: a forward and a backward end there, and a backward
-// and a forward start. Moving it changes these four windows and no other, which is what makes gates worth moving
-// (path_search.h).
+// of 1F1B a gate is the moment at which two neighbouring stages meet: a forward and a backward end there, and a
+// backward and a forward start. Moving it changes these four windows and no other, which is what makes gates worth
+// moving (path_search.h).
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace flyball {
 using Level = std::int32_t;  // index into a type's Pareto options, fastest first
 using Gate = std::int32_t;
 
-// A type's options by level, as the inner loops read them: a view into ClockChoices. time[-1] fits every window, and the
-// time after the slowest none, so that no search looks at the ends.
+// A type's options by level, as the inner loops read them: a view into ClockChoices. time[-1] fits every window, and
+// the time after the slowest none, so that no search looks at the ends.
 struct ClockLadder {
   const Nanoseconds* time;
   const double* net;

@@ -98,8 +98,8 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
   RelaxationResult result;
   std::vector<BoundCurve::Piece> pieces;
   const Nanoseconds t_star = event_[index(sink_)];
-  // Where a shift has left a path to the sink without slack, or there was one from the beginning, what fits is sent along
-  // it. A path of unlimited capacity is all at its fastest: T_min.
+  // Where a shift has left a path to the sink without slack, or there was one from the beginning, what fits is sent
+  // along it. A path of unlimited capacity is all at its fastest: T_min.
   do {
     find_distances();
     const Nanoseconds t_high = event_[index(sink_)];

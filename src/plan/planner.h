@@ -52,8 +52,8 @@ struct PlanProblem {
 };
 
 // Derives the choices. `noise` is pareto_options' rule; one power or memory limit is for all stages. Throws UsageError
-// when `unit_time` is not positive or longer than the shortest computation with a choice (naming it), since a frontier that coarse
-// cannot tell plans apart, and what check_memory_limit (plan/reschedule.h) throws.
+// when `unit_time` is not positive or longer than the shortest computation with a choice (naming it), since a frontier
+// that coarse cannot tell plans apart, and what check_memory_limit (plan/reschedule.h) throws.
 [[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
                                        CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});
 

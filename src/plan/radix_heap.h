@@ -1,6 +1,6 @@
-// Priority queue for Dijkstra's algorithm on whole-numbered distances (Ahuja, Mehlhorn, Orlin and Tarjan 1990): keys that
-// are pushed are never below the last key popped. Push is O(1), a pop is O(log range) amortised, and both touch memory in
-// order, which is what makes it faster than a binary heap here.
+// Priority queue for Dijkstra's algorithm on whole-numbered distances (Ahuja, Mehlhorn, Orlin and Tarjan 1990): keys
+// that are pushed are never below the last key popped. Push is O(1), a pop is O(log range) amortised, and both touch
+// memory in order, which is what makes it faster than a binary heap here.
 #pragma once
 
 #include <array>

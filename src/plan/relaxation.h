@@ -1,17 +1,18 @@
-// The relaxed frontier: least net energy for every iteration time when computations may run at any point of their convex
-// cost curves. Its optimum bounds every discrete plan from below, and its event times guide the rounding to clocks.
+// The relaxed frontier: least net energy for every iteration time when computations may run at any point of their
+// convex cost curves. Its optimum bounds every discrete plan from below, and its event times guide the rounding to
+// clocks.
 //
-// Problem (Perseus eq. 5, relaxed): minimise sum_i c_i(t_i) subject to event times pi with pi(finish_i) - pi(start_i) >=
-// t_i along the computation DAG and pi(end) <= T, for all T from T* (all at least cost) down to T_min (all fastest).
+// Problem (Perseus eq. 5, relaxed): minimise sum_i c_i(t_i) subject to event times pi with pi(finish_i) - pi(start_i)
+// >= t_i along the computation DAG and pi(end) <= T, for all T from T* (all at least cost) down to T_min (all fastest).
 //
 // Idea. This is the time-cost trade-off problem of Fulkerson and Kelley (1961); Phillips and Dessouky's minimum cuts
-// with lower bounds (Perseus appendix D) are one step of its dual. The dual is a parametric maximum-cost flow: flow on a
-// computation is the price of its time in J/s; a curve with slopes s_1 > s_2 > ... (fastest piece first) is a bundle of
-// parallel arcs, longest first, with capacities s_K, s_{K-1} - s_K, ..., and infinity at the fastest vertex. Sending flow
-// along longest paths (successive longest paths, primal-dual) visits the frontier from T* to T_min:
+// with lower bounds (Perseus appendix D) are one step of its dual. The dual is a parametric maximum-cost flow: flow on
+// a computation is the price of its time in J/s; a curve with slopes s_1 > s_2 > ... (fastest piece first) is a bundle
+// of parallel arcs, longest first, with capacities s_K, s_{K-1} - s_K, ..., and infinity at the fastest vertex. Sending
+// flow along longest paths (successive longest paths, primal-dual) visits the frontier from T* to T_min:
 //   - a round of Dijkstra on slacks gives, for every event v, how far d(v) the schedule can shrink before v must move.
-//     At iteration time T - delta the events stand at pi(v) - min(d(v), delta): one round thus covers every cut of equal
-//     price at once, however many unit steps, hull vertices or like microbatches lie in it;
+//     At iteration time T - delta the events stand at pi(v) - min(d(v), delta): one round thus covers every cut of
+//     equal price at once, however many unit steps, hull vertices or like microbatches lie in it;
 //   - flow is then sent along the path to the end that the search found, keeping what earlier rounds sent (warm start).
 // The number of rounds is the number of distinct prices, not of time units.
 //

@@ -5,8 +5,8 @@
 // rescheduled order differs in that number alone, the microbatches in flight h[s]. Two rules keep it sound:
 //   - no deadlock: h must not rise along the stages. If it did, stage s + 1 would wait for a forward that stage s runs
 //     only after a backward that waits for stage s + 1.
-//   - no loss of throughput: h must fall by one from stage to stage, as it does in 1F1B, except below a stage that holds
-//     all microbatches. With h[s] = h[s + 1] stage s would send a microbatch and then wait until it is back.
+//   - no loss of throughput: h must fall by one from stage to stage, as it does in 1F1B, except below a stage that
+//     holds all microbatches. With h[s] = h[s + 1] stage s would send a microbatch and then wait until it is back.
 // The second implies the first; the repair lowers the later stage until it holds.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Stragglers and scale: which point of a frontier to run when another pipeline sets the pace, and what that saves over a
-// whole job of data-parallel pipelines and tensor-parallel ranks.
+// Stragglers and scale: which point of a frontier to run when another pipeline sets the pace, and what that saves over
+// a whole job of data-parallel pipelines and tensor-parallel ranks.
 //
 // Energies are of one iteration, in joules, blocking included: computation + blocking between computations + waiting
 // for the straggler (Perseus eq. 3). With net energy n and all stages' blocking power P, a pipeline that takes T while
@@ -33,8 +33,8 @@ struct BloatBreakdown {
   [[nodiscard]] double saving_pct() const { return intrinsic_pct() + extrinsic_pct(); }
 };
 
-// `baseline` is the point of all-maximum clocks, `degree` = T' / T of the straggler (1: none; Perseus section 6.3). With
-// no straggler there is no extrinsic bloat. Throws UsageError when `degree` is below 1 or not finite.
+// `baseline` is the point of all-maximum clocks, `degree` = T' / T of the straggler (1: none; Perseus section 6.3).
+// With no straggler there is no extrinsic bloat. Throws UsageError when `degree` is below 1 or not finite.
 [[nodiscard]] BloatBreakdown break_down_bloat(const Frontier& frontier, const FrontierPoint& baseline, double degree);
 
 // A job of D data-parallel pipelines with P tensor-parallel ranks per stage. Ranks of one stage run in lock step, so

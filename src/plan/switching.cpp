@@ -158,8 +158,8 @@ class SwitchReducer {
     return order_[stage][position % order_[stage].size()];
   }
 
-  // Where the clock is asked for too late for an operation: the nearest one before it on its stage whose clock is lower,
-  // and its option at the operation's clock. None where it was not measured at that.
+  // Where the clock is asked for too late for an operation: the nearest one before it on its stage whose clock is
+  // lower, and its option at the operation's clock. None where it was not measured at that.
   [[nodiscard]] std::optional<std::pair<int, std::uint16_t>> slower_before(int i) const {
     for (int before = beside_[at(i)].first; before != i; before = beside_[at(before)].first) {
       const auto raised = option_at(dag_.type_of(before), clock(i));
@@ -234,7 +234,8 @@ class SwitchReducer {
       const auto [i, option] = edit[k];
       net_change += net(i, option) - net(i, plan_[at(i)]);
       critical = critical || timeline_.critical(i);
-      // May still run at a faster clock of before: the change waits for one that is under way, and takes as long itself.
+      // May still run at a faster clock of before: the change waits for one that is under way, and takes as long
+      // itself.
       if (k == 0 || timeline_.start[at(i)] - timeline_.start[at(edit[0].first)] < 2 * latency_) continue;
       const Nanoseconds slack = timeline_.latest_start[at(i)] - timeline_.start[at(i)] + deadline - timeline_.makespan;
       if (duration(i, option) - durations_[at(i)] > slack) return false;

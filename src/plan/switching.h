@@ -1,9 +1,9 @@
 // Clock changes are not free: fewer of them where they do not pay.
 //
-// A change asked for at the start of an operation takes hold `latency` later, as LateClocks (pipeline/late_clocks.h) runs
-// and charges it. A change to a higher clock therefore delays the operation that asked for it and, where the latency
-// outlasts that, those behind it, which on the critical path delays the iteration. Changes in quick succession also
-// disturb collectives, hence a least dwell time between two changes of a stage.
+// A change asked for at the start of an operation takes hold `latency` later, as LateClocks (pipeline/late_clocks.h)
+// runs and charges it. A change to a higher clock therefore delays the operation that asked for it and, where the
+// latency outlasts that, those behind it, which on the critical path delays the iteration. Changes in quick succession
+// also disturb collectives, hence a least dwell time between two changes of a stage.
 #pragma once
 
 #include "base/units.h"
@@ -13,8 +13,8 @@
 namespace flyball {
 
 // The plan, changed so that running it with real clock changes keeps its promise:
-//   1. while the charged iteration is longer than `deadline`, the nearest slower operation before a delayed critical one
-//      is raised to its clock, so that the change happens earlier, on an operation that can bear it;
+//   1. while the charged iteration is longer than `deadline`, the nearest slower operation before a delayed critical
+//      one is raised to its clock, so that the change happens earlier, on an operation that can bear it;
 //   2. changes of a stage that follow within `min_dwell` are merged: one of the runs of equal clock beside the change
 //      takes its neighbour's clock, whichever costs least within the deadline;
 //   3. runs take a neighbour's clock wherever that keeps the deadline and does not raise the charged energy;
@@ -30,7 +30,8 @@ namespace flyball {
 // Where operations do not share a clock, changes between them stay and the deadline and dwell time are met as far as
 // that allows. With no latency and no dwell time only runs that gain nothing are merged.
 //
-// `problem.dag` must be the DAG of the plan. Deterministic. Cost O(nodes) per change that is tried. Requires latency >= 0 and min_dwell >= 0.
+// `problem.dag` must be the DAG of the plan. Deterministic. Cost O(nodes) per change that is tried. Requires latency >=
+// 0 and min_dwell >= 0.
 [[nodiscard]] ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline,
                                         Nanoseconds latency, Nanoseconds min_dwell);
 

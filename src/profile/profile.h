@@ -1,8 +1,8 @@
 // Measured profiles: what each operation of a training pipeline takes at each clock.
 //
 // A profile is the CSV `stage,instruction,frequency,time,energy` that Zeus and lowtime use: stage from 0, clock in MHz,
-// time in s, energy in J, one row per measured clock. Columns rank, dp_rank, pp_rank, tp_rank are accepted; ranks of one
-// stage are merged (below). An operation with one row is a constant-time operation (Perseus section 4.4).
+// time in s, energy in J, one row per measured clock. Columns rank, dp_rank, pp_rank, tp_rank are accepted; ranks of
+// one stage are merged (below). An operation with one row is a constant-time operation (Perseus section 4.4).
 #pragma once
 
 #include <filesystem>
@@ -46,9 +46,9 @@ struct Profile {
 // ranks of one stage run the same computation in lock step (Perseus section 4.4). Only clocks that every rank measured
 // are kept.
 // Throws InputError (file, line, column, mend) for: missing columns, no rows, fields that are no finite numbers, times
-// or energies that are not positive (times are from 1 ns to 1e6 s, energies up to 1e9 J, clocks up to 1e6 MHz and 10,000
-// of them per operation, stages up to 99,999), a clock that stands twice, rows of one operation whose clocks are neither falling
-// nor rising, a stage without rows below a stage with rows. Cost: linear in the text.
+// or energies that are not positive (times are from 1 ns to 1e6 s, energies up to 1e9 J, clocks up to 1e6 MHz and
+// 10,000 of them per operation, stages up to 99,999), a clock that stands twice, rows of one operation whose clocks are
+// neither falling nor rising, a stage without rows below a stage with rows. Cost: linear in the text.
 [[nodiscard]] Profile read_profile(const std::string& source, std::string_view text);
 [[nodiscard]] Profile read_profile_file(const std::filesystem::path& path);
 

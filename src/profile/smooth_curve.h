@@ -5,11 +5,11 @@
 // crooked the curve are follows from the points themselves by restricted maximum likelihood; how sure that is goes into
 // the draws (Wahba, JRSS B 45, 1983; Patterson and Thompson, Biometrika 58, 1971).
 //
-// The curve may have a corner at its second point. The highest clock is often not reached, since the power limit holds the
-// GPU below it: how far the first point lies off the others' course says little about the noise.
+// The curve may have a corner at its second point. The highest clock is often not reached, since the power limit holds
+// the GPU below it: how far the first point lies off the others' course says little about the noise.
 //
-// What it cannot tell: noise that neighbouring points share, such as the drift of a temperature during a sweep, is part of
-// the curve to it.
+// What it cannot tell: noise that neighbouring points share, such as the drift of a temperature during a sweep, is part
+// of the curve to it.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ struct RealisedPlan {
   EnergyBreakdown energy;  // of one pipeline and iteration, waiting for a straggler included
 };
 
-// The plan with clock changes free of cost; fill the fields from emulate_switching() (pipeline/late_clocks.h) where they are not.
+// The plan with clock changes free of cost; fill the fields from emulate_switching() (pipeline/late_clocks.h) where
+// they are not.
 [[nodiscard]] RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan plan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 

@@ -1,9 +1,9 @@
 // Frequency plans in the form that Zeus's pipeline frequency optimizer runs.
 //
-// One Python file per plan, freqs_pipeline_NNNNN.py: a list with one entry per stage, each a list of (instruction, clock
-// in MHz) pairs in the order in which the stage runs them; its server evaluates the file as one expression, so comments
-// are all that may stand beside it. Larger numbers are shorter iterations. A clock of 0 leaves the clock as it is.
-// Source: the Zeus manual, "Pipeline Frequency Optimizer", and its PointSolution scheduler's reader.
+// One Python file per plan, freqs_pipeline_NNNNN.py: a list with one entry per stage, each a list of (instruction,
+// clock in MHz) pairs in the order in which the stage runs them; its server evaluates the file as one expression, so
+// comments are all that may stand beside it. Larger numbers are shorter iterations. A clock of 0 leaves the clock as it
+// is. Source: the Zeus manual, "Pipeline Frequency Optimizer", and its PointSolution scheduler's reader.
 #pragma once
 
 #include <cstddef>

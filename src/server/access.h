@@ -13,7 +13,8 @@ namespace flyball {
 class Access {
  public:
   struct Tokens {
-    // Without an administrator's token, jobs can be listed by everybody (but Zeus's), and other jobs' tokens open nothing.
+    // Without an administrator's token, jobs can be listed by everybody (but Zeus's), and other jobs' tokens open
+    // nothing.
     std::optional<TokenHash> administrator;
     std::optional<TokenHash> registration;  // opens the registering of jobs only
     bool open_registration = true;          // everybody may register jobs

@@ -1,4 +1,5 @@
-// A plan that executed steps adjust (plan/envpipe.h), as far as they have: what a restart of the server must not forget.
+// A plan that executed steps adjust (plan/envpipe.h), as far as they have: what a restart of the server must not
+// forget.
 #pragma once
 
 #include <cstdint>

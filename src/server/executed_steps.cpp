@@ -25,8 +25,8 @@ std::optional<std::vector<std::vector<MeasuredTimes>>> ExecutedSteps::add(Job& j
   const auto stage = static_cast<std::size_t>(rank->request.pp_rank);
   const std::size_t expected = job.current()->plan->computations_of_stage(rank->request.pp_rank);
   if (report.begin.size() != expected) {
-    throw HttpError(400, fmt::format("begin_s has {} entries, but stage {} runs {} computations",
-                                     report.begin.size(), stage, expected));
+    throw HttpError(400, fmt::format("begin_s has {} entries, but stage {} runs {} computations", report.begin.size(),
+                                     stage, expected));
   }
   if (rank->request.dp_rank != 0 || rank->request.tp_rank != 0) return std::nullopt;
   if (std::exchange(version_, report.version) != report.version) steps_.clear();

@@ -12,7 +12,8 @@
 
 namespace flyball {
 
-// One job's. One pipeline speaks for all: the first ranks of data and tensor parallelism. Remembers a few steps at most.
+// One job's. One pipeline speaks for all: the first ranks of data and tensor parallelism. Remembers a few steps at
+// most.
 class ExecutedSteps {
  public:
   // By stage, the times of the step that is complete with this report; nothing where stages are missing, where another

@@ -346,8 +346,9 @@ JobState Job::state() const {
   return all_registered() ? JobState::kProfiling : JobState::kRegistering;
 }
 
-// All pipelines wait for the slowest, T' = the largest degree times the normal iteration. A pipeline that is itself slow
-// by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal plan.
+// All pipelines wait for the slowest, T' = the largest degree times the normal iteration. A pipeline that is itself
+// slow by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal
+// plan.
 std::vector<JobPlan::Run> Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
   const std::vector<double> degrees = degrees_of_pipelines();

@@ -1,5 +1,5 @@
-// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. Plain state with rules; what
-// survives, plans and waits is the job book's business (job_book.h). One thread.
+// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. Plain state with rules;
+// what survives, plans and waits is the job book's business (job_book.h). One thread.
 #pragma once
 
 #include <cstdint>
@@ -103,8 +103,8 @@ class Job {
   [[nodiscard]] std::vector<int> unprofiled_stages() const;
   // Ranks have reported measurements, and none has finished.
   [[nodiscard]] bool is_measuring() const;
-  // Of the ranks that have finished measuring, or of all that have been planned with; of stages without any of these, of
-  // those that measure anew what they had measured before.
+  // Of the ranks that have finished measuring, or of all that have been planned with; of stages without any of these,
+  // of those that measure anew what they had measured before.
   [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
   // The stages of none of these, with what is known of them.
   [[nodiscard]] std::vector<FixedStage> fixed_stages(const std::vector<RankMeasurements>& measured) const;
@@ -159,7 +159,8 @@ class Job {
 
   // The answer for one rank; nothing where there is none yet above `after_version`.
   [[nodiscard]] std::optional<ScheduleText> schedule_for(const RankPlace& rank, std::int64_t after_version) const;
-  // The tail of the answer for a rank of one of Zeus's jobs, the same text for all who ask; null where there is none yet.
+  // The tail of the answer for a rank of one of Zeus's jobs, the same text for all who ask; null where there is none
+  // yet.
   [[nodiscard]] std::shared_ptr<const std::string> zeus_tail_for(const RankPlace& rank) const;
 
   [[nodiscard]] JobStatus status(double now) const;

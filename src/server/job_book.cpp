@@ -144,8 +144,8 @@ void JobBook::restore(LoadedJob loaded) {
   const Seconds before(std::clamp(now - entry->job.stored().heard, 0.0, (limits_.silence - grace).value()));
   if (entry->job.stored().heard > 0.0) entry->heard -= Entry::duration_of(before);
   entry->heard_stored = entry->heard;
-  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with what
-  // they had measured before.
+  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with
+  // what they had measured before.
   entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
   if (entry->restoring) {
     start_planning(entry, std::move(loaded.adjusted));

@@ -274,8 +274,8 @@ void JobPlan::prepare(const Run& run) const {
   const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);
   made.energy = switched.energy.total();
-  // With the energy of waiting for the straggler (Perseus eq. 3): a long dwell time may leave a slower plan so few changes
-  // that the base point's is the better one for as long as that, too.
+  // With the energy of waiting for the straggler (Perseus eq. 3): a long dwell time may leave a slower plan so few
+  // changes that the base point's is the better one for as long as that, too.
   const auto total = [&](const PreparedRun& it) {
     return it.energy + basis_->realised.total_blocking() * (run.allowed - it.time);
   };

@@ -44,8 +44,8 @@ class JobPlan {
   // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled, or where
   // `out_of_time`, which is asked as often, ends a planner that has nothing by then. Perseus then has an incomplete
   // frontier: its slow end, and plans for T_min and the job's pace that are less thoroughly worked out. Where
-  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. The stages
-  // that `fixed` lists are those of none of the ranks.
+  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. The
+  // stages that `fixed` lists are those of none of the ranks.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,

@@ -14,8 +14,8 @@ namespace flyball {
 namespace {
 
 constexpr double kLongestAskedWait = 3600.0;
-// No job needs more to describe it. Who may not register one may do so again with the token in the body, which has to be
-// parsed for that.
+// No job needs more to describe it. Who may not register one may do so again with the token in the body, which has to
+// be parsed for that.
 constexpr std::size_t kLongestJob = 64u << 10u;
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }

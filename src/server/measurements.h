@@ -56,8 +56,8 @@ struct FixedStage {
 // Means of every rank, merged by stage as read_profile (profile/profile.h) merges them, which also says what it throws.
 //
 // A fixed stage has every computation at the highest clock at which it has been measured there. What has not been is
-// taken to be as fast as the fastest of the other stages at its highest clock: were it taken to be slower than it is, the
-// others would be slowed to wait for it.
+// taken to be as fast as the fastest of the other stages at its highest clock: were it taken to be slower than it is,
+// the others would be slowed to wait for it.
 [[nodiscard]] Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks,
                                      const std::vector<FixedStage>& fixed = {});
 

@@ -48,8 +48,8 @@ class PlanningQueue {
   struct Limits {
     unsigned threads = 1;    // at least two run: one is kept for what is short
     Seconds longest{600.0};  // that one plan may take in its thread; then it ends, incomplete or with an error
-    // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it begins
-    // anew, as a long one.
+    // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it
+    // begins anew, as a long one.
     Seconds longest_short{5.0};
   };
 

@@ -22,13 +22,14 @@ struct PlanningServerOptions {
   std::string socket_path;                // empty: no Unix socket
   std::string database;                   // empty: nothing survives
   std::optional<std::string> administrator_token;
-  // Registering a job takes this token or the administrator's where there is one, or where TCP is open to other machines.
+  // Registering a job takes this token or the administrator's where there is one, or where TCP is open to other
+  // machines.
   std::optional<std::string> registration_token;
   bool open_registration = false;  // it takes none all the same
   bool zeus = true;
   std::string zeus_plan;  // plan file; empty: none
-  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of one address with the
-  // token for registering; and of one address without any of these.
+  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of one address with
+  // the token for registering; and of one address without any of these.
   double requests_per_second = 500.0;
   double requests_per_second_rank = 20.0;  // what each rank adds to its job's
   JobBook::Log log;                        // what an administrator should know and nobody asked for

@@ -1,5 +1,5 @@
-// Schedules as JSON text, made by hand: they hold up to hundreds of thousands of computations and are made in the loop's
-// thread, where a tree of JSON values would take ten times as long.
+// Schedules as JSON text, made by hand: they hold up to hundreds of thousands of computations and are made in the
+// loop's thread, where a tree of JSON values would take ten times as long.
 #pragma once
 
 #include <string>

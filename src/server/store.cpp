@@ -20,9 +20,8 @@
 namespace flyball {
 namespace {
 
-// 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts as
-// its last sweep, too.
-// 1 to 3 did not know which plan file a job runs and when it was last heard.
+// 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts
+// as its last sweep, too. 1 to 3 did not know which plan file a job runs and when it was last heard.
 constexpr std::int64_t kFormat = 4;
 
 constexpr const char* kTables = R"(

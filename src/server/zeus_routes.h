@@ -3,11 +3,12 @@
 // Source: zeus 0.16.0, zeus/optimizer/pipeline_frequency/{common,optimizer}.py and server/.
 //
 // Zeus knows no tokens, and its jobs do not say what an iteration looks like. What a job runs therefore comes
-//  - from a plan file of `flyball plan`, where the server was given one with as many stages: every rank gets its stage's
-//    schedule at once, for as long as the server has that same plan; or
-//  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the highest
-//    down, one per round of schedule and result, until the energy has risen five times in a row on every rank, plans, and
-//    answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the plan file.
+//  - from a plan file of `flyball plan`, where the server was given one with as many stages: every rank gets its
+//    stage's schedule at once, for as long as the server has that same plan; or
+//  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the
+//    highest down, one per round of schedule and result, until the energy has risen five times in a row on every rank,
+//    plans, and answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the
+//    plan file.
 #pragma once
 
 #include <chrono>
@@ -34,8 +35,8 @@ namespace flyball {
 
 class ZeusDesk {
  public:
-  // `book` and `access` must outlive it. Becomes the book's listener. Jobs of the book that run another plan file get no
-  // schedule: that is one of the book's troubles, and the job's own.
+  // `book` and `access` must outlive it. Becomes the book's listener. Jobs of the book that run another plan file get
+  // no schedule: that is one of the book's troubles, and the job's own.
   ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan);
 
   void add_routes(Router& router);

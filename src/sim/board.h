@@ -191,7 +191,8 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 [[nodiscard]] Megahertz supported_clock(const BoardSpec& spec, Megahertz clock);
 
 // Puts work on the board at its present moment and returns its slot, or -1 where all are taken. `seconds` is what it
-// takes alone at the maximum clock and the standard power limit. Pieces of work share the board in equal slices of time.
+// takes alone at the maximum clock and the standard power limit. Pieces of work share the board in equal slices of
+// time.
 [[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
                              Seconds seconds);
 

@@ -1,4 +1,5 @@
-// What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer to.
+// What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer
+// to.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +54,8 @@ struct EventLane {
 
 // All of a trace file.
 struct EventRecords {
-  // In order of time; what encloses comes first, and what is equal as it stands in the file. Threads one after the other
-  // come as a few stretches in order, which are merged two by two.
+  // In order of time; what encloses comes first, and what is equal as it stands in the file. Threads one after the
+  // other come as a few stretches in order, which are merged two by two.
   void sort() {
     const auto before = [](const EventRecord& a, const EventRecord& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;

@@ -156,8 +156,9 @@ void EventSweep::advance(std::uint32_t lane, Nanoseconds now) {
   while (!state.stack.empty() && state.stack.back().end <= now) pop(lane, state.stack.back().end);
 }
 
-// What has ended on a lane when a call begins. Calls of one thread nest or follow each other, but their times are rounded:
-// of one that begins before the call around it ends, and ends after it, the greater part decides whether it lies in it.
+// What has ended on a lane when a call begins. Calls of one thread nest or follow each other, but their times are
+// rounded: of one that begins before the call around it ends, and ends after it, the greater part decides whether it
+// lies in it.
 void EventSweep::arrive(std::uint32_t lane, const EventRecord& record) {
   advance(lane, record.begin);
   if (record.kind == RecordKind::kBegin) return;

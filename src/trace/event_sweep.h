@@ -1,10 +1,11 @@
-// One pass over an event trace's records in order of time: what runs on each thread, under which name, and which kernels
-// belong to it.
+// One pass over an event trace's records in order of time: what runs on each thread, under which name, and which
+// kernels belong to it.
 //
 // Each thread has a stack of calls; the innermost runs. A launch notes under its correlation who launched, a forward
-// operation under its sequence number where it stands; kernels and backward operations, which come later, look there. Both
-// tables hold the latest 2^18 entries: what was noted longer ago than that is taken for lost (untied), and that is what
-// bounds the memory. Kernels that begin before their launch, as clocks of two processors have it, wait for it for a while.
+// operation under its sequence number where it stands; kernels and backward operations, which come later, look there.
+// Both tables hold the latest 2^18 entries: what was noted longer ago than that is taken for lost (untied), and that is
+// what bounds the memory. Kernels that begin before their launch, as clocks of two processors have it, wait for it for
+// a while.
 #pragma once
 
 #include <array>

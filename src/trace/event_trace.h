@@ -2,9 +2,9 @@
 // trace; plain or gzip. docs/formats/event-trace.md says what of each is read and how it becomes operations.
 //
 // Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
-// order. next() then sweeps over them in order of time, joins kernels with the operations that launched them and backward
-// with forward, and names what ran. Memory: 60 bytes for an entry of interest while they are sorted, 40 afterwards, and
-// what the number of different names, threads and nested calls takes.
+// order. next() then sweeps over them in order of time, joins kernels with the operations that launched them and
+// backward with forward, and names what ran. Memory: 60 bytes for an entry of interest while they are sorted, 40
+// afterwards, and what the number of different names, threads and nested calls takes.
 //
 // Of nested calls on one thread only the innermost runs: a parent's event has a hole where its child is, so that one
 // thread never counts as two. An event may come in several adjoining pieces; pieces of one operation on one thread that
@@ -88,8 +88,9 @@ class EventTrace : public EventSource {
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
-// Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0, the byte in the message). A file that is cut off is none of these: see stats.
-// The tables must outlive the trace; operations come into theirs as next() meets them.
+// Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0,
+// the byte in the message). A file that is cut off is none of these: see stats. The tables must outlive the trace;
+// operations come into theirs as next() meets them.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                                            OperationTable& operations, DeviceTable& devices);
 

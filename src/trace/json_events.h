@@ -1,7 +1,7 @@
 // The entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
-// Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a megabyte,
-// or an entry and as much again if that is larger, whatever the length of the file.
+// Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a
+// megabyte, or an entry and as much again if that is larger, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +63,8 @@ class JsonEventReader {
   [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
   [[nodiscard]] bool has_header_key(std::string_view key) const;
 
-  // Calls `take` for every entry and `progress`, with the share of the file that is read, now and then. Throws InputError
-  // where the text is no such list.
+  // Calls `take` for every entry and `progress`, with the share of the file that is read, now and then. Throws
+  // InputError where the text is no such list.
   void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
 
   // Known after read().

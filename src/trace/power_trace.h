@@ -102,7 +102,8 @@ class PowerTrace : public PowerSource {
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
-// Throws SystemError where the file cannot be read, InputError with line and column where the text is no trace of the format, or holds no reading. `devices` must outlive the call only.
+// Throws SystemError where the file cannot be read, InputError with line and column where the text is no trace of the
+// format, or holds no reading. `devices` must outlive the call only.
 [[nodiscard]] std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                                            DeviceTable& devices);
 

@@ -14,7 +14,8 @@ namespace flyball {
 [[nodiscard]] std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits);
 
 // "2024-01-31T12:00:00.123456789+01:00", with 'T' or blanks, '-' or '/', "Z", an offset or none, with or without
-// seconds; since 1970-01-01. A stamp without a zone is local time, `utc_offset` ahead of UTC. nullopt where the text is no such stamp or no such day exists.
+// seconds; since 1970-01-01. A stamp without a zone is local time, `utc_offset` ahead of UTC. nullopt where the text is
+// no such stamp or no such day exists.
 [[nodiscard]] std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset);
 
 // "+01:00", "-0530", "Z": how far local time is ahead of UTC.

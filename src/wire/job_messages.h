@@ -100,8 +100,8 @@ struct InstructionMeasurement {
 };
 
 // POST /v1/jobs/{job}/measurements. A report whose sequence number the server has seen counts once, however often it is
-// sent; numbers of one rank rise. Reports are collected until the rank is profiled and then take the place of what it had
-// measured before: the first one after that begins a new sweep, and so does one that says so.
+// sent; numbers of one rank rise. Reports are collected until the rank is profiled and then take the place of what it
+// had measured before: the first one after that begins a new sweep, and so does one that says so.
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;

@@ -34,8 +34,8 @@ class MetricsText {
   explicit MetricsText(std::span<const MetricInfo> registry) : registry_(registry), samples_(registry.size()) {}
 
   void add(std::string_view name, Labels labels, double value);
-  // counts[i] observations lie between bounds[i - 1] and bounds[i]; the last of `counts`, one more than the bounds, above
-  // all. `sum` of the observations.
+  // counts[i] observations lie between bounds[i - 1] and bounds[i]; the last of `counts`, one more than the bounds,
+  // above all. `sum` of the observations.
   void add_histogram(std::string_view name, std::span<const double> bounds, std::span<const std::uint64_t> counts,
                      double sum);
 

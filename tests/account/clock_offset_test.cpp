@@ -74,8 +74,8 @@ TEST(ClockOffset, OfDifferentClocks) {
   EXPECT_EQ(found.correlation_unshifted, 0.0);
 }
 
-// Work from 1 s to 2 s and again `period` later, power from 0 s to 8 s on a clock `offset` ahead: one period earlier the
-// second burst alone lies over the first of power, and fits as well. All of the work lies over power at the offset.
+// Work from 1 s to 2 s and again `period` later, power from 0 s to 8 s on a clock `offset` ahead: one period earlier
+// the second burst alone lies over the first of power, and fits as well. All of the work lies over power at the offset.
 TEST(ClockOffset, OfDifferentClocksLaysAllWorkOverPower) {
   for (const Nanoseconds period : {2'000 * kMs, 2'005 * kMs}) {
     for (const Nanoseconds offset : {1'000'000 * kMs, 1'000'007 * kMs, -1'000'007 * kMs}) {

@@ -93,7 +93,8 @@ TEST(Footprint, MeanAndDeviationOfRuns) {
 }
 
 // Twelve layers that draw 10, 20 and 30 J each, run by run, are 120, 240 and 360 J: mean 240, deviation
-// sqrt((120^2 + 0 + 120^2) / 2) = 120 (were they independent, sqrt(12) * 10 = 34.6). In seconds 12, powers 10, 20, 30 W.
+// sqrt((120^2 + 0 + 120^2) / 2) = 120 (were they independent, sqrt(12) * 10 = 34.6). In seconds 12, powers 10, 20, 30
+// W.
 TEST(Footprint, DeviationOfLayersThatVaryTogether) {
   std::vector<Footprint> runs;
   for (const double joules : {10.0, 20.0, 30.0}) {

@@ -163,8 +163,8 @@ TEST(Regression, PowerOutsideOfTheProfileIsNotIdlePower) {
   EXPECT_NEAR(counter.attribution.operations.at(1).mean_power().value(), 300.0, 0.5);
   EXPECT_DOUBLE_EQ(counter.attribution.devices.at(0).outside.value(), 8000.0);
 
-  // The first reading reaches from 0 s to 11 s, into the profile: 19 are left. Its mean also counts for the first second
-  // of the profile, so that only the powers' ratios are true.
+  // The first reading reaches from 0 s to 11 s, into the profile: 19 are left. Its mean also counts for the first
+  // second of the profile, so that only the powers' ratios are true.
   power.erase(power.begin(), power.begin() + 11);
   power.push_back({0, 11 * kSecond, 0, made.mean(0, 11'000)});
   const RegressedAttribution straddling = made.account(power, Seconds(0));

@@ -33,8 +33,8 @@ std::vector<Plain> thinned(const std::vector<Plain>& segments, std::size_t keep,
   return left;
 }
 
-// Device 0 shows power and is read at 0, 1, 3 and 4 s; of every two, those at 0 and 3 s are kept and hold until the next.
-// Device 1 is a counter over the same times: 10 J and 40 J are 50 J in 3 s, 20 J and 50 J are 70 J in 3 s.
+// Device 0 shows power and is read at 0, 1, 3 and 4 s; of every two, those at 0 and 3 s are kept and hold until the
+// next. Device 1 is a counter over the same times: 10 J and 40 J are 50 J in 3 s, 20 J and 50 J are 70 J in 3 s.
 TEST(SparsePower, ReadingsHoldAndCountersKeepTheirEnergy) {
   const std::vector<Plain> all = {{0, 1, 0, 5}, {0, 1, 1, 10}, {1, 3, 0, 7}, {1, 3, 1, 20},
                                   {3, 4, 0, 9}, {3, 4, 1, 20}, {4, 6, 0, 8}, {4, 6, 1, 25}};

@@ -95,8 +95,8 @@ class Keeper {
   std::vector<std::shared_ptr<MemoryGpu>> gpus;
 
  private:
-  // A refusal goes from thread to thread by value and is thrown here anew: the thread sanitizer does not see how libstdc++
-  // counts an exception's owners.
+  // A refusal goes from thread to thread by value and is thrown here anew: the thread sanitizer does not see how
+  // libstdc++ counts an exception's owners.
   struct Refusal {
     unsigned status = 0;
     std::string words;

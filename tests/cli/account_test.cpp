@@ -30,9 +30,9 @@ constexpr const char* kEvents = R"({"traceEvents": [
   {"ph": "X", "name": "m/layer_1/dense/MatMul", "pid": 1, "tid": 2, "ts": 1100000, "dur": 300000}
 ]})";
 
-// 100 W from 0.9 s, 200 W from 1.3 s to 1.5 s. MatMul of layer 0: 0.1 s alone, 0.1 s of half: 15 J. Of layer 1: 5 J, 0.1 s
-// at 100 W and 0.1 s at 200 W: 35 J. Before the first event 0.1 s at 100 W, and after the last about 0.1 s at 200 W: a last reading holds for
-// as long as the others, nearly. Something always runs in between.
+// 100 W from 0.9 s, 200 W from 1.3 s to 1.5 s. MatMul of layer 0: 0.1 s alone, 0.1 s of half: 15 J. Of layer 1: 5 J,
+// 0.1 s at 100 W and 0.1 s at 200 W: 35 J. Before the first event 0.1 s at 100 W, and after the last about 0.1 s at 200
+// W: a last reading holds for as long as the others, nearly. Something always runs in between.
 constexpr const char* kPower = "timestamp,device,power_w\n0.9,CPU:0,100\n1.1,CPU:0,100\n1.3,CPU:0,200\n";
 
 struct Traces {
@@ -366,9 +366,9 @@ TEST(Account, RunsComparedAndJudged) {
   EXPECT_NEAR(mean.json().at("footprint").at(0).at("energy_std_j"), 35.0 / std::sqrt(2.0), 1e-6);
 }
 
-// A counter of 100, 500, 700 and 900 J after 1, 2, 3 and 4 s, an operation in each second: 100, 400, 200 and 200 J. From
-// every second reading it is 250, 250, 200 and 200 J. Around their means (-125, 175, -25, -25) and (25, 25, -25, -25),
-// Pearson's correlation is 2,500 / (sqrt(47,500) * 50) = 0.2294.
+// A counter of 100, 500, 700 and 900 J after 1, 2, 3 and 4 s, an operation in each second: 100, 400, 200 and 200 J.
+// From every second reading it is 250, 250, 200 and 200 J. Around their means (-125, 175, -25, -25) and (25, 25, -25,
+// -25), Pearson's correlation is 2,500 / (sqrt(47,500) * 50) = 0.2294.
 TEST(Account, ThinsCountersOut) {
   const TempFolder folder;
   std::string events;
@@ -389,8 +389,8 @@ TEST(Account, ThinsCountersOut) {
   EXPECT_NEAR(every_second.at("similarity"), 2500.0 / (std::sqrt(47500.0) * 50.0), 1e-9);
 }
 
-// A counter at a constant 50 W, read in unequal steps, tells nothing of two operations. Three of its five readings lie in
-// the profile, from 1.0 s to 1.4 s.
+// A counter at a constant 50 W, read in unequal steps, tells nothing of two operations. Three of its five readings lie
+// in the profile, from 1.0 s to 1.4 s.
 TEST(Account, RegressSaysWhenPowerTellsNothing) {
   const Traces traces;
   std::string power = "timestamp,device,energy_j\n";
@@ -405,8 +405,8 @@ TEST(Account, RegressSaysWhenPowerTellsNothing) {
   EXPECT_THAT(ran.out, Not(HasSubstr("explain")));
 }
 
-// Three runs of twelve layers that draw 10, 20 and 30 J each: 120, 240 and 360 J of all, 120 J around their mean. Were the
-// layers independent it would be 34.6 J.
+// Three runs of twelve layers that draw 10, 20 and 30 J each: 120, 240 and 360 J of all, 120 J around their mean. Were
+// the layers independent it would be 34.6 J.
 TEST(Account, SummarisesEachRunBeforeItsStatistics) {
   const TempFolder folder;
   std::string events = R"({"traceEvents": [

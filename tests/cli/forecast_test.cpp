@@ -266,7 +266,8 @@ TEST(Forecast, InitFromAPyTorchTrace) {
   EXPECT_THAT(refused.err, HasSubstr("the stages of an iteration take 100.1 s, the iteration 0.2 s"));
 }
 
-// Two steps of 110 ms of a rank whose forward and backward take `work_ms`; the all-reduce ends at 100 ms, then 10 ms update.
+// Two steps of 110 ms of a rank whose forward and backward take `work_ms`; the all-reduce ends at 100 ms, then 10 ms
+// update.
 std::string rank_trace(int work_ms, const std::string& head = "") {
   std::string trace = "{" + head + R"("traceEvents": [)";
   for (int step = 0; step < 2; ++step) {
@@ -299,8 +300,9 @@ TEST(Forecast, InitTakesTheWaitOutOfCommunication) {
   EXPECT_NEAR(apart.at("stages").at("communicate").at("parts").at("communication"),
               2 * iterations * 0.010 * 180.0 / 3.6e6, 1e-9);
 
-  // Four nodes wait for the slowest of four, not of two. Between barriers a rank takes 60 or 90 ms and 10 ms of update, one
-  // as likely as the other; of four draws all are 70 ms in one case of 16: on average 98.125 ms, 13.125 ms above the mean.
+  // Four nodes wait for the slowest of four, not of two. Between barriers a rank takes 60 or 90 ms and 10 ms of update,
+  // one as likely as the other; of four draws all are 70 ms in one case of 16: on average 98.125 ms, 13.125 ms above
+  // the mean.
   const Ran four =
       run_flyball({"forecast", "init", "--trace", folder / "0.json", "--trace", folder / "1.json", "--nodes", "4"});
   ASSERT_EQ(four.status, 0) << four.err;

@@ -170,8 +170,8 @@ TEST(PlanJson, ATargetNeverChoosesWhatIsSlowerAndDearer) {
   EXPECT_EQ(selected({"--straggler", "1.5"}).at("limited_by"), "straggler_time");
 }
 
-// As above; the GPU was measured to draw 80 W while it waits. A straggler of 1.5 takes 3 s, the plan 2.5 s and 450 J, and
-// the rest is waited for. 75 W lie 6 % off; 600 W are more than the 400 W of the forward at 300 MHz.
+// As above; the GPU was measured to draw 80 W while it waits. A straggler of 1.5 takes 3 s, the plan 2.5 s and 450 J,
+// and the rest is waited for. 75 W lie 6 % off; 600 W are more than the 400 W of the forward at 300 MHz.
 TEST(PlanJson, TheMeasuredWaitingPowerIsUsed) {
   const std::string profile =
       "stage,instruction,frequency,time,energy\n"

@@ -109,9 +109,9 @@ std::vector<ProfiledClock> sweep(Rank& rank, OnlineProfiler& profiler) {
   return results;
 }
 
-// A machine that is busy with something else for the five steps of one clock: of three instructions two take half as long
-// again, waiting power on the board. Five steps more, and energies are as at the other clocks. Without them the equations
-// gave the forward 30 % too little, and the planner chose it.
+// A machine that is busy with something else for the five steps of one clock: of three instructions two take half as
+// long again, waiting power on the board. Five steps more, and energies are as at the other clocks. Without them the
+// equations gave the forward 30 % too little, and the planner chose it.
 TEST(OnlineProfiler, MeasuresAClockAgainThatOthersHaveDisturbed) {
   Rank rank(100 * kMillisecond, 4 * kMillisecond, 0.002, 11);
   const std::vector<Megahertz> clocks = clock_list(kHighest, 1200, 50);
@@ -138,8 +138,8 @@ TEST(OnlineProfiler, MeasuresAClockAgainThatOthersHaveDisturbed) {
   }
 }
 
-// Where runs differ by themselves, at every clock alike (a fifth of their length is one standard deviation, the middle half
-// then 0.27 wide), only the first clock is tried four times: 3 x 5 steps more than 5 clocks take.
+// Where runs differ by themselves, at every clock alike (a fifth of their length is one standard deviation, the middle
+// half then 0.27 wide), only the first clock is tried four times: 3 x 5 steps more than 5 clocks take.
 TEST(OnlineProfiler, DoesNotWaitForRunsToAgreeThatNeverDo) {
   Rank rank(100 * kMillisecond, 4 * kMillisecond, 0.2, 12);
   OnlineProfiler profiler(clock_list(kHighest, 1200, 50),
@@ -192,9 +192,9 @@ TEST(InstructionEnergy, OneBrokenReadingDoesNotCount) {
   EXPECT_EQ(clean.equations, dirty.equations + 2);
 }
 
-// A last stage, whose instructions follow each other without a wait, on a machine so busy that every fifth change of the
-// counter is seen up to 80 ms late and so spoils two equations. Of a hundred such sweeps of one clock, hardly any may be
-// far off: one whose forward looks cheap would have every plan run it there.
+// A last stage, whose instructions follow each other without a wait, on a machine so busy that every fifth change of
+// the counter is seen up to 80 ms late and so spoils two equations. Of a hundred such sweeps of one clock, hardly any
+// may be far off: one whose forward looks cheap would have every plan run it there.
 TEST(InstructionEnergy, ReadingsThatComeLateDoNotCount) {
   constexpr std::array kSeconds = {0.051, 0.132};
   constexpr std::array kWatts = {237.0, 228.0};

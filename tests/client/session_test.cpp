@@ -535,8 +535,9 @@ TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
   ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
 }
 
-// Forwards take 4 ms at 1000 MHz; then the hardware becomes three times slower: 12 ms. Sleeping never takes less, so that
-// no mean of the two sweeps can be as long. Every clock stands once in the profile, and the server is told to forget.
+// Forwards take 4 ms at 1000 MHz; then the hardware becomes three times slower: 12 ms. Sleeping never takes less, so
+// that no mean of the two sweeps can be as long. Every clock stands once in the profile, and the server is told to
+// forget.
 TEST_F(SessionTest, ASecondSweepReplacesTheFirst) {
   server_.start();
   open(options(true));

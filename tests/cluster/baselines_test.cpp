@@ -25,9 +25,9 @@ TEST(Gandiva, JobsThatDoNotFitTakeTurns) {
   EXPECT_NEAR(simulation.result().energy_j, 200.0 * 180.0 + 10.0 * 2.0, 1e-3);
 }
 
-// Two GPUs. A (1 GPU) runs from 0 s, B (2 GPUs) comes at 10 s and does not fit: the slice begins. C (1 GPU) comes at 20 s
-// and takes the GPU that is free, for all its 5 s. At 70 s B, which waited, comes before A: done at 80 s, when A, resumed
-// in 1 s, has 30 of its 100 s left.
+// Two GPUs. A (1 GPU) runs from 0 s, B (2 GPUs) comes at 10 s and does not fit: the slice begins. C (1 GPU) comes at 20
+// s and takes the GPU that is free, for all its 5 s. At 70 s B, which waited, comes before A: done at 80 s, when A,
+// resumed in 1 s, has 30 of its 100 s left.
 TEST(Gandiva, WhoWaitsComesFirstInTheNextSlice) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 100), job(10, 2, 10), job(20, 1, 5)}), "gandiva");
@@ -57,8 +57,8 @@ TEST(Gandiva, MovesJobsTogether) {
   EXPECT_EQ(simulation.result().migrations, 1);
 }
 
-// One GPU. A has had 3250 GPU-seconds at 3250 s and falls to the second queue; B, which waited since 1000 s, comes first
-// and is done at 4250 s. A goes on with its other 1750 s.
+// One GPU. A has had 3250 GPU-seconds at 3250 s and falls to the second queue; B, which waited since 1000 s, comes
+// first and is done at 4250 s. A goes on with its other 1750 s.
 TEST(Tiresias, AJobFallsBehindWhenItHasHadItsShare) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(1, 1), truth, trace_of({job(0, 1, 5000), job(1000, 1, 1000)}), "tiresias");
@@ -77,8 +77,8 @@ TEST(Tiresias, ServiceCountsGpus) {
   EXPECT_NEAR(jct(simulation, 0), 5100.0, 1e-6);
 }
 
-// One GPU. Jobs of 10 s and 1000 s have finished. At 1110 s C has had 100 GPU-seconds: of the jobs that had more, the one
-// of 1000 s, it would need 900 more, an index of 1/900. D, new, stands at 2 jobs in 1010 s: 1/505, and comes first.
+// One GPU. Jobs of 10 s and 1000 s have finished. At 1110 s C has had 100 GPU-seconds: of the jobs that had more, the
+// one of 1000 s, it would need 900 more, an index of 1/900. D, new, stands at 2 jobs in 1010 s: 1/505, and comes first.
 // Without Gittins indices C, submitted earlier, goes on.
 TEST(Tiresias, TheGittinsIndexGoesByWhatJobsBeforeNeeded) {
   const GroundTruth truth = linear_truth();

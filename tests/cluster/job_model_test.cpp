@@ -154,8 +154,9 @@ TEST(JobModelFit, PredictsWhatItHasNotSeen) {
   }
 }
 
-// One GPU takes 8 s, two take 4 s of half the batch each: a model that has seen only one GPU knows the computation's part of
-// that, and no synchronisation. Where two take 8 s (nothing gained), the same prediction of some 4 s is off by a half.
+// One GPU takes 8 s, two take 4 s of half the batch each: a model that has seen only one GPU knows the computation's
+// part of that, and no synchronisation. Where two take 8 s (nothing gained), the same prediction of some 4 s is off by
+// a half.
 TEST(OutsideError, HoldsWhatWasPredictedAgainstWhatWasMeasured) {
   const auto error = [](double two_gpus) {
     std::vector<JobMeasurement> rows;
@@ -174,9 +175,9 @@ TEST(OutsideError, HoldsWhatWasPredictedAgainstWhatWasMeasured) {
   EXPECT_NEAR(error(64.0).steps[0].error, 1.0 - predicted / 64.0, 1e-9);
 }
 
-// On the real step times of the Pollux and Sia artifacts, where they lie at hand: within a node predictions for twice the
-// GPUs are off by up to a third, from one node of T4s to two by a third and more. A scheduler that trusts them is wrong
-// (kUnsure).
+// On the real step times of the Pollux and Sia artifacts, where they lie at hand: within a node predictions for twice
+// the GPUs are off by up to a third, from one node of T4s to two by a third and more. A scheduler that trusts them is
+// wrong (kUnsure).
 TEST(OutsideError, IsLargeOnRealStepTimes) {
   const std::optional<std::filesystem::path> data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;

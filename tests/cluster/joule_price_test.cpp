@@ -66,8 +66,8 @@ TEST_P(BudgetPolicies, KeepTheLimitWhileTheyLearn) {
 }
 
 // Two GPUs, three jobs with 8, 4 and 2 iterations: those with least to pay for run, one GPU each at 2000 MHz. The third
-// (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on: 2 of its 8
-// iterations are done by then, the other 6 take 3 s.
+// (2 s) and the second (4 s) begin; the first follows the third at 2 s with one GPU, and has both from 4 s on: 2 of its
+// 8 iterations are done by then, the other 6 take 3 s.
 TEST_P(BudgetPolicies, RunTheShortestWhereNotAllCan) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 8), job(0, 1, 4), job(0, 1, 2)}), GetParam());
@@ -77,9 +77,9 @@ TEST_P(BudgetPolicies, RunTheShortestWhereNotAllCan) {
   EXPECT_NEAR(jct(simulation, 0), 7.0, 1e-9);
 }
 
-// As many GPUs as jobs of 10 s each, and a limit that is just what they draw at 2000 MHz: all run there, on a GPU each, and
-// a budget that is 1 % larger changes nothing. A sum of watts that rounding makes an ulp larger than the limit must not
-// cost a job its clock.
+// As many GPUs as jobs of 10 s each, and a limit that is just what they draw at 2000 MHz: all run there, on a GPU each,
+// and a budget that is 1 % larger changes nothing. A sum of watts that rounding makes an ulp larger than the limit must
+// not cost a job its clock.
 TEST_P(BudgetPolicies, UseALimitToTheLastWatt) {
   for (const double watts : {99.9, 190.1, 200.0, 211.3}) {
     MeasurementSet set;
@@ -109,8 +109,8 @@ TEST_P(BudgetPolicies, MoveJobsAtOnceWhenTheBudgetChanges) {
   EXPECT_NEAR(simulate(setup, linear_truth(), trace_of({job(0, 1, 10)}), GetParam()).avg_jct_s, 4.0, 1e-9);
 }
 
-// One job at a time, none ever waits for ever: not for the reserve on one GPU, and not where its power turns out to be too
-// much for its size and no smaller size can be profiled within the limit.
+// One job at a time, none ever waits for ever: not for the reserve on one GPU, and not where its power turns out to be
+// too much for its size and no smaller size can be profiled within the limit.
 TEST_P(BudgetPolicies, RunTheOnlyJob) {
   const GroundTruth truth = load_ground_truth("v100");
   SimulationSetup setup;
@@ -132,8 +132,8 @@ TEST_P(BudgetPolicies, RunTheOnlyJob) {
   }
 }
 
-// Nor does a job that runs alone exceed the limit, before it was metered or after: where that is not enough for its slowest
-// speed on one GPU, the run ends with an error.
+// Nor does a job that runs alone exceed the limit, before it was metered or after: where that is not enough for its
+// slowest speed on one GPU, the run ends with an error.
 TEST_P(BudgetPolicies, KeepTheLimitWithOneJob) {
   const GroundTruth truth = load_ground_truth("v100");
   SimulationSetup setup;
@@ -160,8 +160,8 @@ TEST_P(BudgetPolicies, KeepTheLimitWithOneJob) {
   EXPECT_GT(run, 0);
 }
 
-// One GPU, 10 iterations: 2 s and 100 J at 1000 MHz, 1 s and 90 J at 2000. The thriftiest speed draws 90 W, and the limit of
-// 60 W allows the other one, 50 W.
+// One GPU, 10 iterations: 2 s and 100 J at 1000 MHz, 1 s and 90 J at 2000. The thriftiest speed draws 90 W, and the
+// limit of 60 W allows the other one, 50 W.
 TEST_P(BudgetPolicies, RunAtTheFewestWattsWhereThatIsWhatTheLimitAllows) {
   MeasurementSet set;
   set["unit"].push_back({{1, 1, 1.0, Megahertz(1000.0)}, {Seconds(2.0), Joules(100.0)}});
@@ -223,9 +223,9 @@ TEST(JoulePrice, SavesEnergyInQuietHours) {
   EXPECT_NEAR(paper.energy_j, 2000.0, 1e-3);
 }
 
-// Two nodes of two GPUs that take 100 s to wake. A limit of 100 W allows two GPUs at 1000 MHz, one node: 1 s an iteration.
-// From 101 s on, one iteration being done, all GPUs may run at 2000 MHz. Of 10 iterations 9 are left: 4.5 s on the two GPUs,
-// or 100 s and 2.25 s on four. Of 1000 it is 499.5 s, or 100 s and 249.75 s.
+// Two nodes of two GPUs that take 100 s to wake. A limit of 100 W allows two GPUs at 1000 MHz, one node: 1 s an
+// iteration. From 101 s on, one iteration being done, all GPUs may run at 2000 MHz. Of 10 iterations 9 are left: 4.5 s
+// on the two GPUs, or 100 s and 2.25 s on four. Of 1000 it is 499.5 s, or 100 s and 249.75 s.
 TEST(JoulePrice, WakesANodeWhereThatPays) {
   const GroundTruth truth = linear_truth();
   SimulationSetup setup = small_setup();
@@ -243,9 +243,9 @@ TEST(JoulePrice, SpendsAllItHasWhereOnlyTimeCounts) {
   EXPECT_NEAR(result.energy_j, 2000.0, 1e-3);
 }
 
-// Jobs of 8 and of 2 iterations on four GPUs. Both gain as much as they are given, so no price decides; each has one GPU,
-// and the shorter one the second that it would like. It is done at 1 s; the other has done 1 iteration with one GPU (or 2
-// with two, the last GPU being left to it): 6 more on four GPUs take 1.5 s.
+// Jobs of 8 and of 2 iterations on four GPUs. Both gain as much as they are given, so no price decides; each has one
+// GPU, and the shorter one the second that it would like. It is done at 1 s; the other has done 1 iteration with one
+// GPU (or 2 with two, the last GPU being left to it): 6 more on four GPUs take 1.5 s.
 TEST(JoulePrice, TheShorterJobComesFirst) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(), truth, trace_of({job(0, 1, 8), job(0, 1, 2)}), "joule-price");
@@ -254,8 +254,8 @@ TEST(JoulePrice, TheShorterJobComesFirst) {
   EXPECT_NEAR(jct(simulation, 0), 2.5, 1e-9);
 }
 
-// A pipeline of 10 iterations on 2 GPUs: 2 s and 200 J, or 1 s and 300 J. At eta 0.5 a joule costs 0.005 s: 3 s slow, 2.5 s
-// fast. At 0.25 it costs 0.015 s: 5 s slow, 5.5 s fast (and 300 W would be too much).
+// A pipeline of 10 iterations on 2 GPUs: 2 s and 200 J, or 1 s and 300 J. At eta 0.5 a joule costs 0.005 s: 3 s slow,
+// 2.5 s fast. At 0.25 it costs 0.015 s: 5 s slow, 5.5 s fast (and 300 W would be too much).
 TEST(JoulePrice, APipelineMovesAlongItsFrontier) {
   SimulationSetup setup = small_setup();
   setup.pipelines.push_back(
@@ -271,7 +271,8 @@ TEST(JoulePrice, APipelineMovesAlongItsFrontier) {
 }
 
 // The least eta P_max JCT + (1 - eta) E of all ways to run three jobs that are there from the beginning on four GPUs:
-// every size and speed for every job at the beginning and whenever one is done, within the limit. Restarts cost nothing.
+// every size and speed for every job at the beginning and whenever one is done, within the limit. Restarts cost
+// nothing.
 struct Tiny {
   const ClusterState* state;
   double joule;  // seconds that one costs
@@ -394,9 +395,9 @@ TEST(JoulePrice, ProfilesAKindOnce) {
   EXPECT_EQ(profiled_after(30), std::pair(false, true));
 }
 
-// 150 jobs of half an hour keep 32 GPUs full for two hours. Sizes that nobody has had are tried only where GPUs are left
-// over, so that learning costs little: 1.5 % of JCT and 0.2 restarts a job over these twelve runs. Where what a size may
-// turn out to be worth bids against jobs that know theirs, it is 5.0 % and 1.1.
+// 150 jobs of half an hour keep 32 GPUs full for two hours. Sizes that nobody has had are tried only where GPUs are
+// left over, so that learning costs little: 1.5 % of JCT and 0.2 restarts a job over these twelve runs. Where what a
+// size may turn out to be worth bids against jobs that know theirs, it is 5.0 % and 1.1.
 TEST(JoulePrice, LearnsAtLittleCostOnAFullCluster) {
   const GroundTruth truth = load_ground_truth("v100");
   double longer = 0.0;

@@ -16,10 +16,10 @@ namespace {
 
 class Learning : public ::testing::TestWithParam<std::string> {};
 
-// A node of 4 GPUs with 240 W for them, and a job of 20,000 iterations. At 1000 MHz all four draw 200 W and take 0.5 s an
-// iteration, 10,000 s; two at 2000 MHz would draw 400 W. A reserve on top of the mean over both clocks, 500 W, would keep
-// the job on one GPU for ever, 40,000 s. While it learns it may spend 240 s at one GPU and 240 s at two, with no progress
-// at worst.
+// A node of 4 GPUs with 240 W for them, and a job of 20,000 iterations. At 1000 MHz all four draw 200 W and take 0.5 s
+// an iteration, 10,000 s; two at 2000 MHz would draw 400 W. A reserve on top of the mean over both clocks, 500 W, would
+// keep the job on one GPU for ever, 40,000 s. While it learns it may spend 240 s at one GPU and 240 s at two, with no
+// progress at worst.
 TEST_P(Learning, ALoneJobGetsTheGpusThatTheLimitAllows) {
   const GroundTruth truth = linear_truth();
   SimulationSetup setup = small_setup(1, 4);
@@ -53,8 +53,8 @@ TEST_P(Learning, ALoneJobRunsAsIfItsCostsWereKnown) {
   }
 }
 
-// A budget that falls while a job is profiled holds at once, and the job's profiling ends for it: 4 GPUs at 1000 MHz draw
-// 200 W, within 240 W; at 2000 MHz, from 120 to 240 s, 800 W.
+// A budget that falls while a job is profiled holds at once, and the job's profiling ends for it: 4 GPUs at 1000 MHz
+// draw 200 W, within 240 W; at 2000 MHz, from 120 to 240 s, 800 W.
 TEST_P(Learning, ABudgetThatFallsHoldsAlsoForJobsThatAreProfiled) {
   const GroundTruth truth = linear_truth();
   SimulationSetup setup = small_setup(1, 4);
@@ -75,9 +75,9 @@ TEST_P(Learning, ABudgetThatFallsHoldsAlsoForJobsThatAreProfiled) {
 INSTANTIATE_TEST_SUITE_P(Both, Learning, ::testing::Values("joule-price", "powerflow"),
                          [](const auto& test) { return test.param == "powerflow" ? "PowerFlow" : "JoulePrice"; });
 
-// 24 jobs in two hours (median half an hour), five seeds, from 1 x 4 to 16 x 4 GPUs: nearly every job is the first of its
-// kind. What learning costs against known costs, as a mean over seeds and budgets: the goal is 5 % of JCT and 10 % of
-// energy. It is met over all clusters; 4 x 4 takes 7 % of JCT.
+// 24 jobs in two hours (median half an hour), five seeds, from 1 x 4 to 16 x 4 GPUs: nearly every job is the first of
+// its kind. What learning costs against known costs, as a mean over seeds and budgets: the goal is 5 % of JCT and 10 %
+// of energy. It is met over all clusters; 4 x 4 takes 7 % of JCT.
 TEST(JoulePriceLearning, CostsLittleInShortTraces) {
   const GroundTruth truth = load_ground_truth("v100");
   double all_time = 0.0;
@@ -124,8 +124,8 @@ TEST(JoulePriceLearning, CostsLittleInShortTraces) {
   EXPECT_LT(all_energy, 0.10);
 }
 
-// At a size that was profiled, beliefs are scaled so that their geometric mean over the speeds is what was measured; a new
-// measurement replaces the old one.
+// At a size that was profiled, beliefs are scaled so that their geometric mean over the speeds is what was measured; a
+// new measurement replaces the old one.
 TEST(CostBelief, WhatIsMeasuredAgainReplacesWhatWasMeasured) {
   ClusterSpec spec;
   spec.nodes = 1;

@@ -94,9 +94,9 @@ TEST(Offers, AreConvex) {
   }
 }
 
-// Work whose gross is what it would have to be (4 of cost and 6 that are sure), deviation 0.5: the mean of the greater is
-// 6 + 10 (2 N(0.25) - 1) with N(0.25) = 0.598706 from a table of the normal distribution. What is far above is worth what
-// it brings, what is far below not a bit more than what is sure.
+// Work whose gross is what it would have to be (4 of cost and 6 that are sure), deviation 0.5: the mean of the greater
+// is 6 + 10 (2 N(0.25) - 1) with N(0.25) = 0.598706 from a table of the normal distribution. What is far above is worth
+// what it brings, what is far below not a bit more than what is sure.
 TEST(Offers, TryingIsWorthWhatItMayTurnOutToBe) {
   EXPECT_NEAR(value_of_trying(10.0, 0.5, 4.0, 6.0), 7.97413, 1e-4);
   EXPECT_NEAR(value_of_trying(1000.0, 0.5, 4.0, 6.0), 996.0, 1e-3);
@@ -104,8 +104,8 @@ TEST(Offers, TryingIsWorthWhatItMayTurnOutToBe) {
   EXPECT_DOUBLE_EQ(value_of_trying(10.0, 0.5, 4.0, -5.0), 6.0);
 }
 
-// Nodes of 2 GPUs. Nothing measured: 1 and 2 are offered. Once another kind of the network was measured at 2, up to 8, and
-// the kind itself is as unsure as before. Measured at 2 itself: one GPU is a doubling away, 4 another node.
+// Nodes of 2 GPUs. Nothing measured: 1 and 2 are offered. Once another kind of the network was measured at 2, up to 8,
+// and the kind itself is as unsure as before. Measured at 2 itself: one GPU is a doubling away, 4 another node.
 TEST(Offers, WidenWithWhatWasMeasured) {
   ClusterState state = drawn_state(1);
   state.spec.gpus_per_node = 2;

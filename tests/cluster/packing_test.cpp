@@ -21,8 +21,8 @@ SharedGpu share(double first, double second, double first_w = 200.0, double seco
   return share_gpu({GpuTenant{first, Watts(first_w)}, GpuTenant{second, Watts(second_w)}}, Watts(100.0), Watts(limit));
 }
 
-// Both fill the GPU: c = 1/2, and each loses 0.2 of the half that the other has. Above 100 W, 100 and 150 W alone are 50
-// and 75 W at half speed.
+// Both fill the GPU: c = 1/2, and each loses 0.2 of the half that the other has. Above 100 W, 100 and 150 W alone are
+// 50 and 75 W at half speed.
 TEST(GpuSharing, JobsThatFillAGpuGainNothing) {
   const SharedGpu shared = share(1.0, 1.0, 200.0, 250.0);
   EXPECT_NEAR(shared.pace[0], 0.45, 1e-12);
@@ -42,9 +42,9 @@ TEST(GpuSharing, JobsThatFitMeetTheBoardsLimit) {
   EXPECT_NEAR((shared.power[0] + shared.power[1]).value(), 300.0, 1e-9);
 }
 
-// ResNet-18 beside itself on a V100 at batch sizes 16 to 256: iterations per second alone and of both jobs, published with
-// Gavel (the header says where). An iteration alone takes about 9.51 ms and 0.185 ms for each sample, by least squares of
-// the relative error; the latter is what a well-filled GPU would need.
+// ResNet-18 beside itself on a V100 at batch sizes 16 to 256: iterations per second alone and of both jobs, published
+// with Gavel (the header says where). An iteration alone takes about 9.51 ms and 0.185 ms for each sample, by least
+// squares of the relative error; the latter is what a well-filled GPU would need.
 TEST(GpuSharing, FitsMeasuredPairs) {
   const std::map<int, double> alone = {{16, 77.317}, {32, 65.805}, {64, 48.884}, {128, 30.288}, {256, 16.987}};
   const std::map<std::pair<int, int>, std::pair<double, double>> pairs = {
@@ -116,10 +116,10 @@ SimulationSetup sharing_setup(int nodes, int gpus_per_node) {
 
 const std::vector<TraceJob> kTwoJobs = {job(0, 1, 200), job(0, 1, 200)};
 
-// One GPU, A and B of 200 s, each half of the GPU: A runs alone 0-60 s, B 60-120 s. Both were seen now, and A joins B. It
-// resumes in 1 s, in which B does 1 s more. From 121 s on both go at 0.9: B's other 139 s take 154.444 s, until
-// 275.444 s. A has then done 60 + 139 s, and its last second alone.
-// Power: 200 W for 121 s, then 100 W once and 100 W for each, then 200 W for 1 s.
+// One GPU, A and B of 200 s, each half of the GPU: A runs alone 0-60 s, B 60-120 s. Both were seen now, and A joins B.
+// It resumes in 1 s, in which B does 1 s more. From 121 s on both go at 0.9: B's other 139 s take 154.444 s, until
+// 275.444 s. A has then done 60 + 139 s, and its last second alone. Power: 200 W for 121 s, then 100 W once and 100 W
+// for each, then 200 W for 1 s.
 TEST(Packing, TwoJobsThatFitShareTheGpu) {
   const GroundTruth truth = truth_with_use(0.5, 8.0);
   Simulation simulation(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
@@ -181,8 +181,8 @@ TEST(Packing, IsNotDoneWhileAllFit) {
   EXPECT_NEAR(jct(simulation, 0), 200.0, 1e-9);
 }
 
-// Two GPUs, three jobs: A and B run first, then C and A. All were seen by 120 s, and one pair, A and B, suffices. C, on from
-// 60 s for 150 s, is done at 210 s, and A and B have a GPU each at once.
+// Two GPUs, three jobs: A and B run first, then C and A. All were seen by 120 s, and one pair, A and B, suffices. C, on
+// from 60 s for 150 s, is done at 210 s, and A and B have a GPU each at once.
 TEST(Packing, EndsWhenThereIsRoom) {
   const GroundTruth truth = truth_with_use(0.5, 4.0);
   Simulation simulation(sharing_setup(2, 1), truth, trace_of({job(0, 1, 300), job(0, 1, 250), job(0, 1, 150)}),
@@ -278,8 +278,8 @@ TEST(Packing, KeepsTheRulesOnTheShippedTables) {
   }
 }
 
-// What the paper claims: more done with the same GPUs. In an overloaded cluster all jobs take fewer GPU-seconds in all, and
-// are done sooner on average.
+// What the paper claims: more done with the same GPUs. In an overloaded cluster all jobs take fewer GPU-seconds in all,
+// and are done sooner on average.
 TEST(Packing, DoesMoreWithTheSameGpus) {
   const GroundTruth truth = load_ground_truth("v100");
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {

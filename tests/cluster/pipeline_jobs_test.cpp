@@ -80,8 +80,8 @@ TEST(PipelineJobs, ShareTheBudgetWithOtherJobs) {
   EXPECT_GT(pipeline_time(0.5), 1.05 * rich);
 }
 
-// One budget: a scheduler that may move pipelines along their frontiers serves all jobs sooner, and with less energy, than
-// one that has them at their fastest plan, or at maximum clocks.
+// One budget: a scheduler that may move pipelines along their frontiers serves all jobs sooner, and with less energy,
+// than one that has them at their fastest plan, or at maximum clocks.
 TEST(PipelineJobs, FrontiersPayUnderOneBudget) {
   const auto source = std::filesystem::path(FLYBALL_SOURCE_DIR);
   const GroundTruth truth = load_ground_truth("v100");

@@ -42,7 +42,8 @@ TEST(PowerBook, APipelinesFrontierIsKnown) {
   EXPECT_EQ(counted(state), (std::vector<double>{100.0, 200.0, 300.0, 400.0}));
 }
 
-// Metered at speed 1 with 1.5 times the belief, at speed 3 with 0.5 times: 0 and 2 go by speed 1, the nearer or the lower.
+// Metered at speed 1 with 1.5 times the belief, at speed 3 with 0.5 times: 0 and 2 go by speed 1, the nearer or the
+// lower.
 TEST(PowerBook, WhatWasMeteredCountsAndScalesWhatIsNearIt) {
   ClusterState state = believed_state(true);
   PowerBook book(state, 0.25);
@@ -78,9 +79,9 @@ TEST(PowerBook, ANewReadingReplacesTheOldOne) {
   EXPECT_DOUBLE_EQ(counted(state)[0], 180.0);
 }
 
-// Sizes of 1, 2 and 4 GPUs, believed to draw 100, 150 and 800 W. Nothing metered: a quarter more. Once 2 GPUs are seen to
-// draw 180 W, 4 draw from 180 to 360 W and one from 90 to 180 W: the belief of 800 becomes 360, that of 100 stands, and
-// neither has a reserve.
+// Sizes of 1, 2 and 4 GPUs, believed to draw 100, 150 and 800 W. Nothing metered: a quarter more. Once 2 GPUs are seen
+// to draw 180 W, 4 draw from 180 to 360 W and one from 90 to 180 W: the belief of 800 becomes 360, that of 100 stands,
+// and neither has a reserve.
 TEST(PowerBook, NoReserveOutlastsTheFirstReading) {
   ClusterState state;
   ClusterJobKind kind;

@@ -43,7 +43,8 @@ SimulationSetup drawn_setup(std::uint64_t seed) {
 const std::vector<TraceJob> kThreeJobs = {job(0, 4, 10), job(1, 1, 5), job(2, 2, 4)};
 
 // FIFO: A 0-10; then B 10-15 and C 10-14 side by side. JCT 10, 14 and 12 s.
-// Energy: A 4 * 200 W * 10 s = 8000 J, B 1000 J, C 1600 J; idle the GPU beside B for 5 s: 50 J. C's node is off from 14 s.
+// Energy: A 4 * 200 W * 10 s = 8000 J, B 1000 J, C 1600 J; idle the GPU beside B for 5 s: 50 J. C's node is off from 14
+// s.
 TEST(Simulation, FifoOnThreeJobs) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(), truth, trace_of(kThreeJobs), "fifo");
@@ -116,8 +117,8 @@ TEST(Simulation, NodesAreWokenAndTheOthersStayOff) {
 }
 
 // One GPU on one node, jobs of 10 s (200 W) at 0 s and at 1000 s; waking takes 4 s, idle is 10 W.
-//   Shut down after 60 s: off at first; wake 4 s, 10 s, 60 s idle, off; the same again: 2 (40 + 2000) + 600 J, 14 s each.
-//   After 2000 s: wake 4 s, 10 s, 986 s idle, 10 s: 40 + 2000 + 9860 + 2000 J, 14 and 10 s.
+//   Shut down after 60 s: off at first; wake 4 s, 10 s, 60 s idle, off; the same again: 2 (40 + 2000) + 600 J, 14 s
+//   each. After 2000 s: wake 4 s, 10 s, 986 s idle, 10 s: 40 + 2000 + 9860 + 2000 J, 14 and 10 s.
 //   Never: 10 s, 990 s idle, 10 s: 4000 + 9900 J, 10 s each.
 TEST_P(EveryPolicy, HasItsEmptyNodesShutDown) {
   const GroundTruth truth = linear_truth();

@@ -110,9 +110,9 @@ TEST(TiresiasRule, EndsEveryJobWhenTheRuleDoes) {
 }
 
 // One GPU. A has had 3,250 GPU-seconds at 3,250 s; B, in the first queue since 100 s, runs to its own 3,250 at 6,500 s.
-// Both are in the second queue now, A before B; A waits, B runs and fell to the end, so A comes first: it has 3,950 more
-// there (7,200 in all) until 10,450 s. In the third queue it comes after B, which has 3,950 until 14,400 s. A, first in
-// the third queue, has its last 2,800 s until 17,200 s, and B its last 1,800 until 19,000 s.
+// Both are in the second queue now, A before B; A waits, B runs and fell to the end, so A comes first: it has 3,950
+// more there (7,200 in all) until 10,450 s. In the third queue it comes after B, which has 3,950 until 14,400 s. A,
+// first in the third queue, has its last 2,800 s until 17,200 s, and B its last 1,800 until 19,000 s.
 TEST(Tiresias, HasThreeQueues) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(1, 1), truth, trace_of({job(0, 1, 10'000), job(100, 1, 9'000)}), "tiresias");
@@ -123,8 +123,9 @@ TEST(Tiresias, HasThreeQueues) {
   EXPECT_EQ(simulation.result().migrations, 4);
 }
 
-// Two GPUs. A (1 GPU) runs from 0 s; B (2 GPUs) comes at 1 s and does not fit; C (1 GPU) comes at 2 s and runs beside A.
-// A is done at 10 s. C runs and stays ahead of B in their queue, though B came first: B runs from 102 s, when C is done.
+// Two GPUs. A (1 GPU) runs from 0 s; B (2 GPUs) comes at 1 s and does not fit; C (1 GPU) comes at 2 s and runs beside
+// A. A is done at 10 s. C runs and stays ahead of B in their queue, though B came first: B runs from 102 s, when C is
+// done.
 TEST(Tiresias, WhoRunsStaysAheadWithinAQueue) {
   const GroundTruth truth = linear_truth();
   Simulation simulation(small_setup(1), truth, trace_of({job(0, 1, 10), job(1, 2, 50), job(2, 1, 100)}), "tiresias");

@@ -99,8 +99,8 @@ TEST(Model, MeasuredWaitIsTakenAsItIs) {
 }
 
 TEST(Model, NodesIdleUntilTheLongestAllReduceIsOver) {
-  // Equal but for the all-reduce, 0.3 s on one node and 0.5 s on three: an iteration takes 2.4 s everywhere, and the one
-  // node draws 0.2 s of 41 W in each of 10 that it was not charged for otherwise.
+  // Equal but for the all-reduce, 0.3 s on one node and 0.5 s on three: an iteration takes 2.4 s everywhere, and the
+  // one node draws 0.2 s of 41 W in each of 10 that it was not charged for otherwise.
   std::string slow = stages("0.5");
   slow.replace(slow.find("seconds = 0.3"), 13, "seconds = 0.5");
   const RunForecast forecast =
@@ -113,8 +113,8 @@ TEST(Model, NodesIdleUntilTheLongestAllReduceIsOver) {
 }
 
 TEST(Model, MeasuredWaitsThatDoNotEvenOutAreFilledUp) {
-  // Iterations of 2.2 + 0.25 s and 2.5 + 0.05 s: the first type idles 0.1 s more than its measured wait. Its data set is
-  // indexed in 4 s, the other's in 6: 2 s of idling before the first iteration. 41 W each.
+  // Iterations of 2.2 + 0.25 s and 2.5 + 0.05 s: the first type idles 0.1 s more than its measured wait. Its data set
+  // is indexed in 4 s, the other's in 6: 2 s of idling before the first iteration. 41 W each.
   std::string slow = stages("0.8") + stage("wait", "0.05");
   slow.replace(slow.find("seconds = 4"), 11, "seconds = 6");
   const RunForecast forecast =
@@ -185,7 +185,8 @@ accelerator = { active = 300, idle = 50, count = 2 }
 }
 
 TEST(Model, MemoryPartsOfForwardAndBackward) {
-  // Eqs. 29 and 30 apart: computing at 100 + memory idle 10, then memory 30 + processor idle 20; disk and network idle 11.
+  // Eqs. 29 and 30 apart: computing at 100 + memory idle 10, then memory 30 + processor idle 20; disk and network idle
+  // 11.
   const RunForecast forecast = forecast_of(std::string("samples = 5\nbatch = 5\n[[nodes]]\n") + kPowers +
                                            stages("0.5") + stage("forward_memory", "0.2"));
   EXPECT_NEAR(forecast.of(TrainingStage::kForward).value(), 0.5 * 121.0, 1e-9);

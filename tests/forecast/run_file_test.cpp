@@ -308,8 +308,8 @@ TEST(PyTorchSteps, ReadsStagesFromNames) {
 }
 
 TEST(PyTorchSteps, CountsAStepOnceAndOverlappingOnesBoth) {
-  // Times of 1e15 microseconds are rounded to an eighth, by which a step may end after the next begins. The device works
-  // on step 1 until the host is in step 2: that is no third step.
+  // Times of 1e15 microseconds are rounded to an eighth, by which a step may end after the next begins. The device
+  // works on step 1 until the host is in step 2: that is no third step.
   std::string trace = kTrace;
   const std::string step = R"("ts": 1000000, "dur": 100000,)";
   ASSERT_NE(trace.find(step), std::string::npos);
@@ -340,8 +340,8 @@ TEST(PyTorchSteps, BareListWithoutSteps) {
   EXPECT_NEAR(traced.times[index_of(TrainingStage::kUpdate)].at(1).value(), 0.012, 1e-9);
 }
 
-// Steps of one rank from number `first`: forward and backward take `works_ms`, the all-reduce from their end until 100 ms,
-// update 10 ms.
+// Steps of one rank from number `first`: forward and backward take `works_ms`, the all-reduce from their end until 100
+// ms, update 10 ms.
 std::string trace_of_rank(const std::vector<int>& works_ms, int first = 7) {
   std::string trace = R"({"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 3}, "traceEvents": [)";
   int begin = 0;
@@ -361,8 +361,8 @@ std::string trace_of_rank(const std::vector<int>& works_ms, int first = 7) {
 
 TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
   // Ranks that have worked for 60, 60 and 90 ms are all done with the all-reduce at 100 ms: it takes 10 ms, which the
-  // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward (50
-  // on average), 20 wait, 10 transfer and 10 update: 110.
+  // slowest shows, and the others wait 30 ms before it, 20 ms on average. A step is 20 forward, 40, 40 or 70 backward
+  // (50 on average), 20 wait, 10 transfer and 10 update: 110.
   std::vector<TracedSteps> ranks;
   for (const int work : {60, 60, 90}) ranks.push_back(steps_in(trace_of_rank({work, work})));
   EXPECT_TRUE(ranks[0].communication);
@@ -394,9 +394,10 @@ TEST(PyTorchSteps, TheShortestOfTheRanksIsTheTransfer) {
 }
 
 TEST(PyTorchSteps, RanksMeetInStepsOfOneNumber) {
-  // Two ranks take turns in being the slow one, and the second was traced one step later. Of steps 0 to 3 and 1 to 4, less
-  // the first of each, 2 and 3 are common: 60 and 90 ms of work, and 90 and 60. Either way 10 ms of transfer, a wait of
-  // 30 ms for one of two, and 40 and 70 ms of backward. By position both would be slow at once and none would wait.
+  // Two ranks take turns in being the slow one, and the second was traced one step later. Of steps 0 to 3 and 1 to 4,
+  // less the first of each, 2 and 3 are common: 60 and 90 ms of work, and 90 and 60. Either way 10 ms of transfer, a
+  // wait of 30 ms for one of two, and 40 and 70 ms of backward. By position both would be slow at once and none would
+  // wait.
   const std::vector<int> turns = {60, 90, 60, 90};
   const auto from = [&](int first) { return steps_in(trace_of_rank(turns, first)); };
   const TracedSteps all = steps_of_ranks({"0", "1"}, {from(0), from(1)});

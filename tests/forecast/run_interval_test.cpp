@@ -47,8 +47,8 @@ Halves halves_of(const std::string& text, const AssumedSpread& assumed) {
 }
 
 TEST(RunInterval, NodesThatWereNotMeasured) {
-  // Of one node of two the power is known to the spread, and the speed of the other is not: sqrt(1 + 1 - 1/2). 4000 J in
-  // 10 iterations of two nodes, without a wait; 1.644854 standard deviations.
+  // Of one node of two the power is known to the spread, and the speed of the other is not: sqrt(1 + 1 - 1/2). 4000 J
+  // in 10 iterations of two nodes, without a wait; 1.644854 standard deviations.
   AssumedSpread assumed = kNothing;
   assumed.node_spread = 0.03;
   const Halves one = halves_of(two_nodes("1", "wait.seconds = 0"), assumed);
@@ -87,8 +87,8 @@ TEST(RunInterval, TheWaitOfTheSlowestOfAllNodes) {
 
 TEST(RunInterval, StallsThatWereNotSeen) {
   // Beta(1/2, b) with b = 1 has the distribution sqrt(x): its 95 % quantile is 0.9025. One of two nodes stalls in
-  // 1 - 0.0975^2 of the iterations, for 1.5 s; it works on at 100 W, the other idles at 40 W. As it is written, what the
-  // stalled node draws above idling is its whole iteration's: 2 s of 60 W.
+  // 1 - 0.0975^2 of the iterations, for 1.5 s; it works on at 100 W, the other idles at 40 W. As it is written, what
+  // the stalled node draws above idling is its whole iteration's: 2 s of 60 W.
   AssumedSpread assumed = kNothing;
   assumed.stall_weight = 1e-12;
   const Halves halves = halves_of(two_nodes("1", "wait.seconds = 0"), assumed);

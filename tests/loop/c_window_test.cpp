@@ -1,5 +1,5 @@
-// Windows of the C interface, in a program that loads the library: energy that the sensor did not tell whole is told with
-// FLYBALL_INCOMPLETE. Real NVML calls on a simulated GPU.
+// Windows of the C interface, in a program that loads the library: energy that the sensor did not tell whole is told
+// with FLYBALL_INCOMPLETE. Real NVML calls on a simulated GPU.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,8 +115,8 @@ class CWindow : public ::testing::Test {
   flyball_session* session_ = nullptr;
 };
 
-// A hundred milliseconds are told before the fault, so that both figures are there: the length of the window, and energy
-// of which the idle board's 60 W make some.
+// A hundred milliseconds are told before the fault, so that both figures are there: the length of the window, and
+// energy of which the idle board's 60 W make some.
 TEST_F(CWindow, EnergyThatTheSensorDidNotTellWholeIsIncomplete) {
   ASSERT_NE(session_, nullptr) << library_.last_error();
   struct Case {

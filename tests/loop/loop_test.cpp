@@ -34,8 +34,8 @@ bool train_until(Node& node, const std::string& window, int count) {
          node.windows(window) >= count;
 }
 
-// Milliseconds of a scaled GPU are a tenth of that here, and what else the machine does meanwhile is in them: of a few runs
-// one has to show the figures.
+// Milliseconds of a scaled GPU are a tenth of that here, and what else the machine does meanwhile is in them: of a few
+// runs one has to show the figures.
 constexpr int kRunsForFigures = testing::kFiguresCount ? 4 : 0;
 
 // Of GPUs on which an iteration takes a few milliseconds.
@@ -306,7 +306,8 @@ TEST(Loop, ClocksRefusedHalfWay) {
   EXPECT_TRUE(wait_until([&] { return node.at_default(0); }, kLong)) << node.trainer.output();
   ASSERT_TRUE(train_until(node, "planned", node.windows("planned") + 2)) << node.trainer.output();
   EXPECT_TRUE(node.at_default(0)) << node.trainer.output();
-  // The other stage keeps its clocks; on a machine that stalls it may lose its lease for a moment, but nothing is refused.
+  // The other stage keeps its clocks; on a machine that stalls it may lose its lease for a moment, but nothing is
+  // refused.
   EXPECT_THAT(node.trainer.output(), ContainsRegex("stage 0: clocks are at their default[^\n]*permission denied"));
   EXPECT_THAT(node.trainer.output(), Not(ContainsRegex("stage 1: clocks are at their default[^\n]*permission denied")));
   (void)node.flyball({"sim", "fault", "--gpu", "0", "--clear"});

@@ -101,8 +101,8 @@ TEST_P(EverySensor, AddsUpOverAdjoiningWindows) {
 
 INSTANTIATE_TEST_SUITE_P(Period, EverySensor, ::testing::Values(1, 5, 20, 25, 100));
 
-// Which counters may be read less often: a slow one that shows something new at every reading, since a busy machine reads
-// it seldom, is none of them.
+// Which counters may be read less often: a slow one that shows something new at every reading, since a busy machine
+// reads it seldom, is none of them.
 TEST(EnergyTrack, TellsACounterFinerThanThePeriodFromASlowOneThatIsReadSeldom) {
   const auto is_fine = [](Nanoseconds sensor_period, Nanoseconds sampling) {
     const StaircaseSensor sensor(constant_300_watts, sensor_period, 1'234'567);

@@ -1,5 +1,5 @@
-// What the next agent brings back after a killed one, with the real program on simulated GPUs: what its lease has set, and
-// nothing that somebody else has set since.
+// What the next agent brings back after a killed one, with the real program on simulated GPUs: what its lease has set,
+// and nothing that somebody else has set since.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -198,7 +198,8 @@ TEST_F(RestartTest, AnOlderAgentsEntryIsFollowedToTheLetter) {
   EXPECT_EQ(locked(), Megahertz(1200));
 }
 
-// The lease's end, too, leaves what is not the lease's, and a limit that was lowered meanwhile is what a reset brings back.
+// The lease's end, too, leaves what is not the lease's, and a limit that was lowered meanwhile is what a reset brings
+// back.
 TEST_F(RestartTest, ALeaseLeavesWhatIsSetUnderIt) {
   operator_sets(Watts(250));
   start();

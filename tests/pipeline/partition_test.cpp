@@ -65,9 +65,9 @@ TEST(Partition, MinimisesTheRatio) {
   EXPECT_DOUBLE_EQ(partition.imbalance, 10.0 / 7.0);
 }
 
-// 5 7 | 4 8 6 | ... : the split with the shortest longest stage and the one with the least ratio differ. 9 1 8 4 in two:
-// 9 1 | 8 4 has 12/10; 9 | 13 and 18 | 4 are worse. With a head of 3 only the last stage may take it: 9 1 8 | 4 + 3 has
-// 18/7, 9 1 | 8 4 + 3 has 15/10.
+// 5 7 | 4 8 6 | ... : the split with the shortest longest stage and the one with the least ratio differ. 9 1 8 4 in
+// two: 9 1 | 8 4 has 12/10; 9 | 13 and 18 | 4 are worse. With a head of 3 only the last stage may take it: 9 1 8 | 4 +
+// 3 has 18/7, 9 1 | 8 4 + 3 has 15/10.
 TEST(Partition, TheTailBelongsToTheLastStage) {
   const Partition partition = partition_layers(milliseconds({9, 1, 8, 4}), 2, Seconds(3e-3));
   EXPECT_EQ(partition.bounds, (std::vector<int>{0, 2, 4}));

@@ -174,8 +174,8 @@ TEST(Timeline, CriticalPathStaysOnItsStageWhereItCan) {
 }
 
 // Perseus eq. 3 on the 1F1B picture above. 12 ms on 2 stages are 24 ms; operations take 2 * 3 * (1 + 2) = 18 ms and, at
-// one joule per millisecond, 18 J. 6 ms of bubbles at 75 W are 0.45 J. A straggler of 20 ms makes both stages wait 8 ms:
-// 16 ms at 75 W are 1.2 J.
+// one joule per millisecond, 18 J. 6 ms of bubbles at 75 W are 0.45 J. A straggler of 20 ms makes both stages wait 8
+// ms: 16 ms at 75 W are 1.2 J.
 TEST(Energy, IsComputationBlockingAndStragglerWait) {
   const ComputationDag dag =
       scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
@@ -204,8 +204,9 @@ TEST(Energy, EveryStageHasItsOwnBlockingPower) {
 // One microbatch over two stages with transfers of 1 ms:  F . . . . . B B    (. blocked, the transfer is in it)
 //                                                         . . F B B . . .
 // 8 ms on 2 stages less 6 ms of computing leave 10 ms at 100 W: 1 J, and 6 J of computing. The transfers add no busy
-// time, and no energy unless it is stated: 0.25 J each of two, the GPU's whole draw in a millisecond. In that the 0.1 J of
-// waiting are contained: of the 10 ms 8 remain. Where a transfer is stated to draw less than waiting does, waiting counts.
+// time, and no energy unless it is stated: 0.25 J each of two, the GPU's whole draw in a millisecond. In that the 0.1 J
+// of waiting are contained: of the 10 ms 8 remain. Where a transfer is stated to draw less than waiting does, waiting
+// counts.
 TEST(Energy, TransfersAreChargedAsBlocking) {
   const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
   PipelineSpec spec;
@@ -286,8 +287,9 @@ TEST_F(Switching, WorkBeforeTheChangeRunsAtTheOldClock) {
 
 // Changes that take 100 ms, from 500 MHz on:
 //   1. The forward asks for 1000 MHz, which holds 100 ms later; it and the backward run at 500 MHz: 60 ms, 18 J.
-//   2. The forward runs at 500 MHz, and half of the backward until 40 ms (20 ms, 6 J); then 1000 MHz holds. The backward
-//      has asked for 500 MHz meanwhile, which the driver begins now. The other half takes 10 ms and 10 J: 50 ms, 22 J.
+//   2. The forward runs at 500 MHz, and half of the backward until 40 ms (20 ms, 6 J); then 1000 MHz holds. The
+//      backward has asked for 500 MHz meanwhile, which the driver begins now. The other half takes 10 ms and 10 J: 50
+//      ms, 22 J.
 //   3. to 5. Everything runs at 1000 MHz, 30 ms and 30 J each; at the end of the fifth, 90 ms later, 500 MHz holds.
 // Five iterations in 200 ms with 130 J.
 TEST_F(Switching, AChangeMayOutlastTheIteration) {
@@ -298,11 +300,11 @@ TEST_F(Switching, AChangeMayOutlastTheIteration) {
   EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMs, 40 * kMs}));
 }
 
-// Eight like operations on one stage, 3 ms and 1.2 J at 1000 MHz, 6 ms and 0.9 J at 500 MHz; the first four are asked to
-// run at 500 MHz. Free changes: 4 * 6 + 4 * 3 = 36 ms.
+// Eight like operations on one stage, 3 ms and 1.2 J at 1000 MHz, 6 ms and 0.9 J at 500 MHz; the first four are asked
+// to run at 500 MHz. Free changes: 4 * 6 + 4 * 3 = 36 ms.
 //
-// 10 ms: 500 MHz holds after a third of the fourth, which then takes 1 + 4 ms; the fifth asks for 1000 MHz at 14 ms, which
-// holds at 24 ms, after 4 of the sixth's 6 ms: 3+3+3+5+6+5+3+3 ms, and 2/3 + 1 + 2/3 of the work at 500 MHz.
+// 10 ms: 500 MHz holds after a third of the fourth, which then takes 1 + 4 ms; the fifth asks for 1000 MHz at 14 ms,
+// which holds at 24 ms, after 4 of the sixth's 6 ms: 3+3+3+5+6+5+3+3 ms, and 2/3 + 1 + 2/3 of the work at 500 MHz.
 //
 // 25 ms: the changes take hold in the next iteration, so that two take turns:
 //   - 500 MHz held; after 1 ms the 1000 MHz of before hold, and the 500 MHz asked for at 0 ms are begun, to hold at
@@ -312,8 +314,8 @@ TEST_F(Switching, AChangeMayOutlastTheIteration) {
 //
 // 100 ms, from 1000 MHz on: four iterations of 24 ms; the first one's change holds 4 ms into the fifth, which takes
 // 3 + 1 + 4 + 6 * 6 = 44 ms and asks for 1000 MHz at 20 ms; the sixth takes 48 ms; the seventh has its 1000 MHz after
-// 28 ms, in the middle of its fifth operation: 5 * 6 - 1 + 3 * 3 = 38 ms. Then it begins anew. Seven iterations in 226 ms
-// with 2/3 + 6, 8 and 4 2/3 operations at 500 MHz.
+// 28 ms, in the middle of its fifth operation: 5 * 6 - 1 + 3 * 3 = 38 ms. Then it begins anew. Seven iterations in 226
+// ms with 2/3 + 6, 8 and 4 2/3 operations at 500 MHz.
 TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
   const std::vector<ClockOption> options = {{Megahertz(1000), Seconds(0.003), Joules(1.2)},
                                             {Megahertz(500), Seconds(0.006), Joules(0.9)}};
@@ -342,9 +344,9 @@ TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
 // Stage 0 is asked to run its forward at 500 MHz (10 ms, 10 J at 1000 MHz, 20 ms, 6 J at 500) and its backward at 1000
 // MHz (5 ms, 8 J; 10 ms, 6 J at 500); in between it waits 12 ms for stage 1. Changes take 18 ms. The backward of the
 // iteration before has asked for 1000 MHz 10 ms before the end: they hold after 8 ms, two fifths of the forward, whose
-// other three fifths take 6 ms and 6 J. Then the driver begins the forward's 500 MHz, which hold from 26 ms on, when the
-// backward begins: it asks for 1000 MHz, too late, runs for 10 ms and leaves 8 ms to go. 36 ms: 2.4 + 6 + 6 + 20 J of
-// computing, and 36 ms at 100 W of waiting on both stages.
+// other three fifths take 6 ms and 6 J. Then the driver begins the forward's 500 MHz, which hold from 26 ms on, when
+// the backward begins: it asks for 1000 MHz, too late, runs for 10 ms and leaves 8 ms to go. 36 ms: 2.4 + 6 + 6 + 20 J
+// of computing, and 36 ms at 100 W of waiting on both stages.
 TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
   const ComputationDag dag = scheduled_dag(
       ScheduleKind::k1f1b,

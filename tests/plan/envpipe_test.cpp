@@ -221,8 +221,8 @@ TEST(CriticalPath, WorksOnMeasuredTimesWithJitter) {
 }
 
 // Inside the envelope are only F1 and B0 of stage 0. At the valley (100 MHz) B0 takes 4 s .. 8 s, so that the iteration
-// takes 10 s instead of 9; one step up it ends at 7 s, just in time for B1. F1 has until 4 s. The greedy policy does not
-// look for that step.
+// takes 10 s instead of 9; one step up it ends at 7 s, just in time for B1. F1 has until 4 s. The greedy policy does
+// not look for that step.
 TEST(EnvPipe, StopsAtTheClockThatFitsTheBubble) {
   const Profile profile = three_clock_profile(2);
   const ComputationDag dag = dag_of(profile, 2);

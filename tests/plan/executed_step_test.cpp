@@ -64,8 +64,8 @@ TEST(ExecutedStep, StagesWithClocksOfTheirOwnAreJoined) {
   EXPECT_THAT(join_stages(dag, measured(dag, delayed, {0, -7, 1'000'000'000, 9})).start, Eq(delayed.start));
 }
 
-// 0.6 ms down, 0.2 ms up: the clock of every further stage is taken to be half the difference, 0.2 ms, later than it is.
-// Waits for messages, some milliseconds, still tell which way the critical path goes.
+// 0.6 ms down, 0.2 ms up: the clock of every further stage is taken to be half the difference, 0.2 ms, later than it
+// is. Waits for messages, some milliseconds, still tell which way the critical path goes.
 TEST(ExecutedStep, UnequalLatenciesShiftByHalfTheirDifference) {
   const Profile profile = modelled_profile({0.030, 0.034, 0.031, 0.036});
   const ComputationDag dag = dag_of(profile, 8);

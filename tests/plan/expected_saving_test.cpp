@@ -21,9 +21,9 @@ using testing::problem_of;
 using testing::profile_of;
 
 // One stage, one microbatch, 21 clocks at which the forward takes the same 100 J in truth; measured are 100 J at the
-// highest, then 99 and 101 J in turn. The plan takes a clock of 99 J: 1 % saved of the forward's and the backward's 200 J,
-// half a percent of the whole, and nothing in truth. The highest clock may be a corner and is known to 1 J, half a percent
-// of the whole: that is the deviation, and a little more for the other's.
+// highest, then 99 and 101 J in turn. The plan takes a clock of 99 J: 1 % saved of the forward's and the backward's 200
+// J, half a percent of the whole, and nothing in truth. The highest clock may be a corner and is known to 1 J, half a
+// percent of the whole: that is the deviation, and a little more for the other's.
 TEST(ExpectedSaving, IsNotWhatFavourableNoiseShows) {
   std::vector<OptionRow> rows;
   for (int i = 0; i <= 20; ++i) {
@@ -75,8 +75,8 @@ TEST(ExpectedSaving, FewClocksTellNothing) {
   EXPECT_FALSE(MeasurementNoise(dag_of(constant, 1)).known());
 }
 
-// A pipeline whose truth is known, measured with noise of 1 % in energies and 0.3 % in times of a form that the estimate
-// does not assume. How far plans of such measurements overstate their saving, and what is left of that.
+// A pipeline whose truth is known, measured with noise of 1 % in energies and 0.3 % in times of a form that the
+// estimate does not assume. How far plans of such measurements overstate their saving, and what is left of that.
 struct Study {
   double overstated = 0.0;  // percentage points, mean over the studies
   double left = 0.0;

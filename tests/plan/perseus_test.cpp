@@ -77,9 +77,10 @@ TEST(Perseus, EveryScheduleIsSound) {
   expect_sound(problem, plan(problem).frontier);
 }
 
-// One stage, one forward of 1 s and 400 J, 1.2 s and 300 J, or 1.5 s and 250 J, one backward of 1 s and 100 J: the frontier
-// is 2.5 s at 350 J, 2.2 s at 400 J, 2.0 s at 500 J. Its prices are 50 J / 0.3 s and 100 J / 0.2 s, and progress is told at
-// the end of each stretch: stopped at the first, it has come to 2.2 s, and what it has found is the whole frontier's.
+// One stage, one forward of 1 s and 400 J, 1.2 s and 300 J, or 1.5 s and 250 J, one backward of 1 s and 100 J: the
+// frontier is 2.5 s at 350 J, 2.2 s at 400 J, 2.0 s at 500 J. Its prices are 50 J / 0.3 s and 100 J / 0.2 s, and
+// progress is told at the end of each stretch: stopped at the first, it has come to 2.2 s, and what it has found is the
+// whole frontier's.
 TEST(Perseus, HasTheSlowEndOfTheFrontierWhereItIsStopped) {
   const Profile profile =
       profile_of({operation(0, "forward", {{300, 1.0, 400.0}, {200, 1.2, 300.0}, {100, 1.5, 250.0}}),
@@ -103,8 +104,8 @@ TEST(Perseus, HasTheSlowEndOfTheFrontierWhereItIsStopped) {
   expect_sound(problem, stopped);
 }
 
-// Wherever it is stopped, also before its first point: as fast as any plan at one end, sound in all, and no cheaper than
-// the whole frontier's bound.
+// Wherever it is stopped, also before its first point: as fast as any plan at one end, sound in all, and no cheaper
+// than the whole frontier's bound.
 TEST(Perseus, IsSoundWhereverItIsStopped) {
   const ComputationDag dag = dag_of(modelled_profile({0.040, 0.044, 0.041}), 8);
   PlanProblem problem = problem_of(dag);

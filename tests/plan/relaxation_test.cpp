@@ -149,7 +149,8 @@ TEST(Relaxation, BoundIsConvexAndFalls) {
   }
 }
 
-// Event times that the visitor sees are a feasible relaxed schedule at every T of the stretch, and its cost is the bound.
+// Event times that the visitor sees are a feasible relaxed schedule at every T of the stretch, and its cost is the
+// bound.
 TEST(Relaxation, StretchesHoldOptimalSchedules) {
   std::mt19937 random(3);
   const Profile profile = random_profile(random, 3, 5);

@@ -31,9 +31,10 @@ TEST(SmoothCurve, ALineHasNoNoise) {
   }
 }
 
-// Points one above and one below the line y = 0 in turn, forty of them. The line of least squares through (-1)^i has the
-// slope sum (i - 19.5)(-1)^i / sum (i - 19.5)^2 = -20 / 5330; what is left are 40 - 400 / 5330 = 39.925, of 38 degrees of
-// freedom: a variance of 1.0507. A curve that followed the points would have to bend by 4 from point to point.
+// Points one above and one below the line y = 0 in turn, forty of them. The line of least squares through (-1)^i has
+// the slope sum (i - 19.5)(-1)^i / sum (i - 19.5)^2 = -20 / 5330; what is left are 40 - 400 / 5330 = 39.925, of 38
+// degrees of freedom: a variance of 1.0507. A curve that followed the points would have to bend by 4 from point to
+// point.
 TEST(SmoothCurve, PointsInTurnAboveAndBelowAreNoise) {
   const std::vector<double> places = falling_places(40);
   std::vector<double> values;

@@ -19,8 +19,8 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// Four GPUs, one job of 2 GPUs and 10 s. FIFO: 10 s at 2000 MHz with 4200 J, 20 s at 1000 MHz with 2400 J. Joule price: all
-// four GPUs, 5 s with 4000 J at eta 1, 10 s with 2000 J at eta 0.5.
+// Four GPUs, one job of 2 GPUs and 10 s. FIFO: 10 s at 2000 MHz with 4200 J, 20 s at 1000 MHz with 2400 J. Joule price:
+// all four GPUs, 5 s with 4000 J at eta 1, 10 s with 2000 J at eta 0.5.
 class ComparisonReportTest : public ::testing::Test {
  protected:
   ComparisonReportTest() {

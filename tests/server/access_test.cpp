@@ -50,8 +50,8 @@ TEST(Access, AStrangerCannotUseUpWhatAJobMayAsk) {
   EXPECT_EQ(refused_of(administrator, "/v1/jobs", 5), 0);
 }
 
-// A million bytes count as 1 + 1,000,000 / 8192 = 123 requests. Of 200 at once and 100 a second, 50 long requests are more
-// than a stranger has, unless each takes over a second; for whoever shows the job's token they are 50.
+// A million bytes count as 1 + 1,000,000 / 8192 = 123 requests. Of 200 at once and 100 a second, 50 long requests are
+// more than a stranger has, unless each takes over a second; for whoever shows the job's token they are 50.
 TEST(Access, WhatAStrangerSendsCountsByItsLength) {
   PlanningServerOptions options = local_options();
   options.requests_per_second = 100;

@@ -167,10 +167,10 @@ TEST(Durability, SumsAreTheSameAfterARestart) {
   EXPECT_TRUE(repeated.duplicate);
 }
 
-// The hardware has become three times slower (a power limit, say), and takes twice the energy. Every rank measures again:
-// the new sweep replaces the old one, rather than to average with it (which would make it twice as slow, and 1.5 times as
-// dear). Until all have finished, the old sweep counts and the schedules stay, also for a server that was killed
-// meanwhile.
+// The hardware has become three times slower (a power limit, say), and takes twice the energy. Every rank measures
+// again: the new sweep replaces the old one, rather than to average with it (which would make it twice as slow, and 1.5
+// times as dear). Until all have finished, the old sweep counts and the schedules stay, also for a server that was
+// killed meanwhile.
 TEST(Durability, ASecondSweepReplacesTheFirst) {
   const TempFolder folder;
   const JobRequest job = small_job();
@@ -213,8 +213,8 @@ TEST(Durability, ASecondSweepReplacesTheFirst) {
   }
   EXPECT_NEAR(second.max_clock_time / first.max_clock_time, 3.0, 1e-9);
   EXPECT_NEAR(second.t_star / first.t_star, 3.0, 1e-9);
-  // Computations take twice the energy; what blocking takes grows threefold: 75 W on 2 stages while the iteration lasts,
-  // less what the 4 microbatches take on each of them.
+  // Computations take twice the energy; what blocking takes grows threefold: 75 W on 2 stages while the iteration
+  // lasts, less what the 4 microbatches take on each of them.
   double computing = 0.0;
   double busy = 0.0;
   for (int rank = 0; rank < 2; ++rank) {
@@ -236,9 +236,9 @@ TEST(Durability, ASecondSweepReplacesTheFirst) {
   EXPECT_EQ(again.max_clock_energy, second.max_clock_energy);
 }
 
-// GPUs that wait drew 150 W in the first sweep; the second measures the same otherwise, but saw no waiting to speak of, so
-// that its draw is unknown: 75 W. With maximum clocks the 2 stages wait 2 T less what the 4 microbatches take on each of
-// them, and only this is charged otherwise.
+// GPUs that wait drew 150 W in the first sweep; the second measures the same otherwise, but saw no waiting to speak of,
+// so that its draw is unknown: 75 W. With maximum clocks the 2 stages wait 2 T less what the 4 microbatches take on
+// each of them, and only this is charged otherwise.
 TEST(Durability, ASweepWithoutWaitingForgetsWhatItDrew) {
   const TempFolder folder;
   const JobRequest job = small_job();

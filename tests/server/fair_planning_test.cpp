@@ -1,4 +1,5 @@
-// Jobs whose planning takes long, and jobs whose ranks never finish measuring: neither leaves others, or itself, without.
+// Jobs whose planning takes long, and jobs whose ranks never finish measuring: neither leaves others, or itself,
+// without.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,8 +127,8 @@ class Unmeasured : public ::testing::Test {
     for (int rank = 0; rank < 4; ++rank) client.post("/v1/jobs/job/ranks", to_json(rank_of(job_, rank)), 201);
   }
 
-  // Planned with all ranks but 3. Where patience ends while the others still report, there are plans before that one, in
-  // which rank 2, the last to finish, has no choice of clocks either.
+  // Planned with all ranks but 3. Where patience ends while the others still report, there are plans before that one,
+  // in which rank 2, the last to finish, has no choice of clocks either.
   void wait_for_plan_without_stage_3(Client& client) {
     std::int64_t version = 0;
     while (true) {

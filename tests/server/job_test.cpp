@@ -106,8 +106,8 @@ TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
   EXPECT_EQ(options[0].energy, Joules(15.0));
 }
 
-// Two ranks of a stage waited at 100 and 96 W over their clocks: (2 * 90 + 2 * 110) / 4 and 96. The stage is planned with
-// 98 W, and a job that states 75 is told.
+// Two ranks of a stage waited at 100 and 96 W over their clocks: (2 * 90 + 2 * 110) / 4 and 96. The stage is planned
+// with 98 W, and a job that states 75 is told.
 TEST(Measurements, WaitingIsTheBlockingPower) {
   JobRequest job = small_job();
   job.stages = 1;
@@ -149,7 +149,8 @@ TEST(JobRules, ARankIsOnePlaceForGood) {
   EXPECT_NO_THROW(job.check_rank({1, 0, 0, 0, {}}));
 }
 
-// 1e9 J in 1 ns are 1e18 W, 1e-12 J in 1e6 s are 1e-18 W: one second of either is more, or less, than a profile may hold.
+// 1e9 J in 1 ns are 1e18 W, 1e-12 J in 1e6 s are 1e-18 W: one second of either is more, or less, than a profile may
+// hold.
 TEST(JobRules, AGpuThatWaitsDrawsAPossiblePower) {
   StoredJob stored;
   stored.request = small_job();
@@ -425,8 +426,8 @@ TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
   EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short", "held long", "long"));
 }
 
-// The clock says that a job, expected to take 17 ms (24 operations of 0.7 ms), has taken 6 s when it first tells how far
-// it is. It leaves its thread and waits as a long one: also for short ones that come long after it.
+// The clock says that a job, expected to take 17 ms (24 operations of 0.7 ms), has taken 6 s when it first tells how
+// far it is. It leaves its thread and waits as a long one: also for short ones that come long after it.
 TEST(PlanningQueue, WhatTurnsOutToTakeLongBeginsAnewAsALongOne) {
   std::atomic<int> seconds{1000};
   std::mutex mutex;
@@ -543,8 +544,8 @@ TEST(JobPlanning, ATargetMayBeSlower) {
   EXPECT_LE(slower->frontier().time(slower->base_point()), *job.target_time);
 }
 
-// One stage, one microbatch, a backward of 1 s and 100 J, and forwards of 1 s and 400 J, 1.5 s and 350 J, 3 s and 420 J:
-// 2.5 s take the least energy of all, 450 J. A target of 10 s is no reason to take 4 s and 520 J.
+// One stage, one microbatch, a backward of 1 s and 100 J, and forwards of 1 s and 400 J, 1.5 s and 350 J, 3 s and 420
+// J: 2.5 s take the least energy of all, 450 J. A target of 10 s is no reason to take 4 s and 520 J.
 TEST(JobPlanning, ATargetNeverChoosesWhatIsSlowerAndDearer) {
   JobRequest job = small_job();
   job.stages = job.microbatches = 1;

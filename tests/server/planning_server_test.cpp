@@ -281,8 +281,8 @@ TEST(PlanningServer, AnswersStragglersOfAJobWhoseClocksAreSlowToChange) {
   EXPECT_EQ(recovered->computations, normal->computations);
 }
 
-// Every notice wants other runs prepared, which takes longer than to send the next: of one job one is prepared at a time,
-// and the last one's in the end.
+// Every notice wants other runs prepared, which takes longer than to send the next: of one job one is prepared at a
+// time, and the last one's in the end.
 TEST(PlanningServer, NoticesDoNotQueueUpBeforeThePlanners) {
   ServerThread server;
   JobRequest job = small_job("job", 2);
@@ -328,7 +328,8 @@ TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   EXPECT_EQ(status.stragglers[0].degree, 1.0);
   EXPECT_EQ(status.stragglers[0].sequence, 8);
   // Without a number a notice is the newest.
-  const auto newest = read_message<StragglerTaken>(client.post("/v1/jobs/job/stragglers", {{"straggler", 2}, {"degree", 1.2}}));
+  const auto newest =
+      read_message<StragglerTaken>(client.post("/v1/jobs/job/stragglers", {{"straggler", 2}, {"degree", 1.2}}));
   EXPECT_EQ(newest.sequence, 9);
   EXPECT_FALSE(newest.stale);
 }

@@ -1,5 +1,5 @@
-// A stand-in for libamd_smi with a socket of two boards, a processor among them, of the year that STUB_AMD_YEAR names (24
-// or 25). Its writes are refused unless STUB_AMD_ROOT is set.
+// A stand-in for libamd_smi with a socket of two boards, a processor among them, of the year that STUB_AMD_YEAR names
+// (24 or 25). Its writes are refused unless STUB_AMD_ROOT is set.
 #include "driver/amd_smi_abi.h"
 
 #include <unistd.h>

@@ -12,8 +12,8 @@ constexpr double kUnit = 1e-6;  // columns are in ms, so that coefficients are o
 
 }  // namespace
 
-// One column per start time; one per piece of a cost curve, the time by which that piece shortens the operation from its
-// slowest, at the piece's slope. Convexity makes the cheapest (slowest) pieces fill first.
+// One column per start time; one per piece of a cost curve, the time by which that piece shortens the operation from
+// its slowest, at the piece's slope. Convexity makes the cheapest (slowest) pieces fill first.
 double lp_bound(const ComputationDag& dag, std::span<const CostCurve> curves, Nanoseconds time) {
   const std::unique_ptr<glp_prob, void (*)(glp_prob*)> lp(glp_create_prob(), glp_delete_prob);
   glp_set_obj_dir(lp.get(), GLP_MIN);

@@ -43,8 +43,8 @@ class StaircaseSensor {
 
 enum class Reading { kEveryPeriod, kWhereSomethingIsDue };
 
-// Reads the sensor every `sampling` with the jitter of a busy machine, from 1 s to `end`, as the sampler does: not while
-// the track says that nothing is due.
+// Reads the sensor every `sampling` with the jitter of a busy machine, from 1 s to `end`, as the sampler does: not
+// while the track says that nothing is due.
 inline void read_until(EnergyTrack& track, Nanoseconds sampling, Nanoseconds end,
                        const std::function<MeterReading(Nanoseconds)>& read,
                        Reading when = Reading::kWhereSomethingIsDue) {

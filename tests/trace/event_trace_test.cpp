@@ -272,8 +272,8 @@ TEST(Chrome, ZeroLengthAndOverlap) {
   EXPECT_EQ(read.events.size(), 4u);
 }
 
-// Times with three decimals of a microsecond overlap by one of them: a to c follow each other, and x lies in outer with y,
-// which seems to end after both. "over" above is as long in a as beyond it.
+// Times with three decimals of a microsecond overlap by one of them: a to c follow each other, and x lies in outer with
+// y, which seems to end after both. "over" above is as long in a as beyond it.
 TEST(Chrome, OverlapByRoundingIsNoNesting) {
   const Read read = read_text(R"([
     {"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10.001},

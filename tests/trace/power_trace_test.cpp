@@ -117,7 +117,8 @@ TEST(PowerCsv, DevicesThatBecomeOneAreAddedUp) {
   EXPECT_EQ(counters.stats.sums[0].sensors, (Segments{"CPU:0", "CPU:1"}));
   EXPECT_EQ(counters.stats.sums[0].partial.value(), 0.0);
   EXPECT_EQ(counters.device("CPU:1").energy.value(), 200.0);
-  // 10 W from 1 to 4 s and 4 W from 1.5 to 3.5 s: 30 J and 8 J. In the first and the last half second only one is known.
+  // 10 W from 1 to 4 s and 4 W from 1.5 to 3.5 s: 30 J and 8 J. In the first and the last half second only one is
+  // known.
   const Read powers =
       read("timestamp,device,power_w\n1,CPU:0,10\n1.5,CPU:1,4\n2,CPU:0,10\n2.5,CPU:1,4\n3,CPU:0,10\n", options);
   EXPECT_EQ(powers.segments, (Segments{"CPU:0 1-1.5 s 10 W", "CPU:0 1.5-2 s 14 W", "CPU:0 2-2.5 s 14 W",
@@ -156,8 +157,8 @@ TEST(PowerFlyball, MeanPowerLooksBackAndTheLastRowMayBeCutOff) {
   EXPECT_TRUE(power.stats.truncated);
 }
 
-// Both devices take 10 J, 30 J in the second in which a reading failed, and 10 J. What the counter says is what flowed, and
-// what was added up from power is a guess.
+// Both devices take 10 J, 30 J in the second in which a reading failed, and 10 J. What the counter says is what flowed,
+// and what was added up from power is a guess.
 TEST(PowerFlyball, EnergyOverFailedReadingsIsTheCountersOrUnknown) {
   const Read power = read(
       "# flyball power trace, version 1\n# device GPU:0: counter\n"
@@ -312,7 +313,8 @@ TEST(TraceTime, ZonesAreHoursAndMinutes) {
   }
 }
 
-// 12:00 is 43,200 s after midnight; 2024-01-31 is day 19,753 since 1970: 54 years of 365 days, 13 leap days, 30 of January.
+// 12:00 is 43,200 s after midnight; 2024-01-31 is day 19,753 since 1970: 54 years of 365 days, 13 leap days, 30 of
+// January.
 TEST(TraceTime, SecondsMayBeMissing) {
   constexpr Nanoseconds kNoon = (19'753 * INT64_C(86'400) + 43'200) * 1'000'000'000;
   EXPECT_EQ(parse_date_time("2024-01-31T12:00Z", Seconds(0)), kNoon);

@@ -1,5 +1,5 @@
-// Flyball's own scheduler: the problem of PowerFlow's section 5.2 (least average JCT within a power limit, eqs. 18 and 19),
-// solved by what its resources are worth, a joule among them, instead of by two greedy queues (powerflow.cpp).
+// Flyball's own scheduler: the problem of PowerFlow's section 5.2 (least average JCT within a power limit, eqs. 18 and
+// 19), solved by what its resources are worth, a joule among them, instead of by two greedy queues (powerflow.cpp).
 // docs/decisions/0022 says why, and what it is worth.
 //
 // A second of one job's time is worth 1. Three prices are in those units:
@@ -10,18 +10,18 @@
 //   - of a joule drawn now, beyond the first, so that what they choose is within the limit.
 // At these prices every job has the size and speed of the largest gain per second (offers.h):
 //   worth / T - energy E / T - gpu n,
-// worth being what an iteration of it will have cost: the least of T (1 + gpu' n) + energy E at the price gpu' that GPUs
-// have when the job ends. Fewer jobs are left then, so gpu' is lower the more work a job has left: a job with a share x
-// of the others outlasting it reckons with kLasting + (1 - kLasting) x of the present price. That is what leads short jobs
-// to take GPUs from long ones, in the proportion in which GPUs are scarce (as heSRPT, Berg et al. 2020, does for jobs
-// without energies), and where no GPU is scarce nobody is hurried beyond what a joule is worth.
+// worth being what an iteration of it will have cost: the least of T (1 + gpu' n) + energy E at the price gpu' that
+// GPUs have when the job ends. Fewer jobs are left then, so gpu' is lower the more work a job has left: a job with a
+// share x of the others outlasting it reckons with kLasting + (1 - kLasting) x of the present price. That is what leads
+// short jobs to take GPUs from long ones, in the proportion in which GPUs are scarce (as heSRPT, Berg et al. 2020, does
+// for jobs without energies), and where no GPU is scarce nobody is hurried beyond what a joule is worth.
 //
 // Prices are on grids, found from where they were by doubling steps and halving intervals: O(jobs * sizes) a try, some
-// ten tries. In a cluster of more than 64 GPUs they are found again every GPUs / 64 events; between those, what is new takes
-// what it likes best at the prices there are, and GPUs that become free wait for it.
+// ten tries. In a cluster of more than 64 GPUs they are found again every GPUs / 64 events; between those, what is new
+// takes what it likes best at the prices there are, and GPUs that become free wait for it.
 //
-// Jobs for whom there is no GPU, or no power, wait, those with most left to pay. A restart is weighed against what a size
-// gains for the rest of the job. A job that is profiled keeps its GPUs.
+// Jobs for whom there is no GPU, or no power, wait, those with most left to pay. A restart is weighed against what a
+// size gains for the rest of the job. A job that is profiled keeps its GPUs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -53,8 +53,8 @@ struct Candidate : KindRank {  // the rank: how many of the others outlast it
   double cost = 0.0;      // of it, on the fewest GPUs at the thriftiest speed, with its restart
 };
 
-// The smallest step of `steps` that is enough, looking near `from` first; the last one where none is. What is enough stays so
-// for all later steps, but for what rounding makes of it.
+// The smallest step of `steps` that is enough, looking near `from` first; the last one where none is. What is enough
+// stays so for all later steps, but for what rounding makes of it.
 template <typename IsEnough>
 int first_enough(int steps, int from, IsEnough is_enough) {
   int low = -1;  // not enough
@@ -141,8 +141,8 @@ class JoulePrice : public Policy {
     return one.phase == JobPhase::kProfiling ? std::max(running, one.power.value()) : running;
   }
 
-  // Up to which speed a job that is given a size and a speed is profiled, where it is: also faster ones, as far as there
-  // is power, so that the models are told more than what they chose.
+  // Up to which speed a job that is given a size and a speed is profiled, where it is: also faster ones, as far as
+  // there is power, so that the models are told more than what they chose.
   static int profiled_up_to(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
                             double& watts_left) {
     if (!cluster.to_be_profiled(job, size.size)) return offer.speed;
@@ -322,9 +322,9 @@ class JoulePrice : public Policy {
     return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
   }
 
-  // Until a job with another size runs: it restarts, and waits for a node to wake where those before it leave too few GPUs of
-  // nodes that are on. A size that is tried may cost the way back, too. Where each size has to wait for a node, that is no
-  // reason for one of them.
+  // Until a job with another size runs: it restarts, and waits for a node to wake where those before it leave too few
+  // GPUs of nodes that are on. A size that is tried may cost the way back, too. Where each size has to wait for a node,
+  // that is no reason for one of them.
   [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
     const double restart = cluster.spec.restart.value();
@@ -437,8 +437,8 @@ class JoulePrice : public Policy {
     spend_rest(cluster, left);
   }
 
-  // Prices in steps, and sizes that double, leave GPUs and watts over. They cost nothing more now: the first ones take what
-  // they gain by.
+  // Prices in steps, and sizes that double, leave GPUs and watts over. They cost nothing more now: the first ones take
+  // what they gain by.
   void spend_rest(const ClusterState& cluster, double watts_left) {
     int gpus_left = gpus_;
     for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= choices_[i].gpus;
