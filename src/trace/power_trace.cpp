@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -33,45 +30,19 @@ void sort_by_time(std::vector<PowerSegment>& segments) {
                    [](const PowerSegment& a, const PowerSegment& b) { return a.begin < b.begin; });
 }
 
-// Median of many distances in little memory: the mean of those of about its size, 32 steps to a doubling (2 % apart).
-class DistanceHistogram {
- public:
-  void add(Nanoseconds distance) {
-    const std::size_t place = bin(distance);
-    ++counts_[place];
-    sums_[place] += static_cast<double>(distance);
-    ++total_;
-  }
-
-  [[nodiscard]] Nanoseconds median() const {
-    std::uint64_t passed = 0;
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      passed += counts_[i];
-      if (counts_[i] > 0 && passed * 2 >= total_) return std::llround(sums_[i] / counts_[i]);
-    }
-    return 0;
-  }
-
- private:
-  static constexpr unsigned kSteps = 5;  // 2^5 to a doubling
-
-  static std::size_t bin(Nanoseconds distance) {
-    const auto value = static_cast<std::uint64_t>(distance);
-    if (value < (1u << kSteps)) return static_cast<std::size_t>(value);
-    const auto power = static_cast<unsigned>(std::bit_width(value)) - 1 - kSteps;
-    return ((power + 1) << kSteps) + ((value >> power) & ((1u << kSteps) - 1));
-  }
-
-  std::array<std::uint32_t, 64 << kSteps> counts_{};
-  std::array<double, 64 << kSteps> sums_{};
-  std::uint64_t total_ = 0;
-};
+// The lower one of two in the middle; 0 of none. Reorders them.
+Nanoseconds median(std::vector<Nanoseconds>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 // One sensor's readings, in order of time, become segments.
 struct SensorReadings {
   PowerTraceSensor found;
-  DistanceHistogram distances;
-  bool counts = false;  // it has a counter, beside which its power says nothing new
+  std::vector<Nanoseconds> distances;  // of one reading from the next, until the period is known
+  bool counts = false;                 // it has a counter, beside which its power says nothing new
   bool has_last = false;
   PowerReading last;
   bool has_current = false;
@@ -217,13 +188,14 @@ class PowerSegments : public PowerTrace {
       if (state.has_last && reading.time == state.last.time) {
         ++state.found.duplicates;
       } else if (state.has_last) {
-        state.distances.add(reading.time - state.last.time);
+        state.distances.push_back(reading.time - state.last.time);
       }
       state.last = reading;
       state.has_last = true;
     }
     for (SensorReadings& state : sensors_) {
-      state.period = state.distances.median();
+      state.period = median(state.distances);
+      state.distances = {};
       state.has_last = false;
     }
     if (beside > 0) stats_.dropped.push_back({"power beside an energy counter of the same device", beside, 0});
