@@ -61,7 +61,7 @@ paper-tables: build ## compute the papers' tables again into docs/paper-tables.m
 	@python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md
 	@python3 bench/forecast_tables.py --program build/flyball --write docs/forecast-tables.md
 
-lint: ## check formatting, clang-tidy, layers, file lengths and scripts
+lint: ## check formatting, clang-tidy, layers, files, copies and scripts
 	@scripts/setup build test lint bench
 	@scripts/lint
 
