@@ -9,6 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return flyball::round_trip_all(
       data, size, flyball::read_message<flyball::LeaseRequest>, flyball::read_message<flyball::SettingsChange>,
-      flyball::read_message<flyball::NodeStatus>, flyball::read_message<flyball::PowerEvent>,
-      flyball::read_message<flyball::AccountSessionRequest>, flyball::read_message<flyball::AccountSessionInfo>);
+      flyball::read_message<flyball::NodeStatus>, flyball::read_message<flyball::LeaseInfo>,
+      flyball::read_message<flyball::PowerEvent>, flyball::read_message<flyball::AccountSessionRequest>,
+      flyball::read_message<flyball::AccountSessionInfo>);
 }

@@ -9,5 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return flyball::round_trip_all(
       data, size, flyball::read_message<flyball::JobRequest>, flyball::read_message<flyball::RankRequest>,
       flyball::read_message<flyball::MeasurementReport>, flyball::read_message<flyball::StragglerNotice>,
-      flyball::read_message<flyball::StepReport>, flyball::read_message<flyball::RankSchedule>);
+      flyball::read_message<flyball::StepReport>, flyball::read_message<flyball::JobStatus>,
+      flyball::read_message<flyball::FrontierReport>, flyball::read_message<flyball::JobList>,
+      flyball::read_message<flyball::RankSchedule>);
 }

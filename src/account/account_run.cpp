@@ -480,7 +480,7 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
       result.notes.push_back(request.runs.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, files.events, note)
                                                      : note);
     }
-    if (!first) first = std::move(run);
+    if (request.picture && !first) first = std::move(run);
   }
   result.footprint = mean_of_runs(footprints);
   // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers

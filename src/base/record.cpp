@@ -58,8 +58,8 @@ Json text_schema(const FieldRules& rules) {
   Json schema = {{"type", "string"}};
   if (rules.marks == nullptr) {
     if (rules.shortest > 0) schema["minLength"] = rules.shortest;
-    // A schema counts characters, of which each may take four bytes.
-    if (rules.longest != kAny) schema["maxLength"] = rules.longest / 4;
+    // In characters, of which each has at least one byte: what is longer is refused in any case.
+    if (rules.longest != kAny) schema["maxLength"] = rules.longest;
     return schema;
   }
   const std::string range = fmt::format("[{}]{{{},{}}}", character_set(rules.marks), rules.shortest,
@@ -114,7 +114,7 @@ void refuse_length_of_list(const JsonValue& value, const FieldRules& rules) {
 void RecordDescription::describe(std::string name, const char* unit, const FieldRules& rules, Json schema,
                                  Json standard, bool can_be_null) {
   const bool nothing = standard.is_null() || standard == "" || standard == Json::array();
-  const bool written = !rules.left_out && !(strict() && can_be_null);
+  const bool written = !rules.left_out && !(is_request() && can_be_null);
   described_.push_back(
       {std::move(name), unit, rules, std::move(schema), nothing ? Json() : std::move(standard), written});
 }
@@ -123,20 +123,20 @@ Json RecordDescription::schema() const {
   Json needed = Json::array();
   Json properties = Json::object();
   for (const FieldDescription& field : described_) {
-    if (strict() ? field.rules.needed : field.always_written) needed.push_back(field.name);
+    if (is_request() ? field.rules.needed : field.always_written) needed.push_back(field.name);
     Json one = Json::object();
     if (*field.rules.text != '\0') one["description"] = field.rules.text;
     Json schema = field.schema;
     const bool boolean = schema.contains("type") && schema["type"] == "boolean";
-    const bool null_too = strict() ? !field.rules.needed && !boolean : field.rules.empty_is_null;
+    const bool null_too = is_request() ? !field.rules.needed && !boolean : field.rules.empty_is_null;
     one.update(null_too ? or_null(std::move(schema)) : schema);
-    if (strict() && !field.standard.is_null()) one["default"] = field.standard;
+    if (is_request() && !field.standard.is_null()) one["default"] = field.standard;
     properties[field.name] = std::move(one);
   }
   Json schema = Json::object();
   if (!text_.empty()) schema["description"] = text_;
   schema["type"] = "object";
-  if (strict()) schema["additionalProperties"] = false;
+  if (is_request()) schema["additionalProperties"] = false;
   if (!needed.empty()) schema["required"] = std::move(needed);
   schema["properties"] = std::move(properties);
   return schema;

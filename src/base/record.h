@@ -8,8 +8,9 @@
 //         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
 //         ...
 //
-// A request is read strictly: unknown fields are refused. An answer is read leniently, so that a newer program may say
-// more. A field of null is as one that is missing, but for booleans. Descriptions are made at their first use and never
+// A request is read strictly: unknown fields are refused. Of an answer they are passed over, so that a newer program may
+// say more. A field of null is as one that is missing, but for booleans, and where null has a meaning of its own (two
+// optionals in one another). Descriptions are made at their first use and never
 // change afterwards: all functions here are safe from any thread. Reading throws InputError, which names the field.
 #pragma once
 
@@ -48,6 +49,7 @@ class RecordDescription {
       : name_(std::move(name)), side_(side), source_(std::move(source)), text_(std::move(text)) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] bool is_request() const { return side_ == RecordSide::kRequest; }
   [[nodiscard]] const std::string& source() const { return source_; }  // of errors: "the request"
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const std::vector<FieldDescription>& fields() const { return described_; }
@@ -55,7 +57,6 @@ class RecordDescription {
   [[nodiscard]] nlohmann::ordered_json schema() const;
 
  protected:
-  [[nodiscard]] bool strict() const { return side_ == RecordSide::kRequest; }
   void describe(std::string name, const char* unit, const FieldRules& rules, nlohmann::ordered_json schema,
                 nlohmann::ordered_json standard, bool can_be_null);
 
@@ -81,10 +82,8 @@ class Record : public RecordDescription {
   Record&& field(const char* name, Member T::*member, const FieldRules& rules) && {
     const Json standard = rules.needed ? Json() : write_value(T{}.*member);
     describe(name, unit_of<Member>(), rules, schema_of<Member>(rules), standard, kIsOptional<Member>);
-    fields_.push_back({[=, strict = strict()](JsonObject& object, T& record) {
-                         read_field(object, name, record.*member, rules, strict);
-                       },
-                       [=, strict = strict()](const T& record, Json& json) {
+    fields_.push_back({[=](JsonObject& object, T& record) { read_field(object, name, record.*member, rules); },
+                       [=, strict = is_request()](const T& record, Json& json) {
                          const Member& value = record.*member;
                          if (is_outer_empty(value)) return;
                          Json written = write_value(value);
@@ -104,7 +103,7 @@ class Record : public RecordDescription {
   [[nodiscard]] T read(JsonObject object) const {
     T record{};
     for (const Field& field : fields_) field.read(object, record);
-    if (strict()) object.refuse_others();
+    if (is_request()) object.refuse_others();
     if (check_) check_(object, record);
     return record;
   }

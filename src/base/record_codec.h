@@ -53,7 +53,8 @@ concept Described = requires {
   {Description<T>::get()};
 };
 
-// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them.
+// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them. `unknown`, where
+// there is one, is what a name that a newer program may give is read as; otherwise it is refused.
 template <class E>
 struct Choices;
 
@@ -177,8 +178,12 @@ struct Codec<E> {
   static E read(const JsonValue& value, const FieldRules& /*rules*/) {
     const std::string text = value.text();
     const auto known = named(text);
-    if (!known) refuse_choice(value, text, names());
-    return *known;
+    if (known) return *known;
+    if constexpr (requires { Choices<E>::unknown; }) {
+      return Choices<E>::unknown;
+    } else {
+      refuse_choice(value, text, names());
+    }
   }
   static nlohmann::ordered_json write(E value) { return name_of(value); }
   static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names()}}; }
@@ -241,19 +246,14 @@ template <class T>
   }
 }
 
-// `strict`: a name of an enumeration that is not known is refused; otherwise it is as a missing one, unless needed.
+// Where the field is missing or null, `value` stays as it is.
 template <class T>
-void read_field(JsonObject& object, const char* name, T& value, const FieldRules& rules, bool strict) {
+void read_field(JsonObject& object, const char* name, T& value, const FieldRules& rules) {
   const auto found = object.find_value(name);
-  if (!found || (found->is_null() && !kIsTwiceOptional<T> && (!std::is_same_v<T, bool> || rules.null_is_missing))) {
+  const bool null_is_value = kIsTwiceOptional<T> || (std::is_same_v<T, bool> && !rules.null_is_missing);
+  if (!found || (found->is_null() && !null_is_value)) {
     if (rules.needed) object.refuse(name, "is missing", "add it");
     return;
-  }
-  if constexpr (std::is_enum_v<T>) {
-    if (!strict && !rules.needed) {
-      value = Codec<T>::named(found->text()).value_or(value);
-      return;
-    }
   }
   value = Codec<T>::read(*found, rules);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -36,12 +37,20 @@ const RecordDescription& message_named(const std::string& name) {
                   meant.empty() ? "`flyball messages` lists them" : fmt::format("did you mean {}?", meant)));
 }
 
-std::string range_of(const FieldRules& rules) {
-  const bool from = rules.minimum > FieldRules().minimum;
-  const bool to = rules.maximum < FieldRules().maximum;
-  if (!from && !to) return "";
-  if (!to) return fmt::format("from {}", rules.minimum);
-  return from ? fmt::format("{} to {}", rules.minimum, rules.maximum) : fmt::format("to {}", rules.maximum);
+// What the value may be: its choices, its bounds, or how much of it.
+std::string range_of(const FieldDescription& field) {
+  const nlohmann::ordered_json& schema = field.schema;
+  if (schema.contains("enum"))
+    return fmt::format("{}", fmt::join(schema["enum"].get<std::vector<std::string>>(), ", "));
+  const FieldRules& rules = field.rules;
+  const FieldRules none;
+  std::string text;
+  if (rules.minimum > none.minimum) text += fmt::format("from {} ", rules.minimum);
+  if (rules.maximum < none.maximum) text += fmt::format("to {} ", rules.maximum);
+  if (rules.shortest > none.shortest) text += fmt::format("{} to ", rules.shortest);
+  if (rules.longest < none.longest) text += fmt::format("{} bytes ", rules.longest);
+  if (rules.most < none.most) text += fmt::format("at most {} entries ", rules.most);
+  return std::string(trim(text));
 }
 
 std::string as_text(const RecordDescription& message) {
@@ -51,8 +60,10 @@ std::string as_text(const RecordDescription& message) {
                    {"default", "", TextTable::Align::kLeft},
                    {"meaning", "", TextTable::Align::kLeft}});
   for (const FieldDescription& field : message.fields()) {
-    const std::string standard = field.rules.needed ? "needed" : field.standard.is_null() ? "" : field.standard.dump();
-    table.add_row({field.name, field.unit, range_of(field.rules), standard, field.rules.text});
+    const std::string standard = field.rules.needed && message.is_request() ? "needed"
+                                 : field.standard.is_null()                 ? ""
+                                                                            : field.standard.dump();
+    table.add_row({field.name, field.unit, range_of(field), standard, field.rules.text});
   }
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
 }

@@ -40,8 +40,11 @@ std::string plain_place(const std::string& pci_bus_id) {
   return place;
 }
 
+// By the UUID where both are a board's own (AMD's change with the library, "PCI-..." is a place): servers of one kind
+// have their boards in the same places.
 bool is_same(const GpuIdentity& a, const GpuIdentity& b) {
   if (!a.uuid.empty() && a.uuid == b.uuid) return true;
+  if (a.uuid.starts_with("GPU-") && b.uuid.starts_with("GPU-")) return false;
   return !a.pci_bus_id.empty() && plain_place(a.pci_bus_id) == plain_place(b.pci_bus_id);
 }
 

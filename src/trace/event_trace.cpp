@@ -30,7 +30,7 @@ bool quotes(std::string_view text, std::initializer_list<std::string_view> words
 // By what only one writer writes, in the beginning of the file.
 EventFormat detect(const JsonEventReader& reader) {
   const std::string_view text = reader.beginning();
-  if (reader.has_header_key("schemaVersion") || reader.has_header_key("deviceProperties")) return EventFormat::kKineto;
+  if (reader.has_pytorch_header()) return EventFormat::kKineto;
   if (quotes(text, {"cpu_op", "python_function", "cuda_runtime", "gpu_memcpy", "Operator", "user_annotation", "kernel",
                     "Kernel"})) {
     return EventFormat::kKineto;

@@ -15,7 +15,8 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kBlock = 1u << 18;
-constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what stands before the list
+constexpr std::uint64_t kLongestGuessPause = 4096;  // entries
+constexpr std::size_t kMaxEntryBytes = 64u << 20;   // of one entry, and of what stands before the list
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
 
@@ -230,10 +231,6 @@ JsonEventReader::JsonEventReader(ByteSource& bytes)
 
 JsonEventReader::~JsonEventReader() = default;
 
-bool JsonEventReader::has_header_key(std::string_view key) const {
-  return std::find(header_keys_.begin(), header_keys_.end(), key) != header_keys_.end();
-}
-
 void JsonEventReader::refuse(const std::string& problem, const std::string& mend) const {
   throw InputError({bytes_.name()}, fmt::format("byte {}: {}", offset_ + at_, problem), mend);
 }
@@ -245,7 +242,7 @@ bool JsonEventReader::fill() {
   offset_ += at_;
   at_ = 0;
   if (buffer_.size() - end_ < kBlock) {
-    if (buffer_.size() > kMaxEntryBytes) {
+    if (buffer_.size() >= kMaxEntryBytes) {
       refuse(fmt::format("no entry ends within {} MiB", kMaxEntryBytes >> 20), std::string(kMendJson));
     }
     buffer_.resize(buffer_.size() * 2);
@@ -274,7 +271,6 @@ void JsonEventReader::find_list() {
     }
     at_ = begin;
     if (buffer_[begin] != '{') refuse("the text is no JSON object or list", std::string(kMendTrace));
-    header_keys_.clear();
     at_ = read_members(begin + 1, true);
     if (at_ != kNone) return;
     at_ = 0;
@@ -299,7 +295,7 @@ std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
     if (until_list && key == "traceEvents" && text[at] == '[') return at + 1;
     const std::size_t value_end = skip_value(text, at);
     if (value_end == kNone) return kNone;
-    header_keys_.emplace_back(key);
+    if (key == "schemaVersion" || key == "deviceProperties") pytorch_header_ = true;
     if (key == "baseTimeNanoseconds") {
       base_time_ = parse_whole(text.substr(at, value_end - at)).value_or(0);
       if (base_time_ < 0 || base_time_ > (Nanoseconds{1} << 62)) base_time_ = 0;
@@ -315,10 +311,16 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
   while (true) {
     at_ = skip_blanks(text(), at_);
     // Whatever is a whole object from its first byte to its last is the entry, so that a guess may be tried.
-    std::size_t entry_end = may_follow && at_ < end_ && buffer_[at_] == '{' ? guess_end(text(), at_) : kNone;
+    const bool guess = may_follow && at_ < end_ && buffer_[at_] == '{' && entries_ >= guess_from_;
+    std::size_t entry_end = guess ? guess_end(text(), at_) : kNone;
     if (entry_end != kNone && entry_->read(text().substr(at_, entry_end - at_)) == simdjson::SUCCESS) {
+      guess_pause_ = 1;
       take(entry_->event());
     } else {
+      if (guess) {
+        guess_from_ = entries_ + guess_pause_;
+        guess_pause_ = std::min(guess_pause_ * 2, kLongestGuessPause);
+      }
       entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
       if (entry_end == kNone) {
         if (progress) progress(bytes_.share());

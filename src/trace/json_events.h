@@ -1,7 +1,7 @@
 // The entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
 // Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a
-// megabyte, or an entry and as much again if that is larger, whatever the length of the file.
+// megabyte, or six times the longest entry if that is more, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct JsonEvent {
   std::string_view name;
   std::string_view process;  // as it stands in the file, a number or a name
   std::string_view thread;
-  std::string_view
-      time;  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read
+  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read.
+  std::string_view time;
   std::string_view duration;
 
   // Of "args":
@@ -59,9 +59,9 @@ class JsonEventReader {
   JsonEventReader(const JsonEventReader&) = delete;
   JsonEventReader& operator=(const JsonEventReader&) = delete;
 
-  // The beginning of the file and whether a key stands beside the list, before it; for telling formats apart.
+  // The beginning of the file, and whether one of PyTorch's own keys stands before the list; for telling formats apart.
   [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
-  [[nodiscard]] bool has_header_key(std::string_view key) const;
+  [[nodiscard]] bool has_pytorch_header() const { return pytorch_header_; }
 
   // Calls `take` for every entry and `progress`, with the share of the file that is read, now and then. Throws
   // InputError where the text is no such list.
@@ -97,7 +97,11 @@ class JsonEventReader {
   bool plain_list_ = false;   // the document is the list itself
   std::unique_ptr<EntryReader> entry_;
 
-  std::vector<std::string> header_keys_;
+  bool pytorch_header_ = false;
+  // Guessing is put off after a guess that was none, twice as long each time: a text of braces must not cost more than
+  // its length.
+  std::uint64_t guess_from_ = 0;  // of entries_
+  std::uint64_t guess_pause_ = 1;
   Nanoseconds base_time_ = 0;
   long world_size_ = 0;
   bool truncated_ = false;

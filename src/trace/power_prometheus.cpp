@@ -143,7 +143,7 @@ void read_series(const simdjson::dom::element& series, const std::string& name, 
       continue;
     }
     if (!(std::abs(seconds) < 4.6e9)) {
-      sink.drop("a time beyond 2^62 ns", 0);
+      sink.drop("a time beyond 2^61 ns", 0);
       continue;
     }
     // Prometheus keeps milliseconds; a double of today's seconds has half a microsecond.

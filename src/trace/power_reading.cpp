@@ -15,9 +15,9 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 1u << 20;
-constexpr double kMostWatts = 1e7;    // of one device
-constexpr double kMostJoules = 1e15;  // of one counter
-constexpr Nanoseconds kFarthest = Nanoseconds{1} << 62;
+constexpr double kMostWatts = 1e7;                       // of one device
+constexpr double kMostJoules = 1e15;                     // of one counter
+constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // so that distances fit, and sums with one
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 5 &&
@@ -94,13 +94,13 @@ void ReadingSink::add(Nanoseconds time, SensorId sensor, ReadingKind kind, doubl
   if (!std::isfinite(value)) return drop("a value that is no finite number", line);
   if (value < 0.0) return drop(counter ? "negative energy" : "negative power", line);
   if (value > (counter ? kMostJoules : kMostWatts)) return drop("a value beyond every device", line);
-  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^62 ns", line);
+  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^61 ns", line);
   ++stats_.readings;
   take_({time, value, sensor, kind});
 }
 
 void ReadingSink::add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line) {
-  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^62 ns", line);
+  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^61 ns", line);
   take_({time, guessed ? 1.0 : 0.0, sensor, ReadingKind::kFailure});
 }
 
@@ -116,13 +116,11 @@ void ReadingSink::drop(const std::string& reason, std::size_t line) {
 
 // Two that become one device stay two sensors, each with readings of its own.
 SensorId ReadingSink::sensor(std::string_view name, std::string_view device) {
-  std::vector<PowerTraceSensor>& sensors = stats_.sensors;
-  const auto known = std::find_if(sensors.begin(), sensors.end(), [name](const auto& one) { return one.name == name; });
-  if (known != sensors.end()) return static_cast<SensorId>(known - sensors.begin());
-  PowerTraceSensor& fresh = sensors.emplace_back();
+  if (const auto known = sensors_.find(name); known != sensors_.end()) return known->second;
+  PowerTraceSensor& fresh = stats_.sensors.emplace_back();
   fresh.name = name;
   fresh.device = devices_.intern(device);
-  return static_cast<SensorId>(sensors.size() - 1);
+  return sensors_.emplace(name, static_cast<SensorId>(stats_.sensors.size() - 1)).first->second;
 }
 
 SensorId ReadingSink::device(std::string_view name) {
@@ -141,9 +139,8 @@ SensorId ReadingSink::gpu(std::string_view index_or_id) {
   if (is_number(index_or_id)) return device(fmt::format("GPU:{}", index_or_id));
   const auto mapped = options_.device_names.find(index_or_id);
   if (mapped != options_.device_names.end()) return sensor(index_or_id, mapped->second);
-  auto known = std::find(ids_.begin(), ids_.end(), index_or_id);
-  if (known == ids_.end()) known = ids_.emplace(ids_.end(), index_or_id);
-  return device(fmt::format("GPU:{}", known - ids_.begin()));
+  const std::size_t number = ids_.try_emplace(std::string(index_or_id), ids_.size()).first->second;
+  return device(fmt::format("GPU:{}", number));
 }
 
 std::optional<double> parse_local_number(std::string_view text) {

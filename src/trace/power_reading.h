@@ -83,8 +83,9 @@ class ReadingSink {
   DeviceTable& devices_;
   PowerTraceStats& stats_;
   std::function<void(const PowerReading&)> take_;
-  std::vector<std::string> ids_;
-  std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;  // by device()
+  std::unordered_map<std::string, std::size_t> ids_;                                // numbered as they come
+  std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> sensors_;  // of stats_, by their names
+  std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;     // by device()
 };
 
 // A number, with the decimal point or comma of any locale; nullopt where the text is none.

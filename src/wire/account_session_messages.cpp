@@ -55,7 +55,8 @@ const Record<AccountSessionInfo>& Description<AccountSessionInfo>::get() {
   static const auto kRecord =
       Record<R>("Session", RecordSide::kAnswer, "the agent's answer")
           .field("name", &R::name, {.text = "As it was started.", .needed = true})
-          .field("state", &R::state, {.text = "stopped: as it was told; too_long, too_large: the agent ended it."})
+          .field("state", &R::state,
+                 {.text = "stopped: as it was told; too_long, too_large: the agent ended it.", .needed = true})
           .field("ended", &R::ended, {.text = "Why, in words; empty while it records."})
           .field("devices", &R::devices, {.text = "GPU:0, CPU:0 or DRAM:0, for example."})
           .field("begin_s", &R::begin, {.text = "Unix time.", .needed = true})

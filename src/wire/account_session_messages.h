@@ -36,11 +36,12 @@ template <>
 struct Choices<AccountSessionState> {
   static constexpr AccountSessionState all[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
                                                 AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
+  static constexpr AccountSessionState unknown = AccountSessionState::kStopped;  // a newer agent may know other ends
 };
 
 struct AccountSessionInfo {
   std::string name;
-  AccountSessionState state = AccountSessionState::kStopped;  // a newer agent may know other ends
+  AccountSessionState state = AccountSessionState::kRecording;
   std::string ended;  // why, in words: "it had reached 64 MiB"; empty while it records
   std::vector<std::string> devices;
   Seconds begin;   // Unix time

@@ -108,6 +108,7 @@ enum class GpuHealth {
 template <>
 struct Choices<GpuHealth> {
   static constexpr GpuHealth all[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
+  static constexpr GpuHealth unknown = GpuHealth::kUnwell;
 };
 
 struct GpuStatus {

@@ -136,6 +136,7 @@ const Record<JobRequest>& Description<JobRequest>::get() {
                .left_out = true,
                .minimum = 0,
                .maximum = 1e6,
+               .fewest = 1,
                .single = true})
           .field("memory_limit", &R::memory_limit,
                  {.text = "Microbatches whose activations fit; one for all stages, or one per stage.",

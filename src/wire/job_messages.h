@@ -265,6 +265,7 @@ struct RankSchedule {
 template <>
 struct Choices<PlanStatus> {
   static constexpr PlanStatus all[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
+  static constexpr PlanStatus unknown = PlanStatus::kIncomplete;
 };
 template <>
 struct Choices<JobState> {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -86,10 +87,22 @@ TEST(JsonEvents, CutOffBehindTheFirstBlock) {
   const std::string whole = "[" + long_entry("a") + ",";
   for (const char* rest : {"", " ", "{", R"({"ph":"X","name":"b)", R"({"ph":"X"}])"}) {
     const List list = read_list(whole + rest);
-    EXPECT_EQ(list.truncated, std::string_view(rest).back() != ']' || *rest == '\0') << rest;
+    EXPECT_EQ(list.truncated, *rest == '\0' || std::string_view(rest).back() != ']') << rest;
     if (list.truncated) EXPECT_EQ(list.whole_bytes, whole.size() + (*rest == ' ' ? 1 : 0)) << rest;
     EXPECT_EQ(list.names.front(), "a");
   }
+}
+
+// Entries whose end cannot be guessed stand between others, so that guessing is given up and taken up again.
+TEST(JsonEvents, EmptyObjectsAndNumbersBetweenEntries) {
+  std::string text = R"([{"ph":"X","name":"first"})";
+  for (int i = 0; i < 40; ++i) text += ",{},1";
+  for (int i = 0; i < 100; ++i) text += R"(,{"ph":"X","name":"after"})";
+  const List list = read_list(text + "]");
+  EXPECT_FALSE(list.truncated);
+  EXPECT_EQ(list.entries, 1u + 40 * 2 + 100);
+  EXPECT_EQ(list.not_objects, 40u);
+  EXPECT_EQ(std::count(list.names.begin(), list.names.end(), "after"), 100);
 }
 
 // A name with foreign bytes and control characters costs no other name anything.

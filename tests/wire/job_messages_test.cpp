@@ -71,6 +71,31 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
   EXPECT_EQ(step_read.end, step.end);
 }
 
+// The server stores these bytes and compares them with what is sent again: they stay as they are.
+TEST(JobMessages, ARequestIsWrittenInOneWay) {
+  JobRequest job;
+  job.stages = 2;
+  job.microbatches = 4;
+  EXPECT_EQ(to_json(job).dump(),
+            R"({"name":"","planner":"perseus","schedule":"1f1b","stages":2,"microbatches":4,"chunks":1,)"
+            R"("data_parallel":1,"tensor_parallel":1,"unit_time_s":0.001,"noise":0.0,"patience_s":300.0})");
+  job.id = "run";
+  job.token = std::string(32, 'a');
+  job.blocking_power = {Watts(70)};
+  job.memory_limit = {8, 7};
+  job.switch_latency = Seconds(0.01);
+  job.min_dwell = Seconds(0.5);
+  job.target_time = Seconds(2);
+  job.executed_steps = true;
+  EXPECT_EQ(to_json(job).dump(),
+            R"({"id":"run","token":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","name":"","planner":"perseus","schedule":"1f1b",)"
+            R"("stages":2,"microbatches":4,"chunks":1,"data_parallel":1,"tensor_parallel":1,"blocking_power_w":[70.0],)"
+            R"("memory_limit":[8,7],"unit_time_s":0.001,"noise":0.0,"switch_latency_s":0.01,"min_dwell_s":0.5,)"
+            R"("target_time_s":2.0,"patience_s":300.0,"executed_steps":true})");
+  EXPECT_EQ(to_json(RankRequest{7, 1, 2, 3, {1410}}).dump(),
+            R"({"rank":7,"dp_rank":1,"pp_rank":2,"tp_rank":3,"clocks_mhz":[1410]})");
+}
+
 TEST(JobMessages, LeavesOutWhatHasADefault) {
   const JobRequest job =
       read_message<JobRequest>(parse_json("x", R"({"stages":2,"microbatches":4,"blocking_power_w":60})"));
@@ -129,6 +154,8 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"id":".."})", "id");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"token":"short"})", "token: has 5 characters");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[]})", "has 0 entries");
+  refused(read_message<StepReport>, R"({"rank":0,"version":1,"step":1,"end_s":[1]})", "begin_s: is missing");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
