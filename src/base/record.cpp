@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace flyball {
 namespace {
@@ -55,6 +56,12 @@ std::string read_text(const JsonValue& value, const FieldRules& rules) {
 }
 
 Json text_schema(const FieldRules& rules) {
+  if (rules.known != nullptr) {
+    Json names = Json::array();
+    std::istringstream words(rules.known);
+    for (std::string name; words >> name;) names.push_back(name);
+    return {{"enum", std::move(names)}};
+  }
   Json schema = {{"type", "string"}};
   if (rules.marks == nullptr) {
     if (rules.shortest > 0) schema["minLength"] = rules.shortest;

@@ -47,8 +47,8 @@ std::string range_of(const FieldDescription& field) {
   std::string text;
   if (rules.minimum > none.minimum) text += fmt::format("from {} ", rules.minimum);
   if (rules.maximum < none.maximum) text += fmt::format("to {} ", rules.maximum);
-  if (rules.shortest > none.shortest) text += fmt::format("{} to ", rules.shortest);
-  if (rules.longest < none.longest) text += fmt::format("{} bytes ", rules.longest);
+  if (rules.shortest > none.shortest) text += fmt::format("{} ", rules.shortest);
+  if (rules.longest < none.longest) text += fmt::format("to {} bytes ", rules.longest);
   if (rules.most < none.most) text += fmt::format("at most {} entries ", rules.most);
   return std::string(trim(text));
 }

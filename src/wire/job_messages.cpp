@@ -115,11 +115,13 @@ const Record<JobRequest>& Description<JobRequest>::get() {
                   .longest = kLongestId,
                   .marks = "_-"})
           .field("name", &R::name, {.text = "For people; at most 256 bytes.", .longest = kLongestName})
-          .field("planner", &R::planner,
-                 {.text = "One of perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global, "
-                          "zeus-per-stage."})
+          .field(
+              "planner", &R::planner,
+              {.text = "That makes the frontier.",
+               .known = "perseus envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global zeus-per-stage"})
           .field("schedule", &R::schedule,
-                 {.text = "One of gpipe, 1f1b, interleaved-1f1b, early-recompute-1f1b, zb-h1."})
+                 {.text = "In which order stages run their instructions.",
+                  .known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
           .field("stages", &R::stages,
                  {.text = "Of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
           .field("microbatches", &R::microbatches,

@@ -59,7 +59,7 @@ TEST(FairPlanning, AJobThatTakesTooLongGetsWhatThereIsAndSaysSo) {
   EXPECT_THAT(status.trouble, HasSubstr("(--planning-time)"));
   EXPECT_EQ(logged.get_future().get(), "job long: " + status.trouble);
   EXPECT_EQ(client.get("/v1/jobs")["jobs"][0]["plan_status"], "incomplete");
-  const FrontierReport report = read_frontier_report(client.get("/v1/jobs/long/frontier"));
+  const FrontierReport report = read_message<FrontierReport>(client.get("/v1/jobs/long/frontier"));
   EXPECT_EQ(report.plan_status, PlanStatus::kIncomplete);
   // Nobody is slowed down by it.
   EXPECT_LE(report.points.at(report.base_point).time, report.max_clock_time);
