@@ -116,7 +116,7 @@ TEST_F(AccountSession, SaysWhatIsWrong) {
   EXPECT_EQ(unknown.status, 1);
   EXPECT_THAT(unknown.err, HasSubstr("you have no session 'epoch' here"));
   EXPECT_THAT(account({"stop", "../leases"}).err, HasSubstr("the agent refuses"));
-  EXPECT_THAT(account({"start", "a b"}).err, HasSubstr("name: is no session's name"));
+  EXPECT_THAT(account({"start", "a b"}).err, HasSubstr("name: holds other characters than letters, digits and . _ -"));
   EXPECT_THAT(account({"start", "a", "--gpus", "7"}).err, HasSubstr("there is no GPU:7"));
   EXPECT_THAT(account({"start", "a", "--period", "1ms"}).err, HasSubstr("this agent samples every 4 ms"));
   ASSERT_EQ(account({"start", "a"}).status, 0);

@@ -437,7 +437,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "did you mean binding"},
         WrongRequest{"timeout_long", "POST", "/v1/leases", R"({"gpus": [0], "heartbeat_timeout_s": 1e9})", 400,
                      "heartbeat_timeout_s: is 1000000000.0, out of range"},
-        WrongRequest{"knob", "POST", "/v1/leases", R"({"gpus": [0], "may_set": ["fan"]})", 400, "there is no 'fan'"},
+        WrongRequest{"knob", "POST", "/v1/leases", R"({"gpus": [0], "may_set": ["fan"]})", 400, "may_set[0]: is 'fan'"},
         WrongRequest{"deep", "POST", "/v1/leases", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 400, "this is no JSON"},
         WrongRequest{"huge", "PATCH", "/v1/leases/1/gpus/0", R"({"power_limit_w": 1e999})", 400, "too large"},
         WrongRequest{"no_lease", "POST", "/v1/leases/99/heartbeat", "", 404, "there is no lease 99"},
