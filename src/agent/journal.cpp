@@ -53,7 +53,7 @@ struct Description<JournalEntry> {
     static const auto kRecord =
         Record<R>("JournalEntry", RecordSide::kAnswer, "the journal")
             .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
-            .field("knobs", &R::knobs, {.text = "That may differ from the default."})
+            .field("knobs", &R::knobs, {.text = "That may differ from the default.", .needed = true})
             .field("holder", &R::holder, {.text = "For people.", .needed = true})
             .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
             .field("set_power_limits_w", &R::set_limits,

@@ -96,7 +96,8 @@ TEST(Journal, AUuidCannotLeaveTheFolder) {
 TEST(Journal, DamagedEntriesAreReported) {
   const TempFolder folder;
   const Journal journal(folder / "state");
-  for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})"}) {
+  for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})",
+                           R"({"uuid": "a", "holder": ""})", R"({"uuid": "a", "holder": "", "knobs": null})"}) {
     std::ofstream(folder / "state/GPU-1.gpu.json") << text;
     EXPECT_THAT(journal.read().unreadable, ElementsAre("GPU-1.gpu.json")) << text;
   }
