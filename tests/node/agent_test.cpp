@@ -273,18 +273,29 @@ TEST(Agent, AKilledAgentsNextStartRestores) {
 
 // What it had set went with the machine's restart: the GPU's settings are the new boot's.
 TEST(Agent, AKilledAgentsStartAfterTheMachinesRestoresNothing) {
-  AgentHost host(1, [](AgentConfig& config) { config.boot = "boot 1"; });
+  AgentHost host(1, [](AgentConfig& config) { config.boot = {"boot 1"}; });
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
   lease.set_power_limit(0, Watts(200));
   host.kill();
   const int writes = host.gpus[0]->knobs().writes;
-  host.config.boot = "boot 2";
+  host.config.boot = {"boot 2"};
   host.start();
   EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kWell; }));
   EXPECT_FALSE(std::filesystem::exists(host.folder / "state/GPU-memory-0.gpu.json"));
   EXPECT_EQ(host.gpus[0]->knobs().writes, writes);
   EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
+}
+
+// Its container was started anew and has another boot_id; the machine, and with it the GPU, was not.
+TEST(Agent, AKilledAgentsStartAfterItsContainersRestores) {
+  AgentHost host(1, [](AgentConfig& config) { config.boot = {"boot 1", 1'700'000'000}; });
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
+  lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
+  host.kill();
+  host.config.boot = {"boot 2", 1'700'000'001};
+  host.start();
+  EXPECT_TRUE(host.gpus[0]->wait_default());
 }
 
 // Of a GPU that was away meanwhile the driver has forgotten the operator's limit, too: it is brought back.

@@ -174,6 +174,8 @@ TEST_F(RestartTest, WritesNothingAfterTheMachineWasRestarted) {
   nlohmann::json json = nlohmann::json::parse(std::ifstream(entry()));
   ASSERT_EQ(json["boot"].get<std::string>().size(), 36u) << "as /proc/sys/kernel/random/boot_id has it";
   EXPECT_EQ(json["set_power_limits_w"], nlohmann::json::parse("[200.0]"));
+  EXPECT_GT(json["booted_at_s"].get<std::int64_t>(), 1'600'000'000) << "as /proc/stat has it";
+  json["booted_at_s"] = json["booted_at_s"].get<std::int64_t>() - 3600;
   json["boot"] = "00000000-0000-0000-0000-000000000000";
   write_entry(uuid() + ".gpu.json", json.dump());
   start();
