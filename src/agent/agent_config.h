@@ -24,7 +24,7 @@ struct AgentConfig {
   std::filesystem::path token_file;
   std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
-  std::string boot = boot_of_machine();  // that the journal's entries are of; no key of the file
+  MachineBoot boot = boot_of_machine();  // that the journal's entries are of; no key of the file
   std::optional<Seconds> period;         // of the sampler; without one its default, and no more than its usual cost
   bool zeusd = true;                     // speak zeusd's interface, too
   Seconds zeusd_remote_hold{0.0};        // how long a setting made through it over TCP lasts; 0: refused

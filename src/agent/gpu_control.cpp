@@ -144,6 +144,9 @@ struct GpuControl::State {
   void note_made(const Job& job);
   [[nodiscard]] bool may_be_ours(Watts limit) const;
   [[nodiscard]] bool others_set_limit();
+  [[nodiscard]] bool may_be_reset(Watts limit) const;
+  void forget_set_limits();
+  void write_entry() const;
 
   std::shared_ptr<GpuDevice> device;
   std::shared_ptr<const Journal> journal;
@@ -170,6 +173,8 @@ struct GpuControl::State {
 
   // The control's thread only (before it starts: the loop's).
   bool journalled = false;
+  bool is_found = false;  // what is touched was by an agent before this one, which may have ended before a reset
+  std::string holder;     // as in the journal
   std::vector<Knob> touched;
   GpuSettings before;  // of what is touched
   // As in the journal. Nothing: it is not known who set what stands.
@@ -209,6 +214,7 @@ void GpuControl::State::journal_change(const Job& job) {
   if (journalled && known) return;
   journal->write(entry);
   journalled = true;
+  holder = std::move(entry.holder);
   touched = std::move(entry.knobs);
   before = *entry.before;
   set_limits = std::move(entry.set_limits);
@@ -229,10 +235,32 @@ void GpuControl::State::note_made(const Job& job) {
   if (set_limits == limits) return;
   set_limits = std::move(limits);
   try {
-    journal->write({device->identity().uuid, touched, job.holder, before, set_limits});
+    write_entry();
   } catch (const JournalError&) {
     // The entry on the disk names what is in force, and what was.
   }
+}
+
+void GpuControl::State::write_entry() const {
+  journal->write({device->identity().uuid, touched, holder, before, set_limits});
+}
+
+// The GPU is lost, and comes back with its driver's own limit, perhaps to another agent: nobody else has set that.
+void GpuControl::State::forget_set_limits() {
+  if (!std::exchange(set_limits, std::nullopt) || !journalled) return;
+  try {
+    write_entry();
+  } catch (const JournalError&) {
+    // The next agent still knows the board's standard limit (may_be_reset).
+  }
+}
+
+// A board that was reset, or whose driver was loaded anew, while no agent looked is at its standard limit. Where that
+// is above what held before, an operator who has raised it to just there does so again: better than to lose a cap.
+bool GpuControl::State::may_be_reset(Watts limit) const {
+  if (!is_found || !before.power_limit) return false;
+  const Watts standard = device->power_limits().standard;
+  return standard > *before.power_limit && same_limit(limit, standard);
 }
 
 // Whether the power limit is no longer the lease's: then its end leaves it, for what stands is an operator's, and lower
@@ -240,7 +268,7 @@ void GpuControl::State::note_made(const Job& job) {
 bool GpuControl::State::others_set_limit() {
   if (!set_limits) return false;
   const std::optional<Watts> now = limit_now(*device);
-  if (!now || may_be_ours(*now)) return false;
+  if (!now || may_be_ours(*now) || may_be_reset(*now)) return false;
   post([all = events, limit = *now] { all->limit_left(limit); });
   return true;
 }
@@ -262,7 +290,7 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   } catch (const DeviceError& caught) {
     error = std::current_exception();
     if (caught.fault() == DeviceFault::kLost) {
-      set_limits.reset();  // it comes back with its driver's own limit
+      forget_set_limits();
       post([all = events, caught] { all->lost(caught); });
     }
   } catch (...) {
@@ -285,7 +313,7 @@ bool GpuControl::State::try_restore() {
       bring_back(*device, knob, before);
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
-        set_limits.reset();
+        forget_set_limits();
         // Its clocks went with it. The entry stays, for when it comes back.
         post([all = events, error] { all->lost(error); });
         return true;
@@ -298,6 +326,7 @@ bool GpuControl::State::try_restore() {
   // One that failed is tried again with all the others, for the same reason.
   if (left.empty()) {
     touched.clear();
+    is_found = false;
     before = {};
     set_limits.emplace();
     try {
@@ -334,6 +363,8 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       if (state->found) {
         const JournalEntry entry = *std::exchange(state->found, std::nullopt);
         state->touched = entry.knobs;
+        state->holder = entry.holder;
+        state->is_found = true;
         state->before = before_of(entry, state->outside);
         state->set_limits = entry.set_limits;
         if (entry.set_limits && entry.before && entry.before->power_limit) {

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +26,7 @@ constexpr const char* kSuffix = ".gpu.json";
 constexpr const char* kHalfWritten = ".tmp";
 constexpr std::size_t kMostBytes = 64u << 10u;
 constexpr std::size_t kLeastUuid = 8;
+constexpr std::int64_t kSameStart = 10;  // s; no machine starts, serves a lease and starts again sooner
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   throw JournalError(
@@ -53,7 +56,7 @@ struct Description<JournalEntry> {
     static const auto kRecord =
         Record<R>("JournalEntry", RecordSide::kAnswer, "the journal")
             .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
-            .field("knobs", &R::knobs, {.text = "That may differ from the default."})
+            .field("knobs", &R::knobs, {.text = "That may differ from the default.", .needed = true})
             .field("holder", &R::holder, {.text = "For people.", .needed = true})
             .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
             .field("set_power_limits_w", &R::set_limits,
@@ -61,19 +64,31 @@ struct Description<JournalEntry> {
                     .left_out = true,
                     .minimum = 0,
                     .maximum = 1e6})
-            .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true});
+            .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true})
+            .field("booted_at_s", &R::booted_at,
+                   {.text = "When that was started, in Unix time.", .left_out = true, .minimum = 0});
     return kRecord;
   }
 };
 
-std::string boot_of_machine() {
-  std::string boot;
+MachineBoot boot_of_machine() {
+  MachineBoot boot;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::getline(file, boot);
+  std::getline(file, boot.id);
+  std::ifstream statistics("/proc/stat");
+  for (std::string line; std::getline(statistics, line);) {
+    if (line.starts_with("btime ")) std::istringstream(line.substr(6)) >> boot.at;
+  }
   return boot;
 }
 
-Journal::Journal(std::filesystem::path folder, std::string boot) : folder_(std::move(folder)), boot_(std::move(boot)) {
+bool another_boot(const MachineBoot& boot, const MachineBoot& now) {
+  if (boot.id.empty() || now.id.empty() || boot.id == now.id) return false;
+  const bool both_tell = boot.at > 0 && now.at > 0;
+  return !both_tell || std::abs(boot.at - now.at) > kSameStart;
+}
+
+Journal::Journal(std::filesystem::path folder, MachineBoot boot) : folder_(std::move(folder)), boot_(std::move(boot)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -107,7 +122,7 @@ Journal::Found Journal::read() const {
     try {
       const nlohmann::json json = parse_json(path.string(), read_text_file(path, kMostBytes));
       JournalEntry entry = Description<JournalEntry>::get().read(JsonObject(json, path.string()));
-      const bool other_boot = !boot_.empty() && !entry.boot.empty() && entry.boot != boot_;
+      const bool other_boot = another_boot({entry.boot, entry.booted_at}, boot_);
       (other_boot ? found.outlived : found.entries).push_back(std::move(entry));
     } catch (const Error&) {
       found.unreadable.push_back(name);
@@ -118,7 +133,8 @@ Journal::Found Journal::read() const {
 
 void Journal::write(const JournalEntry& entry) const {
   nlohmann::ordered_json json = to_json(entry);
-  if (!boot_.empty()) json["boot"] = boot_;
+  if (!boot_.id.empty()) json["boot"] = boot_.id;
+  if (boot_.at > 0) json["booted_at_s"] = boot_.at;
   const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const std::string name = file_of(entry.uuid);
   const std::string half = name + kHalfWritten;

@@ -3,6 +3,7 @@
 // finds here which GPUs to restore, and by what to tell its own settings from those that somebody else has made since.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,19 +30,29 @@ struct JournalEntry {
   // The power limits of which one is in force, unless somebody else has set it: what stood when the agent last set it,
   // and what that call was to set. Older agents' entries have none.
   std::optional<std::vector<Watts>> set_limits = std::nullopt;
-  std::string boot = {};  // of the machine when it was written; the journal fills it in
+  std::string boot = {};  // of the machine when it was written, as MachineBoot; the journal fills in this and the next
+  std::int64_t booted_at = 0;
 };
 
-// The kernel's name for the time since the machine was started (/proc/sys/kernel/random/boot_id); empty where it does
-// not tell.
-[[nodiscard]] std::string boot_of_machine();
+// One time from a machine's start to its end.
+struct MachineBoot {
+  std::string id = {};  // the kernel's name for it (/proc/sys/kernel/random/boot_id); empty where it does not tell
+  // When the machine was started, Unix time in s ("btime" of /proc/stat), as the wall clock stands: who sets that
+  // moves it. 0 where the kernel does not tell.
+  std::int64_t at = 0;
+};
+[[nodiscard]] MachineBoot boot_of_machine();
+
+// Whether the machine was started anew between the two. Some containers (systemd-nspawn) have an `id` of their own for
+// each of their starts, at which a GPU forgets nothing: where `at` is the same within seconds, it is the same boot.
+[[nodiscard]] bool another_boot(const MachineBoot& boot, const MachineBoot& now);
 
 // Different GPUs may be written from different threads at once.
 class Journal {
  public:
   // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder. `boot` tells
-  // entries of this boot from those of another, and stands in all that are written; empty: it tells nothing.
-  explicit Journal(std::filesystem::path folder, std::string boot = boot_of_machine());
+  // entries of this boot from those of another, and stands in all that are written; without an id it tells nothing.
+  explicit Journal(std::filesystem::path folder, MachineBoot boot = boot_of_machine());
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
@@ -66,7 +77,7 @@ class Journal {
 
  private:
   std::filesystem::path folder_;
-  std::string boot_;
+  MachineBoot boot_;
   int folder_descriptor_ = -1;
   int lock_descriptor_ = -1;
 };

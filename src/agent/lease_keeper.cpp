@@ -50,6 +50,7 @@ struct LeaseKeeper::Gpu {
   std::shared_ptr<GpuDevice> device;
   std::unique_ptr<GpuControl> control;
   std::optional<DeviceError> lost;  // the driver's words; nothing: it is there
+  bool settled = false;  // its UUID is known, and what the journal has of it is being restored, or is nothing
   bool hanging = false;
   bool probing = false;
 };
@@ -123,15 +124,19 @@ void LeaseKeeper::recover() {
   std::vector<std::string> uuids;
   for (const auto& gpu : gpus_) uuids.push_back(gpu->device->identity().uuid);
   leftovers_.read(uuids);
-  for (std::size_t i = 0; i < gpus_.size(); ++i) claim_entry(i);
+  for (std::size_t i = 0; i < gpus_.size(); ++i) settle(i);
   leftovers_.log_unclaimed();
 }
 
-void LeaseKeeper::claim_entry(std::size_t gpu) {
-  const auto entry = leftovers_.claim(gpu, gpus_[gpu]->device->identity().uuid);
+void LeaseKeeper::settle(std::size_t gpu) {
+  Gpu& one = *gpus_[gpu];
+  const std::string uuid = one.device->identity().uuid;
+  if (one.settled || uuid.empty()) return;
+  one.settled = true;
+  const auto entry = leftovers_.claim(gpu, uuid);
   if (!entry) return;
   log_event(LogLevel::kNotice, "restoring_after_crash", {{"gpu", fmt::to_string(gpu)}, {"holder", entry->holder}});
-  gpus_[gpu]->control->restore_found(*entry);
+  one.control->restore_found(*entry);
 }
 
 // --- Leases --------------------------------------------------------------------------------------------------------
@@ -139,6 +144,10 @@ void LeaseKeeper::claim_entry(std::size_t gpu) {
 void LeaseKeeper::check_usable(std::size_t gpu) const {
   const Gpu& one = *gpus_[gpu];
   if (one.lost) throw DeviceError(*one.lost);
+  if (!one.settled) {  // a lease would take what a killed one has left for what held before, and write over its entry
+    throw DeviceError(DeviceFault::kLost, one.device->label(), "what an agent before left there is not restored yet",
+                      "try again in some seconds");
+  }
   if (one.hanging) {
     throw DeviceError(DeviceFault::kTimeout, one.device->label(), "a call of its driver hangs", "take another GPU");
   }
@@ -494,11 +503,11 @@ bool LeaseKeeper::must_be_alone(const Lease& lease) const {
 
 void LeaseKeeper::note_alive(std::size_t gpu) {
   Gpu& one = *gpus_[gpu];
-  if (!one.lost) return;
-  one.lost.reset();
-  log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}, {"uuid", one.device->identity().uuid}});
-  one.control->restore();  // what this agent has touched
-  claim_entry(gpu);        // and what one before it has, where its driver would not open it until now
+  if (std::exchange(one.lost, std::nullopt)) {
+    log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}, {"uuid", one.device->identity().uuid}});
+    if (one.settled) one.control->restore();  // what this agent has touched
+  }
+  settle(gpu);  // what one before it has, where its driver would not open it until now
 }
 
 void LeaseKeeper::restored(std::size_t gpu) {

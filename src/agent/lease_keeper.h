@@ -89,7 +89,8 @@ class LeaseKeeper {
   struct Waiter;
 
   void end(const std::string& id, LeaseEnd why);
-  void claim_entry(std::size_t gpu);  // restores what the journal of an agent before this one names
+  // Restores what an agent before this one has left on it, once its UUID is known; no lease is granted on it before.
+  void settle(std::size_t gpu);
   // Of the process that asks; null where there is none to watch. Throws LeaseRefused where it has ended, and, where
   // nothing else would end its lease (`needed`), where it cannot be watched.
   [[nodiscard]] static std::shared_ptr<Watch> open_watch(const Claimant& who, bool needed);

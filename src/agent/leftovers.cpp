@@ -35,6 +35,7 @@ void Leftovers::drop(const JournalEntry& entry) const {
 }
 
 std::optional<JournalEntry> Leftovers::claim(std::size_t gpu, const std::string& uuid) {
+  if (uuid.empty()) return std::nullopt;
   const bool every = unclaimed_.erase(gpu) != 0;
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const JournalEntry& one) { return one.uuid == uuid; });

@@ -21,8 +21,9 @@ class Leftovers {
   // so that what stands now has been set since. `uuids` of the GPUs by index, empty where a driver has not told yet.
   void read(const std::vector<std::string>& uuids);
 
-  // What is to be restored on this GPU; once. A file that cannot be read stands for the GPU in its name, with all that
-  // can be set; for every GPU where the name tells none.
+  // What is to be restored on this GPU; once. Nothing yet while its UUID is empty: it may have an entry of its own. A
+  // file that cannot be read stands for the GPU in its name, with all that can be set; for every GPU where the name
+  // tells none.
   [[nodiscard]] std::optional<JournalEntry> claim(std::size_t gpu, const std::string& uuid);
 
   // Says which are left, of GPUs that are not there; they are kept.

@@ -54,14 +54,14 @@ TEST(Journal, AnEntryWithoutWhatHeldBeforeIsRead) {
 TEST(Journal, TellsEntriesOfThisBootFromThoseOfAnother) {
   const TempFolder folder;
   {
-    const Journal journal(folder / "state", "boot 1");
+    const Journal journal(folder / "state", MachineBoot{"boot 1"});
     journal.write({"GPU-1", {Knob::kPowerLimit}, "alice", GpuSettings{}, std::vector{Watts(150), Watts(160.5)}});
     ASSERT_EQ(journal.read().entries.size(), 1u);
     EXPECT_THAT(*journal.read().entries[0].set_limits, ElementsAre(Watts(150), Watts(160.5)));
     std::ofstream(folder / "state/GPU-2.gpu.json") << R"({"uuid":"GPU-2","knobs":[],"holder":""})";  // tells none
   }
   {
-    const Journal journal(folder / "state", "boot 2");
+    const Journal journal(folder / "state", MachineBoot{"boot 2"});
     const Journal::Found found = journal.read();
     ASSERT_EQ(found.outlived.size(), 1u);
     EXPECT_EQ(found.outlived[0].uuid, "GPU-1");
@@ -69,7 +69,32 @@ TEST(Journal, TellsEntriesOfThisBootFromThoseOfAnother) {
     EXPECT_EQ(found.entries[0].uuid, "GPU-2");
     EXPECT_FALSE(found.entries[0].set_limits.has_value());
   }
-  EXPECT_EQ(Journal(folder / "state", "").read().entries.size(), 2u) << "a machine that does not tell";
+  EXPECT_EQ(Journal(folder / "state", MachineBoot{}).read().entries.size(), 2u) << "a machine that does not tell";
+}
+
+// A container's id may be new at each of its starts; the kernel below it says when the machine was started, in whole
+// seconds of a wall clock that may be set right meanwhile.
+TEST(Journal, ABootIsAnotherOnlyWhereTheMachineWasStartedAnew) {
+  const MachineBoot boot{"a", 1'700'000'000};
+  EXPECT_FALSE(another_boot(boot, {"b", 1'700'000'000}));
+  EXPECT_FALSE(another_boot(boot, {"b", 1'700'000'009}));
+  EXPECT_FALSE(another_boot(boot, {"b", 1'699'999'991}));
+  EXPECT_TRUE(another_boot(boot, {"b", 1'700'000'060}));
+  EXPECT_TRUE(another_boot(boot, {"b", 1'699'999'940}));
+  EXPECT_FALSE(another_boot(boot, {"a", 1'700'000'060})) << "the clock was set";
+  EXPECT_TRUE(another_boot(boot, {"b"})) << "it does not tell when";
+  EXPECT_TRUE(another_boot({"a"}, {"b"}));
+  EXPECT_FALSE(another_boot({}, boot));
+  EXPECT_FALSE(another_boot(boot, {}));
+}
+
+TEST(Journal, AnEntrySaysWhenItsMachineWasStarted) {
+  const TempFolder folder;
+  Journal(folder / "state", {"a", 1'700'000'000}).write({"GPU-1", {Knob::kPowerLimit}, "alice"});
+  const Journal::Found found = Journal(folder / "state", {"b", 1'700'000'001}).read();
+  ASSERT_EQ(found.entries.size(), 1u);
+  EXPECT_EQ(found.entries[0].booted_at, 1'700'000'000);
+  EXPECT_EQ(Journal(folder / "state", {"b", 1'700'000'100}).read().outlived.size(), 1u);
 }
 
 TEST(Journal, FileNamesOfEveryDriversUuidsNameOneGpu) {
@@ -96,7 +121,8 @@ TEST(Journal, AUuidCannotLeaveTheFolder) {
 TEST(Journal, DamagedEntriesAreReported) {
   const TempFolder folder;
   const Journal journal(folder / "state");
-  for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})"}) {
+  for (const char* text : {"", "{", "[]", "{\"uuid\": 7}", R"({"uuid": "a", "holder": "", "knobs": ["fan"]})",
+                           R"({"uuid": "a", "holder": ""})", R"({"uuid": "a", "holder": "", "knobs": null})"}) {
     std::ofstream(folder / "state/GPU-1.gpu.json") << text;
     EXPECT_THAT(journal.read().unreadable, ElementsAre("GPU-1.gpu.json")) << text;
   }

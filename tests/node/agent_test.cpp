@@ -273,18 +273,29 @@ TEST(Agent, AKilledAgentsNextStartRestores) {
 
 // What it had set went with the machine's restart: the GPU's settings are the new boot's.
 TEST(Agent, AKilledAgentsStartAfterTheMachinesRestoresNothing) {
-  AgentHost host(1, [](AgentConfig& config) { config.boot = "boot 1"; });
+  AgentHost host(1, [](AgentConfig& config) { config.boot = {"boot 1"}; });
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
   lease.set_power_limit(0, Watts(200));
   host.kill();
   const int writes = host.gpus[0]->knobs().writes;
-  host.config.boot = "boot 2";
+  host.config.boot = {"boot 2"};
   host.start();
   EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kWell; }));
   EXPECT_FALSE(std::filesystem::exists(host.folder / "state/GPU-memory-0.gpu.json"));
   EXPECT_EQ(host.gpus[0]->knobs().writes, writes);
   EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
+}
+
+// Its container was started anew and has another boot_id; the machine, and with it the GPU, was not.
+TEST(Agent, AKilledAgentsStartAfterItsContainersRestores) {
+  AgentHost host(1, [](AgentConfig& config) { config.boot = {"boot 1", 1'700'000'000}; });
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
+  lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
+  host.kill();
+  host.config.boot = {"boot 2", 1'700'000'001};
+  host.start();
+  EXPECT_TRUE(host.gpus[0]->wait_default());
 }
 
 // Of a GPU that was away meanwhile the driver has forgotten the operator's limit, too: it is brought back.
@@ -297,6 +308,69 @@ TEST(Agent, AGpuThatWasLostGetsItsLimitBack) {
   EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kLost; }));
   host.gpus[0]->come_back_with(Watts(testing::MemoryGpu::kStandardLimit));
   EXPECT_TRUE(host.gpus[0]->wait_until([](const auto& now) { return now.power_limit == 300.0; }));
+}
+
+// As absent_gpu.h's, whose driver opens it when the test says so.
+class LateGpu : public MemoryGpu {
+ public:
+  using MemoryGpu::MemoryGpu;
+  void open() {
+    opened_ = true;
+    hang(false);
+    hang_reads(false);
+  }
+  [[nodiscard]] const GpuIdentity& identity() const override { return opened_ ? MemoryGpu::identity() : nobody_; }
+
+ private:
+  const GpuIdentity nobody_ = {0, "", "not opened", ""};
+  std::atomic<bool> opened_{false};
+};
+
+// The host's agent is killed with GPU 0 at 200 W, 300 W before. Its next one starts before the driver has opened the
+// GPU, which it does as soon as that has looked for it in its journal.
+void open_late_after_kill(AgentHost& host, const std::string& damaged_file = "") {
+  host.gpus[0]->set_power_limit(Watts(300));
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
+  lease.set_power_limit(0, Watts(200));
+  host.kill();
+  if (!damaged_file.empty()) std::ofstream(host.folder / damaged_file) << "{\"uuid\": \"GPU-mem";
+  const auto late = std::make_shared<LateGpu>(0);
+  late->set_power_limit(Watts(200));
+  late->hang(true);
+  late->hang_reads(true);
+  host.gpus[0] = late;
+  host.start();
+  late->open();
+}
+
+// Its first lease sets nothing until what the one before has left is undone: 200 W is not what held before.
+TEST(Agent, AGpuThatIsOpenedJustAfterTheStartIsRestoredBeforeItsFirstLease) {
+  AgentHost host(1);
+  open_late_after_kill(host);
+  EXPECT_TRUE(host.eventually([](AgentClient& client) {
+    try {
+      AgentLease lease = client.lease(for_gpus({0}));
+      lease.set_power_limit(0, Watts(150));
+      lease.release();
+      return true;
+    } catch (const AgentRefusal& refusal) {
+      EXPECT_EQ(refusal.status(), 503u) << refusal.what();
+      return false;
+    }
+  }));
+  EXPECT_EQ(host.gpus[0]->knobs().power_limit, 300.0);
+}
+
+// A damaged file stands for every GPU of which there is no better word: its own entry is found once it has a name.
+TEST(Agent, ADamagedFileDoesNotGoBeforeTheEntryOfAGpuThatComesLater) {
+  AgentHost host(2);
+  host.gpus[1]->set_power_limit(Watts(250));
+  open_late_after_kill(host, "state/gpu0.gpu.json");
+  EXPECT_TRUE(host.eventually([&](AgentClient&) {
+    return std::distance(std::filesystem::directory_iterator(host.folder / "state"), {}) == 1;  // the lock
+  }));
+  EXPECT_EQ(host.gpus[0]->knobs().power_limit, 300.0);
+  EXPECT_EQ(host.gpus[1]->knobs().power_limit, MemoryGpu::kStandardLimit);
 }
 
 TEST(Agent, ADamagedJournalWithoutAGpusNameRestoresEveryGpu) {

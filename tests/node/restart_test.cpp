@@ -119,6 +119,41 @@ TEST_F(RestartTest, LeavesAPowerLimitThatTheOperatorHasRaisedSince) {
   EXPECT_EQ(power(), Watts(220));
 }
 
+// The board is away when its agent is killed, and back, at its standard limit, before the next one starts: nobody has
+// set that.
+TEST_F(RestartTest, BringsBackTheLimitOfABoardThatWasLostMeanwhile) {
+  operator_sets(Watts(200));
+  start();
+  {
+    AgentLease held = lease();
+    held.set_power_limit(0, Watts(160));
+    ASSERT_TRUE(do_fault(*machine_, 0, *parse_fault("lost")));
+    AgentClient client(agent_->endpoint(), "");
+    ASSERT_TRUE(wait_until([&] { return client.devices().gpus[0].health == GpuHealth::kLost; }));
+    ASSERT_TRUE(wait_until([&] {
+      return !nlohmann::json::parse(std::ifstream(entry()), nullptr, false).contains("set_power_limits_w");
+    })) << "the entry no longer tells whose the limit is";
+    agent_->kill(SIGKILL);
+  }
+  take_faults_back(*machine_, 0);
+  EXPECT_NE(power(), Watts(160));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(200));
+}
+
+// The same where no agent saw it: 300 W is what the board has of itself, and above what held before.
+TEST_F(RestartTest, BringsBackTheLimitOfABoardThatWasResetWhileNoAgentRan) {
+  operator_sets(Watts(200));
+  start();
+  killed_after({Watts(160)});
+  operator_sets(Watts(300));
+  start();
+  ASSERT_TRUE(becomes_done());
+  EXPECT_EQ(power(), Watts(200));
+  EXPECT_THAT(agent_->log(), Not(HasSubstr("power_limit_left")));
+}
+
 // The operator's limit is one that the lease had set, too, but not last.
 TEST_F(RestartTest, TellsTheLastLimitOfALeaseFromThoseBefore) {
   operator_sets(Watts(250));
@@ -174,6 +209,8 @@ TEST_F(RestartTest, WritesNothingAfterTheMachineWasRestarted) {
   nlohmann::json json = nlohmann::json::parse(std::ifstream(entry()));
   ASSERT_EQ(json["boot"].get<std::string>().size(), 36u) << "as /proc/sys/kernel/random/boot_id has it";
   EXPECT_EQ(json["set_power_limits_w"], nlohmann::json::parse("[200.0]"));
+  EXPECT_GT(json["booted_at_s"].get<std::int64_t>(), 1'600'000'000) << "as /proc/stat has it";
+  json["booted_at_s"] = json["booted_at_s"].get<std::int64_t>() - 3600;
   json["boot"] = "00000000-0000-0000-0000-000000000000";
   write_entry(uuid() + ".gpu.json", json.dump());
   start();
