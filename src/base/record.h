@@ -8,9 +8,9 @@
 //         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
 //         ...
 //
-// A request is read strictly: unknown fields are refused. Of an answer they are passed over, so that a newer program may
-// say more. A field of null is as one that is missing, but for booleans, and where null has a meaning of its own (two
-// optionals in one another). Descriptions are made at their first use and never
+// A request is read strictly: unknown fields are refused. Of an answer they are passed over, so that a newer program
+// may say more. A field of null is as one that is missing, but for booleans, and where null has a meaning of its own
+// (two optionals in one another). Descriptions are made at their first use and never
 // change afterwards: all functions here are safe from any thread. Reading throws InputError, which names the field.
 #pragma once
 

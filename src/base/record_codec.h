@@ -54,8 +54,8 @@ concept Described = requires {
   {Description<T>::get()};
 };
 
-// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them. `unknown`, where
-// there is one, is what a name that a newer program may give is read as; otherwise it is refused.
+// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them. `unknown`,
+// where there is one, is what a name that a newer program may give is read as; otherwise it is refused.
 template <class E>
 struct Choices;
 
