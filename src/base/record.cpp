@@ -120,7 +120,7 @@ void refuse_length_of_list(const JsonValue& value, const FieldRules& rules) {
 
 void RecordDescription::describe(std::string name, const char* unit, const FieldRules& rules, Json schema,
                                  Json standard, bool can_be_null) {
-  const bool nothing = standard.is_null() || standard == "" || standard == Json::array();
+  const bool nothing = standard.is_null() || standard == Json("") || standard == Json::array();
   const bool written = !rules.left_out && !(is_request() && can_be_null);
   described_.push_back(
       {std::move(name), unit, rules, std::move(schema), nothing ? Json() : std::move(standard), written});
@@ -133,10 +133,10 @@ Json RecordDescription::schema() const {
     if (is_request() ? field.rules.needed : field.always_written) needed.push_back(field.name);
     Json one = Json::object();
     if (*field.rules.text != '\0') one["description"] = field.rules.text;
-    Json schema = field.schema;
+    const Json& schema = field.schema;
     const bool boolean = schema.contains("type") && schema["type"] == "boolean";
     const bool null_too = is_request() ? !field.rules.needed && !boolean : field.rules.empty_is_null;
-    one.update(null_too ? or_null(std::move(schema)) : schema);
+    one.update(null_too ? or_null(schema) : schema);
     if (is_request() && !field.standard.is_null()) one["default"] = field.standard;
     properties[field.name] = std::move(one);
   }

@@ -89,7 +89,7 @@ class Record : public RecordDescription {
                          Json written = write_value(value);
                          if (strict && kIsOptional<Member> && !kIsTwiceOptional<Member> && written.is_null()) return;
                          if (rules.left_out && written == standard) return;
-                         if (rules.empty_is_null && written == "") written = nullptr;
+                         if (rules.empty_is_null && written == Json("")) written = nullptr;
                          json[name] = std::move(written);
                        }});
     return std::move(*this);

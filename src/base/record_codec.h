@@ -54,7 +54,7 @@ concept Described = requires {
   {Description<T>::get()};
 };
 
-// Specialised for an enumeration whose values a record may have: `all` lists them, name_of() names them. `unknown`,
+// Specialised for an enumeration whose values a record may have: `kAll` lists them, name_of() names them. `kUnknown`,
 // where there is one, is what a name that a newer program may give is read as; otherwise it is refused.
 template <class E>
 struct Choices;
@@ -171,7 +171,7 @@ template <class E>
 requires std::is_enum_v<E>
 struct Codec<E> {
   static std::optional<E> named(std::string_view name) {
-    for (const E one : Choices<E>::all) {
+    for (const E one : Choices<E>::kAll) {
       if (name_of(one) == name) return one;
     }
     return std::nullopt;
@@ -180,8 +180,8 @@ struct Codec<E> {
     const std::string text = value.text();
     const auto known = named(text);
     if (known) return *known;
-    if constexpr (requires { Choices<E>::unknown; }) {
-      return Choices<E>::unknown;
+    if constexpr (requires { Choices<E>::kUnknown; }) {
+      return Choices<E>::kUnknown;
     } else {
       refuse_choice(value, text, names());
     }
@@ -192,7 +192,7 @@ struct Codec<E> {
  private:
   static std::vector<std::string> names() {
     std::vector<std::string> all;
-    for (const E one : Choices<E>::all) all.emplace_back(name_of(one));
+    for (const E one : Choices<E>::kAll) all.emplace_back(name_of(one));
     return all;
   }
 };

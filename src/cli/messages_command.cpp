@@ -25,7 +25,7 @@ struct MessagesOptions {
 
 const RecordDescription& message_named(const std::string& name) {
   std::vector<std::string> names;
-  for (const Interface interface : Choices<Interface>::all) {
+  for (const Interface interface : Choices<Interface>::kAll) {
     for (const RecordDescription* message : messages_of(interface)) {
       if (message->name() == name) return *message;
       names.push_back(message->name());
@@ -37,20 +37,26 @@ const RecordDescription& message_named(const std::string& name) {
                   meant.empty() ? "`flyball messages` lists them" : fmt::format("did you mean {}?", meant)));
 }
 
-// What the value may be: its choices, its bounds, or how much of it.
+using Json = nlohmann::ordered_json;
+
+// What the value, or each value of a list, may be: its choices or its bounds; and how much of it.
 std::string range_of(const FieldDescription& field) {
-  const nlohmann::ordered_json& schema = field.schema;
-  if (schema.contains("enum"))
-    return fmt::format("{}", fmt::join(schema["enum"].get<std::vector<std::string>>(), ", "));
+  const Json* schema = &field.schema;
+  while (schema->contains("oneOf") || schema->contains("items")) {
+    schema = schema->contains("oneOf") ? &schema->at("oneOf").front() : &schema->at("items");
+  }
+  if (schema->contains("enum"))
+    return fmt::format("{}", fmt::join(schema->at("enum").get<std::vector<std::string>>(), ", "));
+  std::string text;
+  if (schema->contains("minimum")) text += fmt::format("from {} ", schema->at("minimum").dump());
+  if (schema->contains("maximum")) text += fmt::format("to {} ", schema->at("maximum").dump());
   const FieldRules& rules = field.rules;
   const FieldRules none;
-  std::string text;
-  if (rules.minimum > none.minimum) text += fmt::format("from {} ", rules.minimum);
-  if (rules.maximum < none.maximum) text += fmt::format("to {} ", rules.maximum);
   if (rules.shortest > none.shortest) text += fmt::format("{} ", rules.shortest);
   if (rules.longest < none.longest) text += fmt::format("to {} bytes ", rules.longest);
-  if (rules.most < none.most) text += fmt::format("at most {} entries ", rules.most);
-  return std::string(trim(text));
+  text = trim(text);
+  if (rules.most < none.most) text += fmt::format("{}at most {} entries", text.empty() ? "" : ", ", rules.most);
+  return text;
 }
 
 std::string as_text(const RecordDescription& message) {
@@ -60,23 +66,28 @@ std::string as_text(const RecordDescription& message) {
                    {"default", "", TextTable::Align::kLeft},
                    {"meaning", "", TextTable::Align::kLeft}});
   for (const FieldDescription& field : message.fields()) {
-    const std::string standard = field.rules.needed && message.is_request() ? "needed"
-                                 : field.standard.is_null()                 ? ""
-                                                                            : field.standard.dump();
+    // An answer has all its fields.
+    const std::string standard = !message.is_request()      ? ""
+                                 : field.rules.needed       ? "needed"
+                                 : field.standard.is_null() ? ""
+                                                            : field.standard.dump();
     table.add_row({field.name, field.unit, range_of(field), standard, field.rules.text});
   }
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
 }
 
-std::string list_of_messages() {
+std::string list_of_messages(bool as_json) {
   TextTable table(
       {{"message", "", TextTable::Align::kLeft}, {"between clients and", "", TextTable::Align::kLeft}, {"fields", ""}});
-  for (const Interface interface : Choices<Interface>::all) {
+  Json list = Json::array();
+  for (const Interface interface : Choices<Interface>::kAll) {
     for (const RecordDescription* message : messages_of(interface)) {
-      table.add_row({message->name(), std::string(name_of(interface)), fmt::to_string(message->fields().size())});
+      const std::size_t fields = message->fields().size();
+      table.add_row({message->name(), std::string(name_of(interface)), fmt::to_string(fields)});
+      list.push_back({{"message", message->name()}, {"interface", name_of(interface)}, {"fields", fields}});
     }
   }
-  return table.str();
+  return as_json ? Json{{"messages", std::move(list)}}.dump(2) + "\n" : table.str();
 }
 
 void run_messages(const MessagesOptions& options) {
@@ -84,8 +95,7 @@ void run_messages(const MessagesOptions& options) {
     return print_data(openapi_schemas(*interface));
   }
   if (options.format == "openapi") throw UsageError("--format openapi takes 'server' or 'agent'");
-  if (options.name.empty() && !options.format) return print_result(list_of_messages());
-  if (options.name.empty()) throw UsageError("name a message; `flyball messages` lists them");
+  if (options.name.empty()) return print_result(list_of_messages(options.format == "json"));
   const RecordDescription& message = message_named(options.name);
   print_result(options.format == "json" ? message.schema().dump(2) + "\n" : as_text(message));
 }

@@ -1,4 +1,4 @@
-// PlanProblem and the registry of planners.
+// PlanProblem: what planners get, checked, and the plans that need no planner.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,30 +6,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/envpipe.h"
-#include "plan/perseus.h"
 #include "plan/planner.h"
 #include "plan/reschedule.h"
-#include "plan/zeus.h"
 
 namespace flyball {
 namespace {
-
-struct Entry {
-  std::string_view name;
-  std::unique_ptr<Planner> (*make)();
-};
-
-constexpr Entry kPlanners[] = {
-    {"perseus", make_perseus},
-    {"envpipe", [] { return make_envpipe(EnvPipePolicy::kBalanced); }},
-    {"envpipe-greedy", [] { return make_envpipe(EnvPipePolicy::kGreedy); }},
-    {"envpipe-no-reconfigure", [] { return make_envpipe(EnvPipePolicy::kNoReconfigure); }},
-    {"max", make_max},
-    {"uniform", make_uniform},
-    {"zeus-global", make_zeus_global},
-    {"zeus-per-stage", make_zeus_per_stage},
-};
 
 // Prices of time are 64-bit numbers of 2^-24 J/s; far below that limit no measurement is meant.
 void check_slopes(const OperationType& type, const CostCurve& hull) {
@@ -106,19 +87,6 @@ PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking,
     problem.choices.push_back(choices_of(type, problem.charged_blocking(type), noise));
   }
   return problem;
-}
-
-std::unique_ptr<Planner> make_planner(std::string_view name) {
-  for (const Entry& entry : kPlanners) {
-    if (entry.name == name) return entry.make();
-  }
-  throw UsageError(fmt::format("unknown planner '{}'; known are {}", name, fmt::join(planner_names(), ", ")));
-}
-
-std::vector<std::string> planner_names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : kPlanners) names.emplace_back(entry.name);
-  return names;
 }
 
 ClockPlan max_clock_plan(const PlanProblem& problem) {

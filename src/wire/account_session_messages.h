@@ -34,9 +34,9 @@ enum class AccountSessionState {
 [[nodiscard]] std::string_view name_of(AccountSessionState state);  // "too_long"
 template <>
 struct Choices<AccountSessionState> {
-  static constexpr AccountSessionState all[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
-                                                AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
-  static constexpr AccountSessionState unknown = AccountSessionState::kStopped;  // a newer agent may know other ends
+  static constexpr AccountSessionState kAll[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
+                                                 AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
+  static constexpr AccountSessionState kUnknown = AccountSessionState::kStopped;  // a newer agent may know other ends
 };
 
 struct AccountSessionInfo {

@@ -26,7 +26,7 @@ inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob:
 [[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
 template <>
 struct Choices<Knob> {
-  static constexpr const auto& all = kAllKnobs;
+  static constexpr const auto& kAll = kAllKnobs;
 };
 
 struct ClockBounds {
@@ -65,7 +65,7 @@ enum class LeaseBinding {
 [[nodiscard]] std::string_view name_of(LeaseBinding binding);
 template <>
 struct Choices<LeaseBinding> {
-  static constexpr LeaseBinding all[] = {LeaseBinding::kConnection, LeaseBinding::kProcess};
+  static constexpr LeaseBinding kAll[] = {LeaseBinding::kConnection, LeaseBinding::kProcess};
 };
 
 struct LeaseRequest {
@@ -107,8 +107,8 @@ enum class GpuHealth {
 [[nodiscard]] std::string_view name_of(GpuHealth health);
 template <>
 struct Choices<GpuHealth> {
-  static constexpr GpuHealth all[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
-  static constexpr GpuHealth unknown = GpuHealth::kUnwell;
+  static constexpr GpuHealth kAll[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
+  static constexpr GpuHealth kUnknown = GpuHealth::kUnwell;
 };
 
 struct GpuStatus {

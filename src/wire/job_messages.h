@@ -264,12 +264,12 @@ struct RankSchedule {
 
 template <>
 struct Choices<PlanStatus> {
-  static constexpr PlanStatus all[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
-  static constexpr PlanStatus unknown = PlanStatus::kIncomplete;
+  static constexpr PlanStatus kAll[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
+  static constexpr PlanStatus kUnknown = PlanStatus::kIncomplete;
 };
 template <>
 struct Choices<JobState> {
-  static constexpr const auto& all = kAllJobStates;
+  static constexpr const auto& kAll = kAllJobStates;
 };
 
 template <>

@@ -13,7 +13,7 @@ enum class Interface { kServer, kAgent };
 [[nodiscard]] std::string_view name_of(Interface interface);  // "server"
 template <>
 struct Choices<Interface> {
-  static constexpr Interface all[] = {Interface::kServer, Interface::kAgent};
+  static constexpr Interface kAll[] = {Interface::kServer, Interface::kAgent};
 };
 
 // In the order of their document. The descriptions live as long as the process.

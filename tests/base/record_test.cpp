@@ -36,13 +36,13 @@ struct Whole {
 
 template <>
 struct Choices<Colour> {
-  static constexpr Colour all[] = {Colour::kRed, Colour::kGreen};
+  static constexpr Colour kAll[] = {Colour::kRed, Colour::kGreen};
 };
 
 template <>
 struct Choices<Shape> {
-  static constexpr Shape all[] = {Shape::kRound, Shape::kOther};
-  static constexpr Shape unknown = Shape::kOther;
+  static constexpr Shape kAll[] = {Shape::kRound, Shape::kOther};
+  static constexpr Shape kUnknown = Shape::kOther;
 };
 
 template <>

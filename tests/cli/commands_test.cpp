@@ -1,4 +1,4 @@
-// flyball partition, emulate and profile, run as users run them.
+// flyball partition, emulate, profile and messages, run as users run them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +46,19 @@ TEST(Partition, RefusesAMissingLayer) {
   const Ran ran = run_flyball({"partition", folder / "layers.csv", "--stages", "2"});
   EXPECT_EQ(ran.status, 3);
   EXPECT_THAT(ran.err, HasSubstr("layers.csv:4:1: layer 3 follows layer 1"));
+}
+
+TEST(Messages, AreListedAndDescribed) {
+  const Ran list = run_flyball({"messages", "--format", "json"});
+  ASSERT_EQ(list.status, 0) << list.err;
+  EXPECT_THAT(list.json().at("messages"),
+              ::testing::Contains(json{{"message", "StragglerNotice"}, {"interface", "server"}, {"fields", 4}}));
+  const Ran one = run_flyball({"messages", "LeaseRequest", "--format", "json"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(one.json().at("properties").at("heartbeat_timeout_s").at("maximum"), 60);
+  EXPECT_THAT(run_flyball({"messages", "LeaseRequest"}).out, HasSubstr("from 0.1 to 60"));
+  EXPECT_THAT(run_flyball({"messages", "leaserequest"}).err, HasSubstr("did you mean LeaseRequest?"));
+  EXPECT_THAT(run_flyball({"messages", "LeaseRequest", "--format", "openapi"}).err, HasSubstr("'server' or 'agent'"));
 }
 
 json emulate(std::vector<std::string> options) {

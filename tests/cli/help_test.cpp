@@ -19,6 +19,7 @@ const std::vector<std::vector<std::string>>& commands() {
   static const std::vector<std::vector<std::string>> all = {{},
                                                             {"plan"},
                                                             {"partition"},
+                                                            {"messages"},
                                                             {"emulate"},
                                                             {"profile"},
                                                             {"profile", "show"},
