@@ -18,7 +18,6 @@ namespace flyball {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 struct List {
   std::vector<std::string> names;
@@ -51,9 +50,9 @@ std::string long_entry(std::string_view name) {
 
 TEST(JsonEvents, ListAndItsNeighbours) {
   const std::string entries = long_entry("a") + ",\n " + long_entry("b");
-  for (const std::string& text :
-       {"[" + entries + "]", "{\"traceEvents\": [" + entries + "]}", "[" + entries + ",]", "[" + entries + "] more",
-        R"({"old": [)" + entries + R"(], "traceEvents": [)" + entries + R"(], "newer": [)" + entries + "]}"}) {
+  for (const std::string& text : {fmt::format("[{}]", entries), fmt::format(R"({{"traceEvents": [{}]}})", entries),
+                                  fmt::format("[{},]", entries), fmt::format("[{}] more", entries),
+                                  fmt::format(R"({{"old": [{0}], "traceEvents": [{0}], "newer": [{0}]}})", entries)}) {
     const List list = read_list(text);
     EXPECT_THAT(list.names, ElementsAre("a", "b"));
     EXPECT_FALSE(list.truncated);
@@ -78,8 +77,7 @@ TEST(JsonEvents, EntriesInsideOfEntries) {
   for (const char* inside : {R"("args":{"list":[{"name":"in"},{"name":"in"}]})", R"("args":{"name":"}, {\"},{"})",
                              R"("args":[{},{},[{}, {"a":{}}, {}]])", R"("args":{}, "more":{"a":"},{"})"}) {
     const std::string small = fmt::format(R"({{"ph":"X","name":"out",{}}})", inside);
-    EXPECT_THAT(read_list("[" + small + ", 1," + small + " ,\n" + small + "]").names, ElementsAre("out", "out", "out"))
-        << inside;
+    EXPECT_THAT(read_list(fmt::format("[{0}, 1,{0} ,\n{0}]", small)).names, ElementsAre("out", "out", "out")) << inside;
   }
 }
 
