@@ -1,5 +1,7 @@
 #include "net/event_loop.h"
 
+#include <poll.h>
+
 #include <chrono>
 #include <utility>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -53,6 +55,23 @@ struct Readable {
   std::function<void()> action;
 };
 
+// A wait may end although nothing is to be read: an event that was on its way to a descriptor which has just been
+// forgotten reaches the one that took its place.
+bool is_readable(int descriptor) {
+  pollfd look{descriptor, POLLIN, 0};
+  return ::poll(&look, 1, 0) != 0;  // an error of the descriptor is news, too
+}
+
+void wait_readable(const std::shared_ptr<Readable>& readable) {
+  readable->stream.async_wait(asio::posix::stream_descriptor::wait_read,
+                              [weak = std::weak_ptr(readable)](boost::system::error_code error) {
+                                const auto alive = weak.lock();
+                                if (error || !alive) return;
+                                if (!is_readable(alive->stream.native_handle())) return wait_readable(alive);
+                                alive->action();
+                              });
+}
+
 struct Signals {
   explicit Signals(asio::io_context& io) : set(io) {}
 
@@ -102,11 +121,7 @@ EventLoop::Handle EventLoop::every(Seconds period, std::function<void()> action)
 EventLoop::Handle EventLoop::when_readable(int descriptor, std::function<void()> action) {
   auto readable = std::make_shared<Readable>(impl_->io, descriptor);
   readable->action = std::move(action);
-  readable->stream.async_wait(asio::posix::stream_descriptor::wait_read,
-                              [weak = std::weak_ptr(readable)](boost::system::error_code error) {
-                                const auto alive = weak.lock();
-                                if (!error && alive) alive->action();
-                              });
+  wait_readable(readable);
   return readable;
 }
 
