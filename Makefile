@@ -9,7 +9,8 @@ DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbat
 PEERS = bench/peers/run
 STEP = @scripts/step
 # The folders of tests/ whose own process has several threads; what other folders start is checked under asan.
-THREADED = agent client device net server sim
+THREADED = agent client driver measure net server sim
+$(foreach folder,$(THREADED),$(if $(wildcard tests/$(folder)),,$(error THREADED names tests/$(folder), which is not there)))
 PIP = build/python-venv/bin/pip --disable-pip-version-check
 # Clones share what ccache holds: paths of the tree count relative to it.
 export CCACHE_BASEDIR := $(CURDIR)
