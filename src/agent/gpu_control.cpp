@@ -13,6 +13,7 @@
 
 #include "agent/change_settings.h"
 #include "base/contain.h"
+#include "base/monotonic_time.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -22,10 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Watts kLeastLimit{1.0};           // below it is no limit, and nothing that a message may hold
 constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
-}
 
 std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
 
@@ -373,7 +370,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
         state->journalled = true;
       }
       lock.unlock();
-      state->call_since = now_ns();
+      state->call_since = monotonic_now();
       bool done = false;
       (void)contained("a GPU's control", [&] { done = state->try_restore(); });
       state->call_since = 0;
@@ -394,7 +391,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       queue.pop_front();
       state->current = job;
       lock.unlock();
-      state->call_since = now_ns();
+      state->call_since = monotonic_now();
       (void)contained("a GPU's control", [&] { state->run_job(job); });
       state->call_since = 0;
       lock.lock();
@@ -521,7 +518,7 @@ bool GpuControl::restoring() const {
 
 Seconds GpuControl::call_age() const {
   const std::int64_t since = state_->call_since;
-  return since == 0 ? Seconds(0) : to_seconds(now_ns() - since);
+  return since == 0 ? Seconds(0) : to_seconds(monotonic_now() - since);
 }
 
 bool GpuControl::wait_restored(Seconds most) const {

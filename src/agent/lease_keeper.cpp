@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "agent/change_settings.h"
 #include "agent/log.h"
 #include "agent/processes.h"
+#include "base/monotonic_time.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -23,11 +23,6 @@ constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often
 // A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
 // before it judges.
 constexpr Nanoseconds kLate = 50'000'000;
-
-Nanoseconds now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 bool sets_something(const SettingsChange& change) {
   return (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) ||
@@ -181,7 +176,7 @@ void LeaseKeeper::watch(const std::string& id, std::shared_ptr<Watch> process) {
 void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const Granted& granted) {
   std::string id;
   try {
-    const Lease& lease = table_.grant(request, who, now_ns());
+    const Lease& lease = table_.grant(request, who, monotonic_now());
     id = lease.id;
     for (const std::size_t gpu : request.gpus) check_usable(gpu);
     watch(id, open_watch(lease.holder, false));
@@ -214,20 +209,20 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
             return granted(preparing->error, {});
           }
           ++counts_.granted;
-          table_.begin(id, now_ns());
+          table_.begin(id, monotonic_now());
           arm_deadline();
           log_event(LogLevel::kInfo, "lease_granted",
                     {{"lease", short_id(id)},
                      {"gpus", fmt::format("{}", fmt::join(lease->gpus, ","))},
                      {"holder", holder},
                      {"purpose", lease->purpose}});
-          granted(nullptr, lease->info(now_ns()));
+          granted(nullptr, lease->info(monotonic_now()));
         });
   }
 }
 
 LeaseInfo LeaseKeeper::heartbeat(const std::string& id, const Claimant& who) {
-  return table_.heard_from(id, who, now_ns()).info(now_ns());
+  return table_.heard_from(id, who, monotonic_now()).info(monotonic_now());
 }
 
 void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& wanted,
@@ -254,7 +249,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
           ++counts_.changes;
           if (looks_around) table_.note_alone(id, gpu);
         }
-        table_.touch(id, now_ns());
+        table_.touch(id, monotonic_now());
         // A call that hangs may still come through; until its lease ends, what it asked for counts as set.
         bool hangs = false;
         try {
@@ -287,7 +282,7 @@ SettingsChange LeaseKeeper::own_resets(const Lease& lease, std::size_t gpu, Sett
 
 void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
                          Done done) {
-  const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, now_ns());
+  const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, monotonic_now());
   check_bounds(rules_.of(gpu).bounds, gpu, change);
   submit_change(lease.id, gpu, change, lease.holder, std::move(done));
 }
@@ -311,7 +306,7 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
     // Before the lease is anybody's: one that nobody watches would never end.
     auto process = watchable && !goes_on ? open_watch(who, true) : nullptr;
     const Lease& lease =
-        table_.implicit(gpu, who, change.knobs(), shared, watchable ? Seconds(0) : remote_hold, now_ns());
+        table_.implicit(gpu, who, change.knobs(), shared, watchable ? Seconds(0) : remote_hold, monotonic_now());
     id = lease.id;
     if (!goes_on) watch(id, std::move(process));
     check_usable(gpu);
@@ -339,7 +334,7 @@ void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::funct
     // The table's own rules, by a lease that is never used.
     LeaseRequest request;
     request.gpus = {gpu};
-    const std::string id = table_.grant(request, who, now_ns()).id;  // not the lease's own, which goes with it
+    const std::string id = table_.grant(request, who, monotonic_now()).id;  // not the lease's own, which goes with it
     table_.end(id, LeaseEnd::kReleased);
   } else if (!lease->belongs_to(who)) {
     const LeaseHolder holder = lease->holder.as_holder();
@@ -400,20 +395,20 @@ bool LeaseKeeper::idle() const {
 
 std::vector<LeaseInfo> LeaseKeeper::leases(const Claimant& reader) const {
   std::vector<LeaseInfo> all;
-  for (const Lease* lease : table_.all()) all.push_back(lease->info_for(reader, now_ns()));
+  for (const Lease* lease : table_.all()) all.push_back(lease->info_for(reader, monotonic_now()));
   return all;
 }
 
 std::optional<LeaseInfo> LeaseKeeper::lease_on(std::size_t gpu, const Claimant& reader) const {
   const Lease* lease = table_.on_gpu(gpu);
   if (lease == nullptr) return std::nullopt;
-  return lease->info_for(reader, now_ns());
+  return lease->info_for(reader, monotonic_now());
 }
 
 std::optional<LeaseInfo> LeaseKeeper::find(const std::string& id) const {
   const Lease* lease = table_.find(id);
   if (lease == nullptr) return std::nullopt;
-  return lease->info(now_ns());
+  return lease->info(monotonic_now());
 }
 
 std::size_t LeaseKeeper::leases_of(const Claimant& user) const {
@@ -436,8 +431,8 @@ void LeaseKeeper::arm_deadline() {
   if (!next) return deadline_.reset();
   if (deadline_ && deadline_at_ <= *next) return;  // wakes early, finds nothing, and arms again
   deadline_at_ = *next;
-  const Nanoseconds delay = std::max<Nanoseconds>(*next - now_ns(), 0);
-  deadline_ = loop_.after(to_seconds(delay), [this] { look_for_expired(now_ns() - deadline_at_ > kLate); });
+  const Nanoseconds delay = std::max<Nanoseconds>(*next - monotonic_now(), 0);
+  deadline_ = loop_.after(to_seconds(delay), [this] { look_for_expired(monotonic_now() - deadline_at_ > kLate); });
 }
 
 void LeaseKeeper::look_for_expired(bool late) {
@@ -445,10 +440,10 @@ void LeaseKeeper::look_for_expired(bool late) {
     deadline_ = loop_.after(to_seconds(kLate), [this] { look_for_expired(false); });
     return;
   }
-  for (const std::string& id : table_.expired(now_ns())) {
+  for (const std::string& id : table_.expired(monotonic_now())) {
     // Who waits for the agent's answer is not silent.
     if (writes_under_way_.count(id) != 0) {
-      table_.touch(id, now_ns());
+      table_.touch(id, monotonic_now());
     } else {
       end(id, LeaseEnd::kSilent);
     }
