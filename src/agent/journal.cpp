@@ -49,27 +49,24 @@ void write_all(int descriptor, std::string_view text, const std::filesystem::pat
 
 }  // namespace
 
-template <>
-struct Description<JournalEntry> {
-  static const Record<JournalEntry>& get() {
-    using R = JournalEntry;
-    static const auto kRecord =
-        Record<R>("JournalEntry", RecordSide::kAnswer, "the journal")
-            .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
-            .field("knobs", &R::knobs, {.text = "That may differ from the default.", .needed = true})
-            .field("holder", &R::holder, {.text = "For people.", .needed = true})
-            .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
-            .field("set_power_limits_w", &R::set_limits,
-                   {.text = "Of which one is in force unless somebody else has set it.",
-                    .left_out = true,
-                    .minimum = 0,
-                    .maximum = 1e6})
-            .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true})
-            .field("booted_at_s", &R::booted_at,
-                   {.text = "When that was started, in Unix time.", .left_out = true, .minimum = 0});
-    return kRecord;
-  }
-};
+static const Record<JournalEntry>& description_of(const JournalEntry* /*type*/) {
+  using R = JournalEntry;
+  static const auto kRecord =
+      Record<R>::answer("JournalEntry", "the journal")
+          .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
+          .field("knobs", &R::knobs, {.text = "That may differ from the default.", .needed = true})
+          .field("holder", &R::holder, {.text = "For people.", .needed = true})
+          .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
+          .field("set_power_limits_w", &R::set_limits,
+                 {.text = "Of which one is in force unless somebody else has set it.",
+                  .left_out = true,
+                  .minimum = 0,
+                  .maximum = 1e6})
+          .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true})
+          .field("booted_at_s", &R::booted_at,
+                 {.text = "When that was started, in Unix time.", .left_out = true, .minimum = 0});
+  return kRecord;
+}
 
 MachineBoot boot_of_machine() {
   MachineBoot boot;
@@ -121,7 +118,7 @@ Journal::Found Journal::read() const {
     // A damaged entry must not keep the agent from starting: here its damage is what is to be reported.
     try {
       const nlohmann::json json = parse_json(path.string(), read_text_file(path, kMostBytes));
-      JournalEntry entry = Description<JournalEntry>::get().read(JsonObject(json, path.string()));
+      JournalEntry entry = record_of<JournalEntry>().read(JsonObject(json, path.string()));
       const bool other_boot = another_boot({entry.boot, entry.booted_at}, boot_);
       (other_boot ? found.outlived : found.entries).push_back(std::move(entry));
     } catch (const Error&) {

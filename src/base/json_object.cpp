@@ -140,20 +140,7 @@ std::optional<std::string> JsonObject::find_text(const std::string& name) {
   return value ? std::optional(value->text()) : std::nullopt;
 }
 
-std::optional<std::string> JsonObject::find_choice(const std::string& name, const std::vector<std::string>& choices) {
-  auto value = find_text(name);
-  if (value && std::find(choices.begin(), choices.end(), *value) == choices.end()) {
-    refuse(name, fmt::format("is '{}'", *value), fmt::format("give one of: {}", fmt::join(choices, ", ")));
-  }
-  return value;
-}
-
 JsonObject JsonObject::object(const std::string& name) { return need_value(name).object(); }
-
-std::optional<JsonObject> JsonObject::find_object(const std::string& name) {
-  const auto value = find_filled(name);
-  return value ? std::optional(value->object()) : std::nullopt;
-}
 
 // What `read` makes of each entry; nothing where the field is missing.
 template <class Read>

@@ -71,10 +71,7 @@ class JsonObject {
   [[nodiscard]] bool boolean(const std::string& name);
   [[nodiscard]] std::string text(const std::string& name);
   [[nodiscard]] std::optional<std::string> find_text(const std::string& name);
-  [[nodiscard]] std::optional<std::string> find_choice(const std::string& name,
-                                                       const std::vector<std::string>& choices);
   [[nodiscard]] JsonObject object(const std::string& name);
-  [[nodiscard]] std::optional<JsonObject> find_object(const std::string& name);
   // Empty where the field is missing.
   [[nodiscard]] std::vector<JsonObject> objects(const std::string& name);
   [[nodiscard]] std::vector<double> numbers(const std::string& name, const NumberRange& range);

@@ -2,16 +2,15 @@
 // a line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1) and the manual's tables
 // all come from the description.
 //
-//   template <>
-//   const Record<ClockBounds>& Description<ClockBounds>::get() {
-//     static const auto kRecord = Record<ClockBounds>("Bounds", RecordSide::kRequest, "the request")
+//   const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
+//     static const auto kRecord = Record<ClockBounds>::request("Bounds")
 //         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
 //         ...
 //
 // A request is read strictly: unknown fields are refused. Of an answer they are passed over, so that a newer program
 // may say more. A field of null is as one that is missing, but for booleans, and where null has a meaning of its own
-// (two optionals in one another). Descriptions are made at their first use and never
-// change afterwards: all functions here are safe from any thread. Reading throws InputError, which names the field.
+// (two optionals in one another). Descriptions are made at their first use and never change afterwards: all functions
+// here are safe from any thread. Reading throws InputError, which names the field.
 #pragma once
 
 #include <cstddef>
@@ -75,8 +74,13 @@ class Record : public RecordDescription {
   // May refuse the whole, and put in order what may be given in several ways.
   using Check = std::function<void(const JsonObject&, T&)>;
 
-  Record(std::string name, RecordSide side, std::string source, std::string text = {})
-      : RecordDescription(std::move(name), side, std::move(source), std::move(text)) {}
+  [[nodiscard]] static Record request(std::string name, std::string text = {}) {
+    return Record(std::move(name), RecordSide::kRequest, "the request", std::move(text));
+  }
+  // `source` names it in errors: "the server's answer".
+  [[nodiscard]] static Record answer(std::string name, std::string source, std::string text = {}) {
+    return Record(std::move(name), RecordSide::kAnswer, std::move(source), std::move(text));
+  }
 
   template <class Member>
   Record&& field(const char* name, Member T::*member, const FieldRules& rules) && {
@@ -115,6 +119,8 @@ class Record : public RecordDescription {
   }
 
  private:
+  using RecordDescription::RecordDescription;
+
   struct Field {
     std::function<void(JsonObject&, T&)> read;
     std::function<void(const T&, Json&)> write;
@@ -126,14 +132,14 @@ class Record : public RecordDescription {
 
 template <Described T>
 [[nodiscard]] T read_message(const nlohmann::json& json) {
-  const Record<T>& record = Description<T>::get();
+  const Record<T>& record = record_of<T>();
   return record.read(JsonObject(json, record.source()));
 }
 
 // What stands in a list of this name, {"leases": [...]}.
 template <Described T>
 [[nodiscard]] std::vector<T> read_messages(const nlohmann::json& json, const std::string& list) {
-  const Record<T>& record = Description<T>::get();
+  const Record<T>& record = record_of<T>();
   JsonObject object(json, record.source());
   std::vector<T> all;
   for (const JsonObject& entry : object.objects(list)) all.push_back(record.read(entry));
@@ -142,7 +148,7 @@ template <Described T>
 
 template <Described T>
 [[nodiscard]] nlohmann::ordered_json to_json(const T& record) {
-  return Description<T>::get().write(record);
+  return record_of<T>().write(record);
 }
 
 }  // namespace flyball

@@ -45,14 +45,16 @@ struct FieldRules {
 template <class T>
 class Record;
 
-// Specialised for each described type, beside the type.
+// A described type has, beside it, `const Record<T>& description_of(const T*)`; the argument only names the type.
 template <class T>
-struct Description;
-
-template <class T>
-concept Described = requires {
-  {Description<T>::get()};
+concept Described = requires(const T* type) {
+  description_of(type);
 };
+
+template <Described T>
+[[nodiscard]] const Record<T>& record_of() {
+  return description_of(static_cast<const T*>(nullptr));
+}
 
 // Specialised for an enumeration whose values a record may have: `kAll` lists them, name_of() names them. `kUnknown`,
 // where there is one, is what a name that a newer program may give is read as; otherwise it is refused.
@@ -199,12 +201,10 @@ struct Codec<E> {
 
 template <Described T>
 struct Codec<T> {
-  static T read(const JsonValue& value, const FieldRules& /*rules*/) {
-    return Description<T>::get().read(value.object());
-  }
-  static nlohmann::ordered_json write(const T& value) { return Description<T>::get().write(value); }
+  static T read(const JsonValue& value, const FieldRules& /*rules*/) { return record_of<T>().read(value.object()); }
+  static nlohmann::ordered_json write(const T& value) { return record_of<T>().write(value); }
   static nlohmann::ordered_json schema(const FieldRules& /*rules*/) {
-    return {{"$ref", "#/components/schemas/" + Description<T>::get().name()}};
+    return {{"$ref", "#/components/schemas/" + record_of<T>().name()}};
   }
 };
 

@@ -26,10 +26,10 @@ std::string_view name_of(AccountSessionState state) {
   return "stopped";
 }
 
-const Record<AccountSessionRequest>& Description<AccountSessionRequest>::get() {
+const Record<AccountSessionRequest>& description_of(const AccountSessionRequest* /*type*/) {
   using R = AccountSessionRequest;
   static const auto kRecord =
-      Record<R>("SessionRequest", RecordSide::kRequest, "the request")
+      Record<R>::request("SessionRequest")
           .field("name", &R::name,
                  {.text = "1 to 64 letters, digits, '.', '_' or '-', not of dots alone.",
                   .needed = true,
@@ -50,10 +50,10 @@ const Record<AccountSessionRequest>& Description<AccountSessionRequest>::get() {
   return kRecord;
 }
 
-const Record<AccountSessionInfo>& Description<AccountSessionInfo>::get() {
+const Record<AccountSessionInfo>& description_of(const AccountSessionInfo* /*type*/) {
   using R = AccountSessionInfo;
   static const auto kRecord =
-      Record<R>("Session", RecordSide::kAnswer, "the agent's answer")
+      Record<R>::answer("Session", "the agent's answer")
           .field("name", &R::name, {.text = "As it was started.", .needed = true})
           .field("state", &R::state,
                  {.text = "stopped: as it was told; too_long, too_large: the agent ended it.", .needed = true})

@@ -53,13 +53,7 @@ struct AccountSessionInfo {
   [[nodiscard]] bool recording() const { return state == AccountSessionState::kRecording; }
 };
 
-template <>
-struct Description<AccountSessionRequest> {
-  static const Record<AccountSessionRequest>& get();
-};
-template <>
-struct Description<AccountSessionInfo> {
-  static const Record<AccountSessionInfo>& get();
-};
+[[nodiscard]] const Record<AccountSessionRequest>& description_of(const AccountSessionRequest*);
+[[nodiscard]] const Record<AccountSessionInfo>& description_of(const AccountSessionInfo*);
 
 }  // namespace flyball

@@ -17,16 +17,6 @@ constexpr std::size_t kLongestPurpose = 200;
 constexpr const char* kRequest = "the request";
 constexpr const char* kAnswer = "the agent's answer";
 
-template <class T>
-Record<T> request(std::string name, std::string text = {}) {
-  return {std::move(name), RecordSide::kRequest, kRequest, std::move(text)};
-}
-
-template <class T>
-Record<T> answer(std::string name, std::string text = {}) {
-  return {std::move(name), RecordSide::kAnswer, kAnswer, std::move(text)};
-}
-
 }  // namespace
 
 std::string_view name_of(Knob knob) {
@@ -74,7 +64,7 @@ struct Codec<std::map<std::size_t, GpuSettings>> {
     for (std::size_t i = 0; i < value.size(); ++i) {
       JsonObject object = value.entry(i).object();
       const auto gpu = static_cast<std::size_t>(object.integer("gpu", 0, static_cast<std::int64_t>(kLastGpu)));
-      all[gpu] = Description<GpuSettings>::get().read(object);
+      all[gpu] = record_of<GpuSettings>().read(object);
     }
     return all;
   }
@@ -93,10 +83,10 @@ struct Codec<std::map<std::size_t, GpuSettings>> {
   }
 };
 
-const Record<ClockBounds>& Description<ClockBounds>::get() {
+const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
   using R = ClockBounds;
   static const auto kRecord =
-      request<R>("Bounds", "Of clocks, in MHz.")
+      Record<R>::request("Bounds", "Of clocks, in MHz.")
           .field("minimum", &R::minimum, {.text = "Lowest.", .needed = true, .minimum = 1, .maximum = kMostClock})
           .field("maximum", &R::maximum, {.text = "Highest.", .needed = true, .minimum = 1, .maximum = kMostClock})
           .check([](const JsonObject& object, R& bounds) {
@@ -106,21 +96,21 @@ const Record<ClockBounds>& Description<ClockBounds>::get() {
   return kRecord;
 }
 
-const Record<GpuSettings>& Description<GpuSettings>::get() {
+const Record<GpuSettings>& description_of(const GpuSettings* /*type*/) {
   using R = GpuSettings;
   static const auto kRecord =
-      answer<R>("Settings", "What a lease has set; null is what held before.")
+      Record<R>::answer("Settings", kAnswer, "What a lease has set; null is what held before.")
           .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Locked clocks of the processors."})
           .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Locked clocks of the memory."})
           .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower});
   return kRecord;
 }
 
-const Record<SettingsChange>& Description<SettingsChange>::get() {
+const Record<SettingsChange>& description_of(const SettingsChange* /*type*/) {
   using R = SettingsChange;
   static const auto kRecord =
-      request<R>("SettingsChange",
-                 "What is missing is left alone; null brings back what held before. Something is given.")
+      Record<R>::request("SettingsChange",
+                         "What is missing is left alone; null brings back what held before. Something is given.")
           .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Clocks of the processors to lock."})
           .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Clocks of the memory to lock."})
           .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower})
@@ -132,10 +122,10 @@ const Record<SettingsChange>& Description<SettingsChange>::get() {
   return kRecord;
 }
 
-const Record<LeaseRequest>& Description<LeaseRequest>::get() {
+const Record<LeaseRequest>& description_of(const LeaseRequest* /*type*/) {
   using R = LeaseRequest;
   static const auto kRecord =
-      request<R>("LeaseRequest")
+      Record<R>::request("LeaseRequest")
           .field(
               "gpus", &R::gpus,
               {.text = "Indices of the GPUs to lease.", .needed = true, .minimum = 0, .maximum = kLastGpu, .fewest = 1})
@@ -161,19 +151,19 @@ const Record<LeaseRequest>& Description<LeaseRequest>::get() {
   return kRecord;
 }
 
-const Record<LeaseHolder>& Description<LeaseHolder>::get() {
+const Record<LeaseHolder>& description_of(const LeaseHolder* /*type*/) {
   using R = LeaseHolder;
-  static const auto kRecord = answer<R>("Holder")
+  static const auto kRecord = Record<R>::answer("Holder", kAnswer)
                                   .field("uid", &R::uid, {.text = "Of the user; null over TCP."})
                                   .field("pid", &R::pid, {.text = "Of the process; null over TCP.", .minimum = 0})
                                   .field("name", &R::name, {.text = "The user's, or the address of a TCP client."});
   return kRecord;
 }
 
-const Record<LeaseInfo>& Description<LeaseInfo>::get() {
+const Record<LeaseInfo>& description_of(const LeaseInfo* /*type*/) {
   using R = LeaseInfo;
   static const auto kRecord =
-      answer<R>("Lease")
+      Record<R>::answer("Lease", kAnswer)
           .field("id", &R::id,
                  {.text = "128 random bits in hexadecimal; null for who is neither of the holder's user nor root.",
                   .empty_is_null = true})
@@ -189,10 +179,11 @@ const Record<LeaseInfo>& Description<LeaseInfo>::get() {
   return kRecord;
 }
 
-const Record<GpuStatus>& Description<GpuStatus>::get() {
+const Record<GpuStatus>& description_of(const GpuStatus* /*type*/) {
   using R = GpuStatus;
   static const auto kRecord =
-      answer<R>("Gpu", "A reading is null where the device does not give it, or did not give it in time.")
+      Record<R>::answer("Gpu", kAnswer,
+                        "A reading is null where the device does not give it, or did not give it in time.")
           .field("index", &R::index, {.text = "As the agent counts.", .needed = true, .maximum = kLastGpu})
           .field("uuid", &R::uuid, {.text = "Empty until the driver has opened the GPU."})
           .field("name", &R::name, {.text = "Of the model."})
@@ -219,10 +210,10 @@ const Record<GpuStatus>& Description<GpuStatus>::get() {
   return kRecord;
 }
 
-const Record<CpuStatus>& Description<CpuStatus>::get() {
+const Record<CpuStatus>& description_of(const CpuStatus* /*type*/) {
   using R = CpuStatus;
   static const auto kRecord =
-      answer<R>("Cpu", "An energy is null where the processor does not give it.")
+      Record<R>::answer("Cpu", kAnswer, "An energy is null where the processor does not give it.")
           .field("index", &R::index, {.text = "Of the package.", .needed = true, .maximum = kLastGpu})
           .field("name", &R::name, {.text = "As the kernel names it."})
           .field("package_energy_j", &R::package_energy, {.text = "Since the agent started."})
@@ -231,9 +222,9 @@ const Record<CpuStatus>& Description<CpuStatus>::get() {
   return kRecord;
 }
 
-const Record<NodeStatus>& Description<NodeStatus>::get() {
+const Record<NodeStatus>& description_of(const NodeStatus* /*type*/) {
   using R = NodeStatus;
-  static const auto kRecord = answer<R>("NodeStatus")
+  static const auto kRecord = Record<R>::answer("NodeStatus", kAnswer)
                                   .field("node", &R::node, {.text = "Host name."})
                                   .field("version", &R::version, {.text = "Of the agent."})
                                   .field("gpus", &R::gpus, {.text = "All of the node."})
@@ -241,10 +232,10 @@ const Record<NodeStatus>& Description<NodeStatus>::get() {
   return kRecord;
 }
 
-const Record<PowerPoint>& Description<PowerPoint>::get() {
+const Record<PowerPoint>& description_of(const PowerPoint* /*type*/) {
   using R = PowerPoint;
   static const auto kRecord =
-      answer<R>("PowerSample")
+      Record<R>::answer("PowerSample", kAnswer)
           .field("device", &R::device, {.text = "GPU:0, CPU:0 or DRAM:0, for example.", .needed = true})
           .field("time_s", &R::time, {.text = "The node's CLOCK_MONOTONIC.", .needed = true})
           .field("power_w", &R::power, {.text = "Since the sample before.", .needed = true})
@@ -252,9 +243,9 @@ const Record<PowerPoint>& Description<PowerPoint>::get() {
   return kRecord;
 }
 
-const Record<PowerEvent>& Description<PowerEvent>::get() {
-  static const auto kRecord =
-      answer<PowerEvent>("PowerEvent").field("samples", &PowerEvent::samples, {.text = "All since the event before."});
+const Record<PowerEvent>& description_of(const PowerEvent* /*type*/) {
+  static const auto kRecord = Record<PowerEvent>::answer("PowerEvent", kAnswer)
+                                  .field("samples", &PowerEvent::samples, {.text = "All since the event before."});
   return kRecord;
 }
 

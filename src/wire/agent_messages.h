@@ -161,49 +161,16 @@ struct PowerEvent {
   std::vector<PowerPoint> samples;
 };
 
-template <>
-struct Description<ClockBounds> {
-  static const Record<ClockBounds>& get();
-};
-template <>
-struct Description<GpuSettings> {
-  static const Record<GpuSettings>& get();
-};
-template <>
-struct Description<SettingsChange> {
-  static const Record<SettingsChange>& get();
-};
-template <>
-struct Description<LeaseRequest> {
-  static const Record<LeaseRequest>& get();
-};
-template <>
-struct Description<LeaseHolder> {
-  static const Record<LeaseHolder>& get();
-};
-template <>
-struct Description<LeaseInfo> {
-  static const Record<LeaseInfo>& get();
-};
-template <>
-struct Description<GpuStatus> {
-  static const Record<GpuStatus>& get();
-};
-template <>
-struct Description<CpuStatus> {
-  static const Record<CpuStatus>& get();
-};
-template <>
-struct Description<NodeStatus> {
-  static const Record<NodeStatus>& get();
-};
-template <>
-struct Description<PowerPoint> {
-  static const Record<PowerPoint>& get();
-};
-template <>
-struct Description<PowerEvent> {
-  static const Record<PowerEvent>& get();
-};
+[[nodiscard]] const Record<ClockBounds>& description_of(const ClockBounds*);
+[[nodiscard]] const Record<GpuSettings>& description_of(const GpuSettings*);
+[[nodiscard]] const Record<SettingsChange>& description_of(const SettingsChange*);
+[[nodiscard]] const Record<LeaseRequest>& description_of(const LeaseRequest*);
+[[nodiscard]] const Record<LeaseHolder>& description_of(const LeaseHolder*);
+[[nodiscard]] const Record<LeaseInfo>& description_of(const LeaseInfo*);
+[[nodiscard]] const Record<GpuStatus>& description_of(const GpuStatus*);
+[[nodiscard]] const Record<CpuStatus>& description_of(const CpuStatus*);
+[[nodiscard]] const Record<NodeStatus>& description_of(const NodeStatus*);
+[[nodiscard]] const Record<PowerPoint>& description_of(const PowerPoint*);
+[[nodiscard]] const Record<PowerEvent>& description_of(const PowerEvent*);
 
 }  // namespace flyball

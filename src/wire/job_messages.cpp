@@ -10,7 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kRequest = "the request";
 constexpr const char* kAnswer = "the server's answer";
 constexpr double kMostTime = 1e6;  // s
 constexpr double kMostDelay = 1e7;
@@ -26,16 +25,6 @@ constexpr const char* kPlanStatus =
     "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, for as "
     "long. "
     "Null where there is no plan.";
-
-template <class T>
-Record<T> request(std::string name, std::string text = {}) {
-  return {std::move(name), RecordSide::kRequest, kRequest, std::move(text)};
-}
-
-template <class T>
-Record<T> answer(std::string name, std::string text = {}) {
-  return {std::move(name), RecordSide::kAnswer, kAnswer, std::move(text)};
-}
 
 void need_one_or_per_stage(const JsonObject& object, const char* field, std::size_t given, int stages) {
   if (given <= 1 || given == static_cast<std::size_t>(stages)) return;
@@ -99,10 +88,10 @@ Json to_json(const std::vector<ScheduledComputation>& computations) { return wri
 
 // --- Requests ----------------------------------------------------------------------------------------------------
 
-const Record<JobRequest>& Description<JobRequest>::get() {
+const Record<JobRequest>& description_of(const JobRequest* /*type*/) {
   using R = JobRequest;
   static const auto kRecord =
-      request<R>("JobRequest")
+      Record<R>::request("JobRequest")
           .field("id", &R::id,
                  {.text = "Chosen by the server where it is missing. Neither '.' nor '..'.",
                   .left_out = true,
@@ -191,10 +180,10 @@ const Record<JobRequest>& Description<JobRequest>::get() {
   return kRecord;
 }
 
-const Record<RankRequest>& Description<RankRequest>::get() {
+const Record<RankRequest>& description_of(const RankRequest* /*type*/) {
   using R = RankRequest;
   static const auto kRecord =
-      request<R>("RankRequest")
+      Record<R>::request("RankRequest")
           .field("rank", &R::rank, {.text = "Of the job.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("dp_rank", &R::dp_rank, {.text = "The pipeline.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("pp_rank", &R::pp_rank,
@@ -209,10 +198,10 @@ const Record<RankRequest>& Description<RankRequest>::get() {
   return kRecord;
 }
 
-const Record<InstructionMeasurement>& Description<InstructionMeasurement>::get() {
+const Record<InstructionMeasurement>& description_of(const InstructionMeasurement* /*type*/) {
   using R = InstructionMeasurement;
   static const auto kRecord =
-      request<R>("Measurement", "Averages over `samples` runs of one instruction at one clock.")
+      Record<R>::request("Measurement", "Averages over `samples` runs of one instruction at one clock.")
           .field(
               "instruction", &R::instruction,
               {.text = "forward, backward, recompute, backward_input, backward_weight, or one model chunk's own as "
@@ -230,10 +219,10 @@ const Record<InstructionMeasurement>& Description<InstructionMeasurement>::get()
   return kRecord;
 }
 
-const Record<MeasurementReport>& Description<MeasurementReport>::get() {
+const Record<MeasurementReport>& description_of(const MeasurementReport* /*type*/) {
   using R = MeasurementReport;
   static const auto kRecord =
-      request<R>("MeasurementReport")
+      Record<R>::request("MeasurementReport")
           .field("rank", &R::rank, {.text = "That measured.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("sequence", &R::sequence,
                  {.text = "Rises with each report of the rank.", .needed = true, .minimum = 0, .maximum = kLast})
@@ -248,10 +237,10 @@ const Record<MeasurementReport>& Description<MeasurementReport>::get() {
   return kRecord;
 }
 
-const Record<StragglerNotice>& Description<StragglerNotice>::get() {
+const Record<StragglerNotice>& description_of(const StragglerNotice* /*type*/) {
   using R = StragglerNotice;
   static const auto kRecord =
-      request<R>("StragglerNotice")
+      Record<R>::request("StragglerNotice")
           .field("straggler", &R::straggler,
                  {.text = "A rank of the job, or a name for anything outside that all its pipelines wait for.",
                   .needed = true})
@@ -264,10 +253,10 @@ const Record<StragglerNotice>& Description<StragglerNotice>::get() {
   return kRecord;
 }
 
-const Record<StepReport>& Description<StepReport>::get() {
+const Record<StepReport>& description_of(const StepReport* /*type*/) {
   using R = StepReport;
   static const auto kRecord =
-      request<R>("StepReport")
+      Record<R>::request("StepReport")
           .field("rank", &R::rank, {.text = "That ran it.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("version", &R::version, {.text = "Of the schedule.", .needed = true, .minimum = 1})
           .field("step", &R::step,
@@ -299,20 +288,20 @@ const Record<StepReport>& Description<StepReport>::get() {
 
 // --- Answers -----------------------------------------------------------------------------------------------------
 
-const Record<JobRegistered>& Description<JobRegistered>::get() {
+const Record<JobRegistered>& description_of(const JobRegistered* /*type*/) {
   using R = JobRegistered;
   static const auto kRecord =
-      answer<R>("JobRegistered")
+      Record<R>::answer("JobRegistered", kAnswer)
           .field("job", &R::job, {.text = "Its id.", .needed = true})
           .field("token", &R::token, {.text = "Where the server has drawn it.", .left_out = true})
           .field("created", &R::created, {.text = "False: it was there.", .needed = true});
   return kRecord;
 }
 
-const Record<RankRegistered>& Description<RankRegistered>::get() {
+const Record<RankRegistered>& description_of(const RankRegistered* /*type*/) {
   using R = RankRegistered;
   static const auto kRecord =
-      answer<R>("RankRegistered")
+      Record<R>::answer("RankRegistered", kAnswer)
           .field("rank", &R::rank, {.text = "Its number.", .needed = true, .minimum = 0})
           .field("created", &R::created, {.text = "False: it was there.", .needed = true})
           .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted; -1 where there is none."})
@@ -320,37 +309,37 @@ const Record<RankRegistered>& Description<RankRegistered>::get() {
   return kRecord;
 }
 
-const Record<MeasurementsTaken>& Description<MeasurementsTaken>::get() {
+const Record<MeasurementsTaken>& description_of(const MeasurementsTaken* /*type*/) {
   using R = MeasurementsTaken;
   static const auto kRecord =
-      answer<R>("MeasurementsTaken")
+      Record<R>::answer("MeasurementsTaken", kAnswer)
           .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted."})
           .field("duplicate", &R::duplicate, {.text = "The report had been counted before.", .needed = true});
   return kRecord;
 }
 
-const Record<StragglerTaken>& Description<StragglerTaken>::get() {
+const Record<StragglerTaken>& description_of(const StragglerTaken* /*type*/) {
   using R = StragglerTaken;
   static const auto kRecord =
-      answer<R>("StragglerTaken")
+      Record<R>::answer("StragglerTaken", kAnswer)
           .field("sequence", &R::sequence, {.text = "Of the newest notice."})
           .field("stale", &R::stale, {.text = "Nothing changes: a newer notice was there.", .needed = true});
   return kRecord;
 }
 
-const Record<StragglerState::Announced>& Description<StragglerState::Announced>::get() {
+const Record<StragglerState::Announced>& description_of(const StragglerState::Announced* /*type*/) {
   using R = StragglerState::Announced;
-  static const auto kRecord = answer<R>("AnnouncedStraggler", "A notice that is not yet in force.")
+  static const auto kRecord = Record<R>::answer("AnnouncedStraggler", kAnswer, "A notice that is not yet in force.")
                                   .field("degree", &R::degree, {.text = "That it will have."})
                                   .field("sequence", &R::sequence, {.text = "Of the notice."})
                                   .field("remaining_s", &R::remaining, {.text = "Until it is in force."});
   return kRecord;
 }
 
-const Record<StragglerState>& Description<StragglerState>::get() {
+const Record<StragglerState>& description_of(const StragglerState* /*type*/) {
   using R = StragglerState;
   static const auto kRecord =
-      answer<R>("StragglerState")
+      Record<R>::answer("StragglerState", kAnswer)
           .field("straggler", &R::straggler, {.text = "A rank, or a name.", .needed = true})
           .field("degree", &R::degree, {.text = "In force."})
           .field("sequence", &R::sequence, {.text = "Of the notice in force; -1 where none is."})
@@ -358,10 +347,10 @@ const Record<StragglerState>& Description<StragglerState>::get() {
   return kRecord;
 }
 
-const Record<JobStatus>& Description<JobStatus>::get() {
+const Record<JobStatus>& description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
   static const auto kRecord =
-      answer<R>("JobStatus")
+      Record<R>::answer("JobStatus", kAnswer)
           .field("job", &R::job, {.text = "Its id.", .needed = true})
           .field("name", &R::name, {.text = "For people."})
           .field("state", &R::state, {.text = "How far it is.", .needed = true})
@@ -388,9 +377,9 @@ const Record<JobStatus>& Description<JobStatus>::get() {
   return kRecord;
 }
 
-const Record<JobListing>& Description<JobListing>::get() {
+const Record<JobListing>& description_of(const JobListing* /*type*/) {
   using R = JobListing;
-  static const auto kRecord = answer<R>("JobListing")
+  static const auto kRecord = Record<R>::answer("JobListing", kAnswer)
                                   .field("job", &R::job, {.text = "Its id.", .needed = true})
                                   .field("name", &R::name, {.text = "For people."})
                                   .field("state", &R::state, {.text = "How far it is.", .needed = true})
@@ -401,25 +390,26 @@ const Record<JobListing>& Description<JobListing>::get() {
   return kRecord;
 }
 
-const Record<JobList>& Description<JobList>::get() {
-  static const auto kRecord =
-      answer<JobList>("JobList").field("jobs", &JobList::jobs, {.text = "All that the token lets one see."});
+const Record<JobList>& description_of(const JobList* /*type*/) {
+  static const auto kRecord = Record<JobList>::answer("JobList", kAnswer)
+                                  .field("jobs", &JobList::jobs, {.text = "All that the token lets one see."});
   return kRecord;
 }
 
-const Record<FrontierPointReport>& Description<FrontierPointReport>::get() {
+const Record<FrontierPointReport>& description_of(const FrontierPointReport* /*type*/) {
   using R = FrontierPointReport;
-  static const auto kRecord = answer<R>("FrontierPoint")
+  static const auto kRecord = Record<R>::answer("FrontierPoint", kAnswer)
                                   .field("time_s", &R::time, {.text = "Of an iteration.", .needed = true})
                                   .field("energy_j", &R::energy, {.text = "Of an iteration.", .needed = true})
                                   .field("lower_bound_j", &R::lower_bound, {.text = "No plan as fast takes less."});
   return kRecord;
 }
 
-const Record<FrontierReport>& Description<FrontierReport>::get() {
+const Record<FrontierReport>& description_of(const FrontierReport* /*type*/) {
   using R = FrontierReport;
   static const auto kRecord =
-      answer<R>("FrontierReport", "Of one iteration of one pipeline with one GPU per stage, blocking included.")
+      Record<R>::answer("FrontierReport", kAnswer,
+                        "Of one iteration of one pipeline with one GPU per stage, blocking included.")
           .field("job", &R::job, {.text = "Its id.", .needed = true})
           .field("planner", &R::planner, {.text = "That made it."})
           .field("plan_status", &R::plan_status, {.text = kPlanStatus})
@@ -447,10 +437,10 @@ const Record<FrontierReport>& Description<FrontierReport>::get() {
   return kRecord;
 }
 
-const Record<RankSchedule>& Description<RankSchedule>::get() {
+const Record<RankSchedule>& description_of(const RankSchedule* /*type*/) {
   using R = RankSchedule;
   static const auto kRecord =
-      answer<R>("RankSchedule")
+      Record<R>::answer("RankSchedule", kAnswer)
           .field("job", &R::job, {.text = "Its id.", .needed = true})
           .field("rank", &R::rank, {.text = "That asked.", .needed = true, .minimum = 0})
           .field("stage", &R::stage, {.text = "The rank's.", .needed = true, .minimum = 0})

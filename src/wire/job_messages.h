@@ -272,77 +272,23 @@ struct Choices<JobState> {
   static constexpr const auto& kAll = kAllJobStates;
 };
 
-template <>
-struct Description<JobRequest> {
-  static const Record<JobRequest>& get();
-};
-template <>
-struct Description<JobRegistered> {
-  static const Record<JobRegistered>& get();
-};
-template <>
-struct Description<RankRequest> {
-  static const Record<RankRequest>& get();
-};
-template <>
-struct Description<RankRegistered> {
-  static const Record<RankRegistered>& get();
-};
-template <>
-struct Description<InstructionMeasurement> {
-  static const Record<InstructionMeasurement>& get();
-};
-template <>
-struct Description<MeasurementReport> {
-  static const Record<MeasurementReport>& get();
-};
-template <>
-struct Description<MeasurementsTaken> {
-  static const Record<MeasurementsTaken>& get();
-};
-template <>
-struct Description<StepReport> {
-  static const Record<StepReport>& get();
-};
-template <>
-struct Description<StragglerNotice> {
-  static const Record<StragglerNotice>& get();
-};
-template <>
-struct Description<StragglerTaken> {
-  static const Record<StragglerTaken>& get();
-};
-template <>
-struct Description<StragglerState::Announced> {
-  static const Record<StragglerState::Announced>& get();
-};
-template <>
-struct Description<StragglerState> {
-  static const Record<StragglerState>& get();
-};
-template <>
-struct Description<JobStatus> {
-  static const Record<JobStatus>& get();
-};
-template <>
-struct Description<JobListing> {
-  static const Record<JobListing>& get();
-};
-template <>
-struct Description<JobList> {
-  static const Record<JobList>& get();
-};
-template <>
-struct Description<FrontierPointReport> {
-  static const Record<FrontierPointReport>& get();
-};
-template <>
-struct Description<FrontierReport> {
-  static const Record<FrontierReport>& get();
-};
-template <>
-struct Description<RankSchedule> {
-  static const Record<RankSchedule>& get();
-};
+[[nodiscard]] const Record<JobRequest>& description_of(const JobRequest*);
+[[nodiscard]] const Record<JobRegistered>& description_of(const JobRegistered*);
+[[nodiscard]] const Record<RankRequest>& description_of(const RankRequest*);
+[[nodiscard]] const Record<RankRegistered>& description_of(const RankRegistered*);
+[[nodiscard]] const Record<InstructionMeasurement>& description_of(const InstructionMeasurement*);
+[[nodiscard]] const Record<MeasurementReport>& description_of(const MeasurementReport*);
+[[nodiscard]] const Record<MeasurementsTaken>& description_of(const MeasurementsTaken*);
+[[nodiscard]] const Record<StepReport>& description_of(const StepReport*);
+[[nodiscard]] const Record<StragglerNotice>& description_of(const StragglerNotice*);
+[[nodiscard]] const Record<StragglerTaken>& description_of(const StragglerTaken*);
+[[nodiscard]] const Record<StragglerState::Announced>& description_of(const StragglerState::Announced*);
+[[nodiscard]] const Record<StragglerState>& description_of(const StragglerState*);
+[[nodiscard]] const Record<JobStatus>& description_of(const JobStatus*);
+[[nodiscard]] const Record<JobListing>& description_of(const JobListing*);
+[[nodiscard]] const Record<JobList>& description_of(const JobList*);
+[[nodiscard]] const Record<FrontierPointReport>& description_of(const FrontierPointReport*);
+[[nodiscard]] const Record<FrontierReport>& description_of(const FrontierReport*);
+[[nodiscard]] const Record<RankSchedule>& description_of(const RankSchedule*);
 
 }  // namespace flyball

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 template <class... T>
 std::vector<const RecordDescription*> descriptions() {
-  return {&Description<T>::get()...};
+  return {&record_of<T>()...};
 }
 
 bool is_flat(const Json& json) {

@@ -45,19 +45,16 @@ struct Choices<Shape> {
   static constexpr Shape kUnknown = Shape::kOther;
 };
 
-template <>
-struct Description<Part> {
-  static const Record<Part>& get() {
-    static const auto kRecord = Record<Part>("Part", RecordSide::kRequest, "the request")
-                                    .field("size", &Part::size, {.text = "How large.", .minimum = 1, .maximum = 9});
-    return kRecord;
-  }
-};
-
 namespace {
 
-Record<Whole> described(RecordSide side) {
-  return Record<Whole>("Whole", side, "the request", "All kinds of fields.")
+const Record<Part>& description_of(const Part* /*type*/) {
+  static const auto kRecord =
+      Record<Part>::request("Part").field("size", &Part::size, {.text = "How large.", .minimum = 1, .maximum = 9});
+  return kRecord;
+}
+
+Record<Whole> described(Record<Whole> record) {
+  return std::move(record)
       .field("name", &Whole::name,
              {.text = "Its name.", .needed = true, .shortest = 2, .longest = 4, .marks = "-.", .example = "a-b"})
       .field("count", &Whole::count,
@@ -72,7 +69,7 @@ Record<Whole> described(RecordSide side) {
 }
 
 const Record<Whole>& request() {
-  static const Record<Whole> kRecord = described(RecordSide::kRequest);
+  static const Record<Whole> kRecord = described(Record<Whole>::request("Whole", "All kinds of fields."));
   return kRecord;
 }
 
@@ -137,12 +134,12 @@ struct Shaped {
 };
 
 TEST(Record, AnAnswerMaySayMore) {
-  const Record<Whole> answer = described(RecordSide::kAnswer);
+  const Record<Whole> answer = described(Record<Whole>::answer("Whole", "the answer"));
   EXPECT_EQ(read(answer, R"({"name": "ab", "weather": "fine"})").colour, Colour::kGreen);
   expect_input_error([&] { static_cast<void>(read(answer, R"({"name": "ab", "colour": "blue"})")); }, 0, 0,
                      "colour: is 'blue'");
   // A name that newer programs may give is not the one that stands for nothing said.
-  const auto shaped = Record<Shaped>("Shaped", RecordSide::kAnswer, "the answer")
+  const auto shaped = Record<Shaped>::answer("Shaped", "the answer")
                           .field("shape", &Shaped::shape, {.text = "Now."})
                           .field("before", &Shaped::before, {.text = "Before."});
   const auto json = nlohmann::json::parse(R"({"shape": "square", "before": "oval"})");
@@ -162,7 +159,7 @@ TEST(Record, WritesRequestsWithoutAndAnswersWithNull) {
   whole.count = 8;
   whole.clock.emplace();
   whole.parts.emplace_back();
-  EXPECT_EQ(described(RecordSide::kAnswer).write(whole).dump(),
+  EXPECT_EQ(described(Record<Whole>::answer("Whole", "the answer")).write(whole).dump(),
             R"({"name":"ab","count":8,"time_s":0.5,"on":false,"colour":"green","powers_w":[1.0],"energy_j":null,)"
             R"("clock_mhz":null,"parts":[{"size":3}]})");
 }

@@ -469,7 +469,7 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
 
 // The names that the interface's schema lists are those that there are, in whatever order.
 TEST(Messages, NamePlannersAndSchedulesThatThereAre) {
-  const auto properties = Description<JobRequest>::get().schema()["properties"];
+  const auto properties = record_of<JobRequest>().schema()["properties"];
   const auto listed = [&](const char* field) {
     // A field that may be missing may be null.
     const auto& schema = properties[field];
