@@ -48,8 +48,10 @@ class JobBook {
     Seconds silence{86'400.0};    // a job of whose ranks none has been heard for so long expires; 0: none does
     Seconds return_grace{600.0};  // after a restart none does for so long
     // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
-    // silent one of them.
+    // silent one of them; where all have ranks, the longest silent one of them after `least_silence_when_full`, and
+    // after a 24th of `silence`.
     Seconds unstarted{600.0};
+    Seconds least_silence_when_full{120.0};  // a rank may wait for a minute without a word
   };
 
   // A sentence for the administrator; called in the loop's thread, ten times a second at most in the long run.

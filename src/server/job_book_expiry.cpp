@@ -1,6 +1,7 @@
 // Jobs that go without having been deleted: nobody has heard of their ranks for long, or others need the room.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 
 // Of the silence after which a job expires: the database knows when it was heard to within this much.
 constexpr double kHeardStep = 1.0 / 48.0;
+
+// Of that silence, what is enough where another job needs the room: an hour of a day.
+constexpr double kShareWhenFull = 1.0 / 24.0;
 
 constexpr double kLinesPerSecond = 10.0;
 
@@ -91,17 +95,25 @@ void JobBook::expire_silent_jobs() {
 
 void JobBook::make_room() {
   std::size_t held = 0;
-  EntryPointer longest;
+  EntryPointer longest;  // without a rank
+  EntryPointer begun;    // the longest silent one with ranks
   for (const auto& [id, entry] : entries_) {
     if (entry->gone) continue;
     ++held;
-    const bool unstarted = entry->job.durable() && entry->job.ranks().empty();
-    if (unstarted && (!longest || entry->heard < longest->heard)) longest = entry;
+    if (!entry->job.durable()) continue;
+    EntryPointer& candidate = entry->job.ranks().empty() ? longest : begun;
+    if (!candidate || entry->heard < candidate->heard) candidate = entry;
   }
   if (held < limits_.jobs) return;
   if (!longest) {
-    throw HttpError(429,
-                    fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
+    const Seconds enough = std::max(limits_.least_silence_when_full, kShareWhenFull * limits_.silence);
+    if (!begun || !(limits_.silence > Seconds(0)) || since(begun->heard) < enough) {
+      throw HttpError(
+          429, fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
+    }
+    return expire(begun, counts_.expired_silent,
+                  fmt::format("has expired: the server was full, and none of its ranks had been heard for {:.0f} s",
+                              since(begun->heard).value()));
   }
   for (const auto& [id, entry] : entries_) {
     if (entry->gone || !entry->job.durable() || !entry->job.ranks().empty()) continue;

@@ -1,4 +1,5 @@
 // Jobs that nobody comes back for, and a table that is full of them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +137,46 @@ TEST(Expiry, AFullTableDropsTheJobThatHasWaitedLongestForItsFirstRank) {
   EXPECT_EQ(client.ask("GET", "/v1/jobs/started").status, 200u);
   EXPECT_EQ(client.ask("GET", "/v1/jobs/more-49").status, 200u);
   EXPECT_THAT(lines.all(), Contains(HasSubstr("job first has expired: the server was full")));
+}
+
+// Where every job has ranks, the one makes room that has been silent for a 24th of what lets it expire: an hour of a day.
+TEST(Expiry, AFullTableDropsTheLongestSilentJobWhereAllHaveBegun) {
+  PlanningServerOptions options = local_options();
+  options.book.jobs = 2;
+  options.book.silence = Seconds(12.0);  // a 24th: 0.5 s
+  options.book.least_silence_when_full = Seconds(0);
+  Lines lines;
+  options.log = lines.log();
+  ServerThread server(options);
+  Client client(server.port(), kToken);
+  const auto begin = [&](const char* job) {
+    client.post("/v1/jobs", to_json(small_job(job)), 201);
+    client.post(fmt::format("/v1/jobs/{}/ranks", job), to_json(rank_of(small_job(), 0)), 201);
+  };
+  begin("silent");
+  begin("heard");
+  const std::string third = to_json(small_job("third")).dump();
+  while (client.ask("POST", "/v1/jobs", third).status != 201u) {
+    EXPECT_EQ(client.ask("GET", "/v1/jobs/heard/ranks/0/schedule").status, 204u);
+  }
+  wait_until_gone(client, "silent");
+  EXPECT_EQ(client.ask("GET", "/v1/jobs/heard").status, 200u);
+  EXPECT_THAT(lines.all(), Contains(HasSubstr("job silent has expired: the server was full, and none of its ranks")));
+}
+
+TEST(Expiry, AFullTableKeepsJobsThatAreHeardAndThoseThatNeverExpire) {
+  PlanningServerOptions options = local_options();
+  options.book.jobs = 1;
+  for (const double silence : {0.0, 86'400.0}) {
+    options.book.silence = Seconds(silence);
+    options.book.least_silence_when_full = Seconds(0);
+    ServerThread server(options);
+    Client client(server.port(), kToken);
+    client.post("/v1/jobs", to_json(small_job()), 201);
+    client.post("/v1/jobs/job/ranks", to_json(rank_of(small_job(), 0)), 201);
+    EXPECT_EQ(client.ask("POST", "/v1/jobs", to_json(small_job("other")).dump()).status, 429u);
+    EXPECT_EQ(client.ask("GET", "/v1/jobs/job").status, 200u);
+  }
 }
 
 TEST(Expiry, WhoFillsTheTableDoesNotFillTheLog) {
