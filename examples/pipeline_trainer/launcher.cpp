@@ -92,8 +92,10 @@ void Launcher::step() {
   command_all({Order::kSynchronised, 0.0});
 }
 
-bool Launcher::step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most) {
-  for (int i = 0; i < most; ++i) {
+bool Launcher::step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most,
+                          std::chrono::seconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (int i = 0; i < most || std::chrono::steady_clock::now() < end; ++i) {
     step();
     if (done(answers_)) return true;
   }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -34,8 +35,9 @@ class Launcher {
 
   // One iteration. Throws where a stage has died, and where the training computed something else than before.
   void step();
-  // Iterations until `done` says so of the stages' states; false after `most`.
-  bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most);
+  // Iterations until `done` says so of the stages' states; false after `most` and after that time.
+  bool step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most,
+                  std::chrono::seconds patience = {});
   // Nine iterations and more in parts of a third, at least three, until the two fastest agree: what holds this machine
   // up counts time_scale times, and never makes an iteration faster. The slower of the two is told.
   Window measure(const std::string& name, int steps);

@@ -272,6 +272,8 @@ void train(const Options& options) {
   Report report(options.json);
   Launcher launcher(job);
   launcher.interrupted = [] { return interruptions != 0; };
+  // A server that is restarted, or has many jobs to plan, sends its schedule late on a busy machine.
+  constexpr std::chrono::seconds kPlannersPatience{120};
   const bool straggles = options.straggler > 1.0;
   std::int64_t version = 0;
   const auto newer = [&](const std::vector<Answer>& answers) {
@@ -297,7 +299,8 @@ void train(const Options& options) {
     report.add_reconfiguration(steps, version - first - 1);
   };
   const auto run_planned = [&](const std::string& name) {
-    if (!launcher.step_until(newer, 1000)) throw std::runtime_error("the server has sent no schedule: " + name);
+    if (!launcher.step_until(newer, 1000, kPlannersPatience))
+      throw std::runtime_error("the server has sent no schedule: " + name);
     if (launcher.answers()[0].state.reconfiguring != 0) settle(name);
     launcher.step();
     report.add(launcher.measure(name, options.steps));
