@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -124,8 +125,21 @@ def fuzz_agent(schemathesis, folder, examples):
             if lease is None:
                 print(f"the agent grants no lease: {answer}")
                 return 1
-            status = fuzz(schemathesis, folder, "docs/openapi-agent.yaml", url, {"path.lease": lease, "path.gpu": 0, "query.gpu_ids": "0"},
-                          ["streamPower", "zeusdStreamGpuPower", "zeusdStreamCpuPower"], examples)
+            ended = threading.Event()
+
+            def beat():  # however long the fuzzing takes on this machine
+                while not ended.wait(10):
+                    holder.request("POST", f"/v1/leases/{lease}/heartbeat", None, {"Authorization": f"Bearer {TOKEN}"})
+                    holder.getresponse().read()
+
+            beating = threading.Thread(target=beat)
+            beating.start()
+            try:
+                status = fuzz(schemathesis, folder, "docs/openapi-agent.yaml", url, {"path.lease": lease, "path.gpu": 0, "query.gpu_ids": "0"},
+                              ["streamPower", "zeusdStreamGpuPower", "zeusdStreamCpuPower"], examples)
+            finally:
+                ended.set()
+                beating.join()
             if agent.poll() is not None:
                 print(f"the agent has ended with {agent.returncode}: {Path(folder, 'agent.log').read_text()[-2000:]}")
                 return 1
