@@ -144,7 +144,7 @@ TEST(PlanJson, ATargetNeverChoosesWhatIsSlowerAndDearer) {
       "stage,instruction,frequency,time,energy\n"
       "0,forward,300,1.0,400\n0,forward,200,1.5,350\n0,forward,100,3.0,420\n0,backward,300,1.0,100\n";
   const auto selected = [&](std::vector<std::string> options) {
-    std::vector<std::string> arguments{"plan", "-", "--microbatches", "1", "--format", "json"};
+    std::vector<std::string> arguments{"plan", "-", "--microbatches", "1", "--unit-time", "0.1s", "--format", "json"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Ran ran = run_flyball(arguments, profile);
     EXPECT_EQ(ran.status, 0) << ran.err;
@@ -178,7 +178,8 @@ TEST(PlanJson, TheMeasuredWaitingPowerIsUsed) {
       "0,forward,300,1.0,400\n0,forward,200,1.5,350\n0,forward,100,3.0,420\n0,backward,300,1.0,100\n"
       "0,waiting,0,1,80\n";
   const auto ran = [&](std::vector<std::string> options) {
-    std::vector<std::string> arguments{"plan", "-", "--microbatches", "1", "--format", "json", "--straggler", "1.5"};
+    std::vector<std::string> arguments{"plan", "-",        "--microbatches", "1",           "--unit-time",
+                                       "0.1s", "--format", "json",           "--straggler", "1.5"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     return run_flyball(arguments, profile);
   };

@@ -8,6 +8,7 @@
 
 #include "plan/perseus.h"
 #include "plan/stage_clock.h"
+#include "support/figures.h"
 #include "support/pipelines.h"
 
 namespace flyball {
@@ -84,6 +85,11 @@ struct Study {
 };
 constexpr int kStudies = 40;
 
+class ExpectedSavingStudy : public ::testing::Test {
+ protected:
+  void SetUp() override { FLYBALL_STATISTIC(); }
+};
+
 // `error` gives numbers of variance 1 for the k-th of n clocks.
 Study study(const std::function<double(NoiseSource&, std::size_t, std::size_t)>& error) {
   const Profile truth = modelled_profile({0.020, 0.024, 0.022});
@@ -130,26 +136,26 @@ void expect_right(const Study& study) {
   EXPECT_GE(study.within, 34);
 }
 
-TEST(ExpectedSaving, HoldsForHeavyTails) {  // Laplace
+TEST_F(ExpectedSavingStudy, HoldsForHeavyTails) {  // Laplace
   expect_right(study([](NoiseSource& random, std::size_t, std::size_t) {
     const double sign = random.uniform() < 0.5 ? -1.0 : 1.0;
     return -sign * std::log(1.0 - random.uniform()) / std::sqrt(2.0);
   }));
 }
 
-TEST(ExpectedSaving, HoldsForBoundedErrors) {  // uniform
+TEST_F(ExpectedSavingStudy, HoldsForBoundedErrors) {  // uniform
   expect_right(
       study([](NoiseSource& random, std::size_t, std::size_t) { return std::sqrt(12.0) * (random.uniform() - 0.5); }));
 }
 
-TEST(ExpectedSaving, HoldsForNoiseThatGrowsTowardsLowClocks) {
+TEST_F(ExpectedSavingStudy, HoldsForNoiseThatGrowsTowardsLowClocks) {
   expect_right(study([](NoiseSource& random, std::size_t k, std::size_t n) {
     return std::sqrt(3.0) * static_cast<double>(k + 1) / static_cast<double>(n) * random.normal();
   }));
 }
 
 // Errors that neighbouring clocks share look like a curve. Part of them is seen; the documents say so.
-TEST(ExpectedSaving, SeesOnlyPartOfADrift) {
+TEST_F(ExpectedSavingStudy, SeesOnlyPartOfADrift) {
   double before = 0.0;
   const Study drift = study([&](NoiseSource& random, std::size_t, std::size_t) {
     return before = 0.7 * before + std::sqrt(1.0 - 0.49) * random.normal();

@@ -1,4 +1,4 @@
-// Figures of time, power and energy that are measured while the machine does other things as well.
+// Figures of time, power and energy that are measured while the machine does other things as well, and statistics.
 #pragma once
 
 namespace flyball::testing {
@@ -8,5 +8,9 @@ inline constexpr bool kFiguresCount = FLYBALL_SANITIZED == 0;
 
 // How far, relatively, a figure may be off that is right to `share` where the machine lets it be.
 constexpr double tolerance(double share) { return kFiguresCount ? share : 0.5; }
+
+// First line of a test, or of its SetUp, that runs what other tests run many times over for the sake of a statistic.
+#define FLYBALL_STATISTIC() \
+  if (!::flyball::testing::kFiguresCount) GTEST_SKIP() << "a statistic over what other tests run under the sanitizer"
 
 }  // namespace flyball::testing
