@@ -1,4 +1,4 @@
-/* The training client and, further below, accounting sessions: a C interface, in libflyball.so. Four lines in a
+/* The training client and, further below, accounting: a C interface, in libflyball.so. Four lines in a
  * training engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
@@ -253,6 +253,41 @@ FLYBALL_API int flyball_account_write(const char* agent, const char* name, const
 
 /* Ends the session and forgets its trace, which would otherwise be kept for an hour after its end. */
 FLYBALL_API int flyball_account_drop(const char* agent, const char* name);
+
+/* Footprints: joules per tensor, layer and module of a model, as `flyball account` tells them, from an event trace and a
+ * power trace.
+ *
+ *   flyball_footprint* f = flyball_footprint_open("{\"events\": \"trace.json\", \"power\": \"power.csv\"}");
+ *   flyball_footprint_row row = {.size = sizeof row};
+ *   for (size_t i = 0; flyball_footprint_get_row(f, i, &row) == FLYBALL_OK; ++i) printf("%s %g J\n", row.name, row.energy_j);
+ *   flyball_footprint_close(f);
+ *
+ * Source: Smaragdine, definition 3.4. A footprint does not change: its rows may be read from any thread. */
+typedef struct flyball_footprint flyball_footprint;
+
+/* The operations of one name on one device in one pass. Its strings hold until the footprint is closed. */
+typedef struct flyball_footprint_row {
+  size_t size;      /* set by the caller before the call */
+  const char* name; /* parts of the model are parted by '/' */
+  const char* device;
+  const char* phase; /* "forward", "backward", "optimizer"; "" where unknown */
+  double energy_j;
+  double busy_s;       /* while it ran */
+  double powered_s;    /* the part of it for which the power is known */
+  double energy_std_j; /* standard deviation over the runs; 0 of one, NaN where unknown */
+} flyball_footprint_row;
+
+/* `options` is a JSON object whose fields `flyball messages AccountOptions` lists; paths are UTF-8. Takes what
+ * `flyball account` takes: a second for five million events. Null with flyball_last_error where the options or the
+ * traces are wrong. */
+FLYBALL_API flyball_footprint* flyball_footprint_open(const char* options);
+FLYBALL_API void flyball_footprint_close(flyball_footprint* footprint); /* null: nothing */
+
+/* Most energy first; FLYBALL_USAGE beyond the last row. */
+FLYBALL_API int flyball_footprint_get_row(const flyball_footprint* footprint, size_t index, flyball_footprint_row* row);
+
+/* All of it: rows, devices and notes (docs/formats/footprint.md). Holds until the footprint is closed. */
+FLYBALL_API const char* flyball_footprint_json(const flyball_footprint* footprint);
 
 /* Of this thread's last call that failed; "" where none did. */
 FLYBALL_API const char* flyball_last_error(void);

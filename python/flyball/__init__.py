@@ -12,7 +12,7 @@ pipeline-parallel training, does.
 """
 
 from flyball._native import DeviceError, UsageError, __version__
-from flyball.account import AccountSession, account_session
+from flyball.accounting import AccountSession, Footprint, account, account_session
 from flyball.meter import DeviceEnergy, EnergyMeter, Measurement, default_meter, measure
 from flyball.session import Computation, Session, SessionState, Window
 
@@ -22,12 +22,14 @@ __all__ = [
     "DeviceEnergy",
     "DeviceError",
     "EnergyMeter",
+    "Footprint",
     "Measurement",
     "Session",
     "SessionState",
     "UsageError",
     "Window",
     "__version__",
+    "account",
     "account_session",
     "default_meter",
     "measure",

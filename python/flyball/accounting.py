@@ -1,12 +1,95 @@
-"""Power traces that the node's agent records while a piece of a program runs, for `flyball account`."""
+"""Joules per tensor, layer and module, from an event trace and a power trace; and power traces that the node's agent
+records while a piece of a program runs."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
 
 from flyball import _native
+
+
+Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What `flyball account --format json` prints (docs/formats/footprint.md).
+
+    pandas.DataFrame(footprint.rows) is the table, most energy first.
+    """
+
+    rows: list[dict]  # name, device, phase, energy_j, busy_s, powered_s, mean_power_w; of several runs energy_std_j ...
+    devices: list[dict]  # device, measured_j, attributed_j, idle_j, outside_j, ...
+    notes: list[str]  # what was done to the traces: offset, gaps, what was left out
+    runs: int
+    profiled_s: float
+    json: str  # all of it, as `flyball account diff` and `quality` read it
+
+    def write(self, path: str | os.PathLike) -> None:
+        """As JSON, into a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.json)
+
+
+def account(
+    events: Paths,
+    power: Paths,
+    *,
+    jiffies: Paths | None = None,
+    method: str | None = None,
+    sensor_window_s: float | None = None,
+    share: str | None = None,
+    clock_offset_s: float | None = None,
+    estimate_clock_offset: bool = False,
+    event_devices: Mapping[str, str] | None = None,
+    power_devices: Mapping[str, str] | None = None,
+    counter_ranges_j: Mapping[str, float] | None = None,
+    chrome_device: str | None = None,
+    utc_offset_s: float | None = None,
+    row_period_s: float | None = None,
+    similar: str | None = None,
+    summary: bool = False,
+    kernels: bool = False,
+    frames: bool = False,
+) -> Footprint:
+    """Gives every joule of a power trace to the operations of an event trace that ran at the time.
+
+    events: of TensorFlow, PyTorch or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each are
+    several runs, and the result their mean. `flyball messages AccountOptions` says what the others mean; they are the
+    options of `flyball account`. Raises UsageError (a ValueError) for options that contradict each other, DeviceError
+    where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
+    """
+
+    def paths(given: Paths) -> list[str]:
+        return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(one) for one in given]
+
+    options = {
+        "events": paths(events),
+        "power": paths(power),
+        "jiffies": None if jiffies is None else paths(jiffies),
+        "method": method,
+        "sensor_window_s": sensor_window_s,
+        "share": share,
+        "clock_offset_s": clock_offset_s,
+        "estimate_clock_offset": estimate_clock_offset,
+        "event_devices": None if event_devices is None else dict(event_devices),
+        "power_devices": None if power_devices is None else dict(power_devices),
+        "counter_ranges_j": None if counter_ranges_j is None else dict(counter_ranges_j),
+        "chrome_device": chrome_device,
+        "utc_offset_s": utc_offset_s,
+        "row_period_s": row_period_s,
+        "similar": similar,
+        "summary": summary,
+        "kernels": kernels,
+        "frames": frames,
+    }
+    text = _native.footprint(json.dumps(options))
+    found = json.loads(text)
+    return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"], text)
 
 
 class AccountSession:
@@ -74,6 +157,7 @@ def account_session(name: str = "default", **options) -> AccountSession:
 
     with flyball.account_session("epoch") as s:
         train()  # under the framework's profiler, which writes trace.json
-    s.write("power.csv")  # flyball account --events trace.json --power power.csv
+    s.write("power.csv")
+    flyball.account("trace.json", "power.csv").rows
     """
     return AccountSession(name, **options)

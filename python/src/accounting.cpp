@@ -1,6 +1,6 @@
-// flyball._native's account sessions: client/agent_client.h for python/flyball/account.py, which holds the interface
-// that people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
-#include "account_session.h"
+// flyball._native's accounting: account/account_run.h and client/agent_client.h for python/flyball/accounting.py, which
+// holds the interface that people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
+#include "accounting.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "account/account_options.h"
+#include "account/footprint_file.h"
 #include "client/agent_client.h"
 
 namespace nb = nanobind;
@@ -34,10 +36,18 @@ std::string start(const std::optional<std::string>& agent, const std::string& na
   return to_json(client_at(agent).start_session(request)).dump();
 }
 
+// As JSON: options in, the footprint out.
+std::string footprint(const std::string& options) {
+  const AccountRequest request = read_account_options("flyball.account", options);
+  const AccountResult result = account_runs(request);
+  return footprint_json(request.summary ? result.summary : result.footprint, result.notes);
+}
+
 }  // namespace
 
-void add_account_session(nb::module_& module) {
+void add_accounting(nb::module_& module) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
+  module.def("footprint", footprint, nb::arg("options"), released);
   module.def("start_session", start, nb::arg("agent").none(), nb::arg("name"), nb::arg("gpus").none(), nb::arg("cpus"),
              nb::arg("period_s"), released);
   module.def(

@@ -1,5 +1,5 @@
 // The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface
-// that people use, and the sessions of session.cpp and account_session.cpp. flyball::Error becomes flyball.DeviceError,
+// that people use, session.cpp and accounting.cpp. flyball::Error becomes flyball.DeviceError,
 // a RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "account_session.h"
+#include "accounting.h"
 #include "base/error.h"
 #include "client/measurement.h"
 #include "session.h"
@@ -160,5 +160,5 @@ NB_MODULE(_native, module) {
       .def("close_window", &flyball::close_window, nb::arg("window"), released)
       .def("samples", &flyball::samples, nb::arg("label"), nb::arg("after_s"));
   flyball::add_session(module);
-  flyball::add_account_session(module);
+  flyball::add_accounting(module);
 }

@@ -54,7 +54,7 @@ struct AccountRequest {
 
 struct AccountResult {
   Footprint footprint;
-  Footprint summary;  // over self-similar parts
+  Footprint summary;  // over self-similar parts; empty unless wanted
   EnergyTree tree;
   PowerPicture picture;
   FootprintNotes notes;

@@ -1,4 +1,4 @@
-// A footprint as a file: what `flyball account --json` writes (docs/formats/footprint.md), read back.
+// A footprint as JSON (docs/formats/footprint.md): what `flyball account --json` writes and `account diff` reads.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 #include "account/footprint.h"
 
 namespace flyball {
+
+// A member at a time; bytes that are no UTF-8 are replaced.
+[[nodiscard]] std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes);
 
 // Rows come merged and in order, whatever their order in the file. Throws InputError; the file also SystemError.
 [[nodiscard]] Footprint read_footprint(const std::string& source, std::string_view text);

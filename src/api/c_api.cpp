@@ -1,4 +1,4 @@
-// include/flyball/flyball.h on client/session.h and client/agent_client.h. Exceptions end here.
+// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h. Exceptions end here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "account/account_options.h"
+#include "account/footprint_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "client/agent_client.h"
@@ -23,6 +25,11 @@ struct flyball_session {
       : session(std::move(options), std::move(gpu)) {}
 
   flyball::Session session;
+};
+
+struct flyball_footprint {
+  flyball::Footprint footprint;
+  std::string json;
 };
 
 namespace flyball {
@@ -189,7 +196,7 @@ std::string account_name(const char* name) {
   return chosen;
 }
 
-AccountSessionRequest account_request(const flyball_account_options& from) {
+AccountSessionRequest session_request(const flyball_account_options& from) {
   if (!std::isfinite(from.period_s) || from.period_s < 0.0) {
     throw UsageError(fmt::format("period_s is {}; give a time from 0 on", from.period_s));
   }
@@ -362,7 +369,7 @@ int flyball_account_start(const flyball_account_options* options) {
       flyball::check_size(options->size, offsetof(flyball_account_options, agent));
       std::memcpy(&whole, options, std::min(options->size, sizeof whole));
     }
-    const flyball::AccountSessionRequest request = flyball::account_request(whole);
+    const flyball::AccountSessionRequest request = flyball::session_request(whole);
     flyball::agent_at(whole.agent).start_session(request);
   });
 }
@@ -397,6 +404,46 @@ int flyball_account_write(const char* agent, const char* name, const char* path)
 
 int flyball_account_drop(const char* agent, const char* name) {
   return guarded([&] { flyball::agent_at(agent).drop_session(flyball::account_name(name)); });
+}
+
+flyball_footprint* flyball_footprint_open(const char* options) {
+  flyball_footprint* made = nullptr;
+  guarded([&] {
+    if (options == nullptr) throw flyball::UsageError("the options are null");
+    const flyball::AccountRequest request = flyball::read_account_options("the options", options);
+    flyball::AccountResult result = flyball::account_runs(request);
+    auto footprint = std::make_unique<flyball_footprint>();
+    footprint->footprint = std::move(request.summary ? result.summary : result.footprint);
+    footprint->json = flyball::footprint_json(footprint->footprint, result.notes);
+    made = footprint.release();
+  });
+  return made;
+}
+
+void flyball_footprint_close(flyball_footprint* footprint) { delete footprint; }
+
+int flyball_footprint_get_row(const flyball_footprint* footprint, size_t index, flyball_footprint_row* row) {
+  return guarded([&] {
+    if (footprint == nullptr || row == nullptr) throw flyball::UsageError("the footprint or the row is null");
+    flyball::check_size(row->size, offsetof(flyball_footprint_row, device));
+    const auto& rows = footprint->footprint.rows;
+    if (index >= rows.size()) throw flyball::UsageError(fmt::format("the footprint has {} rows", rows.size()));
+    const flyball::FootprintRow& from = rows[index];
+    flyball_footprint_row whole{};
+    whole.size = row->size;
+    whole.name = from.name.c_str();
+    whole.device = from.device.c_str();
+    whole.phase = flyball::name_of(from.phase).data();
+    whole.energy_j = from.energy.value();
+    whole.busy_s = from.busy.value();
+    whole.powered_s = from.powered.value();
+    whole.energy_std_j = from.energy_deviation.value();
+    std::memcpy(row, &whole, std::min(row->size, sizeof whole));
+  });
+}
+
+const char* flyball_footprint_json(const flyball_footprint* footprint) {
+  return footprint == nullptr ? "" : footprint->json.c_str();
 }
 
 const char* flyball_last_error(void) { return flyball::last_error.c_str(); }

@@ -120,7 +120,8 @@ void refuse_length_of_list(const JsonValue& value, const FieldRules& rules) {
 
 void RecordDescription::describe(std::string name, const char* unit, const FieldRules& rules, Json schema,
                                  Json standard, bool can_be_null) {
-  const bool nothing = standard.is_null() || standard == Json("") || standard == Json::array();
+  const bool nothing =
+      standard.is_null() || standard == Json("") || standard == Json::array() || standard == Json::object();
   const bool written = !rules.left_out && !(is_request() && can_be_null);
   described_.push_back(
       {std::move(name), unit, rules, std::move(schema), nothing ? Json() : std::move(standard), written});

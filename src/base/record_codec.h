@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -224,6 +226,28 @@ struct Codec<std::vector<T>> {
     return all;
   }
   static nlohmann::ordered_json schema(const FieldRules& rules) { return list_schema(Codec<T>::schema(rules), rules); }
+};
+
+// An object whose fields are names of the caller's; the rules are of each value.
+template <class T>
+struct Codec<std::map<std::string, T, std::less<>>> {
+  using Map = std::map<std::string, T, std::less<>>;
+  static Map read(const JsonValue& value, const FieldRules& rules) {
+    Map all;
+    JsonObject object = value.object();
+    for (const auto& [name, entry] : value.json().items()) {
+      all.emplace(name, Codec<T>::read(*object.find_value(name), rules));
+    }
+    return all;
+  }
+  static nlohmann::ordered_json write(const Map& values) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : values) all[name] = Codec<T>::write(value);
+    return all;
+  }
+  static nlohmann::ordered_json schema(const FieldRules& rules) {
+    return {{"type", "object"}, {"additionalProperties", Codec<T>::schema(rules)}};
+  }
 };
 
 template <class T>

@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "account/account_run.h"
+#include "account/account_options.h"
 #include "account/energy_tree.h"
 #include "account/footprint_file.h"
 #include "account/self_similar.h"
@@ -29,64 +30,72 @@
 namespace flyball {
 namespace {
 
-// NAME=VALUE, given several times.
-std::map<std::string, std::string, std::less<>> named_values(const char* option, const std::vector<std::string>& given,
-                                                             const char* wanted) {
-  std::map<std::string, std::string, std::less<>> values;
-  for (const std::string& text : given) {
-    const std::size_t equals = text.rfind('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      throw UsageError(fmt::format("{}: expected {}, got '{}'", option, wanted, text));
-    }
-    const std::string name = text.substr(0, equals);
-    if (!values.emplace(name, text.substr(equals + 1)).second) {
-      throw UsageError(fmt::format("{}: '{}' is given twice", option, name));
-    }
+// "GPU:0=GPU:4" of an option that is given several times: the name, and what it is to be. Throws UsageError.
+std::pair<std::string, std::string> named_value(const char* option, const std::string& text, const char* wanted) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw UsageError(fmt::format("{}: expected {}, got '{}'", option, wanted, text));
   }
-  return values;
+  return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-AccountSettings settings_of(const AccountOptions& options) {
-  AccountSettings settings;
-  settings.regress = options.method == "regress";
-  settings.sensor_window = options.sensor_window.value_or(Seconds(0));
-  if (options.sensor_window && !settings.regress) {
-    throw UsageError("--sensor-window is for --method regress; drop it, or add that");
+void add_parsed(CLI::App& command, const char* option, const char* type, const char* description,
+                const std::function<void(const std::string&)>& parse) {
+  command.add_option_function<std::string>(option, parse, description)->type_name(type);
+}
+
+template <class Map, class Parse>
+void add_named(CLI::App& command, const char* option, Map& target, const Parse& parse, const char* type,
+               const char* example, const std::string& description) {
+  const std::string wanted = fmt::format("{}, such as {}", type, example);
+  command
+      .add_option_function<std::vector<std::string>>(
+          option,
+          [=, &target](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const auto [name, value] = named_value(option, text, wanted.c_str());
+              if (!target.emplace(name, parse(value)).second) {
+                throw UsageError(fmt::format("{}: '{}' is given twice", option, name));
+              }
+            }
+          },
+          description)
+      ->type_name(type)
+      ->allow_extra_args(false);
+}
+
+// One of the enumeration's names.
+template <class E>
+void add_choice_of(CLI::App& command, const char* option, E& target, const std::string& description) {
+  std::vector<std::string> names;
+  for (const E one : Choices<E>::kAll) names.emplace_back(name_of(one));
+  command
+      .add_option_function<std::string>(
+          option,
+          [=, &target](const std::string& text) { target = *Codec<E>::named(parse_choice(option, text, names)); },
+          description)
+      ->type_name("NAME");
+}
+
+void parse_clock_offset(std::string_view text, AccountOptions& options) {
+  if (text == "auto") {
+    options.estimate_clock_offset = true;
+    return;
   }
-  if (options.share == "events") settings.multiplicity = Multiplicity::kEvents;
-  if (options.clock_offset == "auto") {
-    settings.estimate_offset = true;
-  } else if (options.clock_offset) {
-    std::string_view text = *options.clock_offset;
-    const bool negative = text.starts_with('-');
-    if (negative || text.starts_with('+')) text.remove_prefix(1);
-    const std::optional<double> seconds = parse_duration_seconds(text);
-    if (!seconds) {
-      throw UsageError(
-          fmt::format("--clock-offset: expected 'auto' or a time such as -1.5s, got '{}'", *options.clock_offset));
-    }
-    settings.clock_offset = Seconds(negative ? -*seconds : *seconds);
+  std::string_view digits = text;
+  const bool negative = digits.starts_with('-');
+  if (negative || digits.starts_with('+')) digits.remove_prefix(1);
+  const std::optional<double> seconds = parse_duration_seconds(digits);
+  if (!seconds) {
+    throw UsageError(fmt::format("--clock-offset: expected 'auto' or a time such as -1.5s, got '{}'", text));
   }
-  settings.events.device_names =
-      named_values("--event-device", options.event_devices, "NAME=DEVICE, such as python=CPU:0");
-  settings.events.kernel_names = options.kernels;
-  settings.events.frames = options.frames;
-  if (options.chrome_device == "thread") settings.events.chrome_device = ChromeDevice::kThread;
-  if (options.chrome_device == "none") settings.events.chrome_device = ChromeDevice::kNone;
-  settings.power.device_names =
-      named_values("--power-device", options.power_devices, "NAME=DEVICE, such as CPU:1=CPU:0");
-  for (const auto& [name, joules] :
-       named_values("--counter-range", options.counter_ranges, "NAME=JOULES, such as CPU:0=262143.32885")) {
-    settings.power.counter_ranges[name] = Joules(parse_positive("--counter-range", joules));
-  }
-  if (options.utc_offset) {
-    const std::optional<Seconds> ahead = parse_utc_offset(*options.utc_offset);
-    if (!ahead)
-      throw UsageError(fmt::format("--utc-offset: expected +01:00 or the like, got '{}'", *options.utc_offset));
-    settings.power.utc_offset = *ahead;
-  }
-  if (options.row_period) settings.power.row_period = *options.row_period;
-  return settings;
+  options.clock_offset = Seconds(negative ? -*seconds : *seconds);
+}
+
+Seconds parse_zone(std::string_view text) {
+  const std::optional<Seconds> ahead = parse_utc_offset(text);
+  if (!ahead) throw UsageError(fmt::format("--utc-offset: expected +01:00 or the like, got '{}'", text));
+  return *ahead;
 }
 
 // What the engine tells, on the console: one line of progress at a time.
@@ -114,98 +123,83 @@ class AccountConsole {
 
 }  // namespace
 
-void run_account(const AccountOptions& options, const std::string& command_line) {
-  if (options.events.empty() || options.power.empty()) {
+void run_account(const AccountArguments& arguments, const std::string& command_line) {
+  if (arguments.account.events.empty() || arguments.account.power.empty()) {
     throw UsageError("account: --events and --power are required\n  see: flyball account --help");
   }
-  if (options.events.size() != options.power.size()) {
-    throw UsageError(fmt::format("account: {} but {}; give one power trace for every event trace",
-                                 counted(std::ssize(options.events), "event trace"),
-                                 counted(std::ssize(options.power), "power trace")));
-  }
-  if (!options.jiffies.empty() && options.jiffies.size() != options.events.size()) {
-    throw UsageError("account: give one --jiffies for every event trace, or none");
-  }
-  AccountRequest request;
-  request.settings = settings_of(options);
-  if (options.similar) request.similar = SelfSimilar(*options.similar);
-  for (std::size_t i = 0; i < options.events.size(); ++i) {
-    request.runs.push_back({options.events[i], options.power[i], options.jiffies.empty() ? "" : options.jiffies[i]});
-  }
-  request.summary = options.summary || options.html;
-  request.tree = options.svg || options.html;
-  request.picture = options.html.has_value();
+  AccountRequest request = account_request(arguments.account);
+  request.summary = arguments.account.summary || arguments.html;
+  request.tree = arguments.svg || arguments.html;
+  request.picture = arguments.html.has_value();
   const AccountResult result = account_runs(request, AccountConsole().listener());
   const auto& [footprint, summary, tree, picture, notes] = result;
-  const Footprint& shown = options.summary ? summary : footprint;
+  const Footprint& shown = arguments.account.summary ? summary : footprint;
 
-  if (options.json) write_text_file(*options.json, footprint_json(shown, notes));
-  if (options.csv) write_text_file(*options.csv, footprint_csv(shown));
-  if (options.svg) write_diagram_svg(tree, options.module.value_or(""), *options.svg);
-  if (options.pprof) write_text_file(*options.pprof, footprint_pprof(footprint));
-  if (options.html) {
+  if (arguments.json) write_text_file(*arguments.json, footprint_json(shown, notes));
+  if (arguments.csv) write_text_file(*arguments.csv, footprint_csv(shown));
+  if (arguments.svg) write_diagram_svg(tree, arguments.module.value_or(""), *arguments.svg);
+  if (arguments.pprof) write_text_file(*arguments.pprof, footprint_pprof(footprint));
+  if (arguments.html) {
     FootprintPage page;
-    page.title = fmt::format("Energy account: {}", fmt::join(options.events, ", "));
+    page.title = fmt::format("Energy account: {}", fmt::join(arguments.account.events, ", "));
     page.footprint = &footprint;
     page.summary = &summary;
     page.tree = &tree;
     page.power = picture;
     page.notes = notes;
     page.commands = {command_line};
-    write_text_file(*options.html, footprint_html(page));
+    write_text_file(*arguments.html, footprint_html(page));
   }
-  const auto top = static_cast<std::size_t>(options.top.value_or(20));
-  print_result(options.format == "json" ? footprint_json(shown, notes) : footprint_text(shown, notes, top));
+  const auto top = static_cast<std::size_t>(arguments.top.value_or(20));
+  print_result(arguments.format == "json" ? footprint_json(shown, notes) : footprint_text(shown, notes, top));
 }
 
-void add_footprint_options(CLI::App& command, AccountOptions& options) {
+void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
+  AccountOptions& options = arguments.account;
+  const auto same = [](const std::string& text) { return text; };
   command.add_option("--events", options.events, "event trace of TensorFlow, PyTorch or Chrome; several: several runs")
       ->type_name("FILE");
   command
       .add_option("--jiffies", options.jiffies, "of 'flyball record --jiffies': a processor's energy is divided first")
       ->type_name("FILE");
-  command
-      .add_option("--event-device", options.event_devices,
-                  "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4")
-      ->type_name("NAME=DEVICE")
-      ->allow_extra_args(false);
-  command
-      .add_option("--power-device", options.power_devices,
-                  "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0")
-      ->type_name("NAME=DEVICE")
-      ->allow_extra_args(false);
-  add_choice(command, "--chrome-device", options.chrome_device, {"process", "thread", "none"}, "NAME",
-             "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
-  command
-      .add_option("--counter-range", options.counter_ranges,
-                  "where a counter of the power trace begins anew: CPU:0=262143.32885 of RAPL")
-      ->type_name("NAME=JOULES")
-      ->allow_extra_args(false);
-  add_value(command, "--utc-offset", options.utc_offset, parse_path, "HH:MM",
-            "of local times in the power trace, as nvidia-smi writes them: +01:00 (default +00:00)");
-  add_value(command, "--row-period", options.row_period, parse_duration, "TIME",
-            "between rows of a power trace without times, as dcgmi dmon writes it (default 1s)");
-  add_choice(command, "--method", options.method, {"sweep", "regress"}, "NAME",
-             "sweep (default); regress: for kernels far shorter than the sensor's window");
+  add_named(command, "--event-device", options.event_devices, same, "NAME=DEVICE", "python=CPU:0",
+            "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4");
+  add_named(command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
+            "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0");
+  add_choice_of(command, "--chrome-device", options.chrome_device,
+                "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
+  add_named(
+      command, "--counter-range", options.counter_ranges,
+      [](const std::string& text) { return Joules(parse_positive("--counter-range", text)); }, "NAME=JOULES",
+      "CPU:0=262143.32885", "where a counter of the power trace begins anew: CPU:0=262143.32885 of RAPL");
+  add_parsed(command, "--utc-offset", "HH:MM",
+             "of local times in the power trace, as nvidia-smi writes them: +01:00 (default +00:00)",
+             [&options](const std::string& text) { options.utc_offset = parse_zone(text); });
+  add_parsed(command, "--row-period", "TIME",
+             "between rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
+             [&options](const std::string& text) { options.row_period = parse_duration("--row-period", text); });
+  add_choice_of(command, "--method", options.method,
+                "sweep (default); regress: for kernels far shorter than the sensor's window");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
             "regress: what one power reading averages over, such as 100ms (default 0: the time since the last)");
-  add_choice(command, "--share", options.share, {"operations", "events"}, "NAME",
-             "who shares power: distinct operations (default) or events");
-  add_value(command, "--clock-offset", options.clock_offset, parse_path, "TIME",
-            "add to the events' times; auto: find it. Default: 0 where the traces overlap, checked; else auto");
-  add_value(command, "--similar", options.similar, parse_path, "PATTERN",
-            "layers built alike: in what matches, numbers count as one (default: layer_3, layers.3, h.3, ...)");
+  add_choice_of(command, "--share", options.share, "who shares power: distinct operations (default) or events");
+  add_parsed(command, "--clock-offset", "TIME",
+             "add to the events' times; auto: find it. Default: 0 where the traces overlap, checked; else auto",
+             [&options](const std::string& text) { parse_clock_offset(text, options); });
+  add_parsed(command, "--similar", "PATTERN",
+             "layers built alike: in what matches, numbers count as one (default: layer_3, layers.3, h.3, ...)",
+             [&options](const std::string& text) { options.similar = parse_path("--similar", text); });
   command.add_flag("--summary", options.summary, "add up self-similar layers in the text, JSON and CSV");
   command.add_flag("--kernels", options.kernels, "GPU kernels as tensors of their own");
   command.add_flag("--frames", options.frames, "count modules' own time outside every operation, too");
-  add_value(command, "--top", options.top, parse_count, "N", "rows of the text (default 20)");
-  add_value(command, "--json", options.json, parse_path, "FILE", "write the footprint as JSON");
-  add_value(command, "--csv", options.csv, parse_path, "FILE", "write the footprint as CSV");
-  add_value(command, "--html", options.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");
-  add_value(command, "--svg", options.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
-  add_value(command, "--module", options.module, parse_path, "PATH", "which one: bert/encoder (default the model)");
-  add_value(command, "--pprof", options.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
-  add_choice(command, "--format", options.format, {"text", "json"}, "NAME", "text (default) or json");
+  add_value(command, "--top", arguments.top, parse_count, "N", "rows of the text (default 20)");
+  add_value(command, "--json", arguments.json, parse_path, "FILE", "write the footprint as JSON");
+  add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");
+  add_value(command, "--html", arguments.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");
+  add_value(command, "--svg", arguments.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
+  add_value(command, "--module", arguments.module, parse_path, "PATH", "which one: bert/encoder (default the model)");
+  add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
+  add_choice(command, "--format", arguments.format, {"text", "json"}, "NAME", "text (default) or json");
 }
 
 namespace {
@@ -277,8 +271,8 @@ void add_quality(CLI::App& parent) {
 void add_account_command(CLI::App& program, const std::string& command_line) {
   CLI::App* command = program.add_subcommand("account", "joules per tensor, layer and module of a model");
   command->require_subcommand(0, 1);
-  const auto options = std::make_shared<AccountOptions>();
-  command->add_option("--power", options->power, "power trace, one for every event trace")->type_name("FILE");
+  const auto options = std::make_shared<AccountArguments>();
+  command->add_option("--power", options->account.power, "power trace, one for every event trace")->type_name("FILE");
   add_footprint_options(*command, *options);
   add_diff(*command);
   add_quality(*command);

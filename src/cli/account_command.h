@@ -3,42 +3,25 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 #include <CLI/CLI.hpp>
 
-#include "base/units.h"
+#include "account/account_options.h"
 
 namespace flyball {
 
-struct AccountOptions {
-  std::vector<std::string> events;
-  std::vector<std::string> power;
-  std::vector<std::string> jiffies;
-  std::vector<std::string> event_devices;
-  std::vector<std::string> power_devices;
-  std::vector<std::string> counter_ranges;
-  std::optional<std::string> utc_offset;
-  std::optional<Seconds> row_period;
-  std::optional<std::string> chrome_device;
-  std::optional<std::string> method;
-  std::optional<Seconds> sensor_window;
-  std::optional<std::string> share;
-  std::optional<std::string> clock_offset;
-  std::optional<std::string> similar;
+struct AccountArguments {
+  AccountOptions account;
   std::optional<int> top;
   std::optional<std::string> module;
   std::optional<std::string> json, csv, html, svg, pprof;
   std::optional<std::string> format;
-  bool summary = false;
-  bool kernels = false;
-  bool frames = false;
 };
 
-// All but --power. `options` must outlive the parsing.
-void add_footprint_options(CLI::App& command, AccountOptions& options);
+// All but --power. `arguments` must outlive the parsing.
+void add_footprint_options(CLI::App& command, AccountArguments& arguments);
 
 // Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report.
-void run_account(const AccountOptions& options, const std::string& command_line);
+void run_account(const AccountArguments& arguments, const std::string& command_line);
 
 // start, stop, read, list and drop: sessions that the agent records.
 void add_session_commands(CLI::App& account, const std::string& command_line);

@@ -143,7 +143,7 @@ class TraceInMemory {
 
 struct ReadOptions : SessionCall {
   std::optional<std::string> output;
-  AccountOptions account;
+  AccountArguments footprint;
 };
 
 // Caught to say what it means for the session that there is no agent.
@@ -166,16 +166,16 @@ void run_read(ReadOptions options, const std::string& command_line) {
   warn_of(session);
   if (session.recording()) print_warning(fmt::format("session '{}' still records; this is its begin", session.name));
   if (options.output) write_text_file(*options.output, trace);
-  if (!options.account.events.empty()) {
+  if (!options.footprint.account.events.empty()) {
     if (options.output) {
-      options.account.power = {*options.output};
-      return run_account(options.account, command_line);
+      options.footprint.account.power = {*options.output};
+      return run_account(options.footprint, command_line);
     }
     const TraceInMemory power(trace);
-    options.account.power = {power.path()};
-    return run_account(options.account, command_line);
+    options.footprint.account.power = {power.path()};
+    return run_account(options.footprint, command_line);
   }
-  if (options.account.format == "json") return print_result(json_text(to_json(session)));
+  if (options.footprint.format == "json") return print_result(json_text(to_json(session)));
   if (!options.output) return print_data(trace);
   print_report(fmt::format("flyball: {}: {}\n", *options.output, rows_text(session)));
 }
@@ -188,7 +188,7 @@ void add_read(CLI::App& parent, const std::string& command_line) {
   add_value(*command, "-o,--out", options->output, parse_path, "FILE",
             "write the power trace there, as 'flyball record' does (without --events, default: standard output)");
   add_agent_option(*command, options->agent);
-  add_footprint_options(*command, options->account);
+  add_footprint_options(*command, options->footprint);
   command->footer(
       "With --events, what 'flyball account --events FILE --power TRACE' prints and\n"
       "writes, by the same options. Without, --format json prints the session's state.\n"

@@ -1,4 +1,5 @@
-// flyball messages: what server and agent take and answer, field by field, from the messages' own descriptions.
+// flyball messages: what server, agent and library take and answer, field by field, from the messages' own
+// descriptions.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "account/account_options.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
@@ -23,13 +25,26 @@ struct MessagesOptions {
   std::optional<std::string> format;
 };
 
+struct NamedMessage {
+  std::string_view interface;
+  const RecordDescription* message;
+};
+
+// The interfaces' messages, and what programs hand to the library.
+std::vector<NamedMessage> all_messages() {
+  std::vector<NamedMessage> all;
+  for (const Interface interface : Choices<Interface>::kAll) {
+    for (const RecordDescription* message : messages_of(interface)) all.push_back({name_of(interface), message});
+  }
+  all.push_back({"library", &record_of<AccountOptions>()});
+  return all;
+}
+
 const RecordDescription& message_named(const std::string& name) {
   std::vector<std::string> names;
-  for (const Interface interface : Choices<Interface>::kAll) {
-    for (const RecordDescription* message : messages_of(interface)) {
-      if (message->name() == name) return *message;
-      names.push_back(message->name());
-    }
+  for (const NamedMessage& one : all_messages()) {
+    if (one.message->name() == name) return *one.message;
+    names.push_back(one.message->name());
   }
   const std::string meant = nearest_name(name, names);
   throw UsageError(
@@ -80,12 +95,10 @@ std::string list_of_messages(bool as_json) {
   TextTable table(
       {{"message", "", TextTable::Align::kLeft}, {"between clients and", "", TextTable::Align::kLeft}, {"fields", ""}});
   Json list = Json::array();
-  for (const Interface interface : Choices<Interface>::kAll) {
-    for (const RecordDescription* message : messages_of(interface)) {
-      const std::size_t fields = message->fields().size();
-      table.add_row({message->name(), std::string(name_of(interface)), fmt::to_string(fields)});
-      list.push_back({{"message", message->name()}, {"interface", name_of(interface)}, {"fields", fields}});
-    }
+  for (const auto& [interface, message] : all_messages()) {
+    const std::size_t fields = message->fields().size();
+    table.add_row({message->name(), std::string(interface), fmt::to_string(fields)});
+    list.push_back({{"message", message->name()}, {"interface", interface}, {"fields", fields}});
   }
   return as_json ? Json{{"messages", std::move(list)}}.dump(2) + "\n" : table.str();
 }
@@ -103,8 +116,8 @@ void run_messages(const MessagesOptions& options) {
 }  // namespace
 
 void add_messages_command(CLI::App& program) {
-  CLI::App* command =
-      program.add_subcommand("messages", "what the planning server and the agent take and answer, field by field");
+  CLI::App* command = program.add_subcommand(
+      "messages", "what the planning server, the agent and the library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
   command->add_option("NAME", options->name, "a message; without one they are listed");
   add_choice(*command, "--format", options->format, {"text", "json", "openapi"}, "NAME",
@@ -114,6 +127,7 @@ void add_messages_command(CLI::App& program) {
       "  flyball messages\n"
       "  flyball messages JobRequest\n"
       "  flyball messages LeaseRequest --format json\n"
+      "  flyball messages AccountOptions\n"
       "  flyball messages server --format openapi");
   command->callback([options] { run_messages(*options); });
 }

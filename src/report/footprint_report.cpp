@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "draw/html_page.h"
 #include "draw/scale.h"
@@ -121,55 +120,6 @@ of a processor was not the program's</dd>
 )";
 
 }  // namespace
-
-std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes) {
-  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-  for (const FootprintDevice& device : footprint.devices) {
-    devices.push_back({{"device", device.device},
-                       {"measured_j", device.measured.value()},
-                       {"attributed_j", device.attributed.value()},
-                       {"idle_j", device.idle.value()},
-                       {"outside_j", device.outside.value()},
-                       {"other_processes_j", device.other_processes.value()},
-                       {"system_j", device.system.value()},
-                       {"monitor_j", device.monitor.value()},
-                       {"measured_s", device.powered.value()},
-                       {"busy_s", device.busy.value()},
-                       {"idle_s", device.idle_time.value()},
-                       {"outside_s", device.outside_time.value()},
-                       {"unmeasured_s", device.unmeasured.value()},
-                       {"uncovered_s", device.uncovered.value()}});
-  }
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const FootprintRow& row : footprint.rows) {
-    // Member by member: a braced list makes a document of its own of each, and rows come by the thousand.
-    nlohmann::ordered_json::object_t json;
-    json.reserve(9);
-    json.emplace_back("name", row.name);
-    json.emplace_back("device", row.device);
-    json.emplace_back("phase", name_of(row.phase));
-    json.emplace_back("energy_j", row.energy.value());
-    json.emplace_back("busy_s", row.busy.value());
-    json.emplace_back("powered_s", row.powered.value());
-    json.emplace_back("mean_power_w", row.mean_power().value());
-    if (footprint.runs > 1) {
-      json.emplace_back("energy_std_j", row.energy_deviation.value());
-      json.emplace_back("mean_power_std_w", row.power_deviation.value());
-    }
-    rows.push_back(std::move(json));
-  }
-  const nlohmann::ordered_json json = {{"runs", footprint.runs},
-                                       {"profiled_s", footprint.profiled.value()},
-                                       {"devices", std::move(devices)},
-                                       {"measured_j", footprint.measured().value()},
-                                       {"attributed_j", footprint.attributed().value()},
-                                       {"idle_j", footprint.idle().value()},
-                                       {"outside_j", footprint.outside().value()},
-                                       {"elsewhere_j", footprint.elsewhere().value()},
-                                       {"footprint", std::move(rows)},
-                                       {"notes", notes}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 std::string footprint_csv(const Footprint& footprint) {
   std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n";

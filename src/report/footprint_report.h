@@ -1,4 +1,4 @@
-// A footprint as people and programs read it: JSON, CSV, and a page with diagrams, power trace and tables.
+// A footprint as people read it: CSV, and a page with diagrams, power trace and tables.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,7 @@
 
 namespace flyball {
 
-// docs/formats/footprint.md. The same text that `flyball account diff` reads.
-[[nodiscard]] std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes);
+// docs/formats/footprint.md, as the JSON is (account/footprint_file.h).
 [[nodiscard]] std::string footprint_csv(const Footprint& footprint);
 
 [[nodiscard]] SvgCanvas power_picture_canvas(const PowerPicture& picture, double width);

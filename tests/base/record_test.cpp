@@ -9,6 +9,7 @@ namespace flyball {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Pair;
 
 enum class Colour { kRed, kGreen };
 [[maybe_unused]] std::string_view name_of(Colour colour) { return colour == Colour::kRed ? "red" : "green"; }
@@ -30,6 +31,7 @@ struct Whole {
   std::optional<Joules> energy;
   std::optional<std::optional<Megahertz>> clock;
   std::vector<Part> parts;
+  std::map<std::string, Joules, std::less<>> ranges;
 };
 
 }  // namespace
@@ -65,7 +67,8 @@ Record<Whole> described(Record<Whole> record) {
       .field("powers_w", &Whole::powers, {.text = "Of each.", .minimum = 0, .fewest = 1, .most = 2, .single = true})
       .field("energy_j", &Whole::energy, {.text = "Where known."})
       .field("clock_mhz", &Whole::clock, {.text = "Null resets it."})
-      .field("parts", &Whole::parts, {.text = "Of it."});
+      .field("parts", &Whole::parts, {.text = "Of it."})
+      .field("ranges_j", &Whole::ranges, {.text = "By name.", .left_out = true, .minimum = 0});
 }
 
 const Record<Whole>& request() {
@@ -80,7 +83,8 @@ Whole read(const Record<Whole>& record, const std::string& text) {
 
 TEST(Record, ReadsWhatIsGivenAndKeepsTheRestAsItIsInANewOne) {
   const Whole all = read(request(), R"({"name": "a-b.", "count": -2, "time_s": 0.25, "on": true, "colour": "red",
-    "powers_w": [1, 2.5], "energy_j": 4, "clock_mhz": 1005, "parts": [{"size": 9}, {}]})");
+    "powers_w": [1, 2.5], "energy_j": 4, "clock_mhz": 1005, "parts": [{"size": 9}, {}],
+    "ranges_j": {"CPU:0": 5, "": 0}})");
   EXPECT_EQ(all.name, "a-b.");
   EXPECT_EQ(all.count, -2);
   EXPECT_EQ(all.time, Seconds(0.25));
@@ -92,6 +96,7 @@ TEST(Record, ReadsWhatIsGivenAndKeepsTheRestAsItIsInANewOne) {
   ASSERT_EQ(all.parts.size(), 2u);
   EXPECT_EQ(all.parts[0].size, 9);
   EXPECT_EQ(all.parts[1].size, 3);
+  EXPECT_THAT(all.ranges, ElementsAre(Pair("", Joules(0)), Pair("CPU:0", Joules(5))));
 
   const Whole least = read(request(), R"({"name": "ab", "count": null, "energy_j": null, "powers_w": 6})");
   EXPECT_EQ(least.count, 7);
@@ -125,6 +130,8 @@ TEST(Record, RefusesByNameWhatBreaksARule) {
   refused(R"("name": "ab", "powers_w": [1, -2])", "powers_w[1]: is -2, out of range");
   refused(R"("name": "ab", "parts": [{}, {"size": 10}])", "parts[1].size: is 10, out of range");
   refused(R"("name": "ab", "parts": [{"siez": 1}])", "parts[0].siez: there is no such field");
+  refused(R"("name": "ab", "ranges_j": {"CPU:0": -1})", "ranges_j.CPU:0: is -1, out of range");
+  refused(R"("name": "ab", "ranges_j": [])", "ranges_j is [], not an object");
   refused(R"("name": "ab", "colours": "red")", "did you mean colour?");
 }
 
@@ -159,9 +166,10 @@ TEST(Record, WritesRequestsWithoutAndAnswersWithNull) {
   whole.count = 8;
   whole.clock.emplace();
   whole.parts.emplace_back();
+  whole.ranges = {{"CPU:0", Joules(5)}};
   EXPECT_EQ(described(Record<Whole>::answer("Whole", "the answer")).write(whole).dump(),
             R"({"name":"ab","count":8,"time_s":0.5,"on":false,"colour":"green","powers_w":[1.0],"energy_j":null,)"
-            R"("clock_mhz":null,"parts":[{"size":3}]})");
+            R"("clock_mhz":null,"parts":[{"size":3}],"ranges_j":{"CPU:0":5.0}})");
 }
 
 // By the rules of JSON Schema 2020-12, written down by hand.
@@ -179,7 +187,9 @@ TEST(Record, ItsSchemaSaysTheSame) {
         {"type": "array", "items": {"type": "number", "minimum": 0.0}, "minItems": 1, "maxItems": 2}]}, {"type": "null"}]},
       "energy_j": {"description": "Where known.", "type": ["number", "null"]},
       "clock_mhz": {"description": "Null resets it.", "type": ["number", "null"]},
-      "parts": {"description": "Of it.", "type": ["array", "null"], "items": {"$ref": "#/components/schemas/Part"}}
+      "parts": {"description": "Of it.", "type": ["array", "null"], "items": {"$ref": "#/components/schemas/Part"}},
+      "ranges_j": {"description": "By name.", "type": ["object", "null"],
+                   "additionalProperties": {"type": "number", "minimum": 0.0}}
     }})");
   EXPECT_EQ(nlohmann::json(request().schema()), wanted);
 }

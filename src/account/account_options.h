@@ -1,0 +1,68 @@
+// What one asks of an account, described once for every door to it: the options of `flyball account`, the JSON object
+// of flyball_footprint_open (C), the arguments of flyball.account (Python).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "account/account_run.h"
+#include "base/record_codec.h"
+#include "base/units.h"
+
+namespace flyball {
+
+enum class AccountMethod : std::uint8_t { kSweep, kRegress };
+[[nodiscard]] std::string_view name_of(AccountMethod method);  // "sweep", "regress"
+template <>
+struct Choices<AccountMethod> {
+  static constexpr AccountMethod kAll[] = {AccountMethod::kSweep, AccountMethod::kRegress};
+};
+
+[[nodiscard]] std::string_view name_of(Multiplicity share);  // "operations", "events"
+template <>
+struct Choices<Multiplicity> {
+  static constexpr Multiplicity kAll[] = {Multiplicity::kOperations, Multiplicity::kEvents};
+};
+
+[[nodiscard]] std::string_view name_of(ChromeDevice device);  // "process", "thread", "none"
+template <>
+struct Choices<ChromeDevice> {
+  static constexpr ChromeDevice kAll[] = {ChromeDevice::kProcess, ChromeDevice::kThread, ChromeDevice::kNone};
+};
+
+struct AccountOptions {
+  std::vector<std::string> events;
+  std::vector<std::string> power;    // as many
+  std::vector<std::string> jiffies;  // as many, or none
+  AccountMethod method = AccountMethod::kSweep;
+  std::optional<Seconds> sensor_window;
+  Multiplicity share = Multiplicity::kOperations;
+  std::optional<Seconds> clock_offset;
+  bool estimate_clock_offset = false;
+  std::map<std::string, std::string, std::less<>> event_devices;
+  std::map<std::string, std::string, std::less<>> power_devices;
+  std::map<std::string, Joules, std::less<>> counter_ranges;
+  ChromeDevice chrome_device = ChromeDevice::kProcess;
+  Seconds utc_offset;
+  Seconds row_period{1.0};
+  std::string similar;
+  bool summary = false;
+  bool kernels = false;
+  bool frames = false;
+};
+
+[[nodiscard]] const Record<AccountOptions>& description_of(const AccountOptions*);
+
+// From a JSON object as a C or Python program gives it; `source` stands in errors. Throws InputError, and UsageError as
+// account_request does.
+[[nodiscard]] AccountRequest read_account_options(const std::string& source, std::string_view json);
+
+// Throws UsageError where options contradict each other, or `similar` is no pattern.
+[[nodiscard]] AccountRequest account_request(const AccountOptions& options);
+
+}  // namespace flyball
