@@ -1,4 +1,4 @@
-#include "report/zeus_export.h"
+#include "plan/zeus_frequencies.h"
 
 #include <fmt/format.h>
 

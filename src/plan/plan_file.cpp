@@ -1,4 +1,4 @@
-#include "report/plan_json.h"
+#include "plan/plan_file.h"
 
 #include <fmt/format.h>
 
