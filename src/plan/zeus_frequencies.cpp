@@ -1,3 +1,4 @@
+// What Zeus announces of a plan, as a Python expression.
 #include "plan/zeus_frequencies.h"
 
 #include <fmt/format.h>
