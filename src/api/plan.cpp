@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "pipeline/pipeline_spec.h"
+#include "plan/plan_file.h"
 #include "plan/planner.h"
 #include "plan/straggler.h"
 #include "plan/summary.h"
 #include "profile/profile.h"
-#include "report/plan_json.h"
 
 namespace flyball {
 namespace {

@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "cli/option_values.h"
 #include "pipeline/computation_dag.h"
+#include "plan/plan_file.h"
 #include "plan/planner.h"
 #include "plan/stage_clock.h"
-#include "report/plan_json.h"
-#include "report/zeus_export.h"
+#include "plan/zeus_frequencies.h"
 #include "trace/power_trace.h"
 
 namespace flyball {

@@ -10,10 +10,10 @@
 #include "base/text.h"
 #include "cli/plan_output.h"
 #include "draw/text_table.h"
+#include "plan/plan_file.h"
 #include "plan/stage_clock.h"
-#include "report/plan_json.h"
+#include "plan/zeus_frequencies.h"
 #include "report/report.h"
-#include "report/zeus_export.h"
 
 namespace flyball {
 namespace {

@@ -126,16 +126,13 @@ std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter
     if (later != points_.begin()) points_.erase(points_.begin(), later - 1);
     const std::scoped_lock lock(mutex_);
     const bool falls = static_cast<std::size_t>(evaluated_++) < falling_;
-    if (falls && result.complete) {
-      rises_ = last_energy_ && result.step_energy > *last_energy_ ? rises_ + 1 : 0;
-      last_energy_ = result.step_energy;
-    }
+    if (falls && result.complete) energy_rises_.add(result.step_energy);
     if (falls && !result.complete) {
       result.again = true;
       clocks_.push_back(result.clock);
       if (std::exchange(swept_, false)) current_ = clocks_.size() - 1;
     }
-    if (rises_ >= options_.rises_to_stop) stop();
+    if (energy_rises_.rises() >= options_.rises_to_stop) stop();
   }
   return results;
 }

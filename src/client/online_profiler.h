@@ -1,8 +1,8 @@
 // Profiles a rank's instructions while the training goes on (Perseus section 5, online time/energy profiler).
 //
 // A sweep at iteration granularity: from the highest clock downwards, `steps_per_clock` steps each, until the energy of
-// a step's instructions has risen `rises_to_stop` times in a row: beyond that, clocks cost time and energy both. Every
-// rank sweeps by itself; what its neighbours do shows only in how long it waits.
+// a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h). Every rank sweeps by itself; what
+// its neighbours do shows only in how long it waits.
 //
 // Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
 // directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far
@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rise_count.h"
 #include "base/units.h"
 #include "client/instruction_energy.h"
 
@@ -65,7 +66,7 @@ class OnlineProfiler {
  public:
   struct Options {
     int steps_per_clock = 5;
-    int rises_to_stop = 5;
+    int rises_to_stop = kRisesToStop;
     int warm_up_steps = 1;   // at the highest clock, not measured
     int clock_stride = 1;    // every so many-th clock of the list
     Nanoseconds settle = 0;  // after a clock took hold, before measurements count
@@ -116,8 +117,7 @@ class OnlineProfiler {
 
   // evaluate()'s own.
   std::vector<CounterPoint> points_;
-  std::optional<Joules> last_energy_;
-  int rises_ = 0;
+  RiseCount energy_rises_;
 };
 
 }  // namespace flyball

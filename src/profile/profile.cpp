@@ -1,3 +1,4 @@
+// Rows, from a text or not, are collected by operation and rank; ranks of a stage are then merged at each clock.
 #include "profile/profile.h"
 
 #include <fmt/format.h>
@@ -24,6 +25,23 @@ struct OperationRows {
   std::map<long, std::vector<Row>> by_rank;
 };
 
+// Where an operation begins; rows that come from no text have no line.
+InputLocation begin_of(const std::string& source, std::size_t line) { return {source, line, line > 0 ? 1U : 0U}; }
+
+// Rows by operation, operations in the order in which they come first.
+struct RowsByOperation {
+  std::map<std::pair<int, std::string>, std::size_t> index;
+  std::vector<OperationRows> operations;
+
+  void add(const ProfileRow& row, InputLocation where) {
+    const auto stage = static_cast<int>(row.stage);
+    const std::string instruction(row.instruction);
+    const auto [entry, is_new] = index.try_emplace({stage, instruction}, operations.size());
+    if (is_new) operations.push_back({stage, instruction, where.line, {}});
+    operations[entry->second].by_rank[row.rank].push_back({row.option, std::move(where)});
+  }
+};
+
 // Whole nanoseconds of solver time, and sums over an iteration, must hold every value; real ones are far inside.
 constexpr double kLeastSeconds = 1e-9;
 constexpr double kMostSeconds = 1e6;
@@ -32,36 +50,38 @@ constexpr double kMostJoules = 1e9;
 constexpr double kMostMegahertz = 1e6;
 constexpr std::size_t kMostClocks = 10'000;  // a ClockPlan counts them in 16 bits
 
-double positive(const CsvReader& csv, std::string_view column, double least, double most, std::string_view unit) {
-  const double value = csv.number(column);
-  if (value >= least && value <= most) return value;
+// `where` says where a column of the row stands; nothing of a row is known to be in order.
+template <class Where>
+void check_positive(double value, const char* column, double least, double most, const char* unit, const Where& where) {
+  if (value >= least && value <= most) return;
   if (value > 0.0) {
-    throw InputError(csv.where(column),
+    throw InputError(where(column),
                      fmt::format("{} is {} {}, it must be from {} to {}", column, value, unit, least, most),
                      fmt::format("write the {} in {}", column, unit));
   }
-  throw InputError(csv.where(column), fmt::format("{} is {}, it must be above zero", column, csv.text(column)),
+  throw InputError(where(column), fmt::format("{} is {}, it must be above zero", column, value),
                    "measure the operation again, or delete the row");
 }
 
-Row read_row(const CsvReader& csv) {
-  const double frequency = csv.number("frequency");
-  if (frequency < 0.0 || frequency > kMostMegahertz) {
-    throw InputError(csv.where("frequency"),
+template <class Where>
+void check_row(const ProfileRow& row, const char* stage_column, const Where& where) {
+  constexpr long kMostStages = 100000;
+  if (row.stage < 0 || row.stage >= kMostStages) {
+    throw InputError(where(stage_column),
+                     fmt::format("{} is {}, it must be from 0 to {}", stage_column, row.stage, kMostStages - 1),
+                     "count pipeline stages from 0");
+  }
+  if (row.instruction.empty()) {
+    throw InputError(where("instruction"), "the instruction has no name", "write forward, backward, ...");
+  }
+  const double frequency = row.option.frequency.value();
+  if (!(frequency >= 0.0 && frequency <= kMostMegahertz)) {
+    throw InputError(where("frequency"),
                      fmt::format("frequency is {} MHz, it must be from 0 to {}", frequency, kMostMegahertz),
                      "write the locked SM clock in MHz");
   }
-  return {{Megahertz(frequency), Seconds(positive(csv, "time", kLeastSeconds, kMostSeconds, "s")),
-           Joules(positive(csv, "energy", kLeastJoules, kMostJoules, "J"))},
-          csv.where("frequency")};
-}
-
-int read_stage(const CsvReader& csv, std::string_view column) {
-  constexpr long kMostStages = 100000;
-  const long stage = csv.integer(column);
-  if (stage >= 0 && stage < kMostStages) return static_cast<int>(stage);
-  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 0 to {}", column, stage, kMostStages - 1),
-                   "count pipeline stages from 0");
+  check_positive(row.option.time.value(), "time", kLeastSeconds, kMostSeconds, "s", where);
+  check_positive(row.option.energy.value(), "energy", kLeastJoules, kMostJoules, "J", where);
 }
 
 // The rows of one rank in the order of the file: clocks must fall or rise, each standing once.
@@ -111,11 +131,33 @@ OperationProfile merge_ranks(const std::string& source, OperationRows&& rows) {
     merged.options.push_back(option);
   }
   if (merged.options.empty()) {
-    throw InputError({source, rows.line, 1},
+    throw InputError(begin_of(source, rows.line),
                      fmt::format("the ranks of stage {} {} have no clock in common", merged.stage, merged.instruction),
                      "profile the same clocks on every rank");
   }
   return merged;
+}
+
+// The whole profile; operations in the order of their rows.
+Profile merge_rows(const std::string& source, std::vector<OperationRows>&& operations) {
+  Profile profile{source, 0, {}};
+  for (OperationRows& operation : operations) {
+    for (const auto& [rank, rows] : operation.by_rank) check_order(operation, rows);
+    profile.stages = std::max(profile.stages, operation.stage + 1);
+    profile.operations.push_back(merge_ranks(source, std::move(operation)));
+  }
+  std::stable_sort(profile.operations.begin(), profile.operations.end(),
+                   [](const OperationProfile& a, const OperationProfile& b) { return a.stage < b.stage; });
+  int expected = 0;
+  for (const OperationProfile& operation : profile.operations) {
+    if (operation.stage > expected) {
+      throw InputError(begin_of(source, operation.line),
+                       fmt::format("stage {} has rows but stage {} has none", operation.stage, expected),
+                       "profile every stage, and count stages from 0 without gaps");
+    }
+    expected = operation.stage + 1;
+  }
+  return profile;
 }
 
 }  // namespace
@@ -129,52 +171,43 @@ const OperationProfile* Profile::find(int stage, std::string_view instruction) c
 
 Profile read_profile(const std::string& source, std::string_view text) {
   CsvReader csv(source, text, {"instruction", "frequency", "time", "energy"});
-  const std::string stage_column = csv.has_column("stage") ? "stage" : "pp_rank";
+  const char* stage_column = csv.has_column("stage") ? "stage" : "pp_rank";
   if (!csv.has_column(stage_column)) {
     throw InputError({source, csv.line(), 1}, "the header has no column 'stage' (nor 'pp_rank')",
                      "the first line must be stage,instruction,frequency,time,energy");
   }
 
-  std::map<std::pair<int, std::string>, std::size_t> index;
-  std::vector<OperationRows> operations;
+  RowsByOperation rows;
   while (csv.next()) {
-    const int stage = read_stage(csv, stage_column);
-    const std::string instruction(csv.text("instruction"));
-    if (instruction.empty()) {
-      throw InputError(csv.where("instruction"), "the instruction has no name", "write forward, backward, ...");
-    }
-    const auto [entry, is_new] = index.try_emplace({stage, instruction}, operations.size());
-    if (is_new) operations.push_back({stage, instruction, csv.line(), {}});
     // Ranks are told apart by whichever rank columns there are.
     long rank = 0;
     for (const char* column : {"rank", "dp_rank", "tp_rank"}) {
       if (csv.has_column(column)) rank = rank * 65536 + csv.integer(column) % 65536;
     }
-    operations[entry->second].by_rank[rank].push_back(read_row(csv));
+    const ProfileRow row{
+        csv.integer(stage_column),
+        csv.text("instruction"),
+        rank,
+        {Megahertz(csv.number("frequency")), Seconds(csv.number("time")), Joules(csv.number("energy"))}};
+    check_row(row, stage_column, [&](std::string_view column) { return csv.where(column); });
+    rows.add(row, csv.where("frequency"));
   }
-  if (operations.empty()) {
+  if (rows.operations.empty()) {
     throw InputError({source, csv.line(), 1}, "the profile has a header but no rows",
                      "add one row per operation and clock");
   }
+  return merge_rows(source, std::move(rows.operations));
+}
 
-  Profile profile{source, 0, {}};
-  for (OperationRows& operation : operations) {
-    for (const auto& [rank, rows] : operation.by_rank) check_order(operation, rows);
-    profile.stages = std::max(profile.stages, operation.stage + 1);
-    profile.operations.push_back(merge_ranks(source, std::move(operation)));
+Profile profile_of_rows(const std::string& source, std::span<const ProfileRow> rows) {
+  const auto where = [&](std::string_view /*column*/) { return InputLocation{source}; };
+  RowsByOperation by_operation;
+  for (const ProfileRow& row : rows) {
+    check_row(row, "stage", where);
+    by_operation.add(row, {source});
   }
-  std::stable_sort(profile.operations.begin(), profile.operations.end(),
-                   [](const OperationProfile& a, const OperationProfile& b) { return a.stage < b.stage; });
-  int expected = 0;
-  for (const OperationProfile& operation : profile.operations) {
-    if (operation.stage > expected) {
-      throw InputError({source, operation.line, 1},
-                       fmt::format("stage {} has rows but stage {} has none", operation.stage, expected),
-                       "profile every stage, and count stages from 0 without gaps");
-    }
-    expected = operation.stage + 1;
-  }
-  return profile;
+  if (rows.empty()) throw InputError({source}, "the profile has no rows", "add one row per operation and clock");
+  return merge_rows(source, std::move(by_operation.operations));
 }
 
 Profile read_profile_file(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,7 @@ struct OperationProfile {
   int stage = 0;
   std::string instruction;           // "forward", "backward", ...; see pipeline/instruction.h
   std::vector<ClockOption> options;  // at least one, highest clock first, no clock twice
-  std::size_t line = 0;              // where the operation first stands in its file; 0 when synthesised
+  std::size_t line = 0;              // where the operation first stands in its file; 0 where it stands in none
 
   [[nodiscard]] bool constant_time() const { return options.size() == 1; }
 };
@@ -51,6 +52,18 @@ struct Profile {
 // neither falling nor rising, a stage without rows below a stage with rows. Cost: linear in the text.
 [[nodiscard]] Profile read_profile(const std::string& source, std::string_view text);
 [[nodiscard]] Profile read_profile_file(const std::filesystem::path& path);
+
+// What a row of a profile says. The instruction's name is not owned.
+struct ProfileRow {
+  long stage = 0;
+  std::string_view instruction;
+  long rank = 0;  // tells the ranks of one stage apart
+  ClockOption option;
+};
+
+// The profile of these rows, merged and refused as those of a text are; errors name `source` alone. What read_profile
+// makes of the same rows, bit by bit, but for the lines.
+[[nodiscard]] Profile profile_of_rows(const std::string& source, std::span<const ProfileRow> rows);
 
 // The profile as CSV text, with `comment` lines ('#' is added) above the header.
 [[nodiscard]] std::string write_profile(const Profile& profile, const std::vector<std::string>& comment);

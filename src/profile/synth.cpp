@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/rise_count.h"
 #include "profile/gpu_model.h"
 #include "profile/random_bits.h"
 #include "profile/workload_model.h"
@@ -13,7 +14,6 @@
 namespace flyball {
 namespace {
 
-constexpr int kRisesToStop = 5;
 constexpr double kLargestNoise = 0.05;
 
 // Noise is a function of what is measured, not of the order of measuring: adding a stage or a clock changes no other
@@ -42,17 +42,15 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
   OperationProfile operation;
   operation.stage = stage;
   operation.instruction = instruction;
-  int rises = 0;
+  RiseCount count;
   for (const Megahertz clock : subject.gpu.clocks()) {
     ClockOption option = subject.gpu.run(activity, time_at_maximum, clock);
     const std::string key =
         fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
     option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
     option.energy = option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
-    const bool rose = !operation.options.empty() && option.energy > operation.options.back().energy;
-    rises = rose ? rises + 1 : 0;
     operation.options.push_back(option);
-    if (rises == kRisesToStop) break;
+    if (count.add(option.energy) == kRisesToStop) break;
   }
   return operation;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/plan_json.h"
+#include "plan/plan_file.h"
 
 namespace flyball {
 

@@ -1,6 +1,5 @@
+// Sums are kept sorted, so that a rank's instruction is one stretch of them; a profile is made of their means.
 #include "server/measurements.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -16,10 +15,8 @@ bool stands_before(const MeasurementSum& a, const MeasurementSum& b) {
   return std::tie(a.instruction, b.clock) < std::tie(b.instruction, a.clock);
 }
 
-void add_row(std::string& csv, int rank, int stage, const std::string& instruction, Megahertz clock,
-             const MeasurementSum& sum) {
-  fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{}\n", rank, stage, instruction, clock.value(),
-                 sum.time.value() / sum.samples, sum.energy.value() / sum.samples);
+ProfileRow mean_of(const MeasurementSum& sum, int rank, int stage) {
+  return {stage, sum.instruction, rank, {sum.clock, sum.time / sum.samples, sum.energy / sum.samples}};
 }
 
 // Of every instruction the sum at its highest clock, with which it begins.
@@ -31,7 +28,7 @@ std::map<std::string, const MeasurementSum*> at_highest_clocks(const Measurement
   return highest;
 }
 
-void add_fixed_stages(std::string& csv, const std::vector<RankMeasurements>& ranks,
+void add_fixed_stages(std::vector<ProfileRow>& rows, const std::vector<RankMeasurements>& ranks,
                       const std::vector<FixedStage>& fixed) {
   std::map<std::string, const MeasurementSum*> fastest;  // computations of the others
   int number = 0;
@@ -44,11 +41,12 @@ void add_fixed_stages(std::string& csv, const std::vector<RankMeasurements>& ran
     }
   }
   for (const FixedStage& stage : fixed) {
-    auto chosen = at_highest_clocks(stage.measured);
-    for (const auto& [instruction, sum] : chosen) add_row(csv, number, stage.stage, instruction, sum->clock, *sum);
+    const auto chosen = at_highest_clocks(stage.measured);
+    for (const auto& [instruction, sum] : chosen) rows.push_back(mean_of(*sum, number, stage.stage));
     for (const auto& [instruction, sum] : fastest) {
       if (chosen.count(instruction) != 0) continue;
-      add_row(csv, number, stage.stage, instruction, stage.clock > Megahertz(0) ? stage.clock : sum->clock, *sum);
+      rows.push_back(mean_of(*sum, number, stage.stage));
+      if (stage.clock > Megahertz(0)) rows.back().option.frequency = stage.clock;
     }
     ++number;
   }
@@ -113,7 +111,7 @@ std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_v
 
 Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks,
                        const std::vector<FixedStage>& fixed) {
-  std::string csv = "rank,stage,instruction,frequency,time,energy\n";
+  std::vector<ProfileRow> rows;
   for (const RankMeasurements& rank : ranks) {
     MeasurementSum waiting;  // over all clocks: ranks may have waited at different ones
     for (const MeasurementSum& sum : *rank.sums) {
@@ -122,14 +120,14 @@ Profile merged_profile(const std::string& job, const std::vector<RankMeasurement
         waiting.energy += sum.energy;
         continue;
       }
-      add_row(csv, rank.rank, rank.stage, sum.instruction, sum.clock, sum);
+      rows.push_back(mean_of(sum, rank.rank, rank.stage));
     }
     if (!(waiting.time > Seconds(0))) continue;
-    fmt::format_to(std::back_inserter(csv), "{},{},{},0,1,{}\n", rank.rank, rank.stage, kWaitingName,
-                   (waiting.energy / waiting.time).value());
+    const Joules each_second((waiting.energy / waiting.time).value());
+    rows.push_back({rank.stage, kWaitingName, rank.rank, {Megahertz(0), Seconds(1), each_second}});
   }
-  if (!fixed.empty()) add_fixed_stages(csv, ranks, fixed);
-  return read_profile("measurements of job " + job, csv);
+  if (!fixed.empty()) add_fixed_stages(rows, ranks, fixed);
+  return profile_of_rows("measurements of job " + job, rows);
 }
 
 }  // namespace flyball

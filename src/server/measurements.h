@@ -53,7 +53,7 @@ struct FixedStage {
   MeasurementSums measured;  // by one of them, so far
 };
 
-// Means of every rank, merged by stage as read_profile (profile/profile.h) merges them, which also says what it throws.
+// Means of every rank, merged by stage by profile_of_rows (profile/profile.h), which also says what it throws.
 //
 // A fixed stage has every computation at the highest clock at which it has been measured there. What has not been is
 // taken to be as fast as the fastest of the other stages at its highest clock: were it taken to be slower than it is,

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "net/router.h"
-#include "report/plan_json.h"
+#include "plan/plan_file.h"
 #include "server/access.h"
 #include "server/given_plan.h"
 #include "server/job_routes.h"

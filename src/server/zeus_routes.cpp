@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/rise_count.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "net/json_response.h"
@@ -21,7 +22,6 @@ namespace {
 
 constexpr const char* kRequest = "the request";
 constexpr const char* kFromPlanFile = "runs the server's plan file";
-constexpr std::size_t kRisesToStop = 5;
 constexpr std::size_t kLongestMetadata = 1024;
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kMostSweepTails = 64;
@@ -55,14 +55,6 @@ std::vector<int> sweep_clocks(const JobRank& rank) {
 // Round r runs at the r-th clock; a rank's rounds are counted by its results.
 std::size_t round_of(const JobRank& rank) { return static_cast<std::size_t>(rank.last_sequence + 1); }
 
-bool has_risen(const std::vector<Joules>& energies) {
-  if (energies.size() <= kRisesToStop) return false;
-  for (std::size_t i = energies.size() - kRisesToStop; i < energies.size(); ++i) {
-    if (energies[i] <= energies[i - 1]) return false;
-  }
-  return true;
-}
-
 bool has_swept(const JobRank& rank) {
   if (round_of(rank) >= std::max<std::size_t>(sweep_clocks(rank).size(), 1)) return true;
   std::string_view last;
@@ -71,7 +63,9 @@ bool has_swept(const JobRank& rank) {
     if (sum.instruction == last) continue;
     last = sum.instruction;
     any = true;
-    if (!has_risen(energies_by_clock(rank.collected, last))) return false;
+    RiseCount count;
+    for (const Joules energy : energies_by_clock(rank.collected, last)) count.add(energy);
+    if (count.rises() < kRisesToStop) return false;
   }
   return any;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -135,6 +136,31 @@ INSTANTIATE_TEST_SUITE_P(
         WrongProfile{"RankNoNumber", "stage,instruction,frequency,time,energy,rank\n0,f,1410,0.02,7,x\n", 2, 17,
                      "rank is 'x'"}),
     [](const auto& tested) { return tested.param.name; });
+
+// Two ranks of one stage at 1410 MHz: the slower time, max(0.020, 0.022), and the mean energy, (6 + 7) / 2. Only one of
+// them measured 1000 MHz.
+TEST(Profile, RowsNeedNoText) {
+  const auto row = [](long stage, long rank, double clock, double time, double energy) {
+    return ProfileRow{stage, "forward", rank, {Megahertz(clock), Seconds(time), Joules(energy)}};
+  };
+  const auto profile = [](const std::vector<ProfileRow>& rows) { return profile_of_rows("rows", rows); };
+  const Profile merged =
+      profile({row(0, 0, 1410, 0.020, 6), row(0, 70'000, 1410, 0.022, 7), row(0, 0, 1000, 0.030, 4)});
+  const auto& options = merged.operations.at(0).options;
+  ASSERT_EQ(options.size(), 1u);
+  EXPECT_EQ(options[0].time, Seconds(0.022));
+  EXPECT_EQ(options[0].energy, Joules(6.5));
+  const auto expect_refused = [&](const std::vector<ProfileRow>& rows, const std::string& words) {
+    expect_input_error([&] { static_cast<void>(profile(rows)); }, 0, 0, words);
+  };
+  expect_refused({}, "rows: the profile has no rows");
+  expect_refused({row(-1, 0, 1410, 0.02, 7)}, "rows: stage is -1");
+  expect_refused({row(0, 0, std::nan(""), 0.02, 7)}, "rows: frequency is nan MHz");
+  expect_refused({row(0, 0, 1410, std::nan(""), 7)}, "rows: time is nan");
+  expect_refused({row(0, 0, 1410, 0.02, 7e12)}, "rows: energy is 7000000000000 J");
+  expect_refused({row(0, 0, 1410, 0.02, 7), row(0, 1, 1400, 0.02, 7)}, "rows: the ranks of stage 0 forward");
+  expect_refused({row(1, 0, 1410, 0.02, 7)}, "rows: stage 1 has rows but stage 0 has none");
+}
 
 TEST(Profile, MoreClocksThanAnyGpuHasAreRefused) {
   std::string text = kHeader;

@@ -11,7 +11,9 @@ CLEAN = {
     "cmake/layers.txt": "# bottom first\nbase:\nplan: base\napi: plan base\n",
     "src/README.md": "| folder | what |\n|---|---|\n| `api` | a |\n| `plan` | p |\n| `base` | b |\n",
     "src/base/units.h": "#include <vector>\n",
+    "src/plan/planner.h": '#include "base/units.h"\n',
     "src/plan/planner.cpp": '#include "base/units.h"\n#include <fmt/format.h>\n',
+    "src/api/state.h": '#include "base/units.h"\n',
     "src/api/api.cpp": '#include "flyball/flyball.h"\n#include "plan/planner.h"\n',
     "include/flyball/flyball.h": '#include <string>\n#include "flyball/types.h"\n',
     "include/flyball/types.h": "",
@@ -66,14 +68,19 @@ class CheckLayers(unittest.TestCase):
     def test_refuses_a_folder_without_a_line(self):
         self.refused({"src/README.md": CLEAN["src/README.md"].replace("| `plan` | p |\n", "")},
                      "src/plan", "src/README.md")
-        self.refused({"cmake/layers.txt": "base:\napi: base\n", "src/api/api.cpp": "", "src/plan/planner.cpp": ""},
+        self.refused({"cmake/layers.txt": "base:\napi: base\n", "src/api/api.cpp": "", "src/plan/planner.cpp": "",
+                      "src/plan/planner.h": ""},
                      "src/plan", "cmake/layers.txt")
 
     def test_refuses_a_line_without_a_folder(self):
         self.refused({"src/README.md": CLEAN["src/README.md"] + "| `wire` | w |\n"}, "src/wire", "does not exist")
 
     def test_refuses_an_edge_to_a_later_line(self):
-        self.refused({"cmake/layers.txt": "base: plan\nplan: base\napi: plan base\n"}, "layers.txt:1", "line above")
+        self.refused({"cmake/layers.txt": "base: plan\nplan: base\napi: plan base\n",
+                      "src/base/units.h": '#include "plan/planner.h"\n'}, "layers.txt:1", "line above")
+
+    def test_refuses_an_edge_that_no_file_uses(self):
+        self.refused({"src/api/state.h": ""}, "src/api", "nothing of base", "layers.txt")
 
     def test_refuses_a_type_that_two_headers_define(self):
         once = {"src/base/units.h": "class Sum;\nclass Sum : public Base {\n  struct Part {};\n};\nstruct Sum::Rest {};\n"}

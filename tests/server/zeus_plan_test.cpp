@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "pipeline/pipeline_spec.h"
+#include "plan/plan_file.h"
 #include "plan/planner.h"
-#include "report/plan_json.h"
 #include "server/database.h"
 #include "server/test_server.h"
 

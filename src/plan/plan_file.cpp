@@ -1,4 +1,6 @@
-#include "report/plan_json.h"
+// Written row by row, numbers as short as they read back the same; read from the parsed document, whose values know the
+// way to themselves for messages (decision 40 says why this is no described record).
+#include "plan/plan_file.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "pipeline/timeline.h"
-#include "report/plan_json.h"
+#include "plan/plan_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

@@ -1,4 +1,4 @@
-#include "report/zeus_export.h"
+#include "plan/zeus_frequencies.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Profile two_stages() {
 }
 
 // Two stages, two microbatches: stage 0 runs F0 F1 B0 B1, stage 1 runs F0 B0 F1 B1.
-TEST(ZeusExport, ListsInstructionsPerStageInOrder) {
+TEST(ZeusFrequencies, ListsInstructionsPerStageInOrder) {
   const ComputationDag dag = dag_of(two_stages(), 2);
   ClockPlan plan(static_cast<std::size_t>(dag.size()), 0);
   plan[static_cast<std::size_t>(testing::find_operation(dag, 0, "backward", 0))] = 1;
@@ -38,7 +38,7 @@ TEST(ZeusExport, ListsInstructionsPerStageInOrder) {
 }
 
 // Zeus asks for the clock of what the framework announces: forward and backward regions.
-TEST(ZeusExport, LeavesOutWhatNoFrameworkAnnounces) {
+TEST(ZeusFrequencies, LeavesOutWhatNoFrameworkAnnounces) {
   PipelineSpec spec;
   spec.microbatches = 1;
   spec.p2p = ConstantOperation{Seconds(0.01), Joules(0)};
@@ -53,7 +53,7 @@ TEST(ZeusExport, LeavesOutWhatNoFrameworkAnnounces) {
             "]\n");
 }
 
-TEST(ZeusExport, AnnouncesChunksUnderTheCommonName) {
+TEST(ZeusFrequencies, AnnouncesChunksUnderTheCommonName) {
   const ComputationDag dag("test", 1,
                            {{0, "forward.1", {{Megahertz(900), Seconds(1), Joules(1)}}, true},
                             {0, "for\"ward.x", {{Megahertz(0), Seconds(1), Joules(1)}}, true}},
@@ -61,7 +61,7 @@ TEST(ZeusExport, AnnouncesChunksUnderTheCommonName) {
   EXPECT_EQ(zeus_frequencies(dag, {0, 0}, ""), "[\n[(\"forward\", 900), (\"for\\\"ward.x\", 0)],\n]\n");
 }
 
-TEST(ZeusExport, NumbersPlansFromSlowToFast) {
+TEST(ZeusFrequencies, NumbersPlansFromSlowToFast) {
   const ComputationDag dag = dag_of(two_stages(), 1);
   Frontier frontier(Watts(150.0));
   ClockPlan plan(static_cast<std::size_t>(dag.size()), 0);
@@ -75,7 +75,7 @@ TEST(ZeusExport, NumbersPlansFromSlowToFast) {
   slow.net_joules = 80.0;
   frontier.add(slow, plan);
 
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "zeus_export_test";
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "zeus_frequencies_test";
   std::filesystem::remove_all(folder);
   EXPECT_EQ(write_zeus_files(folder, dag, frontier), 2U);
   const std::string first = read_text_file(folder / "freqs_pipeline_00000.py");

@@ -1,4 +1,4 @@
-#include "report/plan_json.h"
+#include "plan/plan_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ Frontier random_frontier(const ComputationDag& dag, int points, std::mt19937& ra
   return frontier;
 }
 
-TEST(PlanJson, RoundTripGivesEveryPlanBack) {
+TEST(PlanFile, RoundTripGivesEveryPlanBack) {
   std::mt19937 random(7);
   const ComputationDag dag = rich_dag();
   const Frontier frontier = random_frontier(dag, 40, random);
@@ -88,7 +88,7 @@ TEST(PlanJson, RoundTripGivesEveryPlanBack) {
   EXPECT_EQ(write_plan_json(file.header, file.dag, file.blocking, file.frontier), text);
 }
 
-TEST(PlanJson, OperationsMayBeListedInAnyOrder) {
+TEST(PlanFile, OperationsMayBeListedInAnyOrder) {
   std::mt19937 random(3);
   const ComputationDag dag = testing::dag_of(testing::modelled_profile({0.03, 0.04, 0.05}), 4);
   const Frontier frontier = random_frontier(dag, 6, random);
@@ -116,7 +116,7 @@ TEST(PlanJson, OperationsMayBeListedInAnyOrder) {
   }
 }
 
-TEST(PlanJson, PointsHoldOnlyWhatChanges) {
+TEST(PlanFile, PointsHoldOnlyWhatChanges) {
   const ComputationDag dag = testing::dag_of(testing::modelled_profile({0.03, 0.04, 0.05}), 8);
   Frontier frontier(Watts(225.0));
   ClockPlan plan(static_cast<std::size_t>(dag.size()), 0);
@@ -157,19 +157,19 @@ void expect_refused(const std::string& text, const std::string& words) {
   expect_input_error([&] { static_cast<void>(read_plan_json("plan.json", text)); }, 0, 0, words);
 }
 
-TEST(PlanJson, ReadsTheSmallPlan) {
+TEST(PlanFile, ReadsTheSmallPlan) {
   const PlanFile file = read_plan_json("plan.json", kSmall);
   EXPECT_EQ(file.frontier.plan(1), (ClockPlan{0, 1}));
   EXPECT_EQ(file.frontier.energy(1), Joules(55.0));
 }
 
-TEST(PlanJson, SyntaxErrorsHaveLineAndColumn) {
+TEST(PlanFile, SyntaxErrorsHaveLineAndColumn) {
   expect_input_error([] { static_cast<void>(read_plan_json("plan.json", "{\n  \"format\": oops}")); }, 2, 13,
                      "plan.json:2:13");
   expect_input_error([] { static_cast<void>(read_plan_json("plan.json", "")); }, 1, 1, "this is no JSON");
 }
 
-TEST(PlanJson, RefusesWhatIsNoPlan) {
+TEST(PlanFile, RefusesWhatIsNoPlan) {
   expect_refused("[]", "this is no object");
   expect_refused("{}", "'format' is missing");
   expect_refused(replaced("flyball-plan", "other"), "no plan of format");
@@ -194,7 +194,7 @@ TEST(PlanJson, RefusesWhatIsNoPlan) {
   expect_refused(replaced("\"time_s\": 0.12", "\"time_s\": 6e8"), "operations: they take more than 1e9 s in all");
 }
 
-TEST(PlanJson, RefusesTypesThatCannotBeToldApart) {
+TEST(PlanFile, RefusesTypesThatCannotBeToldApart) {
   const OperationType type{0, "forward", {{Megahertz(1410), Seconds(0.1), Joules(30)}}, true};
   const ComputationDag dag("test", 1, {type, type}, {{0, 0, 0}, {1, 1, 0}}, {{0, 1}});
   Frontier frontier(Watts(75.0));
@@ -203,7 +203,7 @@ TEST(PlanJson, RefusesTypesThatCannotBeToldApart) {
 }
 
 // Keys that the writer writes and keys that the schema asks for are the same.
-TEST(PlanJson, SchemaNamesTheKeysThatAreWritten) {
+TEST(PlanFile, SchemaNamesTheKeysThatAreWritten) {
   const auto schema = nlohmann::json::parse(
       read_text_file(std::filesystem::path(FLYBALL_SOURCE_DIR) / "docs/formats/plan.schema.json"));
   std::mt19937 random(1);

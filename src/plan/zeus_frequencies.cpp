@@ -1,4 +1,5 @@
-#include "report/zeus_export.h"
+// What Zeus announces of a plan, as a Python expression.
+#include "plan/zeus_frequencies.h"
 
 #include <fmt/format.h>
 
