@@ -25,10 +25,19 @@
 
 namespace flyball {
 
+// What bench/rounding_value leaves out, one after the other, to tell what each brings. Plans are made with all.
+struct Searches {
+  bool stage_paths = true;
+  bool carry = true;  // perseus.cpp: where not, every point is rounded anew
+  bool fill = true;
+  bool neighbourhoods = true;
+  bool random_paths = true;
+};
+
 // Holds one plan at a time. Not thread-safe; the problem must outlive it.
 class ClockRounder {
  public:
-  explicit ClockRounder(const PlanProblem& problem);
+  explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
 
   // The plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone. Cost: one
   // path search per stage, about 0.3 us per operation.
@@ -66,7 +75,6 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
-  void improve_all_stages();
   void improve_random_path();
 
   void place_early();
@@ -79,6 +87,7 @@ class ClockRounder {
   void search(Nanoseconds deadline, int trials);
   std::uint32_t draw();
 
+  Searches searches_;
   const ComputationDag& dag_;
   std::vector<ClockChoices> choices_;  // by type
   std::vector<ClockLadder> ladder_;    // by operation
