@@ -1,8 +1,7 @@
 // What each search of the rounding brings (src/plan/clock_rounding.h): energy of Perseus' plans with one search left
 // out, above that of the plans with all, in per cent of the iteration's energy (points), and the planning time.
 //
-//   build/bench/bench/rounding_value                        the shipped profiles (synthetic)
-//   build/bench/bench/rounding_value PROFILE.csv ...        others, such as measured ones
+//   build/bench/bench/rounding_value PROFILE.csv ...
 //
 // Each profile with 12, 24, 48 and 96 microbatches, 1F1B, unit time 1 ms, 75 W. "frontier": 101 times from T_min to T*,
 // nothing asked for. "asked": T_min, all-maximum clocks, 1.05, 1.1 and 1.2 T_min, least total energy and nine tenths of
@@ -14,11 +13,11 @@
 #include <cstddef>
 #include <ctime>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "draw/text_table.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/perseus.h"
@@ -107,20 +106,11 @@ std::vector<std::string> above(const std::vector<double>& joules, const std::vec
   return {fmt::format("{:.4f}", sum / static_cast<double>(joules.size())), fmt::format("{:.3f}", worst)};
 }
 
-std::vector<std::string> shipped_profiles() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator("examples/profiles")) {
-    if (entry.path().extension() == ".csv") paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::vector<std::string> paths(argv + 1, argv + argc);
-  if (paths.empty()) paths = shipped_profiles();
+  const std::vector<std::string> paths(argv + 1, argv + argc);
+  if (paths.empty()) throw UsageError("name the profiles (rounding_value PROFILE.csv ...)");
   std::array<Outcome, 7> outcomes;
   for (const std::string& path : paths) {
     for (const int microbatches : {12, 24, 48, 96}) run_workload(path, microbatches, outcomes);
