@@ -6,8 +6,8 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns: a path makes room for the search, which makes room for a path. Ten turns or forty with
-// as much work do as well as twenty; two paths a turn find less than five, ten no more.
+// Search and paths take turns: each makes room for the other. Ten turns or forty with as much work do as well as twenty;
+// five random paths a turn do as well as two of them and one along each stage.
 constexpr int kPolishTurns = 20;
 constexpr int kPathsPerTurn = 5;
 

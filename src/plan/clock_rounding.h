@@ -48,7 +48,7 @@ class ClockRounder {
   explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
 
   // The plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone. Cost: one
-  // path search per stage, about 0.3 us per operation.
+  // path search per stage, 0.3 to 0.6 us per operation.
   void round(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // The same from where the last call of round() or follow() left off, for a deadline near that one's; nothing else may

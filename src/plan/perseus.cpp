@@ -18,11 +18,11 @@ namespace {
 
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// What the random search of one polish replays, operations and edges together: 30 to 100 ms, whatever the pipeline.
+// What the random search of one polish replays, operations and edges together: about 25 ms, whatever the pipeline.
 // Twice as much brings nothing that stands out from the luck of the draw.
 constexpr std::int64_t kSearchWork = 6'000'000;
 // Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
-// takes about 0.1 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
+// takes 0.06 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
 // that drift costs more than the time is worth.
 constexpr std::int64_t kRoundingBudget = 100'000;
 constexpr std::int64_t kMostFollowing = 16;
