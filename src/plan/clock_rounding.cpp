@@ -6,8 +6,8 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns: each makes room for the other. Ten turns or forty with as much work do as well as twenty;
-// five random paths a turn do as well as two of them and one along each stage.
+// Search and paths take turns: each makes room for the other. Ten turns or forty with as much work do as well as
+// twenty; five random paths a turn do as well as two of them and one along each stage.
 constexpr int kPolishTurns = 20;
 constexpr int kPathsPerTurn = 5;
 
