@@ -6,8 +6,8 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns: each makes room for the other. Ten turns or forty with as much work do as well as
-// twenty; five random paths a turn do as well as two of them and one along each stage.
+// Search and paths take turns: each makes room for the other. Half as many turns cost 0.012 points where a time was
+// asked for, two paths a turn 0.012; ten paths bring 0.006.
 constexpr int kPolishTurns = 20;
 constexpr int kPathsPerTurn = 5;
 

@@ -8,7 +8,7 @@ namespace flyball {
 namespace {
 
 // Slots before the present time, and as many after it. Twice as many bring 0.005 points of energy along the frontier
-// for a fifth more time; half as many cost up to 0.14.
+// for a fifth more time; half as many cost 0.010, up to 0.61.
 constexpr std::size_t kHalf = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.

@@ -19,7 +19,7 @@ namespace {
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
 // What the random search of one polish replays, operations and edges together: about 25 ms, whatever the pipeline.
-// Twice as much brings nothing that stands out from the luck of the draw.
+// Half or twice as much changes nothing that stands out from the luck of the draw.
 constexpr std::int64_t kSearchWork = 6'000'000;
 // Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
 // takes 0.06 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
