@@ -1,15 +1,23 @@
 // From relaxed event times to clocks: which measured option each operation runs at.
 //
 // Perseus (section 4.3) gives each computation the slowest clock not slower than planned and stops there; what rounding
-// leaves over is lost. Here the relaxed times become times of gates (gates.h), and what is left over is spent again:
-//   paths   the gates along one stage are moved to their best times together (path_search.h), stage after stage;
+// leaves over is lost. Here the relaxed times become times of gates (gates.h), and what is left over is spent again. In
+// brackets what each step brings, in per cent of an iteration's energy, mean and worst, with all others in place:
+//   paths   the gates along one stage are moved to their best times together (path_search.h), stage after stage
+//           [0.055, 2.33 along the frontier];
 //   carry   like points have like plans: the next point of the frontier takes over the gates of the last, moved as the
-//           relaxation moves its events, and one stage is gone through again. Drift ends where a point starts anew;
-//   fill    one pass forwards in time raises operations into the slack that is left;
-//   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer, in turns with random
-//           paths (fixed seed, fixed number of trials: same input, same plan).
+//           relaxation moves its events, and one stage is gone through again. Drift ends where a point starts anew
+//           [0.008, 1.13 along the frontier, and a fourth of the time];
+//   fill    one pass forwards in time raises operations into the slack that is left [0.005, 0.11 along the frontier];
+//   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer [0.010, 0.11], in turns
+//           with random paths [0.038, 0.31 where a time was asked for] (fixed seed, fixed number of trials: same input,
+//           same plan).
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
+//
+// Measured on the per-clock profiles of GPT-3 175B (A40) and Bloom 176B (A100) that Perseus' authors published, by
+//   build/bench/bench/rounding_value ${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
+// (docs/decisions/0042-what-rounding-keeps.md).
 #pragma once
 
 #include <cstdint>
@@ -25,13 +33,22 @@
 
 namespace flyball {
 
+// What bench/rounding_value leaves out, one after the other, to tell what each brings. Plans are made with all.
+struct Searches {
+  bool stage_paths = true;
+  bool carry = true;  // perseus.cpp: where not, every point is rounded anew
+  bool fill = true;
+  bool neighbourhoods = true;
+  bool random_paths = true;
+};
+
 // Holds one plan at a time. Not thread-safe; the problem must outlive it.
 class ClockRounder {
  public:
-  explicit ClockRounder(const PlanProblem& problem);
+  explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
 
   // The plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone. Cost: one
-  // path search per stage, about 0.3 us per operation.
+  // path search per stage, 0.3 to 0.6 us per operation.
   void round(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // The same from where the last call of round() or follow() left off, for a deadline near that one's; nothing else may
@@ -66,7 +83,6 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
-  void improve_all_stages();
   void improve_random_path();
 
   void place_early();
@@ -79,6 +95,7 @@ class ClockRounder {
   void search(Nanoseconds deadline, int trials);
   std::uint32_t draw();
 
+  Searches searches_;
   const ComputationDag& dag_;
   std::vector<ClockChoices> choices_;  // by type
   std::vector<ClockLadder> ladder_;    // by operation

@@ -25,7 +25,9 @@ std::vector<ClockChoices> clock_choices(const PlanProblem& problem) {
     choices.fenced.push_back(-kBeyond);
     choices.fenced.insert(choices.fenced.end(), choices.time.begin(), choices.time.end());
     choices.fenced.push_back(kBeyond);
-    choices.mean_step = (choices.time.back() - choices.time.front()) / std::max(1, choices.slowest());
+    for (std::size_t k = 1; k < choices.time.size(); ++k) {
+      choices.longest_step = std::max(choices.longest_step, choices.time[k] - choices.time[k - 1]);
+    }
     all.push_back(std::move(choices));
   }
   return all;

@@ -41,7 +41,7 @@ struct ClockLadder {
 struct ClockChoices {
   std::vector<Nanoseconds> time;
   std::vector<double> net;            // J (Perseus eq. 4)
-  Nanoseconds mean_step = 0;          // between neighbouring options
+  Nanoseconds longest_step = 0;       // between neighbouring options
   std::vector<std::uint16_t> option;  // index into the type's measured options
   std::vector<Nanoseconds> fenced;    // the times, and beyond them the windows of no operation
 

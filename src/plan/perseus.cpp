@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/clock_rounding.h"
 #include "plan/relaxation.h"
 
 namespace flyball {
@@ -19,14 +18,12 @@ namespace {
 
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// Trials of the polish's random search, and the work that they may take (operations and edges replayed): more trials
-// where they are cheap, fewer for the largest pipelines.
-constexpr std::int64_t kUsualTrials = 4000;
-constexpr std::int64_t kCheapWork = 3'000'000;
-constexpr std::int64_t kMostWork = 18'000'000;
-constexpr int kShortPolish = 4;  // part of the trials where the start is good or the point matters less
-// Small frontiers are rounded anew at every point. Where that would be to look at more operations than these, only
-// every so many points are, at most kMostFollowing apart, and those between follow.
+// What the random search of one polish replays, operations and edges together: about 25 ms, whatever the pipeline.
+// Half or twice as much changes nothing that stands out from the luck of the draw.
+constexpr std::int64_t kSearchWork = 6'000'000;
+// Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
+// takes 0.06 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
+// that drift costs more than the time is worth.
 constexpr std::int64_t kRoundingBudget = 100'000;
 constexpr std::int64_t kMostFollowing = 16;
 constexpr std::size_t kPointsPerReport = 64;
@@ -55,10 +52,19 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
   return makespan(dag, durations, finish);
 }
 
+int search_trials(const ComputationDag& dag) {
+  const std::int64_t replayed = std::max<std::int64_t>(1, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
+  return static_cast<int>(kSearchWork / replayed);
+}
+
 class Crawl {
  public:
-  Crawl(const PlanProblem& problem, const Progress& progress)
-      : problem_(problem), progress_(progress), rounder_(problem), frontier_(problem.total_blocking()) {}
+  Crawl(const PlanProblem& problem, const Progress& progress, Searches searches)
+      : problem_(problem),
+        progress_(progress),
+        carry_(searches.carry),
+        rounder_(problem, searches),
+        frontier_(problem.total_blocking()) {}
 
   PlannerResult run() {
     const ComputationDag& dag = *problem_.dag;
@@ -74,7 +80,7 @@ class Crawl {
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
     check_point_count();
-    plan_work();
+    anew_every_ = points_between_beginnings();
     const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
     const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
     if (run.status == RelaxationStatus::kOptimal) {
@@ -107,7 +113,10 @@ class Crawl {
       }
       add_point();
       if (next_ == t_min_) {
-        polish_fastest(stretch);
+        // Slack is scarcest here, and the floors are a better place to begin than a plan that paths have settled.
+        rounder_.floor(stretch, t_min_);
+        rounder_.polish(t_min_, search_trials(*problem_.dag));
+        add_point();
         next_ = -1;
         break;
       }
@@ -145,49 +154,32 @@ class Crawl {
                     (t_star_ - t_min_) / kMostPoints / 1000 + 1));
   }
 
-  void plan_work() {
-    const std::int64_t nodes = problem_.dag->size();
-    const std::int64_t replayed =
-        std::max<std::int64_t>(1, nodes + static_cast<std::int64_t>(problem_.dag->edge_count()));
-    trials_ = static_cast<int>(std::min(std::max(kUsualTrials, kCheapWork / replayed), kMostWork / replayed));
-    const std::int64_t looked_at = ((t_star_ - t_min_) / problem_.unit_time + 1) * nodes;
-    anew_every_ = std::min(kMostFollowing, looked_at / kRoundingBudget + 1);
-  }
-
-  // At T_min slack is scarcest and rounding loses most: two polishes, from two beginnings.
-  void polish_fastest(const FrontierStretch& stretch) {
-    rounder_.round(stretch, t_min_);
-    rounder_.polish(t_min_, trials_ / kShortPolish);
-    add_point();
-    rounder_.floor(stretch, t_min_);
-    rounder_.polish(t_min_, trials_);
-    add_point();
+  [[nodiscard]] std::int64_t points_between_beginnings() const {
+    if (!carry_) return 1;
+    const std::int64_t looked_at = ((t_star_ - t_min_) / problem_.unit_time + 1) * problem_.dag->size();
+    return std::min(kMostFollowing, looked_at / kRoundingBudget + 1);
   }
 
   void polish() {
-    struct Task {
-      ClockPlan plan;
-      Nanoseconds deadline;
-      int trials;
+    std::vector<std::pair<ClockPlan, Nanoseconds>> tasks;  // the plan and its deadline
+    const auto add_task = [&](std::size_t index, Nanoseconds deadline) {
+      tasks.emplace_back(frontier_.plan(index), std::max(deadline, frontier_.points()[index].time));
     };
-    std::vector<Task> tasks;
-    const auto add_task = [&](std::size_t index, Nanoseconds deadline, int trials) {
-      tasks.push_back({frontier_.plan(index), std::max(deadline, frontier_.points()[index].time), trials});
-    };
-    add_task(frontier_.least_total_energy(), 0, trials_ / kShortPolish);
+    add_task(frontier_.least_total_energy(), 0);
     for (const Nanoseconds time : problem_.focus) {
-      if (time < t_star_) add_task(frontier_.lookup(time), time, trials_);
+      if (time < t_star_) add_task(frontier_.lookup(time), time);
     }
-    for (const Task& task : tasks) {
+    for (const auto& [plan, deadline] : tasks) {
       if (!report(t_min_)) return;
-      rounder_.load(task.plan);
-      rounder_.polish(task.deadline, task.trials);
+      rounder_.load(plan);
+      rounder_.polish(deadline, search_trials(*problem_.dag));
       add_point();
     }
   }
 
   const PlanProblem& problem_;
   const Progress& progress_;
+  bool carry_;
   ClockRounder rounder_;
   Frontier frontier_;
   Nanoseconds t_star_ = 0;
@@ -195,18 +187,21 @@ class Crawl {
   Nanoseconds next_ = 0;  // iteration time of the next point
   std::int64_t visited_ = 0;
   std::int64_t anew_every_ = 1;  // points
-  int trials_ = 0;               // of a full polish
 };
 
 class Perseus final : public Planner {
  public:
+  explicit Perseus(Searches searches) : searches_(searches) {}
   [[nodiscard]] std::string_view name() const override { return "perseus"; }
   [[nodiscard]] PlannerResult plan(const PlanProblem& problem, const Progress& progress) const override {
     const auto begin = std::chrono::steady_clock::now();
-    PlannerResult result = Crawl(problem, progress).run();
+    PlannerResult result = Crawl(problem, progress, searches_).run();
     result.stats.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
   }
+
+ private:
+  Searches searches_;
 };
 
 }  // namespace
@@ -221,19 +216,18 @@ void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
   rounder.load(fastest);
   add();
   const Nanoseconds t_min = rounder.makespan();
-  const auto replayed = problem.dag->size() + static_cast<std::int64_t>(problem.dag->edge_count());
-  const auto trials =
-      static_cast<int>(std::min(kUsualTrials / kShortPolish, kCheapWork / std::max<std::int64_t>(1, replayed)));
   std::vector<Nanoseconds> deadlines = problem.focus;
   deadlines.push_back(t_min);
   for (const Nanoseconds deadline : deadlines) {
     rounder.load(fastest);
-    rounder.polish(std::max(deadline, t_min), trials);
+    rounder.polish(std::max(deadline, t_min), search_trials(*problem.dag));
     add();
   }
   frontier.finish();
 }
 
-std::unique_ptr<Planner> make_perseus() { return std::make_unique<Perseus>(); }
+std::unique_ptr<Planner> make_perseus() { return make_perseus(Searches{}); }
+
+std::unique_ptr<Planner> make_perseus(Searches searches) { return std::make_unique<Perseus>(searches); }
 
 }  // namespace flyball

@@ -13,11 +13,13 @@
 
 #include <memory>
 
+#include "plan/clock_rounding.h"
 #include "plan/planner.h"
 
 namespace flyball {
 
 [[nodiscard]] std::unique_ptr<Planner> make_perseus();
+[[nodiscard]] std::unique_ptr<Planner> make_perseus(Searches searches);
 
 // Completes the frontier of a plan() that was cancelled so that it can be run. What there is lies at its slow end, from
 // T* down; added are the plan of all computations at their fastest, and that one with clocks lowered as T_min and each
