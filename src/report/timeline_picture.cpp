@@ -125,7 +125,7 @@ class TimelineDrawing {
       const double x = window_(start);
       const double width = window_(finish) - x;
       outlines[power_.color(mean)].emplace_back(
-          fmt::format("M{} {}v{}h{}v-{}z", coordinate(x), y, kRowHeight, coordinate(width), kRowHeight), i);
+          fmt::format("M{} {}v{}h{}V{}z", coordinate(x), y, kRowHeight, coordinate(width), y), i);
       add_label(labels, i, x + width / 2.0, width, power_.is_dark(mean));
     }
     for (const auto& [colour, shapes] : outlines) {

@@ -37,7 +37,7 @@ struct TimelineRows {
   static constexpr double kHeight = 26.0;  // px, as are the others
   static constexpr double kPitch = 30.0;
   static constexpr double kOperation = 30.0;  // a usual operation's width
-  static constexpr int kStretch = 2500;       // of labels that are shown or hidden together
+  static constexpr int kStretch = 5000;       // of labels that are shown or hidden together
   static constexpr double kMostZoom = 3.0;    // no label waits for more
   double longest;                             // s, of the axis
   double seconds_per_px;
