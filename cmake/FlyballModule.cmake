@@ -55,23 +55,24 @@ function(flyball_module folder)
   target_link_libraries(${target} ${scope} ${below} ${arg_LIBRARIES})
 endfunction()
 
-# flyball_embed(<target> <folder> <pattern>...)
+# flyball_embed(<target> <function> <folder> <pattern>...)
 #
-# Compiles every file below <folder> whose name fits a pattern into <target> (src/profile/embedded_data.h reads them).
-function(flyball_embed target folder)
+# Compiles every file below <folder> whose name fits a pattern into <target>, as what <function> of src/base/embedded.h
+# gives.
+function(flyball_embed target function folder)
   list(TRANSFORM ARGN PREPEND "${folder}/" OUTPUT_VARIABLE patterns)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${patterns})
   list(SORT files)
-  set(output "${CMAKE_CURRENT_BINARY_DIR}/embedded_table.cpp")
-  set(list_file "${CMAKE_CURRENT_BINARY_DIR}/embedded_files.txt")
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp")
+  set(list_file "${CMAKE_CURRENT_BINARY_DIR}/${function}.txt")
   # Rewritten only when the list changes, so that a file that goes away is a reason to build again, too.
   string(JOIN "\n" listing ${files})
   file(CONFIGURE OUTPUT "${list_file}" CONTENT "${listing}\n" @ONLY)
   add_custom_command(OUTPUT "${output}"
-    COMMAND "${CMAKE_COMMAND}" "-DROOT=${folder}" "-DLIST=${list_file}" "-DOUTPUT=${output}"
+    COMMAND "${CMAKE_COMMAND}" "-DROOT=${folder}" "-DLIST=${list_file}" "-DNAME=${function}" "-DOUTPUT=${output}"
       -P "${PROJECT_SOURCE_DIR}/cmake/embed_files.cmake"
     DEPENDS ${files} "${list_file}" "${PROJECT_SOURCE_DIR}/cmake/embed_files.cmake"
-    COMMENT "Embedding the data files" VERBATIM)
+    COMMENT "Embedding ${function}" VERBATIM)
   target_sources(${target} PRIVATE "${output}")
   # Data, not code of ours: warnings have no business in it.
   set_source_files_properties("${output}" PROPERTIES COMPILE_OPTIONS "-w")

@@ -1,9 +1,9 @@
-# Run at build time (cmake -P): writes OUTPUT, a C++ table of the files named in LIST, with paths relative to ROOT.
-# The bytes go into raw string literals, split because compilers limit the length of one. For text only: a compiler
-# reads CR LF in a raw string as LF.
+# Run at build time (cmake -P): writes OUTPUT, the function NAME of src/base/embedded.h that gives the files named in
+# LIST, with paths relative to ROOT. The bytes go into raw string literals, split because compilers limit the length of
+# one. For text only: a compiler reads CR LF in a raw string as LF.
 
 file(STRINGS "${LIST}" files)
-set(text "#include \"profile/embedded_table.h\"\n\nnamespace flyball {\n\nnamespace {\n")
+set(text "#include \"base/embedded.h\"\n\nnamespace flyball {\n\nnamespace {\n")
 set(rows "")
 set(index 0)
 foreach(file IN LISTS files)
@@ -25,13 +25,10 @@ foreach(file IN LISTS files)
   string(APPEND rows "    {\"${name}\", kFile${index}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-string(APPEND text "}  // namespace\n\n")
 if(index EQUAL 0)
-  string(APPEND text "std::span<const EmbeddedFile> embedded_table() { return {}; }\n")
-else()
-  string(APPEND text
-    "constexpr EmbeddedFile kFiles[] = {\n${rows}};\n\n"
-    "std::span<const EmbeddedFile> embedded_table() { return kFiles; }\n")
+  message(FATAL_ERROR "no file to embed below ${ROOT}")
 endif()
-string(APPEND text "\n}  // namespace flyball\n")
+string(APPEND text
+  "constexpr EmbeddedFile kFiles[] = {\n${rows}};\n}  // namespace\n\n"
+  "std::span<const EmbeddedFile> ${NAME}() { return kFiles; }\n\n}  // namespace flyball\n")
 file(WRITE "${OUTPUT}" "${text}")

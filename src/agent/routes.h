@@ -61,7 +61,4 @@ void refuse_other_queries(const Request& request, std::initializer_list<std::str
 // As RFC 9457 problems; a refusal says who holds the GPU.
 [[nodiscard]] Response agent_problem(const std::exception& error);
 
-// docs/openapi-agent.yaml.
-[[nodiscard]] std::string_view openapi_text();
-
 }  // namespace flyball

@@ -10,6 +10,7 @@
 #include "agent/log.h"
 #include "agent/metrics.h"
 #include "agent/routes.h"
+#include "base/embedded.h"
 #include "base/json_object.h"
 #include "base/text.h"
 
@@ -236,8 +237,9 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
     router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
   };
   add("GET", "/healthz", Handler([](const Request&) { return text_response("ok\n", "text/plain"); }));
-  add("GET", "/openapi.yaml",
-      Handler([](const Request&) { return text_response(std::string(openapi_text()), "application/yaml"); }));
+  add("GET", "/openapi.yaml", Handler([](const Request&) {
+        return text_response(std::string(agent_openapi().front().contents), "application/yaml");
+      }));
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
   add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {
         parts.monitor.report(parts.claimants.of(request.peer),

@@ -2,17 +2,32 @@
 
 #include <fmt/format.h>
 
-#include "draw/style.h"
+#include "base/embedded.h"
 #include "draw/svg_canvas.h"
 
 namespace flyball {
+namespace {
+
+// The contents of all the page's files with this ending, those of every page first.
+std::string files_of(const HtmlPage& page, std::string_view ending) {
+  std::string out;
+  for (const std::string_view name : {"chart.css", "page.css", "tips.js"}) {
+    if (name.ends_with(ending)) out += embedded_file(web_files(), name);
+  }
+  for (const std::string_view name : page.files) {
+    if (name.ends_with(ending)) out += embedded_file(web_files(), name);
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string html_document(const HtmlPage& page) {
   std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
   out += "<meta name=\"color-scheme\" content=\"light dark\">\n";
-  out += fmt::format("<title>{}</title>\n<style>{}{}{}</style>\n</head>\n<body>\n", escape_markup(page.title),
-                     chart_css(), page_css(), page.css);
+  out += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n", escape_markup(page.title),
+                     files_of(page, ".css"));
   out += fmt::format("<header>\n<h1>{}</h1>\n<p class=\"headline\">{}</p>\n</header>\n<main>\n",
                      escape_markup(page.title), page.headline);
   out += page.body;
@@ -22,10 +37,13 @@ std::string html_document(const HtmlPage& page) {
     out += "</pre>\n";
   }
   out += page.closing;
-  out += "</main>\n<div id=\"tip\" class=\"tip\" role=\"tooltip\" hidden></div>\n";
-  if (!page.script.empty()) out += "<script>\n" + page.script + "</script>\n";
-  out += "</body>\n</html>\n";
+  out += "</main>\n<script>\n" + files_of(page, ".js") + "</script>\n</body>\n</html>\n";
   return out;
+}
+
+std::string script_json(std::string json) {
+  for (std::size_t k = json.find('<'); k != std::string::npos; k = json.find('<', k)) json.replace(k, 1, "\\u003c");
+  return json;
 }
 
 HtmlTable::HtmlTable(const std::vector<std::string>& headings) {

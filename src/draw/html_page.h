@@ -11,15 +11,17 @@ namespace flyball {
 // All but the title and the commands is markup, already escaped.
 struct HtmlPage {
   std::string title;
-  std::string headline;               // the one sentence that a reader should take away
-  std::string body;                   // sections, each under an <h2>
-  std::vector<std::string> commands;  // that made the page; none: no "Made by"
-  std::string closing;                // after the commands: the explanation of words
-  std::string css;                    // beyond chart_css() and page_css() (style.h)
-  std::string script;                 // may use the element #tip, a hidden tooltip
+  std::string headline;                 // the one sentence that a reader should take away
+  std::string body;                     // sections, each under an <h2>
+  std::vector<std::string> commands;    // that made the page; none: no "Made by"
+  std::string closing;                  // after the commands: the explanation of words
+  std::vector<std::string_view> files;  // scripts and styles of web/, beyond those that every page has
 };
 
 [[nodiscard]] std::string html_document(const HtmlPage& page);
+
+// JSON that a script element can hold: nothing in its texts ends the element.
+[[nodiscard]] std::string script_json(std::string json);
 
 // A table: the first column left, the rest right. It scrolls by itself where the page is narrow.
 class HtmlTable {

@@ -27,7 +27,7 @@ class PowerScale {
   Watts most_;
 };
 
-// Planners and policies take the colours p0 ... p9 of chart_css() in turn.
+// Planners and policies take the colours p0 ... p9 of web/chart.css in turn.
 inline constexpr std::size_t kPlannerClasses = 10;
 
 }  // namespace flyball

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "draw/style.h"
+#include "base/embedded.h"
 
 namespace flyball {
 namespace {
@@ -117,6 +117,14 @@ void SvgCanvas::polygon(const Points& points, std::string_view css, std::string_
                  element_end("polygon", title));
 }
 
+void SvgCanvas::path(std::string_view outline, std::string_view title) {
+  fmt::format_to(std::back_inserter(body_), "<path d=\"{}\"{}", outline, element_end("path", title));
+}
+
+void SvgCanvas::label(std::string_view x, std::string_view content) {
+  fmt::format_to(std::back_inserter(body_), "<text x=\"{}\">{}</text>", x, escape_markup(content));
+}
+
 void SvgCanvas::text(double x, double y, std::string_view content, std::string_view css, Anchor anchor) {
   const char* const side = anchor == Anchor::kMiddle ? R"( text-anchor="middle")"
                            : anchor == Anchor::kEnd  ? R"( text-anchor="end")"
@@ -135,6 +143,10 @@ void SvgCanvas::open_group(double x, double y) {
   fmt::format_to(std::back_inserter(body_), "<g transform=\"translate({} {})\">\n", coordinate(x), coordinate(y));
 }
 
+void SvgCanvas::open_group(std::string_view attributes) {
+  fmt::format_to(std::back_inserter(body_), "<g {}>\n", attributes);
+}
+
 void SvgCanvas::close_group() { body_ += "</g>\n"; }
 
 void SvgCanvas::place(const SvgCanvas& other, double x, double y) {
@@ -149,12 +161,19 @@ std::string SvgCanvas::standalone() const {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
       "aria-label=\"{2}\">\n<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" class=\"paper\"/>\n{4}</svg>\n",
-      w, h, escape_markup(label_), chart_css(), body_);
+      w, h, escape_markup(label_), embedded_file(web_files(), "chart.css"), body_);
 }
 
 std::string SvgCanvas::inlined(std::string_view css) const {
   return fmt::format("<svg class=\"{}\" width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
                      css, coordinate(width_), coordinate(width_), coordinate(height_), escape_markup(label_), body_);
+}
+
+std::string SvgCanvas::stretched(std::string_view css, const SvgCanvas& labels) const {
+  return fmt::format(
+      "<svg class=\"{0}\" style=\"width:calc({1}px*var(--zoom,1));height:{2}px\" role=\"img\" aria-label=\"{3}\">\n"
+      "<svg viewBox=\"0 0 {1} {2}\" preserveAspectRatio=\"none\">\n{4}</svg>\n{5}</svg>\n",
+      css, coordinate(width_), coordinate(height_), escape_markup(label_), body_, labels.body_);
 }
 
 double draw_legend(SvgCanvas& svg, const std::vector<std::pair<std::string, std::string>>& entries, double left,

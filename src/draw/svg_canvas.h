@@ -1,5 +1,5 @@
-// A growing SVG picture. Styles are classes of chart_css() (style.h), so that one picture serves light and dark, alone
-// or inside the report. Coordinates in pixels, y downwards.
+// A growing SVG picture. Styles are classes of web/chart.css, so that one picture serves light and dark, alone or
+// inside a page. Coordinates in pixels, y downwards.
 #pragma once
 
 #include <string>
@@ -37,11 +37,16 @@ class SvgCanvas {
   void polygon(const Points& points, std::string_view css, std::string_view title = {});
   // "_{...}" in the content, once at most, is set as an index.
   void text(double x, double y, std::string_view content, std::string_view css, Anchor anchor = Anchor::kStart);
+  // Of the group's style and fill: a path, and text on the group's origin at x, a length or percentage.
+  void path(std::string_view outline, std::string_view title = {});
+  void label(std::string_view x, std::string_view content);
   // Text turned by a quarter to read upwards.
   void vertical_text(double x, double y, std::string_view content, std::string_view css);
 
   // Everything drawn until close_group() is moved by (x, y).
   void open_group(double x, double y);
+  // Everything drawn until close_group() has these attributes: markup.
+  void open_group(std::string_view attributes);
   void close_group();
   // Copies another picture's content, moved by (x, y).
   void place(const SvgCanvas& other, double x, double y);
@@ -53,6 +58,9 @@ class SvgCanvas {
   [[nodiscard]] std::string standalone() const;
   // For a page that brings the styles; `css` are classes of the svg element.
   [[nodiscard]] std::string inlined(std::string_view css) const;
+  // The same, stretched in width alone by the page's variable --zoom, and above it texts that keep their shape: `labels`
+  // is as large and its x are percentages. The page's style sheet keeps lines as thick as they are.
+  [[nodiscard]] std::string stretched(std::string_view css, const SvgCanvas& labels) const;
 
  private:
   double width_;

@@ -1,23 +1,15 @@
 #include "profile/embedded_data.h"
 
-#include <fmt/format.h>
-
-#include "base/error.h"
-#include "profile/embedded_table.h"
+#include "base/embedded.h"
 
 namespace flyball {
 
-std::string_view embedded_file(std::string_view path) {
-  for (const EmbeddedFile& file : embedded_table()) {
-    if (file.path == path) return file.contents;
-  }
-  throw Error(fmt::format("no data file '{}' in this build of Flyball", path));
-}
+std::string_view embedded_file(std::string_view path) { return embedded_file(data_files(), path); }
 
 std::vector<std::string_view> embedded_files() {
   std::vector<std::string_view> paths;
-  paths.reserve(embedded_table().size());
-  for (const EmbeddedFile& file : embedded_table()) paths.push_back(file.path);
+  paths.reserve(data_files().size());
+  for (const EmbeddedFile& file : data_files()) paths.push_back(file.path);
   return paths;
 }
 

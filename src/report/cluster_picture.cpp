@@ -1,3 +1,4 @@
+// Draws average JCT against energy: logarithmic axis, a curve per policy, labels that avoid the lines.
 #include "report/cluster_picture.h"
 
 #include <fmt/format.h>

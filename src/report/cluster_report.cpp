@@ -1,3 +1,4 @@
+// Puts a simulated cluster's figures and pictures into one page.
 #include "report/cluster_report.h"
 
 #include <fmt/format.h>
@@ -66,8 +67,7 @@ std::string cluster_html(const ClusterReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kWords),
-       .css = {},
-       .script = {}});
+       .files = {}});
 }
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Puts compared policies into one page: headline, tables and the pictures of usage and completion times.
 #include "report/comparison_report.h"
 
 #include <fmt/format.h>
@@ -218,8 +219,7 @@ std::string comparison_html(const ComparisonReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kWords),
-       .css = {},
-       .script = {}});
+       .files = {}});
 }
 
 }  // namespace flyball

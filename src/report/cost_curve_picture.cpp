@@ -1,3 +1,4 @@
+// Draws measured options, their lower hull and fit: one panel per stage and instruction.
 #include "report/cost_curve_picture.h"
 
 #include <fmt/format.h>

@@ -4,17 +4,14 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include "account/energy_tree.h"
 
 namespace flyball {
 
 // A section of a page that walks through all diagrams, from the model down to its tensors, by clicking. It wants
-// energy_diagram_script() and energy_diagram_css() in the page (html_page.h). Without scripts it shows nothing.
+// energy_diagram.css and .js in the page (html_page.h). Without scripts it shows nothing.
 [[nodiscard]] std::string energy_diagram_section(const EnergyTree& tree);
-[[nodiscard]] std::string_view energy_diagram_script();
-[[nodiscard]] std::string_view energy_diagram_css();
 
 // One diagram in Graphviz's language, for `dot -Tsvg`. Parts without energy are left out.
 [[nodiscard]] std::string energy_diagram_dot(const EnergyTree& tree, std::size_t node);

@@ -36,7 +36,7 @@ std::string lane_label(const std::string& path, double room) {
 SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
   const ActivityBins& activity = *picture.activity;
   const bool narrow = width < 600.0;
-  const double left = narrow ? 92.0 : 190.0;
+  const double left = narrow ? 112.0 : 190.0;
   const double right = width - 12.0;
   const double lanes_top = kTop + kPlotHeight + 10.0;
   const double lanes_bottom = lanes_top + kLaneHeight * static_cast<double>(picture.lanes.size());

@@ -1,3 +1,4 @@
+// Encodes a footprint as a pprof profile by the streams of Protocol Buffers, without generated code.
 #include "report/footprint_pprof.h"
 
 #include <google/protobuf/io/coded_stream.h>

@@ -1,3 +1,4 @@
+// Writes a footprint as JSON, CSV and one page of HTML.
 #include "report/footprint_report.h"
 
 #include <fmt/format.h>
@@ -101,11 +102,6 @@ std::string row_table(const Footprint& footprint, std::size_t top) {
   return html;
 }
 
-constexpr const char* kCss = R"(
-.headline{overflow-wrap:anywhere}
-td.tensor{white-space:normal;overflow-wrap:anywhere;min-width:13rem}
-)";
-
 constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dl>
 <dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
@@ -162,8 +158,7 @@ std::string footprint_html(const FootprintPage& page) {
                         .body = std::move(body),
                         .commands = page.commands,
                         .closing = std::string(kWords),
-                        .css = std::string(energy_diagram_css()) + kCss,
-                        .script = page.tree != nullptr ? std::string(energy_diagram_script()) : std::string()});
+                        .files = {"footprint.css", "energy_diagram.css", "energy_diagram.js"}});
 }
 
 }  // namespace flyball

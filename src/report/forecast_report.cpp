@@ -1,3 +1,4 @@
+// Writes a forecast as text, JSON and one page of HTML.
 #include "report/forecast_report.h"
 
 #include <fmt/format.h>
@@ -301,8 +302,7 @@ std::string forecast_html(const ForecastReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kWords),
-       .css = {},
-       .script = {}});
+       .files = {}});
 }
 
 }  // namespace flyball

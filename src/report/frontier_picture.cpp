@@ -1,3 +1,4 @@
+// Draws time against energy: ranges, axes, curves, and labels that keep clear of them.
 #include "report/frontier_picture.h"
 
 #include <fmt/format.h>

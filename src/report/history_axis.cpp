@@ -1,3 +1,4 @@
+// Draws the axes that pictures of a cluster's history share, and reduces histories to what can be seen.
 #include "report/history_axis.h"
 
 #include <algorithm>

@@ -100,8 +100,9 @@ std::string html_report(const ReportInput& input) {
   body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  body += frontier_canvas(input, 1000).inlined("wide");
-  body += frontier_canvas(input, 380).inlined("narrow");
+  // Drawn once, at a width that a wide page may grow and a narrow one may shrink; what is narrower still scrolls.
+  body += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Frontier\">\n" +
+          frontier_canvas(input, 760).inlined("frontier") + "</div>\n";
   body += planner_table(input);
   body += frontier_table(input);
 
@@ -117,8 +118,7 @@ std::string html_report(const ReportInput& input) {
                         .body = std::move(body),
                         .commands = input.commands,
                         .closing = std::string(kWords),
-                        .css = {},
-                        .script = std::string(timeline_script())});
+                        .files = {"timeline.css", "timeline.js"}});
 }
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Writes the report's tables as HTML.
 #include "report/html_tables.h"
 
 #include <fmt/format.h>

@@ -1,11 +1,15 @@
-// The timeline as a still SVG picture.
+// Draws timelines: the picture that stands alone, and the pieces of the one that a page zooms.
 #include "report/timeline_picture.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "draw/scale.h"
 #include "draw/text_table.h"
@@ -15,8 +19,8 @@ namespace {
 
 constexpr double kLeft = 64.0;
 constexpr double kRight = 14.0;
-constexpr double kRowHeight = 26.0;
-constexpr double kRowGap = 4.0;
+constexpr double kRowHeight = TimelineRows::kHeight;
+constexpr double kRowPitch = TimelineRows::kPitch;
 constexpr double kTitleHeight = 26.0;
 constexpr double kAxisHeight = 30.0;
 constexpr double kLegendHeight = 50.0;
@@ -24,6 +28,8 @@ constexpr double kBreakWidth = 26.0;
 // An operation's label needs about this much; iterations that give their operations less are drawn in three stretches.
 constexpr double kOperationWidth = 24.0;
 constexpr double kLabelPx = 9.5;
+// Pixels from tick to tick, at least.
+constexpr double kTickWidth = 80.0;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -37,15 +43,11 @@ struct Window {
   [[nodiscard]] double operator()(double t) const { return x + (t - from) / (to - from) * width; }
 };
 
-double median_operation(const RealisedPlan& plan) {
-  std::vector<Nanoseconds> durations;
-  for (int i = 0; i < plan.dag->size(); ++i) {
-    if (plan.dag->type_of(i).occupies_stage) durations.push_back(plan.durations[at(i)]);
-  }
-  if (durations.empty()) return 1.0;
-  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-  std::nth_element(durations.begin(), middle, durations.end());
-  return std::max(to_seconds(*middle).value(), 1e-9);
+// What may be shown in a range of zooms, as attributes of its group. The picture is drawn at zoom 1.
+std::string shown_from(double zoom, double below = 0.0) {
+  std::string text = fmt::format(" data-from=\"{:g}\"", zoom);
+  if (below > 0.0) text += fmt::format(" data-to=\"{:g}\"", below);
+  return text + (zoom > 1.0 || (below > 0.0 && below <= 1.0) ? " display=\"none\"" : "");
 }
 
 // The stretches of one plan: the whole iteration, or start, middle and end on the scale common to both plans.
@@ -65,9 +67,9 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
           {end - ends * seconds_per_px, end * 1.0005, kLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
-double row_top(int stage) { return kTitleHeight + stage * (kRowHeight + kRowGap); }
+double row_top(int stage) { return stage * kRowPitch; }
 
-double rows_height(const ComputationDag& dag) { return dag.stages() * (kRowHeight + kRowGap); }
+double rows_height(const ComputationDag& dag) { return dag.stages() * kRowPitch; }
 
 std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i) {
   const ClockOption& option = option_of(plan, i);
@@ -82,69 +84,174 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   return text;
 }
 
-void draw_operations(SvgCanvas& svg, const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
-                     const Window& window) {
-  for (int stage = 0; stage < plan.dag->stages(); ++stage) {
-    const double y = row_top(stage);
-    const double end = std::min(window.to, to_seconds(timeline.makespan).value());
-    if (end > window.from) svg.rect(window.x, y, window(end) - window.x, kRowHeight, "bubble");
-    for (const int i : plan.dag->stage_order(stage)) {
-      const double start = std::max(window.from, to_seconds(timeline.start[at(i)]).value());
-      const double finish = std::min(window.to, to_seconds(timeline.finish[at(i)]).value());
-      if (finish <= start) continue;
-      const ClockOption& option = option_of(plan, i);
-      const Watts mean = mean_power(option);
-      const double x = window(start);
-      const double width = window(finish) - x;
-      svg.rect(x, y, width, kRowHeight, "op", power.color(mean), hover_text(plan, timeline, i));
-      std::string label = short_label(*plan.dag, i);
-      if (text_width(label, kLabelPx) + 3.0 > width) {
-        const std::size_t digits = label.find_first_of("0123456789");
-        label = digits == std::string::npos ? "" : label.substr(digits);
-      }
-      if (label.empty() || text_width(label, kLabelPx) + 3.0 > width) continue;
-      svg.text(x + width / 2.0, y + 14.5, label, power.is_dark(mean) ? "tiny on-dark" : "tiny on-light",
-               Anchor::kMiddle);
-    }
-  }
-}
+// One window at one zoom, or at all of them: then texts are in a picture of their own (SvgCanvas::stretched()).
+class TimelineDrawing {
+ public:
+  TimelineDrawing(SvgCanvas& svg, SvgCanvas& texts, const RealisedPlan& plan, const Timeline& timeline,
+                  const PowerScale& power, Window window)
+      : svg_(svg),
+        texts_(texts),
+        plan_(plan),
+        timeline_(timeline),
+        power_(power),
+        window_(window),
+        zoomed_(&svg != &texts) {}
 
-// One line along the foot of the operations on the path, stepping from stage to stage.
-void draw_critical_path(SvgCanvas& svg, const RealisedPlan& plan, const Timeline& timeline, const Window& window) {
-  Points points;
-  const auto flush = [&] {
-    svg.polyline(points, "under");
-    svg.polyline(points, "critical");
-    points.clear();
+  void draw(bool last) {
+    for (int stage = 0; stage < plan_.dag->stages(); ++stage) draw_stage(stage);
+    draw_critical_path();
+    draw_axis(last);
+  }
+
+ private:
+  struct Label {
+    double x;
+    std::string text;
   };
-  for (const int i : critical_path(*plan.dag, timeline)) {
-    const double start = to_seconds(timeline.start[at(i)]).value();
-    const double finish = to_seconds(timeline.finish[at(i)]).value();
-    if (finish <= window.from || start >= window.to) {
-      flush();
-      continue;
-    }
-    if (!plan.dag->type_of(i).occupies_stage) continue;
-    const double y = row_top(plan.dag->type_of(i).stage) + kRowHeight - 4.5;
-    // Operations that follow each other on a stage need one segment.
-    if (points.size() >= 2 && points.back().second == y && points[points.size() - 2].second == y)
-      points.pop_back();
-    else
-      points.emplace_back(window(std::max(start, window.from)), y);
-    points.emplace_back(window(std::min(finish, window.to)), y);
-  }
-  flush();
-}
+  // Which labels are shown together: their stretch of a long picture, their least zoom, and whether on dark.
+  using Labels = std::map<std::tuple<int, double, bool>, std::vector<Label>>;
 
-void draw_axis(SvgCanvas& svg, const Window& window, double y, double makespan, bool last) {
-  svg.line(window.x, y, window.x + window.width, y, "axis");
-  const Ticks ticks = round_ticks(window.from, window.to, std::max(2, static_cast<int>(window.width / 80.0)));
-  for (const double t : ticks.values) {
-    const double x = window(t);
-    svg.line(x, y, x, y + 4.0, "axis");
-    svg.text(x, y + 16.0, ticks.label(t), "small soft", Anchor::kMiddle);
+  void draw_stage(int stage) {
+    const double y = row_top(stage);
+    const double end = std::min(window_.to, to_seconds(timeline_.makespan).value());
+    if (end > window_.from) svg_.rect(window_.x, y, window_(end) - window_.x, kRowHeight, "bubble");
+    std::map<std::string, std::vector<std::pair<std::string, int>>> outlines;  // by colour
+    Labels labels;
+    for (const int i : plan_.dag->stage_order(stage)) {
+      const double start = std::max(window_.from, to_seconds(timeline_.start[at(i)]).value());
+      const double finish = std::min(window_.to, to_seconds(timeline_.finish[at(i)]).value());
+      if (finish <= start) continue;
+      const Watts mean = mean_power(option_of(plan_, i));
+      const double x = window_(start);
+      const double width = window_(finish) - x;
+      outlines[power_.color(mean)].emplace_back(
+          fmt::format("M{} {}v{}h{}V{}z", coordinate(x), y, kRowHeight, coordinate(width), y), i);
+      add_label(labels, i, x + width / 2.0, width, power_.is_dark(mean));
+    }
+    for (const auto& [colour, shapes] : outlines) {
+      svg_.open_group(fmt::format("class=\"op\" fill=\"{}\"", colour));
+      std::string all;
+      for (const auto& [outline, i] : shapes) {
+        // A page has the texts as data, and one path for them all is small.
+        if (zoomed_) all += outline;
+        if (!zoomed_) svg_.path(outline, hover_text(plan_, timeline_, i));
+      }
+      if (zoomed_) svg_.path(all);
+      svg_.close_group();
+    }
+    texts_.open_group(0.0, y + 14.5);
+    for (const auto& [key, texts] : labels) {
+      const auto& [stretch, zoom, dark] = key;
+      std::string attributes = fmt::format("class=\"tiny {}\" text-anchor=\"middle\"", dark ? "on-dark" : "on-light");
+      if (zoomed_) attributes += fmt::format(" data-x=\"{}\"", stretch * TimelineRows::kStretch) + shown_from(zoom);
+      texts_.open_group(attributes);
+      for (const Label& label : texts) texts_.label(place(label.x), label.text);
+      texts_.close_group();
+    }
+    texts_.close_group();
   }
-  if (last && makespan <= window.to) svg.line(window(makespan), kTitleHeight - 3.0, window(makespan), y, "leader");
+
+  // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1.
+  void add_label(Labels& labels, int i, double x, double width, bool dark) const {
+    const std::string name = short_label(*plan_.dag, i);
+    const std::size_t digits = name.find_first_of("0123456789");
+    const auto needs = [&](const std::string& text) { return (text_width(text, kLabelPx) + 3.0) / width; };
+    std::string text = name;
+    if (needs(name) > 1.0) {
+      text = digits == std::string::npos ? "" : name.substr(digits);
+      if (zoomed_ && needs(text) > 1.0) text = name;
+    }
+    if (text.empty()) return;
+    if (!zoomed_) {
+      if (needs(text) <= 1.0) labels[{0, 1.0, dark}].push_back({x, std::move(text)});
+      return;
+    }
+    // Few groups: zooms that are close share one.
+    const double zoom = std::exp2(std::ceil(std::log2(needs(text)) * 4.0) / 4.0);
+    if (zoom > TimelineRows::kMostZoom) return;
+    labels[{static_cast<int>(x / TimelineRows::kStretch), zoom, dark}].push_back({x, std::move(text)});
+  }
+
+  // One line along the foot of the operations on the path, stepping from stage to stage.
+  void draw_critical_path() {
+    Points points;
+    const auto flush = [&] {
+      svg_.polyline(points, "under");
+      svg_.polyline(points, "critical");
+      points.clear();
+    };
+    for (const int i : critical_path(*plan_.dag, timeline_)) {
+      const double start = to_seconds(timeline_.start[at(i)]).value();
+      const double finish = to_seconds(timeline_.finish[at(i)]).value();
+      if (finish <= window_.from || start >= window_.to) {
+        flush();
+        continue;
+      }
+      if (!plan_.dag->type_of(i).occupies_stage) continue;
+      const double y = row_top(plan_.dag->type_of(i).stage) + kRowHeight - 4.5;
+      // Operations that follow each other on a stage need one segment.
+      if (points.size() >= 2 && points.back().second == y && points[points.size() - 2].second == y)
+        points.pop_back();
+      else
+        points.emplace_back(window_(std::max(start, window_.from)), y);
+      points.emplace_back(window_(std::min(finish, window_.to)), y);
+    }
+    flush();
+  }
+
+  void draw_axis(bool last) {
+    const double y = rows_height(*plan_.dag);
+    svg_.line(window_.x, y, window_.x + window_.width, y, "axis");
+    const double makespan = to_seconds(timeline_.makespan).value();
+    if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
+    if (!zoomed_) return draw_ticks(1.0, 0.0);
+    double least = 0.0;
+    // From what a narrow page gives a whole iteration on, each time twice as many.
+    for (double zoom = std::min(1.0, 200.0 / window_.width); least < TimelineRows::kMostZoom; zoom *= 2.0) {
+      const double next = std::exp2(std::round(std::log2(2.0 * zoom)));
+      draw_ticks(zoom, next < TimelineRows::kMostZoom ? next : 1e9, least);
+      least = next;
+      zoom = 0.5 * next;
+    }
+  }
+
+  // Round times that are so far apart as they have to be at this zoom.
+  void draw_ticks(double zoom, double below, double from = 0.0) {
+    const double y = rows_height(*plan_.dag);
+    const Ticks ticks =
+        round_ticks(window_.from, window_.to, std::max(2, static_cast<int>(zoom * window_.width / kTickWidth)));
+    std::string marks;
+    for (const double t : ticks.values) marks += fmt::format("M{} {}v4", coordinate(window_(t)), y);
+    svg_.open_group(fmt::format("class=\"axis\"{}", zoomed_ ? shown_from(from, below) : ""));
+    svg_.path(marks);
+    svg_.close_group();
+    texts_.open_group(0.0, y + 16.0);
+    texts_.open_group(
+        fmt::format("class=\"small soft\" text-anchor=\"middle\"{}", zoomed_ ? shown_from(from, below) : ""));
+    for (const double t : ticks.values) texts_.label(place(window_(t)), ticks.label(t));
+    texts_.close_group();
+    texts_.close_group();
+  }
+
+  // Where a text of the window stands.
+  std::string place(double x) const {
+    return zoomed_ ? fmt::format("{:.4f}%", 100.0 * x / window_.width) : coordinate(x);
+  }
+
+  SvgCanvas& svg_;
+  SvgCanvas& texts_;
+  const RealisedPlan& plan_;
+  const Timeline& timeline_;
+  const PowerScale& power_;
+  Window window_;
+  bool zoomed_;
+};
+
+void draw_names(SvgCanvas& svg, const ComputationDag& dag) {
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    svg.text(kLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
+  }
+  svg.text(kLeft - 14.0, rows_height(dag) + 16.0, "time (s)", "small soft", Anchor::kEnd);
 }
 
 void draw_legend(SvgCanvas& svg, const ReportInput& input, const PowerScale& power, double y) {
@@ -230,11 +337,38 @@ std::string blocking_label(const PlanProblem& problem) {
   return fmt::format("blocking, {} to {} W", short_number(least->value()), short_number(most->value()));
 }
 
-SvgCanvas timeline_canvas(const ReportInput& input, int width) {
+Seconds median_operation(const RealisedPlan& plan) {
+  std::vector<Nanoseconds> durations;
+  for (int i = 0; i < plan.dag->size(); ++i) {
+    if (plan.dag->type_of(i).occupies_stage) durations.push_back(plan.durations[at(i)]);
+  }
+  if (durations.empty()) return Seconds(1);
+  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::max(to_seconds(*middle), Seconds(1e-9));
+}
+
+SvgCanvas timeline_names(const ComputationDag& dag) {
+  SvgCanvas svg(kLeft, rows_height(dag) + kAxisHeight, "Stages");
+  draw_names(svg, dag);
+  return svg;
+}
+
+std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
+                          const TimelineRows& rows) {
+  const double width = rows.longest / rows.seconds_per_px;
+  SvgCanvas svg(width, rows_height(*plan.dag) + kAxisHeight, "Timeline of " + plan.name + ", one row per stage");
+  SvgCanvas texts(svg.width(), svg.height(), "");
+  TimelineDrawing(svg, texts, plan, timeline, power, {0.0, rows.longest, 0.0, width}).draw(true);
+  svg.rect(0.0, 0.0, 0.0, kRowHeight, "lit");
+  return svg.stretched("bars", texts);
+}
+
+std::string timeline_svg(const ReportInput& input, int width) {
   const PowerScale power = power_scale(input);
   const double plot_width = width - kLeft - kRight;
   const double longest = to_seconds(std::max(input.baseline.makespan, input.chosen.makespan)).value();
-  const double operation = median_operation(input.baseline);
+  const double operation = median_operation(input.baseline).value();
   const double block = kTitleHeight + kAxisHeight + 14.0;
   const double height =
       10.0 + 2.0 * block + rows_height(*input.baseline.dag) + rows_height(*input.chosen.dag) + kLegendHeight;
@@ -243,32 +377,24 @@ SvgCanvas timeline_canvas(const ReportInput& input, int width) {
   double y = 10.0;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     const Timeline timeline = emulate(*plan->dag, plan->durations);
+    svg.text(kLeft, y + 16.0, plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr), "heading");
+    svg.open_group(0.0, y + kTitleHeight);
+    draw_names(svg, *plan->dag);
     const double makespan = to_seconds(timeline.makespan).value();
-    svg.open_group(0.0, y);
-    svg.text(kLeft, 16.0, plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr), "heading");
-    for (int stage = 0; stage < plan->dag->stages(); ++stage) {
-      svg.text(kLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
-    }
     const std::vector<Window> windows = windows_of(makespan, longest, operation, plot_width);
-    const double foot = kTitleHeight + rows_height(*plan->dag);
     for (std::size_t k = 0; k < windows.size(); ++k) {
-      draw_operations(svg, *plan, timeline, power, windows[k]);
-      draw_critical_path(svg, *plan, timeline, windows[k]);
-      draw_axis(svg, windows[k], foot, makespan, k + 1 == windows.size());
+      TimelineDrawing(svg, svg, *plan, timeline, power, windows[k]).draw(k + 1 == windows.size());
       if (k == 0) continue;
       const double middle = windows[k].x - kBreakWidth / 2.0;
       for (int stage = 0; stage < plan->dag->stages(); ++stage) {
         svg.text(middle, row_top(stage) + 17.0, "\u22ef", "soft", Anchor::kMiddle);
       }
     }
-    svg.text(kLeft - 14.0, foot + 16.0, "time (s)", "small soft", Anchor::kEnd);
     svg.close_group();
     y += block + rows_height(*plan->dag);
   }
   draw_legend(svg, input, power, y + 8.0);
-  return svg;
+  return svg.standalone();
 }
-
-std::string timeline_svg(const ReportInput& input, int width) { return timeline_canvas(input, width).standalone(); }
 
 }  // namespace flyball

@@ -7,6 +7,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/embedded.h"
 #include "net/router.h"
 #include "plan/plan_file.h"
 #include "server/access.h"
@@ -97,7 +98,7 @@ class PlanningServer::Impl {
                       server_metrics(book_, zeus_ ? zeus_->waiting() : 0, http_->counts(), refused_rate_, uptime));
                 })});
     router.add({"GET", "/openapi.yaml", Handler([](const Request&) {
-                  return text_response("application/yaml", std::string(openapi_document()));
+                  return text_response("application/yaml", std::string(server_openapi().front().contents));
                 })});
     router.set_guard([this](const Request& request, const Route& route) {
       if (route.pattern != "/healthz") check_rate(request);  // a server under load is not to be restarted for it

@@ -37,9 +37,6 @@ struct PlanningServerOptions {
   ServerLimits http{.connections_per_party = 1024};
 };
 
-// The document that describes the interface, docs/openapi.yaml.
-[[nodiscard]] std::string_view openapi_document();
-
 class PlanningServer {
  public:
   // Opens the database, takes up its jobs and listens. Throws DatabaseError, InputError, SystemError, UsageError; the
