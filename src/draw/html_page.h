@@ -1,5 +1,5 @@
-// The page that every HTML report is: one self-contained file (no network, no fonts, no dates) that follows the
-// reader's light or dark setting.
+// The page around every HTML report: one self-contained file (no network, no fonts, no dates) that follows the reader's
+// light or dark setting.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace flyball {
 
-// All but the title and the commands is markup, already escaped.
+// All members except the title and the commands are markup, already escaped.
 struct HtmlPage {
   std::string title;
   std::string headline;               // the one sentence that a reader should take away
   std::string body;                   // sections, each under an <h2>
-  std::vector<std::string> commands;  // that made the page; none: no "Made by"
+  std::vector<std::string> commands;  // the commands that made the page; none: no section "Made by"
   std::string closing;                // after the commands: the explanation of words
   std::string css;                    // beyond chart_css() and page_css() (style.h)
   std::string script;                 // may use the element #tip, a hidden tooltip
@@ -21,7 +21,7 @@ struct HtmlPage {
 
 [[nodiscard]] std::string html_document(const HtmlPage& page);
 
-// A table: the first column left, the rest right. It scrolls by itself where the page is narrow.
+// A table with its first column aligned left and the others right. It scrolls by itself where the page is narrow.
 class HtmlTable {
  public:
   explicit HtmlTable(const std::vector<std::string>& headings);  // markup
