@@ -1,6 +1,6 @@
-// Each domain's energy_uj is kept open and read anew each time. A value below the last counts as a wrap-around where the
-// step that this makes is one that a processor can take, else as a counter that began anew. Powercap's microjoules and
-// file names end in this file. Source: the kernel's Documentation/power/powercap/powercap.rst and
+// Each domain's energy_uj is kept open and read anew each time. A value below the last counts as a wrap-around where
+// the step that this makes is one that a processor can take, else as a counter that began anew. Powercap's microjoules
+// and file names end in this file. Source: the kernel's Documentation/power/powercap/powercap.rst and
 // drivers/powercap/intel_rapl_common.c.
 #include "driver/rapl.h"
 
