@@ -1,8 +1,8 @@
-// Measured profiles: what each operation of a training pipeline takes at each clock.
+// Measured profiles: the time and energy of each instruction of each stage at each clock.
 //
 // A profile is the CSV `stage,instruction,frequency,time,energy` that Zeus and lowtime use: stage from 0, clock in MHz,
 // time in s, energy in J, one row per measured clock. Columns rank, dp_rank, pp_rank, tp_rank are accepted; ranks of
-// one stage are merged (below). An operation with one row is a constant-time operation (Perseus section 4.4).
+// one stage are merged (below). An instruction with one row takes constant time (Perseus section 4.4).
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace flyball {
 
-// One way to run an operation: at this clock it takes this time and this energy, the GPU's whole draw included.
+// One way to run a computation: at this clock it takes this time and this energy, the GPU's whole draw included.
 struct ClockOption {
   Megahertz frequency;
   Seconds time;
@@ -25,7 +25,7 @@ struct OperationProfile {
   int stage = 0;
   std::string instruction;           // "forward", "backward", ...; see pipeline/instruction.h
   std::vector<ClockOption> options;  // at least one, highest clock first, no clock twice
-  std::size_t line = 0;              // where the operation first stands in its file; 0 when synthesised
+  std::size_t line = 0;              // where it first occurs in its file; 0 when synthesised
 
   [[nodiscard]] bool constant_time() const { return options.size() == 1; }
 };
@@ -36,7 +36,7 @@ struct Profile {
   int stages = 0;                            // stages 0 .. stages-1 all have operations
   std::vector<OperationProfile> operations;  // ordered by stage, then as in the file
 
-  // Linear in the number of operations; null when absent.
+  // Returns null where there is none. Cost: linear in the number of operations.
   [[nodiscard]] const OperationProfile* find(int stage, std::string_view instruction) const;
 };
 
