@@ -1,4 +1,4 @@
-// A footprint as a file: what `flyball account --json` writes (docs/formats/footprint.md), read back.
+// Reads the footprint files that `flyball account --json` writes (docs/formats/footprint.md).
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace flyball {
 
-// Rows come merged and in order, whatever their order in the file. Throws InputError; the file also SystemError.
+// Return a footprint with its rows merged and sorted, whatever their order in the file. Throw InputError; the second
+// also SystemError.
 [[nodiscard]] Footprint read_footprint(const std::string& source, std::string_view text);
 [[nodiscard]] Footprint read_footprint_file(const std::string& path);
 
