@@ -1,3 +1,4 @@
+// Sums are a sorted vector: new ones are sorted first and merged in one pass.
 #include "server/measurements.h"
 
 #include <fmt/format.h>
