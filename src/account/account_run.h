@@ -34,8 +34,8 @@ struct AccountSettings {
 
 // Functions that are called while it works. Either may be missing.
 struct AccountListener {
-  std::function<void(std::string_view doing, double share)>
-      progress;                                          // `share`, in [0, 1], of what it is doing is done
+  // `share`, in [0, 1], of what it is doing is done.
+  std::function<void(std::string_view doing, double share)> progress;
   std::function<void(const std::string& text)> warning;  // `text` is among the notes, too
 };
 

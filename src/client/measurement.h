@@ -30,8 +30,8 @@ struct MachineOptions {
   // Where to look.
   std::vector<GpuVendor> vendors = gpu_vendors();
   std::string powercap = powercap_root();
-  Seconds patience =
-      opening_patience();  // how long a vendor's library may take; a device always has opening_patience()
+  // How long a vendor's library may take; a device always has opening_patience().
+  Seconds patience = opening_patience();
 };
 
 // The devices that are there, and those that are not; `unavailable` names processors' counters, too.

@@ -55,8 +55,8 @@ struct StepRecord {
 struct CounterNews {
   std::vector<CounterPoint> changes;
   Nanoseconds settled = 0;
-  std::function<bool(Nanoseconds begin, Nanoseconds end)>
-      whole;  // whether the counter told all of that time's energy; null: it did
+  // Whether the counter told all of that time's energy; null: it did.
+  std::function<bool(Nanoseconds begin, Nanoseconds end)> whole;
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 
