@@ -1,3 +1,6 @@
+// A run opens both traces, settles how the events' clock lies to the power's (as it is, by the recording's own offset,
+// or by correlation), then sweeps once; further sweeps for quality and pictures rewind the sources, which keep their
+// records in memory. What was found or left out is collected as notes.
 #include "account/account_run.h"
 
 #include <fmt/format.h>

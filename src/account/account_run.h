@@ -1,4 +1,5 @@
-// The engine of `flyball account`: traces, opened, put on one clock, attributed; of several runs their mean.
+// The engine of `flyball account`: opens traces, puts them on one clock, attributes the energy, and takes the mean of
+// several runs.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +26,17 @@ struct AccountSettings {
   bool regress = false;
   Seconds sensor_window;
   Multiplicity multiplicity = Multiplicity::kOperations;
-  std::optional<Seconds> clock_offset;  // given; otherwise found where the traces do not overlap as they are
-  bool estimate_offset = false;         // found even where they overlap
+  std::optional<Seconds> clock_offset;  // as given; otherwise it is found where the traces do not overlap as they are
+  bool estimate_offset = false;         // find it even where they overlap
   EventTraceOptions events;
   PowerTraceOptions power;
 };
 
-// What is told while it works. Either may be missing.
+// Functions that are called while it works. Either may be missing.
 struct AccountListener {
-  std::function<void(std::string_view doing, double share)> progress;  // share in [0, 1] of what it is doing
-  std::function<void(const std::string& text)> warning;                // stands among the notes as well
+  // `share`, in [0, 1], of what it is doing is done.
+  std::function<void(std::string_view doing, double share)> progress;
+  std::function<void(const std::string& text)> warning;  // `text` is among the notes, too
 };
 
 struct TraceFiles {
@@ -47,7 +49,7 @@ struct AccountRequest {
   std::vector<TraceFiles> runs;  // at least one
   AccountSettings settings;
   SelfSimilar similar;
-  bool summary = false;  // wanted of the result
+  bool summary = false;  // whether the result is to have it; so below
   bool tree = false;
   bool picture = false;  // of the first run; needs the tree
 };
@@ -60,8 +62,8 @@ struct AccountResult {
   FootprintNotes notes;
 };
 
-// Reads the traces and attributes. Throws what the readers throw, InputError where clocks cannot be laid over each
-// other or nothing ran, UsageError where settings contradict the traces.
+// Reads the traces and attributes their energy. Throws what the readers throw, InputError where the traces cannot be
+// put on one clock or nothing ran, UsageError where settings contradict the traces.
 [[nodiscard]] AccountResult account_runs(const AccountRequest& request, const AccountListener& listener = {});
 
 // How far footprints can be trusted (Smaragdine 5.4).
@@ -75,7 +77,7 @@ struct QualityFigures {
   std::vector<Sparsing> sparsing;  // empty where no run is a folder
 };
 
-// Each run is a footprint's JSON or a folder with its traces.
+// Computes the figures. Each run is a footprint's JSON file or a folder with its traces.
 [[nodiscard]] QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfSimilar& similar,
                                              const AccountListener& listener = {});
 

@@ -1,4 +1,4 @@
-// The bookkeeping of the sweep's attribution, a visitor of sweep.h; regression.cpp rides along with it.
+// The bookkeeping of the sweep's attribution: a visitor of sweep.h, which regression.cpp uses, too.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace flyball {
 
-// What one share of a device has been worth so far: the integral of power over the number of sharers. What an operation
-// gets is the difference between its end and its begin, so that no event costs more for running beside many.
+// The energy of one share of a device so far: the integral of power over the number of sharers. An operation gets the
+// difference between its end and its begin, so that an event beside many others costs no more than one alone.
 struct ShareIntegral {
   CompensatedSum joules;
   Nanoseconds powered = 0;
@@ -50,7 +50,7 @@ class Accountant {
   explicit Accountant(const AttributionOptions& options)
       : multiplicity_(options.multiplicity), window_(options.window) {}
 
-  // Of an event: where its own share stands in open_. 0 where shares are operations'.
+  // The place of an event's own share in open_; 0 where operations have the shares.
   using Token = std::uint32_t;
 
   Token on_begin(const TraceEvent& event) {
@@ -176,7 +176,7 @@ class Accountant {
   std::vector<Token> free_;          // places in it
 };
 
-// Every event a little longer.
+// A source in which every event is `by` longer.
 class ClosedEvents final : public EventSource {
  public:
   ClosedEvents(EventSource& source, Nanoseconds by) : source_(source), by_(by) {}

@@ -1,3 +1,4 @@
+// Each segment or event is cut at the bins' edges and added to the bins that it covers.
 #include "account/activity.h"
 
 #include <algorithm>

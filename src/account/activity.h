@@ -1,4 +1,4 @@
-// Power and activity over time in equal bins, for pictures: what each device drew, and what ran beneath it.
+// Power and activity over time in equal bins, for pictures: each device's power, and what ran at the same time.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class ActivityBins {
   // `count` bins over [begin, end); at least one, at least 1 ns wide.
   ActivityBins(Nanoseconds begin, Nanoseconds end, std::size_t count);
 
-  // Both read their source to the end; what lies outside is left out. `lane_of[operation]` is the row of an operation,
-  // below `lanes`; operations beyond it, or with one not below it, have none.
+  // Both read their source to the end and leave out what lies outside the bins. `lane_of[operation]` is the operation's
+  // row, below `lanes`; operations without such a row are left out.
   void add_power(PowerSource& power);
   void add_events(EventSource& events, const std::vector<std::size_t>& lane_of, std::size_t lanes);
 
@@ -25,9 +25,9 @@ class ActivityBins {
   [[nodiscard]] std::size_t devices() const { return energy_.size(); }
   [[nodiscard]] Nanoseconds begin() const { return begin_; }
   [[nodiscard]] Nanoseconds width() const { return width_; }
-  // Mean over the part of the bin that is known; negative where nothing is.
+  // Returns the mean over the part of the bin in which power is known; negative where none is.
   [[nodiscard]] Watts power(std::size_t device, std::size_t bin) const;
-  // Share of the bin in which events of the lane ran, in [0, 1].
+  // Returns the part of the bin in which events of the lane ran, in [0, 1].
   [[nodiscard]] double activity(std::size_t lane, std::size_t bin) const;
 
  private:

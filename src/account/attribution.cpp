@@ -1,3 +1,4 @@
+// The sweep of sweep.h with the bookkeeping of accountant.h.
 #include "account/attribution.h"
 
 #include "account/accountant.h"

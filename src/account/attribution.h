@@ -2,20 +2,20 @@
 //
 // At every moment the power of a device is shared equally among the operations that run on it then (multiplicity); an
 // operation holds its share from begin to end (durable events) at the device's most recent reading (recency). Power
-// while nothing runs is the device's idle energy, and what it drew before and after the program was profiled is nobody
-// knows whose; both are rows of their own. What is measured is neither lost nor made:
+// while nothing runs is the device's idle energy, and what it drew before and after the program was profiled cannot be
+// attributed; both are rows of their own. Energy is conserved:
 //
 //   measured = attributed + idle + outside          to 1e-9 relative; the sums are compensated
 //
-// Where the power trace is silent (before its first reading, after its last, in a gap) nothing is measured, and an
-// operation that runs there has time without energy: `uncovered` says how much.
+// Where the power trace has nothing (before its first reading, after its last, in a gap), an operation that runs has
+// time without energy: `uncovered` says how much.
 //
-// Against algorithm 2 to the letter: it works on ticks of 1 us, counts both ends of an event in (RANGE(ts, ts+dur+1)),
-// and adds up watts per tick. Here intervals are half-open, so that cutting an event in two changes nothing; with
-// `closed_by` = 1 us, on whole microseconds, the numbers are algorithm 2's times 1e-6 s.
+// Difference to algorithm 2: it works on ticks of 1 us, counts both ends of an event in (RANGE(ts, ts+dur+1)), and adds
+// up watts per tick. Here intervals are half-open, so that cutting an event in two changes nothing; with `closed_by` =
+// 1 us, on whole microseconds, the numbers are algorithm 2's times 1e-6 s.
 //
-// Cost O((events + segments) log(events under way)); memory by what overlaps, by operations and devices, never by
-// the traces' length. Not thread-safe.
+// Cost O((events + segments) log(events under way)). Memory grows with the events that overlap, with operations and
+// devices, and never with the traces' length. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct ProfiledWindow {
 
 struct AttributionOptions {
   Multiplicity multiplicity = Multiplicity::kOperations;
-  std::optional<ProfiledWindow> window{};  // all events lie in it; none: the program was profiled all the time
+  std::optional<ProfiledWindow> window{};  // all events lie within it; none: the program was profiled all the time
   Nanoseconds closed_by = 0;               // added to the end of every event
 };
 
@@ -48,7 +48,7 @@ struct OperationShare {
   OperationId operation = 0;
   DeviceId device = 0;
   Joules energy;
-  Seconds busy;     // while it ran; the union of its events, or with kEvents their sum
+  Seconds busy;     // the time that it ran: the union of its events, or with kEvents their sum
   Seconds powered;  // the part of it for which the power is known
   std::uint64_t events = 0;
 
@@ -71,7 +71,7 @@ struct DeviceShare {
 };
 
 struct Attribution {
-  std::vector<DeviceShare> devices;        // in order of device, of those that either trace names
+  std::vector<DeviceShare> devices;        // in order of device; those that either trace names
   std::vector<OperationShare> operations;  // in order of device, then operation
 };
 

@@ -1,3 +1,6 @@
+// Both traces are laid into bins of 1 ms, which are joined in pairs when there are more than 2^18. Correlations of all
+// lags come from one FFT (Cooley and Tukey) for the products, and from prefix sums for means and variances over what
+// both cover. The parabola through the best lag and its neighbours gives the part of a bin.
 #include "account/clock_offset.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Nodes are found by (parent, name); a row's energy is added along its way to the root. An edge between two operations
+// joins the parts at which their ways part. Ranks are longest paths by a depth-first walk with a stack of its own, in
+// which an edge that closes a cycle counts for nothing.
 #include "account/energy_tree.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Nested energy distribution diagrams (Smaragdine definition 3.2): a footprint folded up along the hierarchy of its
+// Nested energy distribution diagrams (Smaragdine definition 3.2): a footprint added up along the hierarchy of its
 // names. Every composite layer is a diagram of its parts, each with its energy, joined by the dataflow between them.
 #pragma once
 
@@ -25,12 +25,12 @@ struct EnergyNode {
   std::vector<std::size_t> children;   // most energy first
   std::array<Joules, kPhases> energy;  // with everything below, by Phase
   Seconds busy;                        // summed over everything below
-  int rank = 0;                        // row of its parent's diagram: after all that feeds it, cycles cut
+  int rank = 0;                        // row in its parent's diagram: after all that feed it, with cycles cut
 
   [[nodiscard]] Joules total() const { return energy[0] + energy[1] + energy[2] + energy[3]; }
 };
 
-// Between two parts of one diagram.
+// An edge between two parts of one diagram.
 struct EnergyEdge {
   std::size_t parent = 0;
   std::size_t from = 0;
@@ -43,17 +43,17 @@ struct EnergyTree {
   std::vector<EnergyNode> nodes;  // nodes[0] is the root, the whole model
   std::vector<EnergyEdge> edges;
 
-  // nodes.size() where there is none of this path.
+  // Returns the node with this path; nodes.size() where there is none.
   [[nodiscard]] std::size_t find(std::string_view path) const;
 };
 
-// An edge of two operations is one of the two parts in which their names first differ; a diagram without known dataflow
-// has its parts in the order in which they first ran (kOrder). A name that is also the
-// beginning of another's ("dense" beside "dense/MatMul") keeps its own energy in a part called "(self)".
+// Makes the tree. An edge between two operations becomes one between the two parts in which their names first differ;
+// the parts of a diagram without known dataflow are joined in the order in which they first ran (kOrder). A name that
+// is also the beginning of another's ("dense" beside "dense/MatMul") keeps its own energy in a part called "(self)".
 [[nodiscard]] EnergyTree make_energy_tree(const Footprint& footprint, const OperationTable& operations);
 
-// The parts that together tell most of the model in at most `most` lines: the part of most energy is taken apart as
-// long as there is room, down to what holds tensors; what has less than 2 % of the model is left out.
+// Returns at most `most` parts that together show most of the model: the part with the most energy is divided as long
+// as there is room, down to parts that hold tensors. Parts with less than 2 % of the model are left out.
 [[nodiscard]] std::vector<std::size_t> telling_parts(const EnergyTree& tree, std::size_t most);
 
 }  // namespace flyball

@@ -1,3 +1,5 @@
+// Rows are merged by sorting on (name, device, phase). Two footprints are compared by walking their names in order;
+// deviations over runs count a row that a run lacks as zero.
 #include "account/footprint.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// The tensor energy footprint (Smaragdine definition 3.4): a name, a device and a pass of training to joules, and what
-// is made of it: summarised (definition 3.5), over several runs, compared (section 6), its quality (section 5.4).
+// The tensor energy footprint (Smaragdine definition 3.4), which gives joules for a name, a device and a phase of
+// training, and what is computed from it: its summary (definition 3.5), means of several runs, comparison (section 6),
+// quality (section 5.4).
 //
-// Names are qualified by the model's hierarchy, parts parted by '/'. Nothing here reads a trace. Cost is that of
+// Names are qualified by the model's hierarchy, with '/' between parts. Nothing here reads a trace. The cost is that of
 // sorting.
 #pragma once
 
@@ -67,19 +68,19 @@ struct Footprint {
 
 [[nodiscard]] std::string_view name_of(Phase phase);  // "forward", "backward", "optimizer", "" where unknown
 
-// What an attribution found, under the names of the tables that its traces filled.
+// Makes a footprint of an attribution, with the names of the tables that its traces filled.
 [[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,
                                        const DeviceTable& devices);
 
-// Adds up rows of the same name, device and phase and puts them in order. Of a mean of several runs, what is added up
-// has no deviation (NaN): that depends on how the parts vary together, which only the runs themselves tell.
+// Adds up rows of the same name, device and phase, and sorts them. In a mean of several runs, an added-up row has no
+// known deviation (NaN), since that depends on how its parts vary together.
 void merge_rows(Footprint& footprint);
 
-// The summarised footprint: names of self-similar parts added up. Of several runs, each is summarised before their mean
-// is taken.
+// Returns the summarised footprint, in which self-similar parts are added up. Several runs are to be summarised one by
+// one, before their mean is taken.
 [[nodiscard]] Footprint summarised(const Footprint& footprint, const SelfSimilar& similar);
 
-// Over devices and phases: one energy per name, for comparing.
+// One energy per name, over devices and phases, for comparing.
 struct NamedEnergy {
   std::string name;
   Joules energy;
@@ -87,10 +88,10 @@ struct NamedEnergy {
 };
 [[nodiscard]] std::vector<NamedEnergy> by_name(const Footprint& footprint);  // in order of name
 
-// The mean of several runs, a row that a run lacks counting as 0 J there, with the sample standard deviation.
+// Returns the mean of several runs with the sample standard deviation; a row that a run lacks counts as 0 J there.
 [[nodiscard]] Footprint mean_of_runs(std::span<const Footprint> runs);
 
-// Pearson's correlation; NaN where a side does not vary or there are fewer than two values.
+// Returns Pearson's correlation; NaN where a side does not vary, or there are fewer than two values.
 [[nodiscard]] double pearson(std::span<const double> a, std::span<const double> b);
 
 struct FootprintMove {
@@ -100,7 +101,7 @@ struct FootprintMove {
   [[nodiscard]] Joules change() const { return after - before; }
 };
 
-// Two footprints by name; one that lacks a name has 0 J there.
+// The comparison of two footprints by name; a name that one of them lacks has 0 J there.
 struct FootprintComparison {
   std::size_t names = 0;
   double energy_correlation = 0.0;
@@ -120,7 +121,7 @@ struct RunQuality {
 };
 [[nodiscard]] RunQuality quality_of_runs(std::span<const Footprint> runs);
 
-// What the traces were like, in one line each: an offset that was applied, gaps, what was dropped.
+// What was found about the traces, one line each: an offset that was applied, gaps, what was dropped.
 using FootprintNotes = std::vector<std::string>;
 
 }  // namespace flyball

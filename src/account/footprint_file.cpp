@@ -1,3 +1,5 @@
+// Read by JsonObject; fields that older files lack become zero, and deviations of several runs that are missing become
+// NaN (unknown).
 #include "account/footprint_file.h"
 
 #include <limits>

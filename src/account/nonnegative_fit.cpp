@@ -1,3 +1,5 @@
+// Starts with every coefficient free. Each round solves the free ones by Cholesky and exchanges all that are negative
+// or have a negative gradient; when their number has not fallen for three rounds, only the last of them.
 #include "account/nonnegative_fit.h"
 
 #include <algorithm>

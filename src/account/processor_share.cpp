@@ -1,3 +1,5 @@
+// Jiffies of processors and tasks are differences between two samples. Segments are cut at the samples' times by
+// binary search, and pieces wait in a heap until no later segment can begin before them.
 #include "account/processor_share.h"
 
 #include <fmt/format.h>

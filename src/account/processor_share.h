@@ -1,13 +1,13 @@
-// Whose joules a processor's are: this program's, other processes', the system's or the monitor's, by the time that
-// the kernel booked for each (jiffies), as EFLECT does for Smaragdine (section 4).
+// Divides a processor's energy among this program, other processes, the system and the monitor, by the time that the
+// kernel booked for each (jiffies), as EFLECT does for Smaragdine (section 4).
 //
-// In each interval between two samples a socket's energy is divided by the busy jiffies of its processors: to each task
-// of the program what it ran on that socket, the same for the monitor (Flyball itself), interrupts and stolen time to
-// the system, and the rest to other processes. A task is taken to have run where it was seen last. Where no processor
-// of a socket was busy, its energy is the system's. A task cannot have more than its processor's busy time; where the
-// two clocks of the kernel disagree, what is too much is cut off.
+// In each interval between two samples a socket's energy is divided in proportion to busy jiffies: the program and the
+// monitor (Flyball itself) get what their tasks ran on that socket, the system gets interrupts and stolen time, and
+// other processes the rest. A task counts as having run where it was seen last. Where no processor of a socket was
+// busy, its energy is the system's. A task cannot have more than its processor's busy time; where the kernel's two
+// accounts disagree, the excess is cut off.
 //
-// Times are those of the power trace. Pure computation; not thread-safe. Cost: linear in what is recorded.
+// Times are those of the power trace. Not thread-safe. Cost: linear in the samples.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace flyball {
 
-// 1 of "CPU:1" and "DRAM:1"; nullopt of other names.
+// Returns 1 for "CPU:1" and "DRAM:1"; nullopt for other names.
 [[nodiscard]] std::optional<int> socket_named(std::string_view device);
 
 // Parts of an interval's energy; they add up to 1.
@@ -41,8 +41,9 @@ struct ShareInterval {
 
 [[nodiscard]] std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace);
 
-// A power trace of which the CPU:n and DRAM:n segments are cut down to the program's share of socket n; other devices
-// pass. What was cut off is kept. What the jiffies do not cover, in time or of sockets, is passed on whole and counted.
+// A power trace whose CPU:n and DRAM:n segments are reduced to the program's share of socket n; other devices' pass
+// unchanged. What was taken off is kept in rest(). Times and sockets that the jiffies do not cover pass unchanged and
+// are counted.
 class ProgramPower final : public PowerSource {
  public:
   struct Rest {
@@ -59,7 +60,7 @@ class ProgramPower final : public PowerSource {
 
   bool next(PowerSegment& segment) override;
 
-  // By device, complete when next() has said false. Devices beyond have none.
+  // By device; complete when next() has returned false. Devices beyond its end have none.
   [[nodiscard]] const std::vector<Rest>& rest() const { return rest_; }
 
  private:

@@ -1,3 +1,7 @@
+// Visits the sweep beside the accountant. For each device an integral of time over sharers tells what each operation
+// has had since it was last looked at; a reading's row of the normal equations is the sum over the slots within its
+// window. The equations are kept for two halves of the readings, whose sum is solved (nonnegative_fit.h) and which
+// foretell each other.
 #include "account/regression.h"
 
 #include <algorithm>

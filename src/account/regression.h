@@ -2,8 +2,8 @@
 // least squares over many readings.
 //
 // Problem. A reading is the device's power averaged over the sensor's window W (some 100 ms on NVIDIA's boards), which
-// is longer than most kernels. Recency gives every operation the average of whatever ran before it, so the footprint
-// tends to the operations' times and loses what tells their powers apart.
+// is longer than most kernels. Recency gives every operation the average of what ran before it, so that the footprint
+// becomes proportional to the operations' times and loses the differences of their powers.
 //
 // Idea. What ran in each window is known to the microsecond. With x_kj the share of window k in which operation j ran
 // (divided among those that ran at once; j = 0: nothing ran) and y_k the reading,
@@ -11,15 +11,16 @@
 //   min over P >= 0   sum_k (y_k - sum_j x_kj P_j)^2 + lambda sum_j (P_j - P0_j)^2
 //
 // where P0 are the mean powers of the sweep: what the readings cannot tell stays as it was. lambda is the ratio of the
-// readings' variance around the fit to the variance of P around P0, found by repetition (empirical Bayes). At the end
-// all energies P_j * time_j, the idle one too, are scaled by one factor, so that measured = attributed + idle holds.
+// readings' variance around the fit to the variance of P around P0, found by iteration (empirical Bayes). At the end
+// all energies P_j * time_j, the idle one included, are scaled by one factor, so that measured = attributed + idle
+// holds.
 //
 // Better than the sweep where operations are shorter than W, run many times, and do not run in lockstep with the
 // sensor; no better where they are longer than W, and of no use where an operation ran but once. Operations whose power
 // changes from run to run get its mean. docs/performance.md has the errors of both methods over the sampling period.
 //
-// How well the powers explain the readings is told by readings that they were not fitted to: cross-validation of two
-// halves, a block of readings in one or the other.
+// How well the powers explain the readings is judged by readings that they were not fitted to: cross-validation by two
+// halves, to which blocks of readings are assigned.
 //
 // Cost: per reading the square of the number of operations in its window, then a dozen factorisations of operations^3 /
 // 3. Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
@@ -37,7 +38,7 @@ namespace flyball {
 
 struct RegressionOptions {
   AttributionOptions attribution;
-  // What one reading averages over, up to its stamp. 0: the segment that it stands for, as of an energy counter.
+  // The time up to its stamp over which a reading averages. 0: its own segment, as with an energy counter.
   Seconds sensor_window;
 };
 
@@ -46,9 +47,9 @@ struct RegressionFit {
   std::size_t readings = 0;  // 0: none was usable, and the sweep's numbers stand
   std::size_t unknowns = 0;
   Watts deviation;  // of the readings from their mean (standard; by their length where the window is 0)
-  // The share of the readings' variance that powers fitted to the other half of them foretell; 0 where they are no
-  // better than the mean, as with powers that have nothing to do with what ran. None where readings do not vary, or are
-  // too few to be halved.
+  // The part of the readings' variance that powers fitted to the other half of them predict; 0 where they are no better
+  // than the mean, as where power does not depend on what ran. None where readings do not vary, or are too few to be
+  // halved.
   std::optional<double> explained;
   double scale = 1.0;  // the factor that conserves energy; near 1 even where the window is wrong
 };

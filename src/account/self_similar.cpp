@@ -1,3 +1,5 @@
+// std::regex finds the matches; digits within them are replaced. Names beyond 2,000 bytes are left alone, since
+// std::regex recurses with their length.
 #include "account/self_similar.h"
 
 #include <fmt/format.h>

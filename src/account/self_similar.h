@@ -1,5 +1,5 @@
-// The self-similar parts of a model: layers that are built alike and told apart by a number alone. Their tensors add up
-// to one (Smaragdine 3.3: o(q) and the summarised footprint).
+// The self-similar parts of a model: layers that are built alike and differ in a number only. Their tensors are added
+// up (Smaragdine 3.3: o(q) and the summarised footprint).
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ class SelfSimilar {
   SelfSimilar(SelfSimilar&&) noexcept;
   SelfSimilar& operator=(SelfSimilar&&) noexcept;
 
-  // "bert/encoder/layer_0/output/dense/MatMul" to "bert/encoder/layer_*/output/dense/MatMul". Names of more than 2,000
-  // bytes are left as they are.
+  // Turns "bert/encoder/layer_0/output/dense/MatMul" into "bert/encoder/layer_*/output/dense/MatMul". Names of more
+  // than 2,000 bytes are left as they are.
   [[nodiscard]] std::string summarised(std::string_view name) const;
 
  private:

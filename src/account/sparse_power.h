@@ -12,12 +12,11 @@
 
 namespace flyball {
 
-// A reading that is kept holds until the next that is kept; of a counter, what is kept gives the mean between the two,
-// and no energy is lost. Gaps stay gaps: the first reading after one is kept. Memory: what lies between two that are
-// kept.
+// A kept reading holds until the next kept one; kept readings of a counter give the mean between them, so that no
+// energy is lost. Gaps stay gaps: the first reading after one is kept. Memory: the segments between two kept readings.
 class SparsePower final : public PowerSource {
  public:
-  // `means[device]`: its segments are means between two readings.
+  // `means[device]` tells whether its segments are means between two readings.
   SparsePower(PowerSource& source, std::size_t keep, std::vector<bool> means)
       : source_(source), keep_(keep), means_(std::move(means)) {}
 
@@ -72,7 +71,7 @@ class SparsePower final : public PowerSource {
     open.segments = 0;
   }
 
-  // Before it, nothing is still to come.
+  // The time before which no segment can still come.
   [[nodiscard]] Nanoseconds earliest_open() const {
     Nanoseconds earliest = latest_;
     for (const Stretch& open : open_) {

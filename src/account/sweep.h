@@ -1,4 +1,4 @@
-// The sweep over an event trace and a power trace that every method of attribution rides on.
+// The sweep over an event trace and a power trace that every method of attribution uses.
 //
 // It walks each device through its own time and tells a visitor what changes. A visitor has
 //
@@ -8,8 +8,8 @@
 //   void on_power(DeviceId, Nanoseconds begin, Nanoseconds end, Watts)   nothing changes in between; end > begin
 //   void on_no_power(DeviceId, Nanoseconds begin, Nanoseconds end)       as above, where the power trace is silent
 //
-// Intervals are half-open: an event that ends where another begins never shares with it. Where a segment begins before
-// the one before it has ended, that one is cut short. Memory: the events under way and one segment per device. Cost:
+// Intervals are half-open: an event that ends where another begins never shares with it. A segment that has not ended
+// when the next of its device begins is cut short. Memory: the events under way and one segment per device. Cost:
 // O((events + segments) log(events under way)). Throws InputError when a source is out of order.
 #pragma once
 

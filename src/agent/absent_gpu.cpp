@@ -1,3 +1,6 @@
+// One thread for each refused GPU calls its driver's `open` until it succeeds, with two seconds between a refusal and
+// the next question. The device and its thread share their state by a shared_ptr, so that a thread that hangs in the
+// driver is detached and outlives the device.
 #include "agent/absent_gpu.h"
 
 #include <fmt/format.h>

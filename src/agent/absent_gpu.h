@@ -9,9 +9,10 @@
 
 namespace flyball {
 
-// `gpus` and a stand-in for each of `refused`, in the order of their numbers. Each stand-in asks its driver again, one
-// question at a time, in a thread of its own that may hang. Until one is answered, its calls throw DeviceError kLost at
-// once and its UUID is empty; then they are the device's. Any thread; references to its identity stay valid.
+// Returns `gpus` and a stand-in for each of `refused`, in the order of their numbers. Each stand-in asks its driver
+// again, one question at a time, in a thread of its own that may hang. Until one is answered, its calls throw
+// DeviceError kLost at once and its UUID is empty; then they are the device's. Thread-safe; references to a stand-in's
+// identity stay valid.
 [[nodiscard]] std::vector<std::shared_ptr<GpuDevice>> with_absent_gpus(std::vector<std::shared_ptr<GpuDevice>> gpus,
                                                                        const std::vector<RefusedGpu>& refused);
 

@@ -1,3 +1,7 @@
+// A session listens to the power feed's sampler and owns a PowerRecorder, which a tick of 0.25 s asks for new rows;
+// the trace is kept in pieces of about 1 MiB, so that a read copies one piece. Begin and end wait, in steps of 5 ms
+// and for half a second at most, until every sensor has changed since the request. The same tick ends recordings that
+// are too large or too long, and forgets those that ended long ago.
 #include "agent/account_sessions.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
 // Power traces that the agent records for its callers, from start to stop, whatever the caller does meanwhile: the
-// sessions of `flyball account`. Each has a name among its owner's, and lies in memory: it ends with the agent.
+// sessions of `flyball account`. Each has a name of its own among its owner's sessions. It is kept in memory and is
+// lost when the agent ends.
 //
-// Bounded by AccountSessionLimits. Knows nothing of HTTP but the error type.
+// AccountSessionLimits bounds their number, size and length. Of HTTP, this knows only the error type.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,9 @@ struct AccountSessionLimits {
   bool remote = false;             // whether TCP clients, who are one owner together, may have any
 };
 
-// Loop's thread only; every callback is called there. All methods throw HttpError: 403 (a TCP client without a token),
-// 404 (the owner has no such session), 409 (it records already), 422 (nothing to record), 429 (too many).
+// To be used in the loop's thread only; every callback is called there. All methods throw HttpError: 403 (a TCP client
+// without a token), 404 (the owner has no such session), 409 (it records already), 422 (nothing to record), 429 (too
+// many).
 class AccountSessions {
  public:
   using Done = std::function<void(std::exception_ptr, const AccountSessionInfo&)>;
@@ -41,16 +43,18 @@ class AccountSessions {
   AccountSessions(const AccountSessions&) = delete;
   AccountSessions& operator=(const AccountSessions&) = delete;
 
-  // `done` once the sensors have been seen to change, so that nothing from there on is missed; half a second at most. A
-  // session of that name that has ended makes room.
+  // Starts a recording, and calls `done` once the sensors have been seen to change, so that nothing from then on is
+  // missed; that takes half a second at most. Replaces a session of the same name that has ended.
   void start(const AccountSessionRequest& request, const Claimant& who, Done done);
-  // `done` once the sensors have shown what flowed until now; half a second at most. One that has ended stays as it is.
+  // Ends a recording, and calls `done` once the sensors have shown the energy until now; that takes half a second at
+  // most. A session that has ended stays as it is.
   void stop(const std::string& name, const Claimant& who, Done done);
   void drop(const std::string& name, const Claimant& who);  // with its trace
 
   [[nodiscard]] AccountSessionInfo find(const std::string& name, const Claimant& who) const;
   [[nodiscard]] std::vector<AccountSessionInfo> of(const Claimant& who) const;
-  // Whole lines of the trace from a byte on that an earlier call came to, 1 MiB or a little more; empty at its end.
+  // Returns whole lines of the trace, 1 MiB or a little more, from `offset`, the byte at which the previous call ended
+  // (0 at first); empty at the end of the trace.
   [[nodiscard]] std::string trace(const std::string& name, const Claimant& who, std::size_t offset) const;
 
   [[nodiscard]] std::size_t count() const { return sessions_.size(); }

@@ -1,3 +1,6 @@
+// Owns the parts (journal, lease keeper, monitor, two power feeds, sessions, budgets) in the order in which they need
+// each other, and puts one HTTP server before them. A guard checks budget and token before any route runs; each kind
+// of error gets its HTTP status here.
 #include "agent/agent.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
 // The node's agent: owns the devices, leases their clocks, streams their power and tells their state over HTTP.
 //
 // Everything but the vendors' calls happens in the loop's thread. Whatever ends a lease (its holder's death, silence or
-// wish) brings the GPUs' clocks and power limits back to their defaults; whatever ends the agent, its next start does.
+// wish), the agent then brings the GPUs' clocks and power limits back to what held before; if the agent itself is
+// killed, its next start does so.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ struct AgentDevices {
   std::vector<std::shared_ptr<CpuDevice>> cpus;
 };
 
-// Methods in the loop's thread, or while it does not run; to be destroyed only after the loop has stopped for good.
+// Methods are to be called in the loop's thread, or while the loop does not run. To be destroyed only after the loop
+// has stopped for good.
 class Agent {
  public:
   // Takes the state folder's lock, restores what its journal names, then listens. Throws SystemError, UsageError.

@@ -1,3 +1,5 @@
+// Each table of the file has a map from key to a function that checks the value and stores it; a key that the map does
+// not have is refused with its line and column (TomlFile).
 #include "agent/agent_config.h"
 
 #include <fmt/format.h>

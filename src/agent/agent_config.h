@@ -1,4 +1,4 @@
-// How an agent is to run, from its configuration file and its command line.
+// The settings of an agent, as its configuration file and its command line give them.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,16 @@ struct AgentConfig {
   AccountSessionLimits sessions;
 };
 
-// TOML. Fills what the file names and leaves the rest. Throws InputError with line and column, SystemError where the
-// file cannot be read.
+// Reads a TOML file and sets the members that it names; the others stay as they are. Throws InputError with line and
+// column, or SystemError where the file cannot be read.
 void read_agent_config(const std::string& path, AgentConfig& config);
 void read_agent_config(const std::string& source, std::string_view text, AgentConfig& config);
 
-// The first line of a file that only its owner may read, 16 bytes or more. Throws InputError, SystemError.
+// Returns the first line of a file that only its owner may read; it must have 16 bytes or more. Throws InputError,
+// SystemError.
 [[nodiscard]] std::string read_token(const std::filesystem::path& path);
 
-// Throws UsageError where the parts do not fit together (an address of the network without a token).
+// Throws UsageError where members contradict one another, such as an address that others can reach without a token.
 void check_agent_config(const AgentConfig& config);
 
 }  // namespace flyball

@@ -1,3 +1,5 @@
+// What held before a lease is the most power that it may set. The calls are made knob by knob, and each one is noted
+// when it has been made, so that a failure between two leaves a true record.
 #include "agent/change_settings.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What a lease does to a GPU's settings, in its control's thread: what it is refused, and the calls themselves.
+// How a lease changes a GPU's settings, in the thread of the GPU's control: the checks that refuse a change, and the
+// driver's calls.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +16,7 @@ namespace flyball {
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 
-// The most that `before` leaves to a lease of a user who is not root (W). Throws DeviceError.
+// Returns the highest power limit (W) that a user who is not root may set where `before` held. Throws DeviceError.
 [[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
 
 // The limits that a lease may set now: the board's, within the bounds, and where `root` is false no more than `before`
@@ -23,11 +24,11 @@ void refuse_beside_others(const GpuDevice& device, uid_t user);
 [[nodiscard]] PowerLimitRange power_limits_to_set(const GpuDevice& device, const GpuBounds& bounds,
                                                   const GpuSettings& before, bool root);
 
-// Whether a board that tells the limit `told` may have been set to `limit`.
+// Returns whether a board that reports the limit `told` may have been set to `limit`: boards round what they are given.
 [[nodiscard]] bool same_limit(Watts told, Watts limit);
 
-// Does the change knob by knob; `applied` says how far it came. What a change resets goes back to `before`. Throws
-// DeviceError. Some 10 ms for each knob.
+// Makes the change knob by knob; `applied` tells what was done, also where a later knob failed. A knob that the change
+// resets goes back to `before`. Throws DeviceError. Costs some 10 ms for each knob.
 void change_settings(GpuDevice& device, const SettingsChange& change, const GpuSettings& before,
                      SettingsChange& applied);
 

@@ -1,3 +1,6 @@
+// Each GPU is read in its own control's thread. The answers meet in the loop's thread, where a count of those
+// outstanding, the asking itself included, calls `done` when it reaches zero. Processors are read in the loop's
+// thread: reading RAPL is reading a file.
 #include "agent/device_monitor.h"
 
 #include <unistd.h>

@@ -12,9 +12,10 @@
 
 namespace flyball {
 
-// Everything that a GPU says of itself now; what it does not support is left out. Throws DeviceError for anything else.
+// Reads everything that a GPU tells now; what it does not support is left out. Throws DeviceError for any other
+// failure.
 [[nodiscard]] GpuStatus read_gpu_status(const GpuDevice& device);
-// The packages' energies; a counter that cannot be read is left out, `trouble` says why.
+// Reads the energies of the package and its memory. If a counter cannot be read, it is left out and `trouble` says why.
 [[nodiscard]] CpuStatus read_cpu_status(const CpuDevice& device);
 
 // Loop's thread only.
@@ -22,9 +23,8 @@ class DeviceMonitor {
  public:
   DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<CpuDevice>> cpus);
 
-  // Asks every GPU at once; `done` comes when all have answered. One whose driver hangs is reported at once, without
-  // readings.
-  // Without the identifiers of leases that are not `reader`'s.
+  // Asks all GPUs at the same time and calls `done` when all have answered. A GPU whose driver hangs is reported
+  // without readings, and nobody waits for it. The identifiers of leases that are not `reader`'s are left out.
   void report(const Claimant& reader, std::function<void(NodeStatus)> done);
 
   [[nodiscard]] const std::vector<std::shared_ptr<CpuDevice>>& cpus() const { return cpus_; }

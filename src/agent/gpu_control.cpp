@@ -1,3 +1,9 @@
+// One thread serves two queues, reads before writes, and a restore before either once it is due. A call that takes too
+// long is answered with kTimeout by a timer of the loop while the thread still waits for the driver; the state is
+// shared with the thread, which may outlive the object. A restore that fails is tried again after a wait that doubles,
+// with all knobs of the GPU.
+// Whose a power limit is, is told by its value: the journal keeps the limits of which one is in force if nobody else
+// has set any, and a limit that is none of them is somebody else's and stays.
 #include "agent/gpu_control.h"
 
 #include <fmt/format.h>
@@ -82,8 +88,8 @@ std::optional<Watts> limit_outside(const GpuDevice& device, const std::optional<
   return std::min(*now, std::clamp(*outside.power_limit, limits.minimum, limits.maximum));
 }
 
-// What an entry of the journal is brought back to. What stands there of clocks are words of the configuration, and
-// those of now are the operator's later ones.
+// What an entry of the journal is brought back to. The clocks in it came from the configuration of then; the
+// configuration of now replaces them.
 GpuSettings before_of(const JournalEntry& entry, const GpuSettings& outside) {
   GpuSettings before = entry.before.value_or(outside);
   if (outside.sm_clocks) before.sm_clocks = outside.sm_clocks;
@@ -184,7 +190,8 @@ bool GpuControl::State::may_be_ours(Watts limit) const {
   return std::any_of(set_limits->begin(), set_limits->end(), [&](Watts set) { return same_limit(limit, set); });
 }
 
-// What the power limit would be without the lease. What somebody else has set under it is what its end is to leave.
+// What the power limit would be without the lease. A limit that somebody else has set during the lease stays at its
+// end.
 std::optional<Watts> GpuControl::State::limit_before(const std::optional<Watts>& now) const {
   const bool is_set = std::find(touched.begin(), touched.end(), Knob::kPowerLimit) != touched.end();
   return is_set && (!now || may_be_ours(*now)) ? before.power_limit : limit_outside(*device, now, outside);
@@ -217,8 +224,8 @@ void GpuControl::State::journal_change(const Job& job) {
   set_limits = std::move(entry.set_limits);
 }
 
-// The change is made: what stood before it is no longer ours. Else an operator who sets that would be taken for us.
-// What the board makes of the number is.
+// Called after the change was made: the limit before it no longer counts as ours, or an operator who sets it would be
+// taken for us. The value that the board made of the number does.
 void GpuControl::State::note_made(const Job& job) {
   if (!job.change.power_limit) return;
   std::vector<Watts> limits;

@@ -1,5 +1,5 @@
-// One GPU's calls, one after another, in a thread of their own: what a broken driver blocks is this thread and nothing
-// else.
+// Makes the calls to one GPU one after another in a thread of its own, so that a driver that hangs blocks this thread
+// and nothing else.
 //
 // Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob
 // is first touched. restore() brings back what held before, retries until that has worked, and only then removes the
@@ -28,7 +28,7 @@ struct ControlOptions {
   Seconds last_retry{2.0};
 };
 
-// What happens without a caller to tell. Called in the loop's thread.
+// Events that no caller waits for. All are called in the loop's thread.
 struct ControlEvents {
   std::function<void()> restored;
   std::function<void(const std::string& why)> restore_failed;  // and will be tried again
@@ -40,32 +40,37 @@ struct ControlEvents {
 class GpuControl {
  public:
   using Call = std::function<void(GpuDevice&)>;
-  // `before`: what held before the first write, of the knobs that have been named; nothing: the driver's default.
+  // `before` is what the knobs named so far stood at before the first write; a knob without a value stood at the
+  // driver's default.
   using Write = std::function<void(GpuDevice&, const GpuSettings& before)>;
-  // The same, before anything is noted or changed: throws what a write that may not be is refused with.
+  // Called before anything is written to the journal or changed; throws the error that a forbidden write is refused
+  // with.
   using Check = std::function<void(const GpuDevice&, const GpuSettings& before)>;
-  // Nothing, or what was thrown: by the call, DeviceError kTimeout, JournalError, or HttpError 409 where the lease
-  // ended before the call's turn came.
+  // Gets null after success, else what the call threw, or DeviceError kTimeout, JournalError, or HttpError 409 where
+  // the lease ended before the call's turn came.
   using Done = std::function<void(std::exception_ptr)>;
 
-  // `outside`: what holds where the driver cannot be asked, as GpuRules says.
+  // `outside` holds the settings without a lease, for those that the driver cannot be asked for (see GpuRules).
   GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const Journal> journal, EventLoop& loop,
              ControlOptions options, ControlEvents events, const GpuSettings& outside = {});
-  // Waits for the thread, unless a call hangs: then the thread is left behind with all that it needs.
+  // Waits for the thread. If a call hangs, the thread is detached and keeps all that it needs.
   ~GpuControl();
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
 
-  // Checks, puts into the journal what `change` names, then calls, which makes that change and no other. An empty
-  // `call` only writes the journal. What a check refuses counts as untouched: the end of the lease leaves it alone.
+  // Runs `check`, writes the knobs of `change` into the journal, then runs `call`, which must make that change and no
+  // other. With an empty `call` only the journal is written. A knob that the check refuses counts as untouched, so that
+  // the end of the lease leaves it alone.
   void write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done);
-  // Reads go before writes that wait, and on while a restore waits for its next attempt.
+  // Reads overtake waiting writes, and go on while a restore waits for its next attempt.
   void read(Call call, Done done);
-  // The same with what would hold before a write: also what others have set since the last one.
+  // Like read(), and tells `look` what a write would find as `before`, including what others have set since the last
+  // one.
   void read_before(Check look, Done done);
-  // Drops the writes that have not begun and undoes what the journal names. Ends with `restored`.
+  // Drops the writes that have not begun and undoes what the journal names. Calls `restored` when nothing is left to
+  // undo.
   void restore();
-  // As after a start that found the entry in the journal. No lease has touched the GPU since.
+  // The same for an entry that an earlier agent left in the journal, before any lease has touched the GPU.
   void restore_found(const JournalEntry& entry);
 
   [[nodiscard]] bool restoring() const;

@@ -1,3 +1,4 @@
+// A bound that is not set allows everything; of a clock range its upper end is compared.
 #include "agent/gpu_rules.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What of a GPU is its operator's: the bounds that no lease passes, and what holds while nobody has a lease, where its
-// driver cannot be asked.
+// What the operator decides for a GPU: the bounds that no lease may exceed, and the settings that hold while nobody has
+// a lease, as far as the driver cannot be asked for them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace flyball {
 
-// Of a power limit, and of the upper clock of a lock: the one that work then runs at.
+// Bounds of a power limit, and of the upper clock of a locked range: the clock that work then runs at.
 struct GpuBounds {
   std::optional<Watts> least_power;
   std::optional<Watts> most_power;
@@ -28,20 +28,21 @@ struct GpuBounds {
 
 struct GpuRules {
   GpuBounds bounds;
-  // What a lease's end brings back. Locked clocks can be set and not read: without a word here they are the driver's
-  // own. The power limit is read before a lease first sets it, and the lower of the two counts.
+  // The settings that the end of a lease brings back. Locked clocks can be set but not read, so that those not named
+  // here are reset to the driver's default. The power limit is read before a lease first sets it; the lower of that and
+  // the one named here counts.
   GpuSettings outside;
 };
 
 // Of every GPU of a node.
 struct NodeRules {
-  GpuRules every;                          // of those that stand not in the next
-  std::map<std::size_t, GpuRules> of_gpu;  // by index, instead of the above
+  GpuRules every;                          // of GPUs that `of_gpu` does not name
+  std::map<std::size_t, GpuRules> of_gpu;  // by index; replaces `every`
 
   [[nodiscard]] const GpuRules& of(std::size_t gpu) const;
 };
 
-// Throws LeaseRefused (kForbidden) with the bounds for a change that passes them. What resets passes none.
+// Throws LeaseRefused (kForbidden), with the bounds, for a change that exceeds them. A reset never does.
 void check_bounds(const GpuBounds& bounds, std::size_t gpu, const SettingsChange& change);
 
 }  // namespace flyball

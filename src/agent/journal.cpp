@@ -1,3 +1,6 @@
+// An entry is a JSON file named after the GPU's UUID. It is written beside its place, synced, renamed onto it, and
+// then the folder is synced, so that a reader finds the old entry or the new one, and never half of one. flock on a
+// file of the folder keeps a second agent out.
 #include "agent/journal.h"
 
 #include <fcntl.h>

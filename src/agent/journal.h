@@ -1,6 +1,7 @@
-// What the agent may have changed, on disk: one small file for each GPU that somebody may set, written and synced
+// Keeps on disk what the agent may have changed: one small file for each GPU that somebody may set, written and synced
 // before the first privileged call and removed when everything is undone. Whatever kills the agent, its next start
-// finds here which GPUs to restore, and by what to tell its own settings from those that somebody else has made since.
+// finds here which GPUs to restore, and how to tell the agent's own settings from those that somebody else has made
+// since.
 #pragma once
 
 #include <cstdint>
@@ -34,24 +35,26 @@ struct JournalEntry {
   std::int64_t booted_at = 0;
 };
 
-// One time from a machine's start to its end.
+// One boot of the machine, from its start to its end.
 struct MachineBoot {
   std::string id = {};  // the kernel's name for it (/proc/sys/kernel/random/boot_id); empty where it does not tell
-  // When the machine was started, Unix time in s ("btime" of /proc/stat), as the wall clock stands: who sets that
+  // When the machine was started, in Unix time (s; "btime" of /proc/stat), by the wall clock: whoever sets that clock
   // moves it. 0 where the kernel does not tell.
   std::int64_t at = 0;
 };
 [[nodiscard]] MachineBoot boot_of_machine();
 
-// Whether the machine was started anew between the two. Some containers (systemd-nspawn) have an `id` of their own for
-// each of their starts, at which a GPU forgets nothing: where `at` is the same within seconds, it is the same boot.
+// Returns whether the machine was started anew between the two. Some containers (systemd-nspawn) have a new `id` at
+// each of their own starts, at which a GPU forgets nothing; therefore boots with the same `at`, within seconds, are the
+// same.
 [[nodiscard]] bool another_boot(const MachineBoot& boot, const MachineBoot& now);
 
 // Different GPUs may be written from different threads at once.
 class Journal {
  public:
-  // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder. `boot` tells
-  // entries of this boot from those of another, and stands in all that are written; without an id it tells nothing.
+  // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder. `boot` is
+  // written into every entry and tells those of this boot from those of another; without an id, all entries count as of
+  // this boot.
   explicit Journal(std::filesystem::path folder, MachineBoot boot = boot_of_machine());
   ~Journal();
   Journal(const Journal&) = delete;
@@ -59,18 +62,20 @@ class Journal {
 
   struct Found {
     std::vector<JournalEntry> entries;
-    std::vector<JournalEntry> outlived;   // of another boot, with which their settings went
+    std::vector<JournalEntry> outlived;   // of another boot; their settings went with it
     std::vector<std::string> unreadable;  // files that hold no entry
   };
   [[nodiscard]] Found read() const;
 
-  // Replaces the GPU's entry; on disk when it returns. Throws JournalError; the old entry is intact then.
+  // Replaces the GPU's entry, which is on disk when this returns. Throws JournalError, and then leaves the old entry
+  // intact.
   void write(const JournalEntry& entry) const;
   void remove(const std::string& uuid) const;  // throws JournalError
   void remove_unreadable(const std::string& file) const;
 
   [[nodiscard]] static std::string file_of(const std::string& uuid);
-  // Whether a file's name is of a form that drivers give UUIDs in: then it stands for that GPU alone, there or not.
+  // Returns whether the name of a file has a form in which drivers give UUIDs. Such a file stands for that GPU alone,
+  // whether the GPU is there or not.
   [[nodiscard]] static bool names_gpu(std::string_view file);
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }

@@ -1,3 +1,7 @@
+// A lease's journal entries are written by the controls of its GPUs before it is granted. Its end comes from a pidfd
+// of the holder (readable once the process has ended), from the server (the connection closed), from one timer set to
+// the table's next deadline, or from a probe that every GPU gets each 2 s. A loop that finds itself late first lets
+// waiting heartbeats in, and judges silence afterwards.
 #include "agent/lease_keeper.h"
 
 #include <fmt/format.h>
@@ -268,7 +272,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
       });
 }
 
-// A user resets only what was set under the lease: what an operator has locked is not among it.
+// A user's reset undoes only what was set under the lease, and not what an operator has locked.
 SettingsChange LeaseKeeper::own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
                                        const Claimant& who) const {
   if (who.is_root() || writes_under_way_.count(lease.id) != 0) return change;
@@ -491,7 +495,7 @@ void LeaseKeeper::probe(std::size_t gpu) {
       });
 }
 
-// Who has the token, over TCP, has the operator's word.
+// Whoever has the token, over TCP, has the operator's permission.
 bool LeaseKeeper::must_be_alone(const Lease& lease) const {
   return !slow_others_ && lease.holder.local && !lease.holder.is_root();
 }

@@ -1,5 +1,6 @@
-// Leases in force: the table's rules joined to the GPUs' control threads, the journal, the holders' processes and the
-// clock. Knows nothing of HTTP but the error type. Loop's thread only; every callback is called there.
+// Keeps the leases in force: joins the table's rules to the GPUs' control threads, the journal, the holders' processes
+// and the time. Of HTTP, it knows only the error type. To be used in the loop's thread only; every callback is called
+// there.
 #pragma once
 
 #include <cstdint>
@@ -40,26 +41,26 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // Restores what the journal says a previous agent left. Call once, before anything else.
+  // Restores the GPUs that a previous agent left changed, as the journal says. To be called once, before anything else.
   void recover();
 
-  // In the journal before `granted` is called.
+  // The lease is in the journal before `granted` is called.
   void grant(const LeaseRequest& request, const Claimant& who, const Granted& granted);
   [[nodiscard]] LeaseInfo heartbeat(const std::string& id, const Claimant& who);  // throws LeaseRefused
   void change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who, Done done);
-  // `done` once the GPUs are restored, or with DeviceError kTimeout where that takes long (it goes on).
+  // Calls `done` once the GPUs are restored, or with DeviceError kTimeout where that takes long; the restoring goes on.
   void release(const std::string& id, const Claimant& who, Done done);
 
-  // For zeusd's interface: the change under the lease that fits, or under a new one that lives as long as the process
-  // (`remote_hold` since the last write where there is no process to watch), `shared` with the user's other processes.
-  // Throws LeaseRefused at once.
+  // For zeusd's interface: makes the change under a lease that `who` has on the GPU, or under a new one. The new one
+  // lasts as long as the process; where no process can be watched, `remote_hold` from the last write on. With `shared`
+  // the user's other processes may use it. Throws LeaseRefused at once.
   void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
                             bool shared, Done done);
-  // A privileged call that no lease undoes (persistence mode), for whoever may set this GPU now.
+  // Makes a privileged call that no end of a lease undoes (persistence mode), for anyone who may set this GPU now.
   void call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done);
 
   void connection_closed(std::uint64_t connection);
-  // Ends every lease; `done` once all GPUs are restored or after `most`, with those that are not.
+  // Ends every lease, and calls `done` once all GPUs are restored, or after `most`, with the GPUs that are not.
   void end_all(LeaseEnd why, Seconds most, std::function<void(std::vector<std::size_t> left)> done);
 
   [[nodiscard]] std::size_t gpu_count() const { return gpus_.size(); }
@@ -67,20 +68,20 @@ class LeaseKeeper {
   [[nodiscard]] GpuControl& control(std::size_t gpu);
   [[nodiscard]] GpuHealth health(std::size_t gpu) const;
   [[nodiscard]] std::string trouble(std::size_t gpu) const;  // in words; empty when well
-  // Without the identifiers of those that are not `reader`'s.
+  // The identifiers of leases that are not `reader`'s are left out.
   [[nodiscard]] std::vector<LeaseInfo> leases(const Claimant& reader) const;
   [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu, const Claimant& reader) const;
-  [[nodiscard]] std::optional<LeaseInfo> find(const std::string& id) const;  // whoever knows it
+  [[nodiscard]] std::optional<LeaseInfo> find(const std::string& id) const;  // for anyone who knows `id`
   [[nodiscard]] std::size_t lease_count() const { return table_.all().size(); }
   [[nodiscard]] std::size_t leases_of(const Claimant& user) const;
-  // The first of those that a connection holds, or its process without it; empty where there is none.
+  // Returns the first lease that the connection or its process holds; empty where there is none.
   [[nodiscard]] std::string held_by(const Claimant& who) const;
   [[nodiscard]] const LeaseCounts& counts() const { return counts_; }
   [[nodiscard]] const GpuRules& rules(std::size_t gpu) const { return rules_.of(gpu); }
   [[nodiscard]] bool idle() const;   // no lease, nothing to restore, no call that hangs
-  void note_alive(std::size_t gpu);  // a call has worked: it is not lost, or no longer. What is to restore there, is
+  void note_alive(std::size_t gpu);  // a call has worked, so the GPU is there; restores it where needed
 
-  // Told of connections that hold a lease (true) and no longer do (false).
+  // Sets the function that is told of connections that hold a lease (true) or no longer do (false).
   void on_pin(std::function<void(std::uint64_t connection, bool pinned)> action) { pin_ = std::move(action); }
 
  private:

@@ -1,3 +1,5 @@
+// Two maps, lease by identifier and identifier by GPU; expiry is a scan over all leases, of which a node has a few.
+// The last 256 ends are remembered, to tell a lease that has ended from one that never was.
 #include "agent/lease_table.h"
 
 #include <fmt/format.h>

@@ -30,13 +30,13 @@ struct Claimant {
   uid_t uid = static_cast<uid_t>(-1);
   pid_t pid = 0;  // as this agent sees it, which no two containers share; 0: it does not see the process
   std::uint64_t started =
-      0;  // of the process, in the kernel's ticks, to tell a later one of the same number; 0: unknown
+      0;  // of the process, in the kernel's ticks, to tell it from a later one with the same number; 0: unknown
   std::uint64_t connection = 0;
   std::string name;  // the user's name, or the address
 
   [[nodiscard]] bool is_root() const { return local && uid == 0; }
-  [[nodiscard]] bool same_user(const Claimant& other) const;  // over TCP, who has shown the token is one user
-  // Over TCP, and where the agent does not see the process, the connection is what tells two apart.
+  [[nodiscard]] bool same_user(const Claimant& other) const;  // over TCP, all who have shown the token are one user
+  // Over TCP, and where the agent does not see the process, only requests of one connection count as the same process.
   [[nodiscard]] bool same_process(const Claimant& other) const;
   [[nodiscard]] LeaseHolder as_holder() const;
 };
@@ -107,7 +107,7 @@ struct AccessRules {
   std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
   bool slow_others = false;                       // whether they may set a GPU on which another user's process runs
   bool remote = true;                             // whether TCP clients (who have shown the token) may
-  bool remote_lacks_token = false;                // why not, where nobody has forbidden it: there is none to show
+  bool remote_lacks_token = false;  // why `remote` is false: the agent has no token that a client could show
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
 };
 
@@ -117,26 +117,26 @@ class LeaseTable {
 
   // All of these throw LeaseRefused.
   const Lease& grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now);
-  // Between the two its clock stands: what must be written first is the agent's time, not the holder's silence.
+  // Between prepare() and begin() no heartbeat is due: the agent then writes its journal, and the holder can but wait.
   void prepare(const std::string& id);
   void begin(const std::string& id, Nanoseconds now);
-  // For a write without a lease: the lease under which `who` may set this GPU, a new one where there is none. Another
-  // process of the same user takes an implicit lease over where `shared`. `timeout` is for those whose process cannot
-  // be watched.
+  // For a write that names no lease: returns the lease under which `who` may set this GPU, a new one where there is
+  // none. With `shared`, another process of the same user takes an implicit lease over. `timeout` is for holders whose
+  // process cannot be watched.
   const Lease& implicit(std::size_t gpu, const Claimant& who, const std::vector<Knob>& knobs, bool shared,
                         Seconds timeout, Nanoseconds now);
-  // Counts as a sign of life.
+  // A heartbeat: counts as a sign of life.
   const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);
-  // Whether `who` may change these knobs now; a sign of life, too.
+  // Returns the lease if `who` may change these knobs now; counts as a sign of life, too.
   const Lease& check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs, const Claimant& who,
                            Nanoseconds now);
-  // Whether `who` may end it.
+  // Returns the lease if `who` may end it.
   const Lease& check_release(const std::string& id, const Claimant& who) const;
 
   void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
   void note_alone(const std::string& id, std::size_t gpu);
   void note_change(const std::string& id, std::size_t gpu, const SettingsChange& change);
-  // What it was; nothing where there is none. Its GPUs are free from here on.
+  // Ends a lease, frees its GPUs, and returns it as it was; nothing where there is none.
   std::optional<Lease> end(const std::string& id, LeaseEnd why);
 
   [[nodiscard]] const Lease* find(const std::string& id) const;
@@ -157,7 +157,7 @@ class LeaseTable {
   AccessRules rules_;
   std::map<std::string, Lease> leases_;
   std::map<std::size_t, std::string> by_gpu_;
-  std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ones, to answer who asks what happened
+  std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ones, to answer whoever asks what happened
 };
 
 }  // namespace flyball

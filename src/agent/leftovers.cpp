@@ -1,3 +1,6 @@
+// Entries wait in a list until the GPU of their UUID is opened and claims its own. A file that cannot be read counts
+// as an entry with every knob, of the GPU in its name; where its name tells none, of every GPU of the node, and it is
+// deleted when all of them have been restored.
 #include "agent/leftovers.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Each event is one write(2) of one line, values quoted where they hold blanks and control characters made visible.
 #include "agent/log.h"
 
 #include <fmt/format.h>

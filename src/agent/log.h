@@ -1,5 +1,5 @@
-// The agent's log: one line an event, key=value, to standard error, with the level in front as journald reads it
-// (sd-daemon(3)); without it where standard error is a terminal. Any thread.
+// The agent's log: each event is one line of key=value pairs on standard error, with the level in front as journald
+// reads it (sd-daemon(3)), or without it where standard error is a terminal. Thread-safe.
 #pragma once
 
 #include <initializer_list>

@@ -1,3 +1,5 @@
+// One table holds name, kind, unit, labels and help text of every metric; exposition looks names up in it, so that
+// none can be exposed that the documents do not have.
 #include "agent/metrics.h"
 
 #include <fmt/format.h>

@@ -19,13 +19,13 @@ struct AgentVitals {
   Seconds uptime;
   Seconds cpu_time;  // of this process
   double resident_bytes = 0;
-  std::size_t leases = 0;  // this and the next four: the caller's to fill
+  std::size_t leases = 0;  // the caller fills in this and the next four
   std::size_t sessions = 0;
   std::size_t power_listeners = 0;
   std::size_t late_samples = 0;
   LimitCounts limited;
 };
-[[nodiscard]] AgentVitals read_vitals();  // what the kernel says of this process
+[[nodiscard]] AgentVitals read_vitals();  // fills in what the kernel tells of this process
 
 [[nodiscard]] std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
                                          const ServerCounts& server, const AgentVitals& vitals);

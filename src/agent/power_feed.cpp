@@ -1,3 +1,5 @@
+// Listeners are counted. The first starts the sampler; rest() ends it two seconds after the last has gone, in a thread
+// of its own, since the sampler's end waits for the reading under way.
 #include "agent/power_feed.h"
 
 #include <future>

@@ -1,7 +1,7 @@
 // The source of power streams and account sessions: one sampler over all devices, running only while somebody listens
 // and a few seconds longer, since on real boards a reading costs tens of microseconds. A sampler whose driver hangs is
-// kept until it answers: to end it would cost the loop a wait and the process a thread, for everyone who comes and
-// goes.
+// kept until the driver answers: ending it would make the loop wait, and leave one more blocked thread behind for each
+// client that comes and goes.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,18 @@
 
 namespace flyball {
 
-inline constexpr Seconds kGlancePeriod{0.05};  // of who only looks at the latest power, as zeusd does
+inline constexpr Seconds kGlancePeriod{0.05};  // for clients that only look at the latest power, as those of zeusd do
 
 // Loop's thread only.
 class PowerFeed {
  public:
-  // Processors whose counters may not be read are left out.
+  // Processors whose counters may not be read are left out. Of `sampling`, the history is replaced.
   PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
-            const Sampler::Options& sampling);  // but for the history
-  // Of the same devices, read at another period.
+            const Sampler::Options& sampling);
+  // A feed of the same devices, read at another period.
   PowerFeed(const PowerFeed& other, Seconds period);
 
-  // Ends a sampler that nobody has needed for a while, not in this thread; call now and then.
+  // Ends a sampler that nobody has needed for a while, in another thread. To be called now and then.
   void rest();
 
   // Keeps the sampler running while it lives. Must not outlive the feed.
@@ -38,7 +38,7 @@ class PowerFeed {
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
-    // Lives as long as this. The feed must have devices.
+    // The sampler, which lives as long as this listener. The feed must have devices.
     [[nodiscard]] Sampler& sampler() const { return *feed_.sampler_; }
 
    private:

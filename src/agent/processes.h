@@ -1,4 +1,4 @@
-// What /proc says of other processes. Costs some ten microseconds a call; a process that is gone is no error.
+// Reads what /proc says of other processes. A call costs some ten microseconds; a process that is gone is no error.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +17,10 @@ struct ProcessFacts {
 };
 [[nodiscard]] ProcessFacts facts_of(pid_t pid);
 
-// As whom it runs; nothing where it is gone or not to be seen from here.
+// Returns the effective user of the process; nothing where it is gone or cannot be seen from here.
 [[nodiscard]] std::optional<uid_t> user_of(pid_t pid);
 
-// A process that computes on the GPU as another user than `user`, in words; nothing where there is none, or where the
+// Describes a process that computes on the GPU as another user than `user`; nothing where there is none, or where the
 // driver lists none. Throws DeviceError.
 [[nodiscard]] std::optional<std::string> other_user_on(const GpuDevice& device, uid_t user);
 

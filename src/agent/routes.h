@@ -18,8 +18,9 @@
 
 namespace flyball {
 
-// Who asks on each connection, looked up in /proc with its first request: later the process may be another of the same
-// number, and of one with thousands of threads the kernel takes long to tell. Loop's thread only.
+// Who asks on each connection. It is looked up in /proc at the first request only: later the number may be another
+// process's, and for a process with thousands of threads the kernel takes long to answer. To be used in the loop's
+// thread only.
 class Claimants {
  public:
   [[nodiscard]] const Claimant& of(const Peer& peer);
@@ -36,7 +37,7 @@ struct AgentParts {
   LeaseKeeper& keeper;
   DeviceMonitor& monitor;
   PowerFeed& feed;
-  PowerFeed& glances;  // for who only looks at the latest power
+  PowerFeed& glances;  // for clients that only look at the latest power
   AccountSessions& sessions;
   UserBudgets& budgets;
   Claimants& claimants;
@@ -47,18 +48,18 @@ void add_v1_routes(Router& router, const AgentParts& parts);
 void add_session_routes(Router& router, const AgentParts& parts);
 void add_zeusd_routes(Router& router, const AgentParts& parts);
 
-// Refuses a user who asks too much, by HttpError 429.
+// Throws HttpError 429 for a user who sends too many requests.
 void check_budget(const AgentParts& parts, const Request& request);
 
-// Refuses a TCP client without the token where one is asked for; some paths are open to all.
+// Throws HttpError 401 for a TCP client without the token where one is needed; some paths are open to all.
 void check_token(const AgentConfig& config, const Request& request);
 
 // Throws HttpError 400 for a query parameter of another name.
 void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known);
 
-// The status that fits a fault: LeaseRefused and DeviceError as well as what net knows.
+// Returns the HTTP status that fits an error: LeaseRefused, DeviceError, and those that net/ knows.
 [[nodiscard]] unsigned agent_status_of(const std::exception& error);
-// As RFC 9457 problems; a refusal says who holds the GPU.
+// Makes an RFC 9457 problem of an error; a refusal says who holds the GPU.
 [[nodiscard]] Response agent_problem(const std::exception& error);
 
 }  // namespace flyball

@@ -1,4 +1,5 @@
-// Account sessions over HTTP, as docs/openapi-agent.yaml describes them.
+// Account sessions over HTTP, as docs/openapi-agent.yaml describes them: each route reads its request, calls
+// AccountSessions in the loop's thread and answers, at once or when the session has begun or ended.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Requests: one token bucket for each user, or for each lease, which holds a second's worth. Streams: a count and a
+// sum of events for each user, from which a stream's place subtracts its own when its last copy goes.
 #include "agent/user_limits.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What one user may take of the agent, so that nobody keeps it from the others: requests and streamed events a second,
-// open streams, leases. Root is a user like any other; over TCP the address is the user.
+// Limits what one user may take of the agent, so that nobody keeps it from the others: requests and streamed events a
+// second, open streams, leases. Root is a user like any other; over TCP the address is the user.
 //
 // The connection of a lease has requests of its own, so that a process that floods the agent costs no other process of
 // the same user its heartbeats.
@@ -18,9 +18,9 @@ namespace flyball {
 
 struct UserLimits {
   std::size_t streams = 64;     // open at a time
-  double stream_events = 4000;  // a second, that those may send together: four at 1 ms, all 64 at 16 ms
+  double stream_events = 4000;  // that all those may send together in a second: four at 1 ms, all 64 at 16 ms
   std::size_t leases = 64;      // held at a time
-  double requests = 2000;       // a second; as many may come at once
+  double requests = 2000;       // in a second; as many may come at once
 };
 
 struct LimitCounts {
@@ -29,7 +29,8 @@ struct LimitCounts {
   std::uint64_t leases = 0;
 };
 
-// Loop's thread only. What is too much is HttpError 429 with Retry-After. Costs a look into a map.
+// To be used in the loop's thread only. Throws HttpError 429, with Retry-After, for what exceeds a limit. A check costs
+// one look into a map.
 class UserBudgets {
  public:
   explicit UserBudgets(const UserLimits& limits) : limits_(limits) {}
@@ -39,10 +40,11 @@ class UserBudgets {
   // "uid 1000", "10.0.0.7".
   [[nodiscard]] static std::string user_of(const Peer& peer);
 
-  // `lease`: what the request's connection holds; empty: nothing.
+  // `lease` is the lease that the request's connection holds, or empty.
   void check_request(const Peer& peer, const std::string& lease, Nanoseconds now);
   void check_lease(const Peer& peer, std::size_t held);
-  // A place for a stream, given back when the last copy goes. Must not outlive the budgets' loop.
+  // Takes a place for a stream, which is given back when the last copy of the result goes. Must not outlive the
+  // budgets' loop.
   [[nodiscard]] std::shared_ptr<void> open_stream(const Peer& peer, Seconds interval);
 
   [[nodiscard]] const LimitCounts& refused() const { return refused_; }

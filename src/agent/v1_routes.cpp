@@ -1,4 +1,5 @@
-// The agent's own interface, as docs/openapi-agent.yaml describes it.
+// The agent's own interface, as docs/openapi-agent.yaml describes it. Handlers run in the loop's thread; what asks a
+// driver answers later, from the control's callback. A power stream is a timer that sends the samples since the last.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -188,7 +188,7 @@ AsyncHandler read_gpus(const AgentParts& parts, ReadOne read, Wrap wrap) {
 
 nlohmann::ordered_json as_is(nlohmann::ordered_json body) { return body; }
 
-// Of what the caller may set: a program that goes by the board's range alone would be refused.
+// The range that the caller may set: a program that went by the board's range alone would be refused.
 void read_power_range(const AgentParts& parts, const Request& request, std::size_t gpu,
                       const std::shared_ptr<nlohmann::ordered_json>& one, GpuControl::Done done) {
   const GpuBounds bounds = parts.keeper.rules(gpu).bounds;

@@ -1,4 +1,6 @@
-// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h. Exceptions end here.
+// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h. Exceptions end here: each becomes a code,
+// and its words are kept for flyball_last_error in the thread that called. Structures carry their size, so that callers
+// that were compiled with shorter ones still work.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -63,7 +65,7 @@ int guarded(Action action) noexcept {
   } catch (const std::exception& error) {
     return failed(FLYBALL_FAULT, error.what());
   } catch (...) {
-    return failed(FLYBALL_FAULT, "something was thrown that is no exception of the library");
+    return failed(FLYBALL_FAULT, "an exception of an unknown kind");
   }
 }
 

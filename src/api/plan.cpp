@@ -1,3 +1,5 @@
+// The public request is checked and turned into the inner specification; a planned frontier is an immutable, shared
+// state that never moves, since its problem points into it.
 #include "flyball/plan.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
-// A running sum that keeps what rounding takes away (Neumaier's variant of Kahan's), so that 10^9 terms stay exact to
-// the last places and a small difference of two large sums does too. Header only; two doubles, for shared memory too.
+// A running sum that keeps what rounding takes away (Neumaier's variant of Kahan's sum). With it, 10^9 terms are exact
+// to the last places, and so is a small difference of two large sums. It is two doubles, and may lie in shared memory.
+// Header only.
 #pragma once
 
 #include <utility>
@@ -20,7 +21,7 @@ class CompensatedSum {
   }
 
   [[nodiscard]] double value() const { return high_ + low_; }
-  // What was added since `earlier`, a copy of this sum.
+  // Returns what was added since `earlier`, a copy of this sum.
   [[nodiscard]] double since(const CompensatedSum& earlier) const {
     return (high_ - earlier.high_) + (low_ - earlier.low_);
   }

@@ -1,3 +1,5 @@
+// An atomic count, and one teller behind a mutex that speaks at most once a second: one cause can throw thousands of
+// times. Nothing here throws; what cannot be told has been counted.
 #include "base/contain.h"
 
 #include <fmt/format.h>

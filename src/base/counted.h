@@ -1,4 +1,4 @@
-// Numbers of things in words. Header only.
+// Writes a number of things in words. Header only.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,14 @@
-// The one family of exceptions. Thrown for bad input and failed systems, never for our own bugs (those are
-// assertions), and caught in exactly three places: the command line's main, the HTTP handler, the C API.
+// The one family of exceptions, for bad input and failed systems. Our own bugs are assertions or std::logic_error.
+//
+// An error ends where there is somebody to tell of it:
+// - main() of the command line (cli/main.cpp): a message and an exit status;
+// - a request (net/connection.cpp, net/router.h): a response with an HTTP status;
+// - a thread, and each piece of its work (base/contain.h): a line of the log, after which the thread goes on;
+// - a function that foreign code calls (api/c_api.cpp, sim/c_api.cpp, sim/nvml_calls.h): a number.
+//
+// Other code catches for one of four reasons only: to throw again, as one of this family or after undoing something; to
+// hand the error to another thread; because the failure is part of the answer (a device that does not answer, a damaged
+// row among others, a try that may fail); and in destructors. A `catch` that drops an error says why in a comment.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +22,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Where in an input the trouble is. Line and column count from 1; 0 means that they do not apply.
+// The place of an error in an input. Line and column count from 1; 0 means that they do not apply.
 struct InputLocation {
   std::string source;  // a file's path, "<stdin>", or a command line option
   std::size_t line = 0;
@@ -23,7 +32,7 @@ struct InputLocation {
 // Bad input: what is wrong, where, and how to mend it. Exit status 3 on the command line.
 class InputError : public Error {
  public:
-  // `mend` says what the user can do; it may be empty only where `problem` already says it.
+  // `mend` says what the user can do. It may be empty only where `problem` already says that.
   InputError(InputLocation where, const std::string& problem, const std::string& mend);
 
   [[nodiscard]] const InputLocation& where() const { return where_; }

@@ -1,4 +1,4 @@
-// A file descriptor that is closed on the way out. Header only, for the simulated vendor library too.
+// Owns a file descriptor and closes it at the end. Header only, since the simulated vendor library uses it, too.
 #pragma once
 
 #include <unistd.h>

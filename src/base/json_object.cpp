@@ -1,3 +1,5 @@
+// Wraps nlohmann::json. An object remembers the names that were asked for, which is how refuse_others() knows the
+// rest; values carry their place for the error messages.
 #include "base/json_object.h"
 
 #include <fmt/format.h>

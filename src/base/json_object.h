@@ -1,4 +1,4 @@
-// Strict reading of JSON messages and files: every complaint names the field ("gpus[1]") and how to mend it.
+// Reads JSON messages and files strictly: every error names the field ("gpus[1]") and how to mend it.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct NumberRange {
 class JsonObject;
 
 // One value of a message: a field of an object, or an entry of a list in it. The message must outlive it. Every
-// accessor throws InputError where the value is another or out of range.
+// accessor throws InputError where the value has another type or is out of range.
 class JsonValue {
  public:
   JsonValue(const nlohmann::json& value, const JsonObject& object, const std::string& field)
@@ -39,7 +39,7 @@ class JsonValue {
   [[nodiscard]] std::string text() const;
   [[nodiscard]] JsonObject object() const;
   [[nodiscard]] std::size_t size() const;                  // of a list
-  [[nodiscard]] JsonValue entry(std::size_t index) const;  // of a list that stands in no other
+  [[nodiscard]] JsonValue entry(std::size_t index) const;  // of a list that is not within another list
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;
 
@@ -52,11 +52,12 @@ class JsonValue {
   std::ptrdiff_t index_ = -1;  // of an entry
 };
 
-// One object of a message. The JSON value must outlive it. Every accessor throws InputError; those called find_* give
-// nothing where the field is missing or null, the others complain.
+// One object of a message. The JSON value must outlive it. Every accessor throws InputError for a wrong value; where
+// the field is missing or null, those called find_* return nothing, and the others throw.
 class JsonObject {
  public:
-  // `source` says where the message came from ("the request"), `path` where in it this object stands ("" at the top).
+  // `source` says where the message came from ("the request"), and `path` where this object is within it ("" at the
+  // top).
   JsonObject(const nlohmann::json& value, std::string source, std::string path = {});
 
   [[nodiscard]] bool has(const std::string& name);                             // even if null
@@ -78,7 +79,7 @@ class JsonObject {
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name, std::int64_t minimum, std::int64_t maximum);
   [[nodiscard]] std::vector<std::string> texts(const std::string& name);
 
-  // Complains about the fields that nobody asked for.
+  // Throws InputError where the object has a field that nobody asked for.
   void refuse_others() const;
 
   [[noreturn]] void refuse(const std::string& name, const std::string& problem, const std::string& mend) const;

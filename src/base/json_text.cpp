@@ -1,3 +1,5 @@
+// The text is scanned once for its depth before nlohmann's parser sees it; the offset in the parser's errors is turned
+// into line and column.
 #include "base/json_text.h"
 
 #include <fmt/format.h>
@@ -32,8 +34,7 @@ void check_json_depth(const std::string& source, std::string_view text) {
     } else if (c == '[' || c == '{') {
       if (++depth <= kDeepestJson) continue;
       throw InputError(place_at(source, text, i),
-                       fmt::format("lists and objects stand in one another more than {} deep", kDeepestJson),
-                       "write it flatter");
+                       fmt::format("lists and objects are nested more than {} deep", kDeepestJson), "write it flatter");
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
     }

@@ -1,4 +1,4 @@
-// JSON of messages and files into a document; what the readers of both share.
+// Parses the JSON of messages and files into a document.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,16 @@
 
 namespace flyball {
 
-// Lists and objects may stand in one another this deep. What Flyball reads needs less than ten; what walks a document
-// (writing it, copying it) takes a piece of the stack for each.
+// The deepest nesting of lists and objects. What Flyball reads needs less than ten levels; code that walks a document
+// (writing it, copying it) takes a piece of the stack for each level.
 inline constexpr std::size_t kDeepestJson = 64;
 
-// Throws InputError with line and column where `text` is no JSON, is nested deeper than that, or is no UTF-8, and
-// where a number is beyond double's range. `mend` says what the reader of the complaint should do about a text that
-// is none.
+// Throws InputError, with line and column, where `text` is not JSON, is not UTF-8 or is nested too deeply, and where a
+// number is beyond the range of double. `mend` is the error's advice for a text that is not JSON.
 [[nodiscard]] nlohmann::json parse_json(const std::string& source, std::string_view text,
                                         const std::string& mend = "send one JSON object in UTF-8");
 
-// Only the depth, for a reader that has a parser of its own. Throws InputError. Reads the text once.
+// Checks only the depth, for readers that have a parser of their own. Throws InputError. Reads the text once.
 void check_json_depth(const std::string& source, std::string_view text);
 
 }  // namespace flyball

@@ -7,7 +7,7 @@
 
 namespace flyball {
 
-// About 20 ns.
+// Costs about 20 ns.
 [[nodiscard]] inline Nanoseconds monotonic_now() noexcept {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);

@@ -7,9 +7,9 @@
 
 namespace flyball {
 
-// The candidate with the least edit distance (insert, delete, replace, swap of neighbours), the first among equals;
-// empty when none is within a third of the longer length, since a wild guess helps nobody. Only names of up to 64 bytes
-// and the first 100,000 candidates are looked at. Cost O(candidates * length^2).
+// Returns the candidate with the least edit distance (insert, delete, replace, swap of neighbours), the first among
+// equals; empty when none is within a third of the longer length, since a wild guess helps nobody. Only names of up to
+// 64 bytes and the first 100,000 candidates are looked at. Cost O(candidates * length^2).
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace flyball

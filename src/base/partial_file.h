@@ -1,9 +1,9 @@
-// What write_text_file has under way, for a signal handler that ends the process.
+// The file that write_text_file is writing, for a signal handler that ends the process.
 #pragma once
 
 namespace flyball {
 
-// The temporary file, to be removed; null while none is being written. Async-signal-safe.
+// Returns the temporary file, which is to be removed; null while none is being written. Async-signal-safe.
 [[nodiscard]] const char* partial_file() noexcept;
 
 }  // namespace flyball

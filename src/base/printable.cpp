@@ -1,3 +1,4 @@
+// Runs of plain ASCII are copied as they are; each other character is decoded and kept, escaped or replaced.
 #include "base/printable.h"
 
 #include <fmt/format.h>

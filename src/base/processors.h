@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// At least 1; less than the machine has where taskset, a container's set or a batch system says so, which
+// Returns at least 1. It is less than the machine has where taskset, a container or a batch system says so, which
 // std::thread::hardware_concurrency() does not see.
 inline unsigned usable_processors() {
   cpu_set_t set;

@@ -1,4 +1,5 @@
-// Texts and lists of described records, and the schemas that the descriptions become.
+// The parts of described records that need no template: reading texts, and turning rules into JSON Schema. The bounds
+// that a reader checks and those that the schema shows come from the same FieldRules.
 #include "base/record.h"
 
 #include <fmt/format.h>

@@ -1,16 +1,16 @@
-// Records that cross a process or lie in a file, each described once: its fields' names, members, bounds, defaults and
-// a line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1) and the manual's tables
-// all come from the description.
+// Records that are sent to another process or kept in a file. Each is described once: its fields' names, members,
+// bounds and defaults, and a line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1)
+// and the tables of `flyball messages` all come from the description.
 //
 //   const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
 //     static const auto kRecord = Record<ClockBounds>::request("Bounds")
 //         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
 //         ...
 //
-// A request is read strictly: unknown fields are refused. Of an answer they are passed over, so that a newer program
-// may say more. A field of null is as one that is missing, but for booleans, and where null has a meaning of its own
-// (two optionals in one another). Descriptions are made at their first use and never change afterwards: all functions
-// here are safe from any thread. Reading throws InputError, which names the field.
+// A request is read strictly: unknown fields are refused. In an answer they are ignored, so that a newer program may
+// say more. A field that is null counts as missing, except for booleans, and where null has a meaning of its own (an
+// optional within an optional). Descriptions are made at their first use and never change afterwards, so that all
+// functions here are thread-safe. Reading throws InputError, which names the field.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ enum class RecordSide {
   kAnswer,   // lenient; what is empty is written as null
 };
 
-// One field, as the schema and the tables tell of it.
+// One field, as the schema and the tables show it.
 struct FieldDescription {
   std::string name;
   std::string unit;  // "s"; "" for none
@@ -41,7 +41,7 @@ struct FieldDescription {
   bool always_written = false;
 };
 
-// What of a record does not depend on its C++ type.
+// The part of a record's description that does not depend on its C++ type.
 class RecordDescription {
  public:
   RecordDescription(std::string name, RecordSide side, std::string source, std::string text)
@@ -52,7 +52,7 @@ class RecordDescription {
   [[nodiscard]] const std::string& source() const { return source_; }  // of errors: "the request"
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const std::vector<FieldDescription>& fields() const { return described_; }
-  // As components/schemas of an OpenAPI document has it.
+  // Returns the schema as it stands under components/schemas in an OpenAPI document.
   [[nodiscard]] nlohmann::ordered_json schema() const;
 
  protected:
@@ -71,7 +71,7 @@ template <class T>
 class Record : public RecordDescription {
  public:
   using Json = nlohmann::ordered_json;
-  // May refuse the whole, and put in order what may be given in several ways.
+  // Called after reading: may refuse the whole record, and bring what may be given in several ways into one form.
   using Check = std::function<void(const JsonObject&, T&)>;
 
   [[nodiscard]] static Record request(std::string name, std::string text = {}) {
@@ -136,7 +136,7 @@ template <Described T>
   return record.read(JsonObject(json, record.source()));
 }
 
-// What stands in a list of this name, {"leases": [...]}.
+// Reads the list of this name in an object: {"leases": [...]}.
 template <Described T>
 [[nodiscard]] std::vector<T> read_messages(const nlohmann::json& json, const std::string& list) {
   const Record<T>& record = record_of<T>();

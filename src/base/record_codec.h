@@ -1,5 +1,5 @@
-// How one field's value of a described record (base/record.h) is read, written and told of in a schema, by its C++
-// type.
+// Codecs for the fields of described records (base/record.h): how a value of each C++ type is read, written and shown
+// in a schema.
 #pragma once
 
 #include <cmath>
@@ -21,11 +21,11 @@
 
 namespace flyball {
 
-// What a field may be, and what people are told of it.
+// What a field may hold, and what people are told about it.
 struct FieldRules {
   const char* text = "";         // a sentence or two
-  bool needed = false;           // where it is missing, reading complains; otherwise it is as in a new record
-  bool left_out = false;         // is not written while it is as in a new record: programs of before do not know it
+  bool needed = false;           // it must be given; other fields keep their default where they are missing
+  bool left_out = false;         // it is not written while it has its default, since older programs do not know it
   bool empty_is_null = false;    // a text
   bool null_is_missing = false;  // a boolean; other fields always
   // Of a number, and of each number of a list.
@@ -58,8 +58,9 @@ template <Described T>
   return description_of(static_cast<const T*>(nullptr));
 }
 
-// Specialised for an enumeration whose values a record may have: `kAll` lists them, name_of() names them. `kUnknown`,
-// where there is one, is what a name that a newer program may give is read as; otherwise it is refused.
+// Specialised for each enumeration that a record may have: `kAll` lists its values, name_of() names them. A name that
+// is not among them is read as `kUnknown`, where there is one, since a newer program may send it; otherwise it is
+// refused.
 template <class E>
 struct Choices;
 
@@ -72,7 +73,7 @@ inline constexpr bool kIsTwiceOptional = false;
 template <class T>
 inline constexpr bool kIsTwiceOptional<std::optional<std::optional<T>>> = true;
 
-// read: throws InputError where the value is none of this type or breaks its rules. Types of a form of their own
+// read() throws InputError where the value has another type or breaks the field's rules. Types with a form of their own
 // specialise this beside themselves.
 template <class T>
 struct Codec;

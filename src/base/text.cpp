@@ -1,3 +1,6 @@
+// Numbers are read by std::from_chars, which knows no locale and takes no trailing text. A CSV row is a list of views
+// into the text, with the column of each field for errors. The path of a file that is being written is kept in an
+// atomic pointer, so that a signal handler can remove it.
 #include "base/text.h"
 
 #include <fmt/format.h>

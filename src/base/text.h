@@ -1,4 +1,4 @@
-// Reading and writing of small text files, and the strict numeric CSV dialect of profiles.
+// Reads and writes small text files, numbers, and the strict numeric CSV dialect of profiles.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,26 @@
 
 namespace flyball {
 
-// Largest input file that is read into memory. A profile of 1,000 operations times 200 clocks is about 10 MB.
+// Largest input file that is read into memory. A profile of 1,000 instructions at 200 clocks is about 10 MB.
 inline constexpr std::size_t kMaxInputBytes = 256u << 20;
 
 // Reads a whole file. Throws SystemError when it cannot be read, InputError when it is larger than `max_bytes`.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = kMaxInputBytes);
 
-// Writes through a temporary file in the same folder and renames it, so that no reader ever sees half a file.
-// Missing parent folders are made. Throws SystemError.
+// Writes a temporary file in the same folder and renames it, so that no reader ever sees half a file; what is no plain
+// file of this user's is written in place. Missing parent folders are made. Throws SystemError.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-// Without what is around it: blanks; a pair of double quotes.
+// Return `text` without the blanks around it, and without a pair of double quotes around it.
 [[nodiscard]] std::string_view trim(std::string_view text, std::string_view blanks = " \t\r");
 [[nodiscard]] std::string_view unquoted(std::string_view text);
 
-// The whole of `text` (surrounding blanks allowed) as a finite number; nullopt otherwise. Locale-independent.
+// Read the whole of `text`, which may have blanks around it, as a finite number; nullopt where it is none. Independent
+// of the locale.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
 [[nodiscard]] std::optional<long> parse_integer(std::string_view text);
 
-// A duration with a unit ("10ms", "1.5 s", "250us"); a bare number is taken as seconds. nullopt when neither.
+// Reads a duration with a unit ("10ms", "1.5 s", "250us"), or a bare number of seconds; nullopt where it is neither.
 [[nodiscard]] std::optional<double> parse_duration_seconds(std::string_view text);
 
 // Comma-separated values with one header line. '#' lines and blank lines are skipped; CR LF endings, a UTF-8 byte
@@ -38,7 +39,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 // throws InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
 class CsvReader {
  public:
-  // Throws InputError when there is no header, or a name of `required` is missing, or a name stands twice.
+  // Throws InputError where there is no header, a name of `required` is missing, or a name occurs twice.
   CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required);
 
   [[nodiscard]] bool has_column(std::string_view name) const;
@@ -50,7 +51,7 @@ class CsvReader {
   [[nodiscard]] double number(std::string_view column) const;  // finite
   [[nodiscard]] long integer(std::string_view column) const;
 
-  // Where a field of the current row stands, for the caller's own complaints.
+  // The place of a field of the current row, for the caller's own errors.
   [[nodiscard]] InputLocation where(std::string_view column) const;
   [[nodiscard]] std::size_t line() const { return line_; }
 

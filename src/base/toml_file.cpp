@@ -1,3 +1,4 @@
+// Parsed by toml++, whose source regions give each error its line and column.
 #include "base/toml_file.h"
 
 #include <fmt/format.h>

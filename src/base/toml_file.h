@@ -1,4 +1,4 @@
-// What all readers of TOML files that people write share: every complaint has file, line, column and the mend.
+// What all readers of TOML files share that people write: every error has file, line, column and how to mend it.
 #pragma once
 
 #include <toml++/toml.h>
@@ -12,7 +12,7 @@
 
 namespace flyball {
 
-// A parsed file, to derive a reader from. All methods throw InputError at the place they complain of.
+// A parsed file, from which readers derive. All methods throw InputError, with the place of the error.
 class TomlFile {
  protected:
   TomlFile(std::string source, std::string_view text);
@@ -21,17 +21,18 @@ class TomlFile {
   [[nodiscard]] InputLocation at(const toml::source_region& region) const;
   [[noreturn]] void fail(const toml::node& node, const std::string& problem, const std::string& mend) const;
 
-  // `inside`: where the keys stand, for example " in [p2p]"; nothing at the top.
+  // Throws for a key of `table` that is not `known`. `inside` says where the keys are, for example " in [p2p]"; empty
+  // at the top.
   void check_keys(const toml::table& table, const std::vector<std::string>& known, const std::string& inside) const;
-  // What is said of an unknown key before the nearest known one is looked for; empty: nothing.
+  // Returns advice for an unknown key; where it is empty, the nearest known key is proposed.
   [[nodiscard]] virtual std::string mend_of_key(const std::string& key, const std::vector<std::string>& known) const;
 
-  // A whole number from 1.
+  // Reads a whole number from 1 to `most`.
   [[nodiscard]] int count(const toml::node& node, const std::string& what, std::int64_t most) const;
-  // `unit`: of the range and of the value; empty: none.
+  // Reads a number from `least` to `most`. `unit` is that of the range and of the value, for the error; empty: none.
   [[nodiscard]] double number(const toml::node& node, const std::string& what, double least, double most,
                               const std::string& unit) const;
-  // Of the node's value, with its article: "a table".
+  // Returns the type of the node's value in words, with an article: "a table".
   [[nodiscard]] static std::string type_name(const toml::node& node);
 
   [[nodiscard]] const toml::table& root() const { return root_; }

@@ -43,8 +43,8 @@ constexpr Joules operator*(Seconds t, Watts p) { return p * t; }
 constexpr Watts operator/(Joules e, Seconds t) { return Watts(e.value() / t.value()); }
 constexpr Seconds operator/(Joules e, Watts p) { return Seconds(e.value() / p.value()); }
 
-// Solver time. Schedules and cuts are computed on whole nanoseconds, so that equal paths compare equal and no result
-// depends on the order of a floating-point sum. 2^63 ns is 292 years.
+// Time of solvers and clocks. Schedules and cuts are computed in whole nanoseconds, so that equal paths compare equal
+// and no result depends on the order of a floating-point sum. 2^63 ns is 292 years.
 using Nanoseconds = std::int64_t;
 
 [[nodiscard]] inline Nanoseconds to_nanoseconds(Seconds t) { return std::llround(t.value() * 1e9); }

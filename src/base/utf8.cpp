@@ -1,3 +1,4 @@
+// The lead byte gives the length; overlong forms, surrogates and codes above U+10FFFF are refused, as RFC 3629 asks.
 #include "base/utf8.h"
 
 namespace flyball {

@@ -1,5 +1,5 @@
-// Whether bytes are UTF-8, and texts cut between characters. What comes from others is checked where it comes in: JSON
-// cannot be written of a text that is none.
+// Checks whether bytes are UTF-8, and cuts text between characters. Foreign text is checked where it comes in, since
+// JSON cannot be written of a text that is not UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ struct Utf8Character {
   std::size_t bytes = 0;  // 0: no UTF-8
 };
 
-// Of a text that is not empty.
+// Decodes the first character of a text, which must not be empty.
 [[nodiscard]] Utf8Character first_character(std::string_view text);
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
-// The longest beginning of `text` that has at most `bytes` and ends where a character ends.
+// Returns the longest beginning of `text` that has at most `bytes` bytes and ends where a character ends.
 [[nodiscard]] std::string_view cut_between_characters(std::string_view text, std::size_t bytes);
 
 }  // namespace flyball

@@ -23,7 +23,7 @@ void add_footprint_options(CLI::App& command, AccountArguments& arguments);
 // Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report.
 void run_account(const AccountArguments& arguments, const std::string& command_line);
 
-// start, stop, read, list and drop: sessions that the agent records.
+// Adds start, stop, read, list and drop: the sessions that the agent records.
 void add_session_commands(CLI::App& account, const std::string& command_line);
 
 }  // namespace flyball

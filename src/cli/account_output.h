@@ -17,8 +17,8 @@ namespace flyball {
 [[nodiscard]] std::string comparison_text(const FootprintComparison& comparison, std::size_t top);
 [[nodiscard]] std::string comparison_json(const FootprintComparison& comparison);
 
-// One diagram, laid out by Graphviz; where `path` ends in .dot, what it is given. Throws UsageError where there is no
-// such module, SystemError without Graphviz.
+// Writes the diagram of one module, laid out by Graphviz; where `path` ends in .dot, the text that Graphviz would be
+// given. Throws UsageError where the model has no such module, and SystemError where Graphviz is not installed.
 void write_diagram_svg(const EnergyTree& tree, const std::string& module, const std::string& path);
 
 [[nodiscard]] std::string quality_text(const QualityFigures& figures);

@@ -1,3 +1,6 @@
+// The signals of SignalQueue are blocked and taken with sigtimedwait, so that the wait for the child is a loop on one
+// thread: look whether it has ended, take a signal, pass it on, tick. The child is spawned with the signal mask that
+// our caller gave us.
 #include "cli/child_process.h"
 
 #include <fmt/format.h>

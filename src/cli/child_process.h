@@ -1,4 +1,4 @@
-// A program that runs under ours: same terminal, same input and output, its exit status passed on.
+// A program that runs under ours: it has our terminal, input and output, and we end with its exit status.
 #pragma once
 
 #include <signal.h>
@@ -13,7 +13,8 @@
 namespace flyball {
 
 // While one lives, the signals that end or steer a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2) and
-// SIGCHLD wait to be taken instead of acting. At most one at a time, on the main thread, before other threads start.
+// SIGCHLD wait to be taken instead of acting. There may be one at a time; it is made on the main thread, before other
+// threads start.
 class SignalQueue {
  public:
   SignalQueue();

@@ -1,3 +1,5 @@
+// Which options a set of policies heeds follows from what the policies state of themselves (PolicySetting,
+// PolicyTraits), so that a new policy needs no entry here.
 #include "cli/cluster_options.h"
 
 #include <fmt/format.h>

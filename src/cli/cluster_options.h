@@ -1,4 +1,4 @@
-// The options that say which cluster runs which jobs. Shared by the commands of flyball cluster.
+// The options that say which cluster runs which jobs; the commands of flyball cluster share them.
 #pragma once
 
 #include <optional>
@@ -45,10 +45,11 @@ struct ClusterInput {
   PolicyOptions policy;
 };
 
-// Throws what the readers throw.
+// Reads the files that the options name. Throws what the readers throw.
 [[nodiscard]] ClusterInput load_cluster(const ClusterOptions& options);
 
-// Which of the options that only some policies heed one at least of these does.
+// Some options have an effect under some policies only. A field is set where at least one of the given policies heeds
+// the option.
 struct HeededOptions {
   bool clock = false;
   bool eta = false;
@@ -60,7 +61,7 @@ struct HeededOptions {
 
 // Warns of an option that was given and changes nothing: `why` follows "--x has no effect".
 void warn_if_ignored(std::string_view option, bool given, bool heeded, std::string_view why);
-// All those of ClusterOptions.
+// The same for every option of ClusterOptions.
 void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions& heeded);
 
 inline constexpr std::string_view kForOneClock = "; it is for policies that choose no clocks";
@@ -70,7 +71,8 @@ inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's c
 [[nodiscard]] double parse_eta(std::string_view option, std::string_view text);       // above 0, to 10
 [[nodiscard]] double parse_zeus_eta(std::string_view option, std::string_view text);  // from 0 to 1
 
-// Reads it for that GPU. Throws InputError for a clock that the GPU does not have, and what the reader throws.
+// Reads job measurements that were taken on GPUs of that model. Throws InputError for a clock that the GPU does not
+// have, and what the reader throws.
 [[nodiscard]] MeasurementSet read_measurements_of(const GpuModel& gpu, const std::string& path);
 
 // `flyball cluster compare`.

@@ -1,4 +1,4 @@
-// What the commands of flyball cluster print alike.
+// Output that several commands of flyball cluster print in the same form.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +7,7 @@
 
 namespace flyball {
 
-// The agreed fields (docs/manual/cluster.md), without wall_seconds.
+// The fields that docs/manual/cluster.md lists, without wall_seconds.
 [[nodiscard]] nlohmann::ordered_json result_json(const SimulationResult& result);
 
 }  // namespace flyball

@@ -1,3 +1,6 @@
+// CLI11 finds the subcommand and runs its action from within program.parse(). CLI11's own errors are turned into
+// UsageError here: they get the command's full name, a pointer to its help and, for a misspelt word, the nearest known
+// one.
 #include "cli/command_line.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// What the program says: results to standard output; warnings, errors and progress to standard error. Colour and
-// progress only where standard error is a terminal. What foreign names hold that a terminal would obey is escaped (see
-// base/printable.h), but in data. Used from the main thread only.
+// What the program says: results go to standard output; warnings, errors and progress to standard error. Colour and
+// progress appear only where standard error is a terminal. Control characters in foreign names, which a terminal would
+// obey, are escaped (see base/printable.h), except by print_data(). To be used from the main thread only.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 namespace flyball {
 
 // Writes all of `text` to standard output and flushes it. Throws SystemError when that fails (disk full, closed pipe).
-// JSON says the same with its escapes.
+// JSON means the same with the escapes.
 void print_result(std::string_view text);
 
-// The same, byte by byte as it is: for CSV and other formats without escapes, and for a screen that we draw.
+// The same without escaping anything: for CSV and other formats that have no escapes, and for a screen that we draw.
 void print_data(std::string_view data);
 
 // Writes all of `text` to standard error: a report that must not mix with what a measured program prints.

@@ -1,5 +1,5 @@
-// A command that ends with a status of its own choice and has said all it had to say: `run` and `record` pass on that
-// of the program they measured.
+// Thrown to end the program with this status and no further message: `run` and `record` pass on the status of the
+// program that they measured.
 #pragma once
 
 namespace flyball {

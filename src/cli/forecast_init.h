@@ -1,4 +1,4 @@
-// flyball forecast init: a commented RUN.toml to begin with.
+// `flyball forecast init`: writes a commented RUN.toml for the user to complete.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// From plan to bill: what a planned pipeline's whole run takes against all-maximum clocks, and what a simulated
-// cluster's jobs took. And what of a power trace a forecast reads.
+// The files, other than RUN.toml, that a forecast is made from: a plan, whose whole run is compared with one at maximum
+// clocks; the result of a simulated cluster; and a power trace.
 #pragma once
 
 #include <optional>
@@ -27,12 +27,12 @@ void check_plan_options(const PlanBillOptions& options);
 
 [[nodiscard]] EnergySheet sheet_of_plan(const PlanBillOptions& options);
 
-// Of what `flyball cluster simulate --format json` prints: policy, energy_j, makespan_s. With `against`, the result of
-// the same jobs otherwise, the sheet has a baseline.
+// Reads what `flyball cluster simulate --format json` prints: policy, energy_j, makespan_s. `against`, where given, is
+// another such result of the same jobs, for example under another policy; it becomes the baseline of the sheet.
 [[nodiscard]] EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against);
 
-// A power trace in any form that account reads. Throws InputError where readings are missing for more than one per cent
-// of a device's time, or are of negative power.
+// Reads a power trace in any form that `flyball account` reads. Throws InputError where readings are missing for more
+// than one per cent of a device's time, or a power is negative.
 [[nodiscard]] Recording read_recording(const std::string& file);
 
 }  // namespace flyball

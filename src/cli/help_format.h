@@ -6,7 +6,7 @@
 
 namespace flyball {
 
-// The argument of commands that run a program, with all that stands behind "--".
+// The argument of commands that run a program: everything behind "--".
 inline constexpr const char* kProgramArgument = "CMD";
 
 // "flyball profile show".

@@ -1,3 +1,5 @@
+// The handlers are installed with SA_RESETHAND, so that a second signal has its usual action. The one that ends the
+// process calls only functions that are async-signal-safe.
 #include "cli/interrupt.h"
 
 #include <unistd.h>

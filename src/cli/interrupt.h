@@ -1,4 +1,4 @@
-// Ctrl-C: an engine is told to stop, or the process ends; either way no output is left half-written.
+// Ctrl-C: the computation under way is told to stop, or the process ends; either way no file is left half-written.
 #pragma once
 
 #include "base/error.h"
@@ -11,7 +11,8 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-// While one lives, the first SIGINT or SIGTERM is only noted; a second ends the process at once. At most one at a time.
+// While one lives, the first SIGINT or SIGTERM is only noted; a second one ends the process at once. There may be one
+// at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -25,7 +26,7 @@ class InterruptGuard {
 
 // While one lives, SIGINT or SIGTERM ends the process at once with status 130, wherever it is: the file under way is
 // removed, every other one is whole or was not begun. For commands that compute long in many places and hold nothing
-// that must be given back. At most one of these and of InterruptGuard at a time.
+// that must be given back. There may be one of these or one InterruptGuard at a time, not both.
 class InterruptExit {
  public:
   InterruptExit();

@@ -17,20 +17,20 @@ struct MeasuringOptions {
   std::vector<std::string> command;
 };
 
-// The sensors of all boards that we know of renew within this.
+// The sensors of all boards that we know of have a new value within this time.
 inline constexpr Seconds kLongestSensorWait{0.5};
 
 // Adds --gpus, --no-cpu, --period and CMD. `options` must outlive the parsing.
 void add_measuring_options(CLI::App& app, MeasuringOptions& options);
 
-// The machine as the options want it. Warns of devices that are there and cannot be measured; throws SystemError where
-// nothing can.
+// Opens the devices that the options ask for. Warns of devices that are there and cannot be measured; throws
+// SystemError where none can.
 [[nodiscard]] MachineDevices open_measured_machine(const MeasuringOptions& options);
 // Devices that are there, were to be measured, and cannot be: their energy is missing from every total.
 [[nodiscard]] std::vector<DeviceError> unmeasured_devices(const MeasuringOptions& options,
                                                           const MachineDevices& machine);
 
-// As a shell would read it back, shortened to a line.
+// The command on one line, its words with blanks between, shortened to 120 characters.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& command);
 
 }  // namespace flyball

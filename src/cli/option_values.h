@@ -1,5 +1,5 @@
-// Values of command line options, parsed strictly: the whole text or a UsageError that names the option, what stood
-// there and what is wanted.
+// Values of command line options, parsed strictly: a text that is not a value from its first to its last character is a
+// UsageError, which names the option, what stood there and what is wanted.
 #pragma once
 
 #include <functional>

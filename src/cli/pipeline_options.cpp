@@ -1,3 +1,5 @@
+// An option of the command line wins over the pipeline file, and that over the profile and the defaults. Options that
+// contradict each other are refused before the profile is read.
 #include "cli/pipeline_options.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The options that say what is to be planned: a profile, a pipeline, how finely. Shared by the commands that plan.
+// The options that say what is to be planned: a profile, a pipeline, and how finely. The commands that plan share them.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,5 @@
+// The files are rendered to text before the first is written, so that an error in between leaves the folder as it was.
+// Only a whole set of Zeus files, which may not fit into memory, is rendered while it is written. The report is last.
 #include "cli/plan_files.h"
 
 #include <fmt/format.h>

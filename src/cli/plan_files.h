@@ -17,9 +17,10 @@ struct WrittenFile {
   std::string what;  // for people
 };
 
-// Writes plan, report, pictures, summary and Zeus files; every file whole or not at all, the report last. Same input,
-// same bytes: what was measured while planning stands in none of them. An earlier run's Zeus files and
-// plan-switching.json go away first, other files stay. `command` is shown in the report. Throws SystemError.
+// Writes plan, report, pictures, summary and Zeus files, each of them whole or not at all, the report last. The same
+// input gives the same bytes, since no file holds what was measured while planning. The Zeus files and
+// plan-switching.json of an earlier run are removed first; other files stay. `command` is shown in the report. Throws
+// SystemError.
 std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, const LoadedPipeline& pipeline,
                                           const std::vector<PlannerRun>& runs, ZeusFiles zeus,
                                           const std::string& command);

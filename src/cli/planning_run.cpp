@@ -1,3 +1,5 @@
+// Planners run one after the other on this thread. A planner that has no lower bounds of its own gets them from the
+// relaxation, which is solved once for each order of operations.
 #include "cli/planning_run.h"
 
 #include <fmt/format.h>

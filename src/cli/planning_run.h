@@ -17,7 +17,7 @@ namespace flyball {
 inline constexpr const char* kAllPlanners = "all";
 inline constexpr const char* kMainPlanner = "perseus";
 
-// What one planner made. Plans count the operations of result.dag_of(problem).
+// The result of one planner. Operation i of its plans is operation i of result.dag_of(problem).
 struct PlannerRun {
   PlannerResult result;
   PlanSummary summary;
@@ -25,7 +25,7 @@ struct PlannerRun {
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
 };
 
-// What is to be known of a pipeline.
+// What the user asks about a pipeline.
 struct PlanningRequest {
   std::string planner = kMainPlanner;
   PaceRequest pace;

@@ -1,3 +1,5 @@
+// The table is made whole and then fitted to the terminal: as long as it is too wide, columns that may be cut short
+// are, from the right, and where that is not enough the least important column is left out.
 #include "cli/top_view.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The picture of `flyball top`: one screen of text for the state of a node.
+// The screen of `flyball top`: the state of a node as text or as JSON.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct TopFrame {
   bool colour = false;  // ANSI, and block characters for bars either way
 };
 
-// Lines of at most `columns` characters, each ended by a newline. What does not fit is left out, the least important
-// columns first.
+// Lines of at most `columns` characters, each ended by a newline. Where a table is too wide, its columns are left out,
+// the least important one first.
 [[nodiscard]] std::string draw_top(const TopFrame& frame);
 
 // The same as one JSON object in a line.

@@ -1,3 +1,5 @@
+// An age's bucket is eight times the logarithm (base 2) of its microseconds; a percentile is the upper end of the
+// bucket in which the count passes the wanted share.
 #include "client/age_histogram.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How old settings were when they took hold: counts in buckets of rising width, so that percentiles of any number of
+// Counts how old settings were when they took hold, in buckets of rising width, so that percentiles of any number of
 // ages cost a kilobyte.
 #pragma once
 
@@ -10,14 +10,15 @@
 
 namespace flyball {
 
-// A value. Buckets are eighths of an octave from 1 us on: a percentile is at most 9 % above the true one.
+// A copyable value, not thread-safe. Buckets are eighths of an octave from 1 us on, so that a percentile is at most 9 %
+// above the true one.
 class AgeHistogram {
  public:
   void record(Nanoseconds age);  // negative counts as 0
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] Nanoseconds largest() const { return largest_; }
-  // The age that this share of the settings, in (0, 1], did not exceed; 0 while there are none.
+  // Returns the age that `share` of the settings, in (0, 1], did not exceed; 0 while there are none.
   [[nodiscard]] Nanoseconds percentile(double share) const;
 
  private:

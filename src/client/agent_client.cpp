@@ -1,3 +1,6 @@
+// JSON over HTTP. A lease has a connection and a thread of its own, which sends four heartbeats per time-out; a mutex
+// keeps heartbeats and settings apart on that connection. The thread ends with the first heartbeat that fails and
+// leaves why, for the next call to throw.
 #include "client/agent_client.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What a process asks of the node's agent.
+// The client of the node's agent.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace flyball {
 
-// The agent said no; `status` is HTTP's (403 not allowed, 409 held by another, 507 no journal, ...).
+// The agent refused the request; `status` is HTTP's (403 not allowed, 409 held by another, 507 no journal, ...).
 class AgentRefusal : public SystemError {
  public:
   AgentRefusal(unsigned status, const std::string& what) : SystemError(what), status_(status) {}
@@ -23,17 +23,18 @@ class AgentRefusal : public SystemError {
   unsigned status_;
 };
 
-// What FLYBALL_AGENT names ("/path/to/socket", "host:port"), else the default socket.
+// Returns what FLYBALL_AGENT names ("/path/to/socket", "host:port"), else the default socket.
 [[nodiscard]] Endpoint default_agent_endpoint();
-// The token for TCP: what FLYBALL_AGENT_TOKEN holds.
+// Returns the token for TCP, from FLYBALL_AGENT_TOKEN; empty where that is not set.
 [[nodiscard]] std::string default_agent_token();
 
-// A lease held: GPUs that this process, and nobody else, may set. A thread of its own sends the heartbeats over the
-// lease's own connection. Its end (release(), destruction, or the end of this process however it comes) brings the GPUs
-// back to their defaults. Thread-safe; a call takes as long as the driver's, about 10 ms.
+// A lease that is held: GPUs that this process, and nobody else, may set. A thread sends the heartbeats, over a
+// connection of the lease's own. When the lease ends (by release(), destruction, or the end of this process, however it
+// comes), the agent brings the GPUs back to what held before. Thread-safe; a call takes as long as the driver's, about
+// 10 ms.
 class AgentLease {
  public:
-  ~AgentLease();  // gives it back; what goes wrong then is the agent's to mend
+  ~AgentLease();  // gives the lease back by closing its connection, without waiting
   AgentLease(AgentLease&&) noexcept;
   AgentLease& operator=(AgentLease&&) = delete;
 
@@ -43,10 +44,10 @@ class AgentLease {
   void reset_sm_clocks(std::size_t gpu);
   void set_power_limit(std::size_t gpu, Watts limit);
   void reset_power_limit(std::size_t gpu);
-  void release();  // returns when the GPUs are at their defaults
+  void release();  // gives the lease back, and returns when the GPUs are restored
 
   [[nodiscard]] const LeaseInfo& info() const;  // as granted
-  // Why it was lost (the agent went away, a GPU fell off the bus); empty while it is held.
+  // Returns why it was lost (the agent went away, a GPU fell off the bus); empty while it is held.
   [[nodiscard]] std::string lost() const;
 
  private:
@@ -56,7 +57,7 @@ class AgentLease {
   std::unique_ptr<Impl> impl_;
 };
 
-// One thread at a time, but for interrupt().
+// Not thread-safe, except for interrupt().
 class AgentClient {
  public:
   explicit AgentClient(const Endpoint& endpoint = default_agent_endpoint(), std::string token = default_agent_token());
@@ -68,26 +69,27 @@ class AgentClient {
   [[nodiscard]] NodeStatus devices();
   [[nodiscard]] std::vector<LeaseInfo> leases();
   [[nodiscard]] std::string metrics();
-  // Those that a lease may set, highest first: without those that the agent's configuration keeps from all.
+  // The clocks that a lease may set, highest first, without those that the agent's configuration allows to nobody.
   [[nodiscard]] std::vector<Megahertz> sm_clocks(std::size_t gpu);
-  // On a connection of its own; outlives the client.
+  // Takes a lease, which has a connection of its own and may outlive the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
 
-  // Samples as they come, a few times a second (every `interval`), until `on_samples` returns false or interrupt().
-  // `devices` empty: all ("GPU:0", "CPU:0", "DRAM:0"). Times are of the node's CLOCK_MONOTONIC.
+  // Calls `on_samples` every `interval` with the new samples, until it returns false or interrupt() is called.
+  // `devices` ("GPU:0", "CPU:0", "DRAM:0") empty: all. Times are those of the node's CLOCK_MONOTONIC.
   void stream_power(const std::vector<std::string>& devices, Seconds interval,
                     const std::function<bool(const std::vector<PowerPoint>&)>& on_samples);
   void interrupt();  // any thread
 
-  // This user's sessions, whose power traces the agent records. Start and stop wait for the sensors, half a second at
-  // most. AgentRefusal: 404 no such session, 409 it records already, 429 too many.
+  // This user's account sessions, whose power traces the agent records. Start and stop wait for the sensors, half a
+  // second at most. They throw AgentRefusal: 404 there is no such session, 409 it records already, 429 there are too
+  // many.
   AccountSessionInfo start_session(const AccountSessionRequest& request);
   AccountSessionInfo stop_session(const std::string& name);
   void drop_session(const std::string& name);
   [[nodiscard]] AccountSessionInfo session(const std::string& name);
   [[nodiscard]] std::vector<AccountSessionInfo> sessions();
-  // Its power trace so far (docs/formats/power-trace.md), 64 MiB at most. In pieces of whole lines of about a MiB,
-  // until `on_piece` returns false; or all of it.
+  // Reads the session's power trace so far (docs/formats/power-trace.md), 64 MiB at most: in pieces of whole lines of
+  // about a MiB, until `on_piece` returns false; or all at once.
   void session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece);
   [[nodiscard]] std::string session_trace(const std::string& name);
 

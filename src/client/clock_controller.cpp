@@ -1,3 +1,7 @@
+// The caller stores clock and time in one atomic word; the control thread polls it every half millisecond while
+// settings come, and otherwise sleeps on a futex. Counters are written by one thread each, so that no locked
+// instruction is needed. A refusal by the sink brings the device back to its default and is tried again after a wait
+// that doubles.
 #include "client/clock_controller.h"
 
 #include <linux/futex.h>
@@ -150,8 +154,8 @@ void ClockController::bring(std::uint64_t word) {
   state_.ages.record(age_of(word, now));
 }
 
-// Empty on success, else why not. The thread's body is where its exceptions end: a refusal is told to whoever asked to
-// be told.
+// Returns nothing on success, else why it failed. Exceptions end here, in the thread's body; on_change is told of a
+// refusal.
 std::string ClockController::attempt(std::uint64_t word) {
   try {
     bring(word);

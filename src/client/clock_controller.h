@@ -1,6 +1,6 @@
 // Sets a GPU's clock without making the caller wait (Perseus section 5, asynchronous frequency controller).
 //
-// The caller leaves the clock that it wants in one atomic word; a control thread takes the newest and brings it to the
+// The caller puts the clock that it wants into one atomic word; a control thread takes the newest and brings it to the
 // device, which takes about 10 ms. Settings that were overtaken meanwhile never reach the device.
 #pragma once
 
@@ -17,19 +17,20 @@
 
 namespace flyball {
 
-// Where clocks are set: through the agent's lease, on the device itself, or in a test. Called by one thread at a time.
+// The place where clocks are set: a lease of the agent, the device itself, or a test. Called by one thread at a time.
 class ClockSink {
  public:
   virtual ~ClockSink() = default;
   ClockSink(const ClockSink&) = delete;
   ClockSink& operator=(const ClockSink&) = delete;
 
-  // Holds the SM clock at `clock` until the next call. May block; throws Error. After an error, the next call tries
-  // everything anew (connects, leases).
+  // Holds the SM clock at `clock` until the next call. May block; throws Error. After an error, the next call starts
+  // from the beginning (connects, takes a lease).
   virtual void hold(Megahertz clock) = 0;
-  // Back to the device's default.
+  // Brings the device back to its default.
   virtual void release() = 0;
-  // Why the last hold() is in force no longer (the lease was lost); empty while it is. Asked often; does not block.
+  // Returns why the last hold() is no longer in force (the lease was lost); empty while it is. Called often; must not
+  // block.
   [[nodiscard]] virtual std::string lost() const { return {}; }
 
  protected:
@@ -39,25 +40,25 @@ class ClockSink {
 // What a controller has done so far.
 struct ClockControllerState {
   std::uint64_t calls = 0;      // of set() and release()
-  std::uint64_t repeated = 0;   // of them, asked for what was asked for last: dropped
-  std::uint64_t overtaken = 0;  // a newer one came before it reached the device
+  std::uint64_t repeated = 0;   // calls that asked for the same as the one before, and were dropped
+  std::uint64_t overtaken = 0;  // settings that a newer one replaced before they reached the device
   std::uint64_t applied = 0;    // reached the device
   std::uint64_t failed = 0;     // attempts that the sink refused
   Megahertz requested;          // newest; 0 for the default
   Megahertz held;               // 0 for the default
   bool working = true;          // false from a refusal until the next success
-  std::string failure;          // the last refusal's words
-  AgeHistogram ages;            // from the call to the sink's return
+  std::string failure;          // why the last attempt was refused
+  AgeHistogram ages;            // times from a call to the sink's return
 };
 
-// Threads: set() and release() are for one thread at a time; everything else may be called from any.
+// set() and release() are for one thread at a time; everything else is thread-safe.
 class ClockController {
  public:
   struct Options {
     // The control thread looks for a new setting this often while settings come: waking it would cost the caller
     // microseconds. Looking costs about 2 % of one core at the default, nothing while it rests.
     Seconds poll_period{0.0005};
-    // With no new setting for that long, the control thread rests; the next caller wakes it (about 3 us).
+    // When no new setting has come for this long, the control thread rests; the next caller wakes it (about 3 us).
     Seconds rest_after{1.0};
     // After a refusal the clock goes back to the default, and the newest setting is tried again after this time,
     // doubled with every further refusal up to the longest.
@@ -65,7 +66,7 @@ class ClockController {
     Seconds longest_retry{5.0};
     // How often the sink is asked whether a clock is still in force.
     Seconds check_period{0.1};
-    // Called by the control thread when the sink begins to refuse (with its words) and when it works again (empty).
+    // Called by the control thread when the sink begins to refuse (with the reason) and when it works again (empty).
     std::function<void(const std::string& failure)> on_change;
   };
 
@@ -76,16 +77,17 @@ class ClockController {
   ClockController(const ClockController&) = delete;
   ClockController& operator=(const ClockController&) = delete;
 
-  // Whole MHz, above 0 and below 2^20. Costs tens of nanoseconds, never waits, never fails.
+  // Asks for a clock of whole MHz, above 0 and below 2^20. Costs tens of nanoseconds, never waits, never fails.
   void set(Megahertz clock) noexcept;
   void release() noexcept { set(Megahertz(0)); }
 
-  // Whether the device is held at `clock` (0: at its default), and if so since when (CLOCK_MONOTONIC); else 0. Cheap.
+  // Returns since when (CLOCK_MONOTONIC) the device is held at `clock` (0: at its default); 0 where it is not. Costs
+  // tens of nanoseconds.
   [[nodiscard]] Nanoseconds held_since(Megahertz clock) const noexcept;
 
   [[nodiscard]] ClockControllerState state() const;
 
-  // Until the newest setting has reached the device; false when that takes longer than `limit`. For orderly ends.
+  // Waits until the newest setting has reached the device; false when that takes longer than `limit`. For orderly ends.
   [[nodiscard]] bool wait_until_applied(Seconds limit) const;
 
  private:
@@ -107,18 +109,19 @@ class ClockController {
   const std::unique_ptr<ClockSink> sink_;
   const Options options_;
 
-  // By who writes, a cache line each, since a call comes when other work has emptied the caches. The caller's:
+  // Members are grouped by the thread that writes them, a cache line each, since a call comes when other work has
+  // emptied the caches. The caller's:
   static constexpr std::size_t kCacheLine = 64;
   alignas(kCacheLine) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> repeated_{0};
   std::uint64_t last_mhz_ = 0;
   const bool barriers_by_system_;  // what orders requests and rests: see order()
 
-  // What both look at:
+  // What both threads look at:
   alignas(kCacheLine) std::atomic<std::uint64_t> request_{0};  // written by the caller
   std::atomic<bool> resting_{false};                           // by the control thread
 
-  // The control thread's, but for stopping and waking it:
+  // The control thread's, except for stopping and waking it:
   alignas(kCacheLine) std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
   std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused

@@ -1,3 +1,6 @@
+// Two sinks: one locks the clock on the device, the other through a lease that it takes with the first clock and takes
+// anew when it was lost. The agent is asked for the board's identity first, and the same board is then looked for
+// among this process's own devices.
 #include "client/clock_sinks.h"
 
 #include <fmt/format.h>
@@ -69,8 +72,8 @@ class LeaseSink final : public ClockSink {
   std::optional<AgentLease> lease_;
 };
 
-// What the agent says of a GPU, and which of its clocks a lease may set. Nothing of either where there is no agent, or
-// none that speaks as ours: it may come later.
+// What the agent says of a GPU, and which of its clocks a lease may set. Both are empty where there is no agent yet, or
+// one that cannot be understood.
 struct AgentsGpu {
   GpuIdentity identity;
   std::vector<Megahertz> clocks;

@@ -1,4 +1,4 @@
-// Where a session sets clocks, and what else it needs of a GPU.
+// Makes the places where a session sets clocks, and opens the GPU that it works with.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,28 @@
 
 namespace flyball {
 
-// On the device itself, which takes privilege. Clocks outlive a process that is killed: where there is an agent, its
-// lease is the better way.
+// Sets clocks on the device itself, which takes privilege. They outlive a process that is killed, so that an agent's
+// lease is better where there is one.
 [[nodiscard]] std::unique_ptr<ClockSink> make_device_sink(std::shared_ptr<GpuDevice> gpu);
 
-// Through a lease of the agent at `agent` (as parse_endpoint takes it), taken with the first clock and kept by
-// heartbeats; when this process ends, however it ends, the agent resets the clocks. An agent that was away, or that
-// ended the lease, is asked for another with the next call. `purpose` is for people ("training run 12, rank 3").
+// Sets clocks through a lease of the agent at `agent` (as parse_endpoint takes it), which is taken with the first clock
+// and kept by heartbeats. When this process ends, however it ends, the agent resets the clocks. If the agent was away,
+// or ended the lease, the next call takes another. `purpose` is for people ("training run 12, rank 3").
 [[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu,
                                                          std::string purpose);
 
 struct SessionGpuRequest {
   std::size_t gpu = 0;  // as `flyball devices` counts
-  // "" for the agent where one listens at its usual place, else the device; "device"; "none" to set no clocks; anything
-  // else is the agent's address.
+  // Where clocks are set: "" for the agent where one listens at its usual place, else the device; "device"; "none" for
+  // nowhere; anything else is the agent's address.
   std::string clocks;
   std::string purpose;
-  std::vector<GpuVendor> vendors = gpu_vendors();  // where to look for it
+  std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
 };
 
-// Where clocks are set through an agent that answers, the GPU is the board that the agent calls by that number: the two
-// may count differently, since each counts the libraries that it could load when it started. Throws DeviceError where
-// there is no such GPU, or none at all.
+// Opens a GPU. Where its clocks are set through an agent that answers, it is the board to which the agent gives that
+// number: the two may count differently, since each counts with the libraries that it could load when it started.
+// Throws DeviceError where there is no such GPU.
 [[nodiscard]] SessionGpu open_session_gpu(const SessionGpuRequest& request);
 
 }  // namespace flyball

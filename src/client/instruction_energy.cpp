@@ -1,3 +1,7 @@
+// Iteratively reweighted least squares (weights of about 1/|residual|, 30 rounds) approximate the least absolute
+// residuals; then equations far off are dropped and the rest is solved again, up to eight times. The normal equations,
+// of some ten unknowns, are solved by Cholesky, with a small pull of every power to the mean for those that the
+// equations leave open.
 #include "client/instruction_energy.h"
 
 #include <algorithm>

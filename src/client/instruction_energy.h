@@ -1,7 +1,8 @@
-// Time and energy of a rank's instructions from its stopwatch and its GPU's energy counter.
+// Finds time and energy of a rank's instructions from its stopwatch and its GPU's energy counter.
 //
-// Problem: the counter changes every 20 to 100 ms, an instruction may be shorter than that. Cutting the counter at the
-// instruction's ends charges it with part of its neighbours' energy, always the same way, so no average mends it.
+// Problem: the counter changes every 20 to 100 ms, and an instruction may be shorter than that. Cutting the counter at
+// the instruction's ends charges it with part of its neighbours' energy, always the same way, so that no average mends
+// it.
 //
 // Idea: let every change of the counter be one equation. Between two changes it rose by
 //     sum over types (power of the type x time that it ran in between) + waiting power x the rest;
@@ -44,8 +45,8 @@ struct CounterPoint {
 struct InstructionEstimate {
   Seconds time;
   Joules energy;             // time x power
-  std::size_t samples = 0;   // runs that count
-  std::size_t outliers = 0;  // runs that do not
+  std::size_t samples = 0;   // runs that the estimate uses
+  std::size_t outliers = 0;  // runs that it leaves out
 };
 
 struct ActivityEstimate {
@@ -62,9 +63,9 @@ struct RobustMean {
 };
 [[nodiscard]] RobustMean robust_mean(std::vector<double>& values);
 
-// Of [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`. Needs at
-// least one point more than there are unknowns for energies; with fewer, every type gets the mean power of all. Cost
-// O(spans + points).
+// Estimates over [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`.
+// Energies need at least one point more than there are unknowns; with fewer, every type gets the mean power of all.
+// Costs O(spans + points) for some ten types.
 [[nodiscard]] ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans,
                                                  std::span<const CounterPoint> points, Nanoseconds from,
                                                  Nanoseconds until, std::size_t type_count);

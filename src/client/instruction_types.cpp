@@ -1,3 +1,4 @@
+// Names are appended under a mutex, and the count is published last, so that finders need no lock.
 #include "client/instruction_types.h"
 
 #include <fmt/format.h>

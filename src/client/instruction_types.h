@@ -1,4 +1,4 @@
-// The instruction types of a rank ("forward", "backward", "forward.1", ...) as small numbers.
+// Gives the instruction types of a rank ("forward", "backward", "forward.1", ...) small numbers.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace flyball {
 inline constexpr std::size_t kMostInstructionTypes = 64;
 inline constexpr std::size_t kLongestInstructionName = 63;  // bytes
 
-// Thread-safe; names are never forgotten. Finding costs a comparison per type that is known, and never waits.
+// Thread-safe. Names are never forgotten. Finding one costs a comparison per known type, and never waits.
 class InstructionTypes {
  public:
   [[nodiscard]] std::optional<std::uint16_t> find(std::string_view name) const noexcept {

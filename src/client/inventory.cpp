@@ -1,3 +1,5 @@
+// One question after another to each device, each with a deadline (PatientQuestions). A refused question leaves its
+// field empty and its error in the report.
 #include "client/inventory.h"
 
 #include "driver/patience.h"
@@ -5,7 +7,7 @@
 namespace flyball {
 namespace {
 
-// A refused question is part of the answer: one of the few places that catch.
+// A refused question is part of the answer.
 template <class Field, class Ask>
 void ask(Field& field, std::vector<DeviceError>& problems, Ask question) {
   try {

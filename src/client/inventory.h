@@ -1,5 +1,5 @@
-// What a machine's devices say of themselves, field by field, so that one that refuses a question still answers the
-// others.
+// Reports what a machine's devices tell about themselves, field by field, so that a device that refuses one question
+// still answers the others.
 #pragma once
 
 #include <memory>
@@ -38,8 +38,8 @@ struct CpuReport {
   std::optional<DeviceError> problem;  // why it is not readable
 };
 
-// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience; those that would
-// come after it are left out.
+// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience, and the questions
+// after it are left out.
 [[nodiscard]] GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu);
 [[nodiscard]] CpuReport report_of(const CpuDevice& cpu);
 

@@ -1,3 +1,5 @@
+// A window is the sampler's own; what is kept beside it is how many readings of each meter had failed at its begin, to
+// tell whether some failed within it.
 #include "client/measurement.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,7 @@
 namespace flyball {
 namespace {
 
-// What is not there or refuses is part of the answer here, not the end of it: one of the few places that catch.
+// A device that is not there or refuses is part of the answer.
 template <class Action>
 void try_to(MachineDevices& machine, Action action) {
   try {

@@ -1,3 +1,6 @@
+// The training thread adds steps to what is collected for the current clock; complete clocks wait in a list until the
+// counter's changes have passed their end, and evaluate() then solves for their powers outside the lock. When the
+// energy has stopped falling, the clocks not yet measured are dropped, and those to be measured again come next.
 #include "client/online_profiler.h"
 
 #include <algorithm>

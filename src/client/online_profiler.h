@@ -1,17 +1,17 @@
 // Profiles a rank's instructions while the training goes on (Perseus section 5, online time/energy profiler).
 //
-// A sweep at iteration granularity: from the highest clock downwards, `steps_per_clock` steps each, until the energy of
-// a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h). Every rank sweeps by itself; what
-// its neighbours do shows only in how long it waits.
+// A sweep sets one clock for whole steps: from the highest clock downwards, `steps_per_clock` steps each, until the
+// energy of a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h), since lower clocks then cost both time and
+// energy. Every rank sweeps by itself; what its neighbours do shows only in how long it waits.
 //
-// Something else on the machine that slows a good part of a clock's steps would leave energies that are wrong in both
-// directions, and a planner looks for the lowest ones. Such a clock shows by runs of one instruction that are far
-// apart; its steps are taken again, a few times at most, and the steadiest count. A clock whose energy the counter did
-// not tell whole is measured once more, at the sweep's end.
+// If something else on the machine slows many of a clock's steps, its energies come out wrong in both directions, and a
+// planner would pick the lowest. Such a clock is recognised by runs of one instruction that differ much in length; its
+// steps are taken again, a few times at most, and the steadiest count. A clock of whose energy the counter missed a
+// part is measured once more, at the sweep's end.
 //
-// Three parties: the training thread says which steps ran when; some other thread calls evaluate(), which reads the
-// energy counter and solves (client/instruction_energy.h); anyone may look at the progress. Nothing here reads a clock,
-// sets one or starts a thread.
+// The training thread reports which steps ran when; another thread calls evaluate(), which reads the energy counter and
+// solves (client/instruction_energy.h); any thread may ask for the progress. Nothing here sets a clock, asks for the
+// time or starts a thread.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ struct ProfiledClock {
   Megahertz clock;
   ActivityEstimate activity;  // times and energies per instruction type
   Seconds step_time;          // mean, waiting included
-  Joules step_energy;         // of one step's instructions, waiting excluded: what the sweep watches
-  bool complete = true;       // false: the counter did not tell all of the energy, these are no figures
-  bool again = false;         // then: its steps will be taken once more
+  Joules step_energy;         // of one step's instructions, waiting excluded; the sweep ends by it
+  bool complete = true;       // false: the counter missed a part of the energy, and these figures mean nothing
+  bool again = false;         // where not complete: whether its steps will be taken once more
 };
 
 struct SweepProgress {
@@ -48,39 +48,41 @@ struct SweepProgress {
 struct StepRecord {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
-  Nanoseconds in_effect = 0;  // from when on the wanted clock held; 0: not at the step's end
+  Nanoseconds in_effect = 0;  // since when the wanted clock held; 0: it did not at the step's end
   std::vector<InstructionSpan> spans;
 };
 
-// The counter's changes later than a moment, oldest first, and up to when nothing will be added.
+// The counter's changes after a moment, oldest first, and the time up to which none will be added.
 struct CounterNews {
   std::vector<CounterPoint> changes;
   Nanoseconds settled = 0;
-  std::function<bool(Nanoseconds begin, Nanoseconds end)> whole;  // whether it told all of a time; null: it did
+  // Whether the counter told all of that time's energy; null: it did.
+  std::function<bool(Nanoseconds begin, Nanoseconds end)> whole;
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 
-// Thread-safe; no call but evaluate() takes longer than microseconds (step_end() sorts a clock's runs, once for each),
-// and none waits for evaluate().
+// Thread-safe. Only evaluate() takes longer than microseconds (step_end() sorts a clock's runs, once per clock), and no
+// other call waits for it.
 class OnlineProfiler {
  public:
   struct Options {
     int steps_per_clock = 5;
     int rises_to_stop = kRisesToStop;
     int warm_up_steps = 1;   // at the highest clock, not measured
-    int clock_stride = 1;    // every so many-th clock of the list
+    int clock_stride = 1;    // takes every clock_stride-th clock of the list
     Nanoseconds settle = 0;  // after a clock took hold, before measurements count
   };
 
   // `clocks`: highest first, at least one.
   OnlineProfiler(const std::vector<Megahertz>& clocks, Options options);
 
-  // The clock for the step that begins; nothing once the sweep is over.
+  // Returns the clock for the step that begins; nothing once the sweep is over.
   [[nodiscard]] std::optional<Megahertz> step_begin();
-  // The step that began last. One during most of which the clock did not hold is not counted.
+  // Reports the step that began last. It is not counted if the clock did not hold during most of it.
   void step_end(StepRecord step);
 
-  // Evaluates the clocks that are complete; the new ones, in the order of the sweep. One thread at a time.
+  // Evaluates the clocks that are complete, and returns the new ones in the order of the sweep. For one thread at a
+  // time.
   std::vector<ProfiledClock> evaluate(const CounterSource& counter, std::size_t type_count);
 
   [[nodiscard]] SweepProgress progress() const;
@@ -101,7 +103,7 @@ class OnlineProfiler {
 
   mutable std::mutex mutex_;
   std::vector<Megahertz> clocks_;
-  std::size_t falling_;      // so many of the clocks, the first ones, fall; behind them stand those to measure again
+  std::size_t falling_;      // the number of falling clocks at the front; behind them are those to measure again
   std::size_t current_ = 0;  // index into clocks_
   int warm_up_left_ = 0;
   bool swept_ = false;   // no more steps are wanted

@@ -1,3 +1,5 @@
+// One HTTP client for the job's token, and a second one for the registration token where there is one, whose
+// connection is closed after joining.
 #include "client/plan_server.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The planning server as a rank sees it. Calls wait for their answer; one thread at a time.
+// A rank's client of the planning server. Calls wait for their answer. Not thread-safe, except for interrupt().
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace flyball {
 
-// The server refused the request, rather than failing to answer. Trying the same again is of no use soon.
+// The server refused the request, rather than failing to answer; trying the same again soon is of no use.
 class ServerRefusal : public SystemError {
  public:
   ServerRefusal(unsigned status, const std::string& message) : SystemError(message), status_(status) {}
@@ -21,37 +21,38 @@ class ServerRefusal : public SystemError {
   unsigned status_;
 };
 
-// What lets register jobs on a server that asks for it: what the environment variable FLYBALL_REGISTRATION_TOKEN holds,
-// else the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else nothing. Throws SystemError where the file cannot be
-// read.
+// Returns the token with which jobs may be registered on a server that asks for one: the value of the environment
+// variable FLYBALL_REGISTRATION_TOKEN, else the contents of the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else
+// nothing. Throws SystemError where the file cannot be read.
 [[nodiscard]] std::string default_registration_token();
 
 // Every call throws ServerRefusal, SystemError where the server cannot be reached or breaks off, and InputError where
 // its answer cannot be understood.
 class PlanServer {
  public:
-  // `address` as parse_endpoint takes it. `longest_wait` is what schedule() may be asked to wait. `ca_file` has the
-  // authorities of an https:// server, as HttpClient takes it. `registration_token` is shown in place of the job's
-  // where the job is registered, unless it is empty. Throws UsageError, InputError and SystemError.
+  // `address` is as parse_endpoint takes it. `longest_wait` is the longest that schedule() may be asked to wait.
+  // `ca_file` holds the authorities of an https:// server, as HttpClient takes it. `registration_token`, unless it is
+  // empty, is sent instead of the job's token when the job is registered. Throws UsageError, InputError and
+  // SystemError.
   PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0),
              const std::string& ca_file = {}, const std::string& registration_token = {});
 
-  // Makes the job unless it is there, and the rank in it.
+  // Registers the job, unless it is there, and the rank in it.
   RankRegistered join(const JobRequest& job, const RankRequest& rank);
   MeasurementsTaken send(const std::string& job, const MeasurementReport& report);
-  // The rank has measured all that it will.
+  // Says that the rank has measured all that it will.
   void finish_profiling(const std::string& job, int rank);
-  // The next schedule after `version`; nothing where none comes within `wait`.
+  // Returns the next schedule after `version`; nothing where none comes within `wait`.
   [[nodiscard]] std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t version,
                                                      Seconds wait);
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
-  // A step that was run by a schedule with report_steps.
+  // Reports a step that was run by a schedule with report_steps.
   void send(const std::string& job, const StepReport& report);
 
-  // What the plan promises.
+  // Returns the frontier, and with it what the plan promises.
   [[nodiscard]] FrontierReport frontier(const std::string& job);
 
-  void interrupt();  // any thread: ends the call that is under way soon
+  void interrupt();  // may be called from any thread: soon ends the call that is under way
 
   [[nodiscard]] std::string address() const { return client_.endpoint().text(); }
 

@@ -1,3 +1,8 @@
+// Three threads and the training's. The training thread only try_locks the session's mutex: a schedule, or a step to
+// report, that it cannot hand over now goes with a later step. The reporter evaluates the sweep and sends what the
+// server does not know yet, one thing at a time, reports before everything else; the listener asks for the next
+// schedule by long polling. After any failure the rank joins again, since a server that was restarted may not know it,
+// and reports are numbered above those that the server has.
 #include "client/session.h"
 
 #include <fmt/format.h>
@@ -325,8 +330,8 @@ void Session::add_waiting(int clocks) {
   reports_.push_back(std::move(report));
 }
 
-// What the server calls bad is told and dropped: sent again it would be no better, and nothing behind it would ever go
-// out.
+// What the server calls bad is reported to the user and dropped: sent again, it would be refused again, and would hold
+// up all that follows.
 template <class Send>
 void Session::send_or_drop(Send send) {
   try {
@@ -416,7 +421,7 @@ void Session::report() {
     (void)contained("a session's reporter", [this] { evaluate(); });
     bool more = false;
     if (reporting_ && monotonic_now() >= next_try) {
-      // The thread's body: failures are told and tried again, never the training's.
+      // The thread's body: failures are reported once and tried again, and never reach the training.
       try {
         more = talk();
         retry = kFirstRetry;

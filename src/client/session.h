@@ -1,10 +1,10 @@
 // One rank of a training job, from its first step to its last: it profiles itself online, reports to the planning
 // server, fetches its schedule and realises it, computation by computation (Perseus table 2 and figure 4).
 //
-// The training thread calls step_begin, set_speed, begin, end, step_end and never waits for anybody: two threads of the
-// session talk to the server, one (ClockController) to the device. Whatever fails there - server, agent, driver - is
-// tried again for ever, is told of once, and costs the training nothing but the savings: clocks are then at their
-// default, and a schedule that is already there stays in force while only the server is away.
+// The training thread calls step_begin, set_speed, begin, end and step_end, and never waits: two threads of the session
+// talk to the server, and one (ClockController) to the device. What fails there (server, agent, driver) is tried again
+// for ever, is reported once, and costs the training nothing but the savings: clocks are then at their default. While
+// only the server is away, a schedule that has come stays in force.
 #pragma once
 
 #include <array>
@@ -33,35 +33,35 @@ namespace flyball {
 inline constexpr Seconds kLongestSettling{3.0};  // how long the energy counter is waited for
 
 struct SessionOptions {
-  // Where the job is planned. No server: no schedule ever comes, but profiling and measuring work.
+  // The server that plans the job. Without one no schedule ever comes, but profiling and measuring work.
   std::string server;
-  std::string ca_file;  // as HttpClient takes it; only with a server that is named https://
-  // Where the server lets only those register jobs who show it; empty: default_registration_token().
+  std::string ca_file;  // as HttpClient takes it; only for a server whose address begins with https://
+  // For a server that asks for a token when jobs are registered; empty: default_registration_token().
   std::string registration_token;
   JobRequest job;    // id and token are needed with a server; every rank sends the same
   RankRequest rank;  // without clocks: the session fills them in
   bool profile = true;
   OnlineProfiler::Options sweep;
-  // For a GPU whose time runs so many times as fast as this machine's clock (a simulated one): times are reported in
-  // the GPU's seconds, as its energies are.
+  // How many times as fast as this machine's the time of the GPU runs, for simulated ones: times are reported in the
+  // GPU's seconds, as its energies are.
   double time_scale = 1.0;
-  // After a new clock took hold, so much of the GPU's time is not measured: twice what a change takes.
+  // The time of the GPU that is not measured after a new clock took hold: twice what a change takes.
   Seconds settle{0.03};
   Seconds sampling_period = kDefaultSamplingPeriod;
-  ClockController::Options controller;  // on_change is the session's own
-  // Told, in a sentence, of what went wrong or right again; by any of the session's threads, one at a time.
+  ClockController::Options controller;  // the session sets on_change itself
+  // Called with a sentence when something has failed or works again, by any of the session's threads, one at a time.
   std::function<void(const std::string&)> notice;
 };
 
-// Rank `id`, or below 0 something outside the job, will take `degree` times its usual time in `delay`. Throws
-// UsageError.
+// Makes the notice that rank `id`, or, below 0, something outside the job, will take `degree` times its usual time from
+// `delay` on. Throws UsageError.
 [[nodiscard]] StragglerNotice straggler_notice(int id, Seconds delay, double degree);
 
-// Throws UsageError for numbers out of range, where a server stands without the job's id and token, and where a CA file
-// stands with a server that is talked to in the clear.
+// Throws UsageError for numbers out of range, for a server without the job's id and token, and for a CA file with a
+// server that is not reached by TLS.
 void check_options(const SessionOptions& options);
 
-// What a session needs of a GPU. open_session_gpu() makes it of a real or simulated one.
+// What a session needs of a GPU. open_session_gpu() makes it for a real or simulated one.
 struct SessionGpu {
   std::vector<Megahertz> clocks;    // that can be set, highest first
   std::unique_ptr<ClockSink> sink;  // where they are set; null: nowhere
@@ -84,19 +84,18 @@ struct SessionState {
   std::size_t schedule_point = 0;     // of the frontier
   Seconds planned_time;               // of an iteration, as the schedule in force promises
   Joules planned_energy;              // of one pipeline, without waiting for others
-  bool reconfiguring = false;         // the server wants to know of every step (envpipe), and is told
+  bool reconfiguring = false;         // the server asks for reports of every step (envpipe), and gets them
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
   Watts waiting_power;  // mean over the sweep; 0 before
   ClockControllerState clocks;
 };
 
-// What the counter says of a window of steps.
+// The energy of a window of steps, as the counter tells it.
 struct StepsEnergy {
   Seconds time;
   Joules energy;
-  // False: the counter did not tell all of it (it hung, failed or stood still); the energy is then less than what
-  // flowed, or a guess.
+  // False: the counter missed a part (it hung, failed or stood still); the energy is then too small, or a guess.
   bool complete = true;
   std::string problem;  // why, in words; empty where it is complete
 };
@@ -105,44 +104,45 @@ class Session {
  public:
   // Throws UsageError, and what PlanServer's constructor throws.
   Session(SessionOptions options, SessionGpu gpu);
-  // Clocks are at their default afterwards. Waits for the call to the device that is under way, not for the server.
+  // Brings clocks back to their default. Waits for the call to the device that is under way, but not for the server.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // The training thread's. Only step_end takes longer than a microsecond (it hands the step over). Throw UsageError for
-  // what the names of instructions may not be, and for calls that do not fit together (end without begin).
+  // For the training thread. Only step_end takes longer than a microsecond (it hands the step over). They throw
+  // UsageError for names that instructions cannot have, and for calls that do not fit together (end without begin).
   void step_begin();
-  void set_speed(std::string_view type);  // of the computation that comes next
-  void set_next_speed();                  // the same, in the order of the schedule
+  void set_speed(std::string_view type);  // sets the clock of the next computation of that type
+  void set_next_speed();                  // the same for the next computation of the schedule
   void begin(std::string_view type);
   void end(std::string_view type);
   void step_end();
 
-  // Whether begin and end must stand where the GPU begins and ends, rather than where its work is queued: the sweep
-  // goes on, or the server wants to know of every step. For the training thread, between step_begin and step_end.
+  // Whether begin and end must be called when the GPU begins and ends, rather than when its work is queued: that is so
+  // during the sweep, and when the server asks for reports of steps. For the training thread, between step_begin and
+  // step_end.
   [[nodiscard]] bool measures_step() const;
 
-  // Any thread's, like all below. The notice goes out in the background.
+  // May be called from any thread, like all below. The notice is sent in the background.
   void set_straggler(StragglerNotice notice);
 
-  // The sweep starts over with the next step. Here all that was measured before is dropped at once; in the server's
-  // plan, when the sweep is over, what has been measured again is replaced, and the draw of waiting whether or not it
-  // has been.
+  // Starts the sweep over with the next step. The session drops all earlier measurements at once. In the server's plan,
+  // what has been measured again is replaced when the sweep is over, and the power of waiting even if it has not been.
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
-  // What the sweep has measured so far, in its order. A clock whose energy the counter did not tell whole is not among
-  // it.
+  // Returns what the sweep has measured so far, in its order, without clocks of whose energy the counter missed a part.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
-  // The same as lines `stage,instruction,frequency,time,energy` (MHz, s, J) with that header, by instruction: the
-  // profile that `flyball plan` reads.
+  // Returns the same as a profile that `flyball plan` reads: lines `stage,instruction,frequency,time,energy` (MHz, s,
+  // J) with that header, by instruction.
   [[nodiscard]] std::string profile_csv() const;
-  // The newest that the server has sent: in force from the next step on, if it is not yet. Empty before.
+  // Returns the newest schedule that the server has sent, which is in force from the next step on at the latest. Empty
+  // before.
   [[nodiscard]] std::vector<ScheduledComputation> schedule() const;
 
-  // Energy of this rank's GPU between two calls, whatever ran in between. Ending waits for the counter, two of its
-  // periods. UsageError where no window is open. A figure that is not whole says so, and is told as a notice.
+  // Measure the energy of this rank's GPU between two calls, whatever ran in between. Ending waits for two periods of
+  // the counter. Throws UsageError where no window is open, or one is already. A figure that is not complete says so,
+  // and is reported as a notice.
   void window_begin();
   [[nodiscard]] StepsEnergy window_end();
 
@@ -156,7 +156,7 @@ class Session {
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   void notice(const std::string& words);
 
-  // The reporter's thread: evaluates the sweep and tells the server.
+  // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
   void evaluate();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
@@ -194,7 +194,7 @@ class Session {
   std::shared_ptr<OnlineProfiler> profiler_in_use_;
   std::optional<Megahertz> sweep_clock_;
 
-  mutable std::mutex mutex_;  // never held while anybody is waited for
+  mutable std::mutex mutex_;  // never held while waiting for others
   std::condition_variable changed_;
   bool stop_ = false;
   std::shared_ptr<OnlineProfiler> profiler_;  // null: nothing to profile any more
@@ -208,7 +208,7 @@ class Session {
   bool acknowledged_own_ = false;
   bool finish_due_ = false;  // the server is to be told that profiling is over
   std::deque<StragglerNotice> stragglers_;
-  std::deque<StepReport> steps_;    // that the server wants; the oldest go where it cannot keep up
+  std::deque<StepReport> steps_;    // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::int64_t heard_version_ = 0;  // the last schedule that came
   SessionState state_;
   double waiting_sum_ = 0.0;

@@ -1,4 +1,5 @@
-// The energy of this rank's GPU from one call to another, and whether the counter has told all of it.
+// The energy of this rank's GPU from one call to another, by a window of the sampler, and whether the counter has
+// told all of it: readings that failed, a counter that stood still or one that is still behind make it incomplete.
 #include <fmt/format.h>
 
 #include <utility>

@@ -50,7 +50,7 @@ struct Prices {
 
 // How far off a prediction is at twice or half the GPUs that a kind was measured at, and from one node to several: the
 // standard deviation of the logarithm of the rate. Predictions on real step times are off by as much and more
-// (docs/manual/cluster.md, fit).
+// (docs/cluster-results.md, fitted models).
 inline constexpr double kUnsure = 0.25;
 inline constexpr double kUnsureApart = 0.35;
 inline constexpr int kWidening = 4;

@@ -1,5 +1,5 @@
-// The page that every HTML report is: one self-contained file (no network, no fonts, no dates) that follows the
-// reader's light or dark setting.
+// The page around every HTML report: one self-contained file (no network, no fonts, no dates) that follows the reader's
+// light or dark setting.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// All but the title and the commands is markup, already escaped.
+// All members except the title and the commands are markup, already escaped.
 struct HtmlPage {
   std::string title;
   std::string headline;                 // the one sentence that a reader should take away

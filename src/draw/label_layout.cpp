@@ -1,3 +1,5 @@
+// Greedy: each label takes the cheapest of its spots. A spot costs by how far it leaves the bounds, how much it
+// overlaps labels already placed, and the weights of the obstacles that it covers; earlier spots are slightly cheaper.
 #include "draw/label_layout.h"
 
 #include <algorithm>

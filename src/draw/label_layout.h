@@ -28,10 +28,10 @@ class LabelLayout {
   // Labels keep within `bounds`.
   LabelLayout(Box bounds, double font_px) : bounds_(bounds), font_px_(font_px) {}
 
-  // What labels should not cover: points of curves, marks. Weight 1 is one point of a curve.
+  // Adds a point that labels should not cover: of a curve, or a mark. Weight 1 is one point of a curve.
   void avoid(double x, double y, double weight = 1.0) { obstacles_.push_back({x, y, weight}); }
 
-  // The best of the spots, earlier ones first among equals. Its room is taken.
+  // Returns the best of the spots, the earliest among equals, and takes its room.
   LabelSpot place(const std::string& text, const std::vector<LabelSpot>& spots);
 
  private:
@@ -47,7 +47,7 @@ class LabelLayout {
   std::vector<Box> taken_;
 };
 
-// Eight spots around a point, upper right first, at two distances.
+// Returns eight spots around a point at each of three distances, the near ones first and at each the upper right first.
 [[nodiscard]] std::vector<LabelSpot> spots_around(double x, double y, double distance, double font_px);
 
 }  // namespace flyball

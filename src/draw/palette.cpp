@@ -1,3 +1,4 @@
+// Linear interpolation between nine samples of the viridis map.
 #include "draw/palette.h"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// Mean power to colour, dark (low) to bright (high).
+// Maps mean power to a colour, from dark (low) to bright (high).
 class PowerScale {
  public:
   // The range is widened to multiples of 25 W.

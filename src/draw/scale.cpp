@@ -1,3 +1,4 @@
+// The step is the smallest of 1, 2, 5 and 10 times a power of ten that gives no more than the wanted number of ticks.
 #include "draw/scale.h"
 
 #include <algorithm>

@@ -19,10 +19,11 @@ struct LinearScale {
 struct Ticks {
   std::vector<double> values;
   double step = 1.0;
-  [[nodiscard]] std::string label(double value) const;  // as many decimals as the step needs, thin thousands' spaces
+  [[nodiscard]] std::string label(
+      double value) const;  // as many decimals as the step needs, thousands set apart by thin spaces
 };
 
-// At most about `count` multiples of 1, 2 or 5 times a power of ten in [from, to].
+// Returns the multiples of 1, 2 or 5 times a power of ten in [from, to], about `count` of them at most.
 [[nodiscard]] Ticks round_ticks(double from, double to, int count);
 
 // "12 345.6": fixed decimals, groups of three set apart by narrow no-break spaces from 10,000 on.

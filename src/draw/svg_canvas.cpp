@@ -1,3 +1,5 @@
+// Elements are appended as text; a picture within another is its text in a moved group. Text is never measured, only
+// estimated by classes of letters.
 #include "draw/svg_canvas.h"
 
 #include <fmt/format.h>

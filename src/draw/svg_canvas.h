@@ -9,13 +9,13 @@
 
 namespace flyball {
 
-// Text made safe for element content and attribute values.
+// Makes text safe for element content and attribute values.
 [[nodiscard]] std::string escape_markup(std::string_view text);
 
-// At most two decimals, no trailing zeros: small files, same bytes everywhere.
+// Writes a coordinate with at most two decimals and no trailing zeros: files are small and the same everywhere.
 [[nodiscard]] std::string coordinate(double value);
 
-// Estimate of the width of sans-serif text, rather too wide than too narrow.
+// Estimates the width of sans-serif text, rather too wide than too narrow.
 [[nodiscard]] double text_width(std::string_view text, double font_px);
 
 enum class Anchor { kStart, kMiddle, kEnd };
@@ -24,7 +24,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 class SvgCanvas {
  public:
-  // `label` tells those who cannot see the picture what it shows.
+  // `label` says what the picture shows, for readers who cannot see it.
   SvgCanvas(double width, double height, std::string label);
 
   // `css` is one or more class names; `fill` a colour or empty for the class's own; `title` appears on hovering.
@@ -54,9 +54,9 @@ class SvgCanvas {
   [[nodiscard]] double width() const { return width_; }
   [[nodiscard]] double height() const { return height_; }
 
-  // A file of its own, with styles and background.
+  // Returns the picture as a file of its own, with styles and background.
   [[nodiscard]] std::string standalone() const;
-  // For a page that brings the styles; `css` are classes of the svg element.
+  // Returns the picture for a page that brings the styles; `css` are classes of the svg element.
   [[nodiscard]] std::string inlined(std::string_view css) const;
   // The same, stretched in width alone by the page's variable --zoom, and above it texts that keep their shape: `labels`
   // is as large and its x are percentages. The page's style sheet keeps lines as thick as they are.
@@ -69,7 +69,7 @@ class SvgCanvas {
   std::string body_;
 };
 
-// Squares of these classes with their names, in lines that wrap at `right`. Returns the y below them.
+// Draws a square of each class with its name, in lines that wrap at `right`. Returns the y below them.
 double draw_legend(SvgCanvas& svg, const std::vector<std::pair<std::string, std::string>>& entries, double left,
                    double top, double right);
 

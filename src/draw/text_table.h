@@ -7,7 +7,8 @@
 
 namespace flyball {
 
-// Columns are as wide as their widest cell (counted in code points); numbers stand right, text left.
+// A table with columns as wide as their widest cell (counted in code points), aligned right for numbers and left for
+// text.
 class TextTable {
  public:
   enum class Align { kLeft, kRight };
@@ -20,8 +21,8 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // Missing cells at the end are left empty; what a terminal would obey, line ends too, is escaped. Throws
-  // std::invalid_argument when there are more cells than columns.
+  // Missing cells at the end are left empty. What a terminal would obey is escaped, line ends included. Throws
+  // std::invalid_argument where there are more cells than columns.
   void add_row(std::vector<std::string> cells);
 
   // Heading, rule, rows; every line ends with a newline, none with blanks.

@@ -1,6 +1,6 @@
-// AMD's public AMD SMI interface (libamd_smi, ROCm 6.0 and later), as far as the product uses it: numbers, structures
-// and symbols are the vendor's, in our own words, from its published header and the structures of its Python package,
-// compared over versions 6.0.2, 6.2.4, 6.4.4 and 7.0.2. What differs among them is told where it stands.
+// AMD's public AMD SMI interface (libamd_smi, ROCm 6.0 and later), as far as Flyball uses it. Numbers, structures and
+// symbols are the vendor's, in our own words, from its published header and the structures of its Python package,
+// compared over versions 6.0.2, 6.2.4, 6.4.4 and 7.0.2; where these differ, a comment says so.
 //
 // Vendor units: Hz in lists of clocks and MHz in ranges, watts for power and microwatts for its limits, degrees
 // Celsius, per cent; energy in units that the call tells, in microjoules. What a board does not measure is all ones, in

@@ -1,4 +1,4 @@
-// A processor package as a meter. There is no throttle: Flyball sets no CPU clocks.
+// A processor package as a meter. It is no throttle, since Flyball sets no processor clocks.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace flyball {
 
-// Every call may throw DeviceError (kPermission: since 2020 kernels let only root read RAPL). Safe to call from several
-// threads.
+// Every call may throw DeviceError; kPermission is usual, since kernels have let only root read RAPL since 2020.
+// Thread-safe.
 class CpuDevice {
  public:
   virtual ~CpuDevice() = default;
@@ -23,8 +23,8 @@ class CpuDevice {
   [[nodiscard]] std::string label() const;                    // "CPU:0", as in traces
   [[nodiscard]] virtual const std::string& name() const = 0;  // "package-0"
 
-  // Energy since this object was made; the hardware counter's wrap-around is counted as long as one of the two is
-  // called at least once per wrap (about a minute at full power on some servers).
+  // Energy since this object was made. A wrap-around of the hardware's counter is noticed if the call comes at least
+  // once per wrap (about a minute at full power on some servers).
   [[nodiscard]] virtual Joules package_energy() const = 0;
   [[nodiscard]] virtual std::optional<Joules> dram_energy() const = 0;  // nothing where there is no DRAM domain
 

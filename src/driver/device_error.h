@@ -1,4 +1,4 @@
-// A device refused, vanished or did not answer.
+// The error of a device that refused, vanished or did not answer.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ enum class DeviceFault {
   kNoDriver,     // the vendor's library or the counter's folder is not there: nothing of this kind in this machine
   kPermission,   // the process may not do this; root, or the agent, may
   kUnsupported,  // this device never can
-  kInvalid,      // the value is none that the device takes (a clock that is not on its list)
+  kInvalid,      // the device does not take this value (a clock that is not on its list)
   kLost,         // the device fell off the bus, or its file is gone
   kTimeout,      // the vendor's call has not returned in time
   kDriver,       // anything else that the driver said
@@ -23,8 +23,8 @@ enum class DeviceFault {
 
 class DeviceError : public SystemError {
  public:
-  // `device` as people name it ("GPU:0"), `problem` what the driver said, `mend` what the user can do (may be empty).
-  // what() is "GPU:0: permission denied: <problem>", the mend on a line of its own.
+  // `device` is the name that people know ("GPU:0"), `problem` what the driver said, and `mend` what the user can do
+  // (may be empty). what() is "GPU:0: permission denied: <problem>", and then the mend on a line of its own.
   DeviceError(DeviceFault fault, std::string device, const std::string& problem, const std::string& mend = {});
 
   [[nodiscard]] DeviceFault fault() const { return fault_; }

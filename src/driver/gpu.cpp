@@ -1,3 +1,5 @@
+// A process's privilege is read from /proc/self: CAP_SYS_ADMIN in its effective capabilities, and a user namespace
+// that maps all numbers to themselves, since drivers ask for the capability in the machine's own.
 #include "driver/gpu.h"
 
 #include <fmt/format.h>

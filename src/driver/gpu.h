@@ -2,8 +2,8 @@
 // nothing above them sees a vendor's unit or name.
 //
 // Every call may throw DeviceError. Calls are as slow as the vendor's: reads take microseconds, writes about 10 ms, and
-// a broken driver can block for ever, so whoever must not wait calls from a thread of its own. Objects of one device
-// may be used from several threads at once where the driver says so (NVML does).
+// a broken driver can block for ever, so that a caller who must not wait calls from a thread of its own. A device may
+// be used from several threads at once (CountedBoards::open promises it).
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@
 namespace flyball {
 
 struct GpuIdentity {
-  std::size_t index = 0;   // as the driver counts, from 0
+  std::size_t index = 0;   // from 0, vendor after vendor (gpu_vendors.h)
   std::string uuid;        // stable over restarts; empty until its driver has answered (absent_gpu.h)
   std::string name;        // "NVIDIA A100-SXM4-80GB"
   std::string pci_bus_id;  // "00000000:3B:00.0"; empty where the driver does not say
@@ -58,7 +58,7 @@ enum class ThrottleReason : std::uint32_t {
 }
 [[nodiscard]] std::vector<std::string> names_of(ThrottleReason set);
 
-// May this process lock this device's clocks? Found without changing anything.
+// Whether this process may lock a device's clocks, found without changing anything.
 struct ThrottleAccess {
   bool allowed = false;
   DeviceFault why = DeviceFault::kPermission;  // where not allowed: kPermission or kUnsupported
@@ -66,11 +66,12 @@ struct ThrottleAccess {
   std::string mend;                            // what the user can do; empty where allowed
 };
 
-// Whether this process has the privilege that GPU drivers ask for: CAP_SYS_ADMIN, of the machine and not only of a
-// container's user namespace.
+// Tells whether this process has the privilege that GPU drivers ask for: CAP_SYS_ADMIN in the machine's user namespace,
+// not only in a container's.
 [[nodiscard]] ThrottleAccess privilege_of_this_process();
 
-// What to do about a fault of a GPU; empty where nobody knows. `no_driver` and `reset` (a command) are the vendor's.
+// Says what to do about a fault of a GPU; empty where nobody knows. `no_driver` is the vendor's advice where there is
+// no driver, `reset` its command that resets a GPU.
 [[nodiscard]] std::string mend_of(DeviceFault fault, const char* no_driver, const char* reset);
 
 class GpuDevice {
@@ -100,7 +101,8 @@ class GpuDevice {
   [[nodiscard]] virtual PowerLimitRange power_limits() const = 0;
   [[nodiscard]] virtual bool persistence() const = 0;
 
-  // Who computes on it, whichever user: numbers of processes as the driver counts them. None where it does not say.
+  // The processes that compute on the GPU, of all users, by the numbers that the driver gives. None where it does not
+  // tell.
   [[nodiscard]] virtual std::vector<pid_t> compute_processes() const { return {}; }
 
   // The throttle. All need privilege (DeviceFault::kPermission) and last until reset or until the driver is unloaded,
@@ -112,21 +114,22 @@ class GpuDevice {
   virtual void set_power_limit(Watts limit) = 0;
   virtual void set_persistence(bool enabled) = 0;
 
-  // Drivers have no way to ask, so this is a judgement from what the device lists and from the process's privilege.
+  // Drivers cannot be asked, so this judges by what the device lists and by the process's privilege.
   [[nodiscard]] virtual ThrottleAccess throttle_access() const;
 
  protected:
   GpuDevice() = default;
 
-  // `value` as the whole number that a vendor's call takes. DeviceError kInvalid where that is not in [0, too_large).
+  // Rounds `value` to the whole number that a vendor's call takes. Throws DeviceError kInvalid where that is not in [0,
+  // too_large).
   [[nodiscard]] double whole(double value, double too_large, const char* what) const;
 };
 
-// A device that its driver counts and would not open.
+// A device that its driver counts but did not open.
 struct RefusedGpu {
   std::size_t index = 0;
   DeviceError why;
-  // Asks the driver once more. Throws DeviceError and may hang for ever; owns what it uses, the library included.
+  // Asks the driver once more. It throws DeviceError, may hang for ever, and owns what it uses, the library included.
   std::function<std::shared_ptr<GpuDevice>()> open;
 };
 

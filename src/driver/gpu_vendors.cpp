@@ -1,3 +1,6 @@
+// Libraries are loaded one after another, each in a thread that may hang (patience.h); the boards of one library are
+// opened by one thread each, all at the same time. A library or a board that fails is part of the answer and stops
+// none of the others. A GPU is looked for by UUID first, then by its PCI address in one spelling.
 #include "driver/gpu_vendors.h"
 
 #include <fmt/format.h>
@@ -23,7 +26,7 @@ void open_boards(OpenedGpus& opened, const CountedBoards& boards, std::size_t fi
   }
   for (std::size_t i = 0; i < boards.count; ++i) {
     const std::size_t index = first_index + i;
-    // A device that cannot be opened is part of the answer: one of the few places that catch.
+    // A device that cannot be opened is part of the answer.
     try {
       opened.gpus.push_back(answers[i].get(patience, gpu_label(index)));
     } catch (const DeviceError& error) {
@@ -73,7 +76,8 @@ std::shared_ptr<GpuDevice> find_gpu(const GpuIdentity& wanted, const std::vector
   const bool by_number = wanted.uuid.empty() && wanted.pci_bus_id.empty();
   const std::string label = gpu_label(wanted.index);
   std::size_t next_index = 0;
-  std::optional<DeviceError> missing;  // why it may be there and not be found; else the first driver that is not there
+  std::optional<DeviceError>
+      missing;  // why the GPU may exist although it was not found; else the first driver that is not there
   for (const GpuVendor& vendor : vendors) {
     CountedBoards boards;
     try {

@@ -1,8 +1,8 @@
-// The one table of the vendors whose GPUs we know. Whoever counts, opens or looks for GPUs does it here; nothing above
-// names a vendor, or asks one and leaves out the others.
+// The one table of the vendors whose GPUs we know. All code that counts, opens or looks for GPUs goes through it;
+// nothing above names a vendor, or asks one vendor and not the others.
 //
-// One more vendor is four files: its driver (as nvml.cpp), what its header says (as nvml_abi.h), two lines here, and
-// docs/manual/devices.md. A test holds AMD's to that; NVIDIA's is the one that boards are simulated for.
+// To add a vendor, change four files: its driver (like nvml.cpp), its binary interface (like nvml_abi.h), two lines
+// here, and docs/manual/devices.md. A test makes sure of this for AMD; NVIDIA also has simulated boards.
 //
 // GPUs are numbered from 0, vendor after vendor in the order of the table, each vendor's as its library counts them.
 #pragma once
@@ -22,15 +22,16 @@ namespace flyball {
 struct CountedBoards {
   std::string version;  // of the driver; may be empty
   std::size_t count = 0;
-  // Opens board 0 to count - 1 as GPU:<index>. Throws DeviceError and may hang for ever; owns what it uses, the library
-  // included, which stays loaded until the last board is gone. Boards may be used from several threads at once.
+  // Opens one of the boards 0 to count - 1 as GPU:<index>. It throws DeviceError, may hang for ever, and owns what it
+  // uses; the library stays loaded until the last board is gone. Boards may be used from several threads at once.
   std::function<std::shared_ptr<GpuDevice>(std::size_t board, std::size_t index)> open;
 };
 
 struct GpuVendor {
   std::string name;                    // "nvml", as users see it
-  std::vector<std::string> libraries;  // what the dynamic loader is asked for, names or paths, until one is there
-  // Throws DeviceError, kNoDriver where the library or the kernel's driver is not there, and may hang for ever.
+  std::vector<std::string> libraries;  // names or paths that the dynamic loader tries in turn
+  // Loads the library and counts its boards. Throws DeviceError, kNoDriver where the library or the kernel's driver is
+  // not there; may hang for ever.
   CountedBoards (*load)(const std::vector<std::string>& libraries);
 };
 
@@ -51,17 +52,17 @@ struct OpenedGpus {
   std::vector<GpuDriver> drivers;  // that have answered
   std::vector<std::shared_ptr<GpuDevice>> gpus;
   std::vector<RefusedGpu> refused;
-  std::vector<DeviceError> unavailable;  // drivers (kNoDriver, kTimeout, ...) and the refused
+  std::vector<DeviceError> unavailable;  // drivers (kNoDriver, kTimeout, ...) and refused boards
 };
 
-// All boards of all vendors; none is no error. `patience` is with each library: one that does not answer counts as one
-// without boards. A library's boards are opened all at once, each within opening_patience(): one that hangs keeps none
-// of the others.
+// Opens all boards of all vendors; that there are none is no error. Each library has `patience` to answer, and counts
+// as one without boards if it does not. A library's boards are opened all at the same time, each within
+// opening_patience(), so that one that hangs does not hold up the others.
 [[nodiscard]] OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience = opening_patience());
 
-// The GPU with the UUID of `wanted`, else the one at its PCI address; where neither is given, the one of that number,
-// and then no other board is opened. Throws DeviceError where there is none, and where a library that might have it, or
-// that counts before it, does not answer.
+// Opens the GPU with the UUID of `wanted`, else the one at its PCI address; where neither is given, the one with its
+// number, and then no other board. Throws DeviceError where there is no such GPU, or where a library does not answer
+// that might have it, or whose boards come first in the numbering.
 [[nodiscard]] std::shared_ptr<GpuDevice> find_gpu(const GpuIdentity& wanted,
                                                   const std::vector<GpuVendor>& vendors = gpu_vendors());
 

@@ -1,10 +1,10 @@
-// NVIDIA's public NVML interface, as far as the product and common Python clients use it: the driver (nvml.cpp) calls
-// it in whatever library the loader finds, the simulated library (sim/) implements it.
+// NVIDIA's public NVML interface, as far as Flyball and common Python clients use it. The driver (nvml.cpp) calls it in
+// the library that the loader finds; the simulated library (sim/) implements it.
 //
-// Binary interface only, in our own words: sizes, offsets, numbers and symbol names are the vendor's and are frozen by
-// it; they were taken from its published documentation and from nvidia-ml-py 13.615. Nothing here is linked by name in
-// the product: `decltype(nvmlInit_v2)*` is the type of what dlsym returns. Vendor units: MHz, mW, mJ, degrees Celsius,
-// bytes; times in microseconds since 1970. Booleans are 0 or 1 in an unsigned int.
+// This is the binary interface only, in our own words: sizes, offsets, numbers and symbol names are the vendor's, which
+// has frozen them; they were taken from its published documentation and from nvidia-ml-py 13.615. The product links
+// none of it by name: `decltype(nvmlInit_v2)*` is the type of what dlsym returns. Vendor units: MHz, mW, mJ, degrees
+// Celsius, bytes; times in microseconds since 1970. Booleans are 0 or 1 in an unsigned int.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace flyball {
 
-// Every call's answer. An enumeration without a fixed set: newer libraries answer newer numbers.
+// Every call's answer. It is a number and no enumeration, since newer libraries answer newer numbers.
 using NvmlReturn = unsigned int;
 inline constexpr NvmlReturn kNvmlSuccess = 0;
 inline constexpr NvmlReturn kNvmlErrorUninitialized = 1;
@@ -233,8 +233,8 @@ static_assert(sizeof(NvmlFieldValue) == 40 && offsetof(NvmlFieldValue, value) ==
 // NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
-// Library. Initialisations are counted; each wants its nvmlShutdown. The functions without a version suffix are what
-// programs built long ago call.
+// The library. Initialisations are counted, and each needs an nvmlShutdown. Functions without a version suffix are
+// there for programs that were built long ago.
 NvmlReturn nvmlInit();
 NvmlReturn nvmlInit_v2();
 NvmlReturn nvmlInitWithFlags(unsigned flags);

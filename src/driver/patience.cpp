@@ -1,3 +1,5 @@
+// Threads for questions are started with all signals blocked, which a thread inherits, and are detached once nobody
+// waits for them any more.
 #include "driver/patience.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-// Questions to a vendor's library that may never be answered, asked with a deadline. A driver that hangs keeps the
-// thread in which it was asked, with all that this thread needs; whoever asked goes on with DeviceFault::kTimeout.
+// Asks a vendor's library questions that it may never answer, with a deadline. A driver that hangs keeps the thread in
+// which it was asked, and all that this thread needs; the caller goes on with DeviceFault::kTimeout.
 //
-// A question costs a thread, some 50 microseconds: for listing devices and the like. Who reads often has a thread of
-// its own (sampler.h) or one per device (the agent).
+// A question costs a thread, some 50 microseconds, which is right for listing devices and the like. Code that reads
+// often has a thread of its own (sampler.h) or one per device (the agent).
 #pragma once
 
 #include <signal.h>
@@ -21,18 +21,18 @@
 
 namespace flyball {
 
-// For one call to an open device: reads take microseconds and writes 10 ms.
+// The limit for one call to an open device, where reads take microseconds and writes 10 ms.
 inline constexpr Seconds kAnswerPatience{2.0};
 
-// For loading a library, or opening a device: boards that no process has open are started first, which takes seconds
-// each. 30 s, or what FLYBALL_DRIVER_TIMEOUT says ("5s", "500ms"); UsageError where that is no time.
+// The limit for loading a library, or opening a device: a board that no process has open is started first, which takes
+// seconds. It is 30 s, or what FLYBALL_DRIVER_TIMEOUT says ("5s", "500ms"). Throws UsageError where that is no time.
 [[nodiscard]] Seconds opening_patience();
 
-// What is thrown instead of an answer.
+// Makes the error that is thrown instead of an answer.
 [[nodiscard]] DeviceError no_answer(const std::string& device, Seconds patience);
 
-// While it lives its thread, and whatever threads that starts for good, take no signals: those are for the program's
-// own.
+// While this lives, its thread takes no signals, and neither do the threads that it starts, for all their lives:
+// signals are for the program's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -47,7 +47,7 @@ class SignalsBlocked {
 // Starts `work` in a thread that takes no signals.
 [[nodiscard]] std::thread start_aside(std::packaged_task<void()> work);
 
-// One question, under way from construction on. Asked at once of several devices, they all have the same deadline.
+// One question, asked at construction. Several devices can be asked at the same time, and then have the same deadline.
 template <class Result>
 class PendingAnswer {
  public:
@@ -64,8 +64,8 @@ class PendingAnswer {
   PendingAnswer(PendingAnswer&&) noexcept = default;
   PendingAnswer& operator=(PendingAnswer&&) = delete;
 
-  // What the question returned or threw; DeviceError kTimeout about `device` once `patience` has passed since it was
-  // asked. After that, and only then, may it be asked for again.
+  // Returns or throws what the question did, or throws DeviceError kTimeout about `device` once `patience` has passed
+  // since it was asked. May be called again only after kTimeout.
   [[nodiscard]] Result get(Seconds patience, const std::string& device) {
     const auto deadline = begin_ + std::chrono::nanoseconds(to_nanoseconds(patience));
     if (answer_.wait_until(deadline) != std::future_status::ready) throw no_answer(device, patience);
@@ -82,24 +82,24 @@ class PendingAnswer {
   std::thread thread_;
 };
 
-// The easy form: asks and waits.
+// Asks one question and waits for its answer.
 template <class Question>
 auto answer_within(Seconds patience, const std::string& device, Question question) -> std::invoke_result_t<Question&> {
   return PendingAnswer<std::invoke_result_t<Question&>>(std::move(question)).get(patience, device);
 }
 
-// Calls what may hang and whose outcome matters to nobody, a library's last function for one, and waits for it within
-// kAnswerPatience. `call` must own what it uses.
+// Makes a call that may hang and whose outcome matters to nobody, such as a library's last one, and waits for it for
+// kAnswerPatience at most. `call` must own what it uses.
 void call_aside(std::function<void()> call);
 
-// One device's questions, one after another. While one of them hangs, the others are refused at once: waiting for each
-// would take for ever, and each would cost a thread. Not thread-safe.
+// Asks one device's questions one after another. While one of them hangs, the others are refused at once, since each
+// would take its whole time limit and a thread. Not thread-safe.
 class PatientQuestions {
  public:
   explicit PatientQuestions(std::string device, Seconds patience = kAnswerPatience)
       : device_(std::move(device)), patience_(patience) {}
 
-  // Throws what `question` throws, and DeviceError kTimeout.
+  // Returns or throws what `question` does, or throws DeviceError kTimeout.
   template <class Question>
   auto ask(Question question) -> std::invoke_result_t<Question&> {
     if (hangs()) throw no_answer(device_, patience_);

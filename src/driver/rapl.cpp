@@ -1,5 +1,7 @@
-// Powercap's microjoules and file names end in this file. Source: the kernel's
-// Documentation/power/powercap/powercap.rst and drivers/powercap/intel_rapl_common.c.
+// Each domain's energy_uj is kept open and read anew each time. A value below the last counts as a wrap-around where
+// the step that this makes is one that a processor can take, else as a counter that began anew. Powercap's microjoules
+// and file names end in this file. Source: the kernel's Documentation/power/powercap/powercap.rst and
+// drivers/powercap/intel_rapl_common.c.
 #include "driver/rapl.h"
 
 #include <fcntl.h>
@@ -53,7 +55,7 @@ class EnergyCounter {
   EnergyCounter(std::string label, const std::filesystem::path& folder)
       : label_(std::move(label)), file_((folder / "energy_uj").string()) {
     if (const auto range = read_line(folder / "max_energy_range_uj")) range_uj_ = parse_whole(*range).value_or(0);
-    // Counting starts here if the file may be read at all; if not, whoever asks is told.
+    // Counting starts here, if the file may be read; if not, the first caller is told.
     if (const Reading first = read(); first.error == 0) advance(first.uj);
   }
   ~EnergyCounter() {
@@ -206,7 +208,7 @@ std::string powercap_root() {
 }
 
 std::vector<std::shared_ptr<CpuDevice>> open_rapl(const std::string& root) {
-  // The class folder lists every domain flat; in the tree of the device they lie one within the other.
+  // The class folder lists all domains side by side; in the device's tree, parts lie within their package.
   std::vector<Domain> domains;
   add_domains(root, domains);
   for (std::size_t i = 0; i < domains.size(); ++i) {

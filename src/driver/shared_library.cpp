@@ -1,3 +1,4 @@
+// dlopen with RTLD_NOW and RTLD_LOCAL, dlsym and dlclose.
 #include "driver/shared_library.h"
 
 #include <dlfcn.h>

@@ -6,26 +6,26 @@
 
 namespace flyball {
 
-// Keeps the library loaded for its own life. Symbols stay private to it (RTLD_LOCAL), so that a library that the
+// Keeps the library loaded for as long as this lives. Its symbols stay private (RTLD_LOCAL), so that a library that the
 // measured program brings along is not mixed with ours.
 class SharedLibrary {
  public:
-  // The first of `names` that can be loaded; each is what the dynamic loader looks up, or a path. Throws DeviceError,
-  // kNoDriver, with the loader's words about the first and `mend`.
+  // Loads the first of `names` that can be loaded; each is a name that the dynamic loader looks up, or a path. Throws
+  // DeviceError, kNoDriver, with `mend` and what the loader said of the first name.
   SharedLibrary(const std::vector<std::string>& names, const std::string& vendor, const std::string& mend);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;
 
-  // Null where the library has no such symbol.
+  // Returns null where the library has no such symbol.
   [[nodiscard]] void* find(const char* symbol) const;
 
  private:
   void* handle_ = nullptr;
 };
 
-// A function of a library, under the first of its names that is there; without any it answers `Absent`, as a device
-// does that cannot. Valid while the library is loaded.
+// A function of a library, under the first of its names that the library has; where it has none, a call returns
+// `Absent`, like a device that cannot do it. Valid while the library is loaded.
 template <class Function, auto Absent>
 class LibraryCall;
 template <class Result, class... Arguments, auto Absent>

@@ -1,3 +1,5 @@
+// Looks once a second, from 1.5 s on: sums of time, processor time and rounds are halved at each look, which makes
+// them means of about the last two seconds, and the k of the header follows from them.
 #include "measure/cost_budget.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How often counters are read that change at every reading, so that sampling costs no more than it may.
+// Decides how often to read counters that change at every reading, so that sampling costs no more than it may.
 //
 // Problem: a thread that is woken 250 times a second takes 0.2 to 0.9 % of a processor before it has read anything.
 // Some rounds of readings have to be: those around the changes of slow sensors. The others only serve counters that are
@@ -12,7 +12,7 @@
 // where it is while costs waver. This looks at what rounds cost, not at how many there were: they come in steps of the
 // slow sensors' rhythm, and a control that follows those would swing.
 //
-// Not thread-safe; of the thread that reads.
+// Not thread-safe: it belongs to the thread that reads.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@
 
 namespace flyball {
 
-// What sampling may cost where nobody asked for a period, as a share of one processor: seven tenths of 0.1 % of the
-// processors that this process may run on. The rest is for writing down what was read.
+// Returns what sampling may cost where nobody asked for a period, as a share of one processor: seven tenths of 0.1 % of
+// the processors that this process may run on. The rest is for writing down what was read.
 [[nodiscard]] double usual_sampling_cost();
 
 class CostBudget {
  public:
-  // `most`: share of one processor; 0: no limit, k is 1. `begin`: now, when reading begins.
+  // `most` is a share of one processor; 0: no limit, and k stays 1. `begin` is the present time, at which reading
+  // begins.
   CostBudget(double most, Nanoseconds period, Nanoseconds begin);
 
-  // A round of readings. `needed`: not only of fine counters. `late`: how long after it was due; this is not counted as
-  // time that has passed, so that a process which was stopped does not make up for it.
+  // Counts a round of readings. `needed` tells whether it read more than fine counters, `late` how long after it was
+  // due it came; that time does not count as passed, so that a process that was stopped does not make up for it.
   void count_round(bool needed, Nanoseconds late);
   [[nodiscard]] bool look_is_due(Nanoseconds now) const { return most_ > 0.0 && now >= next_look_; }
-  // `processor_time`: of the reading thread since it began.
+  // Chooses k anew. `processor_time` is that of the reading thread since it began.
   void look(Nanoseconds now, Nanoseconds processor_time);
 
   // k, at least 1: fine counters are read in every k-th period.

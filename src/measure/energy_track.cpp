@@ -1,3 +1,7 @@
+// Two rings, of the samples read and of knots, which are the moments at which energy is known; queries find their
+// place by binary search and interpolate between two knots. Which of the header's three steps a reading takes is
+// decided by where energy comes from: the counter, power because there is no counter, or power because the counter
+// stands still although power flows. In the last case the samples since its last change are integrated once more.
 #include "measure/energy_track.h"
 
 #include <algorithm>
@@ -8,7 +12,7 @@ namespace flyball {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-// A counter that says more has begun anew or lies. The largest boards take 3 kW.
+// A counter that shows more has begun anew, or is wrong. The largest boards take 3 kW.
 constexpr double kMostWatts = 20'000.0;
 // Powers below are no proof that energy flows.
 constexpr double kLeastWatts = 1.0;

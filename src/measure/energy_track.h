@@ -1,7 +1,7 @@
 // The readings of one meter over time, and the energy of any interval among them.
 //
 // Problem: a device's energy counter is a staircase. It changes every 20 to 100 ms, while we read it every few
-// milliseconds and are asked for intervals that begin and end anywhere.
+// milliseconds and are asked for intervals that begin and end at any time.
 //
 // Idea, in three steps.
 // 1. Knots. Only changes of the counter carry news. A change seen at reading t happened since the reading before, so it
@@ -14,12 +14,12 @@
 // 3. Where no counter answers, power is integrated by trapezoids, dated back by half the sensor's period, since a
 //    reading stands that long on average.
 //
-// What cannot be known from here: how long before it shows it the sensor measured (its averaging window). A sensor
-// that shows the mean of the last W seconds shifts everything W/2 later, which matters at the edges of short windows
-// only: W/2 times the change of power there.
+// What cannot be known here is the sensor's averaging window, the time over which it measured what it shows. A sensor
+// that shows the mean of the last W seconds shifts everything to W/2 later, which matters only at the edges of short
+// intervals: the error is W/2 times the change of power there.
 //
-// Not thread-safe: Sampler locks. add() allocates nothing and is O(1), but for the one reading at which a counter is
-// found frozen.
+// Not thread-safe: Sampler locks. add() allocates nothing and is O(1), except at the one reading at which a counter is
+// found to stand still.
 #pragma once
 
 #include <cstdint>
@@ -86,19 +86,20 @@ class EnergyTrack {
   // `period` is how often add() is going to be called.
   EnergyTrack(Nanoseconds period, std::size_t capacity);
 
-  // `time` is later than at the call before.
+  // `time` must be later than at the previous call.
   void add(Nanoseconds time, const MeterReading& reading);
 
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
-  // Later readings will not change what energy_between says up to `time`.
+  // Whether later readings will not change what energy_between says up to `time`.
   [[nodiscard]] bool settled(Nanoseconds time) const;
-  // Readings before then would bring nothing new: the counter's next step is not due. They may come all the same.
+  // The time before which a reading would bring nothing new, since the counter's next step is not due. Readings may
+  // come all the same.
   [[nodiscard]] Nanoseconds quiet_until() const {
     return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
   }
 
-  // A counter that changes at every reading, though it is read every period: less often it says as much, later. Of
-  // readings further apart than that nothing can be told.
+  // Whether the counter changes at every reading although it is read every period: read less often, it tells as much,
+  // only later. Where readings were further apart, that cannot be told.
   [[nodiscard]] bool finer_than_period() const {
     return changes_at_every_reading() && rhythm_.usual_sampling() < period_ + period_ / 2;
   }

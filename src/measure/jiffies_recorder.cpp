@@ -1,3 +1,5 @@
+// Reads /proc/stat for the processors, and walks the monitor's processes by /proc/PID/task/TID/children, one file for
+// each task. A processor's socket is looked up once in /sys.
 #include "measure/jiffies_recorder.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What the kernel has booked on processors and tasks, as rows of a jiffies trace (docs/formats/jiffies-trace.md).
+// Records the time that the kernel has booked on processors and tasks, as rows of a jiffies trace
+// (docs/formats/jiffies-trace.md).
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +14,14 @@ namespace flyball {
 
 class JiffiesRecorder {
  public:
-  // `proc` and `sys` are where these file systems are mounted; `self` is the monitor, whose descendants are the
-  // program.
+  // `proc` and `sys` are where these file systems are mounted. `self` is the process that monitors; its descendants are
+  // the program.
   JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self);
 
   [[nodiscard]] static std::string header();
 
-  // The rows of now: every processor, every task of the monitor and of the processes below it. What ends meanwhile is
-  // left out. Cost: a file per task.
+  // Returns the present rows of every processor, and of every task of the monitor and of the processes below it. Tasks
+  // that end meanwhile are left out. Reads a file for each task.
   [[nodiscard]] std::string sample(Nanoseconds unix_time);
 
  private:

@@ -1,3 +1,5 @@
+// A meter is a function that keeps its device and, for a GPU, when its counter last changed and its power was last
+// read.
 #include "measure/meters.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Devices as the sampler's meters.
+// Makes devices the sampler's meters.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace flyball {
 
-// Reads the energy counter every time. The power, which drivers renew as seldom and which costs a second call, is read
-// where the counter has changed, at most every 10 ms, else every 100 ms, and every 20 ms of a counter that has stood
-// for a second; without a counter, every time. Keeps the device open.
+// The meter reads the energy counter every time. Power costs a second call, and drivers renew it no more often; it is
+// read when the counter has changed, but at most every 10 ms, else every 100 ms, or every 20 ms once the counter has
+// stood still for a second. Without a counter it is read every time. The meter keeps the device open.
 [[nodiscard]] Meter meter_of(std::shared_ptr<const GpuDevice> gpu);
 
-// The package and, where there is one, its memory ("DRAM:0"). Throws what a first reading throws, so that a counter
-// that this process may not read is told from one that it may.
+// Makes meters of the package and, where it can be measured, its memory ("DRAM:0"). Throws what a first reading throws,
+// so that the caller learns of a counter that this process may not read.
 [[nodiscard]] std::vector<Meter> meters_of(const std::shared_ptr<const CpuDevice>& cpu);
 
 }  // namespace flyball

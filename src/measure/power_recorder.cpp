@@ -1,3 +1,6 @@
+// take() asks the sampler for each device's changes since the last one seen, up to a horizon before which no device
+// can still have news, and sorts them by time; rows of later calls therefore come later. With a row period, changes
+// that come too soon are left out, and the last of them is written at the end.
 #include "measure/power_recorder.h"
 
 #include <fmt/format.h>
@@ -145,7 +148,8 @@ void PowerRecorder::add_row(std::size_t i, const PowerSample& sample) {
   device.left_out.reset();
 }
 
-// One row for failures in a row, where they began: what lies between the rows around it may be a guess.
+// Writes one row for failures in a row, at the time at which they began: the energy between the rows around it may be a
+// guess.
 void PowerRecorder::add_failures(std::size_t i, Nanoseconds horizon) {
   Device& device = devices_[i];
   const Nanoseconds since = sampler_.state(device.meter).failing_since;

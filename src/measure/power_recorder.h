@@ -1,6 +1,6 @@
-// What a sampler's sensors show, as the text of a power trace (docs/formats/power-trace.md): one row for every change,
-// in the order of time. Energies begin with the change before the recording's begin, so that its whole time is known.
-// Where readings fail, a row without a value says so.
+// Writes what a sampler's sensors show as a power trace (docs/formats/power-trace.md): one row for every change, in the
+// order of time. Energies begin with the last change before the recording, so that they are known for all of it. Where
+// readings fail, a row without a value says so.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,29 @@
 
 namespace flyball {
 
-// One thread at a time.
+// Not thread-safe.
 class PowerRecorder {
  public:
   struct Options {
     Seconds sampling_period = kDefaultSamplingPeriod;  // the sampler's, for the trace's header
-    Seconds row_period;                                // a device's changes sooner after its last row are left out
+    Seconds row_period;                                // least time between two rows of a device
     std::vector<std::size_t> meters;                   // which of the sampler's; empty: all
     bool power = false;                                // mean powers since the row before, instead of energies
   };
 
-  // Begins now. `sampler` must outlive this; take() comes often enough for its history.
+  // The recording begins at once. `sampler` must outlive this, and take() must be called before changes leave its
+  // history.
   PowerRecorder(const Sampler& sampler, Options options);
 
-  // What has come since the last call, up to where no other device has older news to come; all of it at the end. The
-  // first call's text begins with the header.
+  // Returns the rows since the last call, up to the time before which no device can still have a change to report; with
+  // `all`, at the end, every row. The first call's text begins with the header.
   [[nodiscard]] std::string take(bool all = false);
 
-  // What readings have failed since the begin, one sentence for each device: its rows are missing.
+  // One sentence for each device of which readings have failed since the begin, so that rows are missing.
   [[nodiscard]] std::vector<std::string> failures() const;
 
-  // Devices that have been read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and
-  // how often while that was so: "CPU:0, DRAM:0 read every 28 ms".
+  // Names devices that were read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and
+  // how often meanwhile: "CPU:0, DRAM:0 read every 28 ms".
   [[nodiscard]] std::vector<std::string> put_off() const;
 
   [[nodiscard]] std::size_t row_count() const { return row_count_; }

@@ -1,3 +1,7 @@
+// Two threads. One reads: it sleeps on a semaphore until the next moment of a grid of periods at which a meter has
+// news to give, or until a call asks for a round, and reads the meters in turn. The other looks each 0.25 s whether a
+// reading hangs; then it takes that thread's shift away by a compare-and-swap and starts another. Each meter's ring
+// has a mutex of its own; a window that outlasts the rings is added up by the second thread.
 #include "measure/sampler.h"
 
 #include <fmt/format.h>

@@ -7,7 +7,8 @@
 // itself, and a new one goes on with the others, so that a driver that hangs costs the other meters one gap of
 // kHangLimit and their counters nothing. Each meter is a function, so that GPUs, CPUs and tests look the same.
 //
-// How energy is told between two changes of a sensor stands in energy_track.h; what it costs in docs/performance.md.
+// How energy is found between two changes of a sensor is told in energy_track.h, what sampling costs in
+// docs/performance.md.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,7 @@ enum class EnergySource {
 struct IntervalEnergy {
   Joules energy;
   Watts mean;
-  Watts peak;  // largest mean over one step of the counter, at least 20 ms, within; at least `mean`
+  Watts peak;  // largest mean over a step of the counter, or 20 ms if that is longer; at least `mean`
   EnergySource source = EnergySource::kCounter;
   Seconds sensor_period;    // how often the device's counter (or power) really changes; 0 while unknown
   std::size_t samples = 0;  // within the interval
@@ -71,10 +72,10 @@ struct MeterState {
   Seconds sensor_period;   // 0 while unknown
   Seconds reading_period;  // between two readings: Options::period, or longer to keep within Options::most_cost
   std::size_t readings = 0;
-  std::size_t late = 0;           // of them, taken more than one period after they were due
-  std::size_t failed = 0;         // readings that threw; the last one's words:
-  std::string failure;            // empty where none did
-  Nanoseconds failing_since = 0;  // the first of the last ones that failed in a row; 0 where none did
+  std::size_t late = 0;           // readings taken more than one period after they were due
+  std::size_t failed = 0;         // readings that threw
+  std::string failure;            // what the last of them threw; empty where none did
+  Nanoseconds failing_since = 0;  // when the latest failures in a row began; 0 where none failed
   bool answering = true;          // false while a reading has not returned within kHangLimit
   std::optional<PowerSample> latest;
 };
@@ -86,10 +87,10 @@ class Sampler {
  public:
   struct Options {
     Seconds period = kDefaultSamplingPeriod;  // at least kLeastSamplingPeriod
-    Seconds history{60.0};  // what the ring holds, at least 1 s and 64 periods: 40 bytes per meter and period
-    // What the reading thread may take, as a share of one processor; 0: no limit. Where it takes more, counters that
-    // change at every reading are read less often, down to about every 100 ms, together with others where that costs
-    // nothing; all others are read as without a limit. Seen to about once a second, not in the first two.
+    Seconds history{60.0};  // the time that the rings hold, at least 1 s and 64 periods: 40 bytes per meter and period
+    // What the reading thread may cost, as a share of one processor; 0: no limit. Where it costs more, counters that
+    // change at every reading are read less often, down to about every 100 ms, and together with others where that
+    // costs nothing; all others are read as without a limit. Checked about once a second, after the first two seconds.
     double most_cost = 0.0;
   };
 
@@ -109,23 +110,24 @@ class Sampler {
   // than the sensor's period are right on average. O(log ring) and the changes within.
   [[nodiscard]] IntervalEnergy energy_between(std::size_t meter, Nanoseconds begin, Nanoseconds end) const;
 
-  // Reads every meter that answers now, outside the period, and returns when that was done: bounds of a measured
+  // Reads every meter that answers at once, outside the period, and returns when that was done: a bound for a measured
   // window.
   Nanoseconds sample_now();
 
-  // Waits until nothing that is still to come changes the energy up to `time`, which takes about two sensor periods,
-  // but no longer than `longest`. True where that is so of every meter that answers and is not failing.
+  // Waits until no later reading can change the energy up to `time`, which takes about two sensor periods, but no
+  // longer than `longest`. Returns whether that holds for every meter that answers and is not failing.
   bool settle(Nanoseconds time, Seconds longest);
 
-  // Samples later than `after`, oldest first; what the ring has lost is lost.
+  // Returns the samples later than `after`, oldest first, as far as the ring still holds them.
   [[nodiscard]] std::vector<PowerSample> samples_since(std::size_t meter, Nanoseconds after) const;
-  // Only the changes of the sensor, each at the moment when it is held to have happened, with the mean power since the
-  // change before: what is worth keeping in a file.
+  // Returns only the changes of the sensor, each at the moment at which it is taken to have happened, with the mean
+  // power since the change before. These are what is worth keeping in a file.
   [[nodiscard]] std::vector<PowerSample> changes_since(std::size_t meter, Nanoseconds after) const;
 
-  // A window may last longer than the history: what leaves the ring is added up meanwhile. `begin` lies within the
-  // history. It ends at `end`, about now, and can be asked for any time later: closing tells one IntervalEnergy per
-  // meter and forgets the window. UsageError for one that is not open, or not ended.
+  // Opens a window, which may last longer than the history: what leaves the ring is added up meanwhile. `begin` must
+  // lie within the history. end_window() sets its end, about now; close_window() may be called any time later, returns
+  // one IntervalEnergy per meter, and forgets the window. The last two throw UsageError for a window that is not open,
+  // or not ended.
   [[nodiscard]] std::uint64_t open_window(Nanoseconds begin);
   void end_window(std::uint64_t window, Nanoseconds end);
   [[nodiscard]] std::vector<IntervalEnergy> close_window(std::uint64_t window);
@@ -135,7 +137,8 @@ class Sampler {
   std::unique_ptr<Impl> impl_;
 };
 
-// The period that somebody asked for, whatever it costs; or the default one, for no more than usual_sampling_cost().
+// Options for the period that somebody asked for, whatever it costs; or the default one, for no more than
+// usual_sampling_cost().
 [[nodiscard]] Sampler::Options sampling_at(std::optional<Seconds> period);
 
 }  // namespace flyball

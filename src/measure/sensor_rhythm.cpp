@@ -1,3 +1,6 @@
+// The period is at first the mean of the middle half of the last 16 gaps between changes. Once eight changes in a row
+// have kept it, it is the mean over that whole run, halved in weight when it is long. From a steady period follow when
+// the latest change happened and how long reading can rest; four foretold times missed in a row begin a new run.
 #include "measure/sensor_rhythm.h"
 
 #include <algorithm>

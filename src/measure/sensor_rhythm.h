@@ -1,4 +1,4 @@
-// How often a sensor's value changes, from the moments at which it was seen to have changed.
+// Finds how often a sensor's value changes, from the moments at which it was seen to have changed.
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@ namespace flyball {
 // Not thread-safe.
 class SensorRhythm {
  public:
-  // A reading came; had the value changed since the reading before?
+  // Takes in a reading, and whether the value had changed since the reading before.
   void add(Nanoseconds time, bool changed);
 
   [[nodiscard]] Nanoseconds period() const { return period_; }  // 0 while unknown
-  // Nearly every reading brings a new value: the sensor is at least as fast as the sampling.
+  // Whether nearly every reading brings a new value, so that the sensor is at least as fast as the sampling.
   [[nodiscard]] bool faster_than_sampling() const;
   [[nodiscard]] Nanoseconds usual_sampling() const { return usual_sampling_; }  // without the late ones
-  // When the change that was seen at the latest reading should have happened; nothing while there is no rhythm.
+  // When the change that the latest reading showed should have happened; nothing while there is no rhythm.
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
-  // The change is now held to have happened then.
+  // Sets the moment at which the latest change is taken to have happened.
   void date(Nanoseconds change);
-  // Until when a reading would only repeat the latest one: shortly before the next change, and a time that is past
-  // where no steady rhythm tells that.
+  // The time until which a reading would only repeat the latest one, shortly before the next change. It lies in the
+  // past where no steady rhythm tells it.
   [[nodiscard]] Nanoseconds quiet_until() const { return quiet_until_; }
 
  private:

@@ -1,3 +1,5 @@
+// Every operation goes to the TLS stream where there is one, else to the plain one. These few functions are all that
+// Asio's operations are instantiated for.
 #include "net/byte_stream.h"
 
 namespace flyball {

@@ -1,5 +1,5 @@
-// Inside of HttpServer and HttpClient: one type that stands for Unix sockets, TCP and TLS over TCP. Included by this
-// folder's files only.
+// Used inside HttpServer and HttpClient: one type that stands for Unix sockets, TCP, and TLS over TCP. Only files of
+// this folder include it.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ namespace flyball {
   return std::chrono::nanoseconds(to_nanoseconds(time));
 }
 
-// What is called when an operation has ended: any movable function of an error and a count of bytes. One type, so that
-// the operations below are compiled once and not once more for every handler: most of this folder's compile time
-// otherwise.
+// The function that is called when an operation has ended: any movable function of an error and a count of bytes. It is
+// one type, so that the operations below are compiled once instead of once for every handler, which would take most of
+// this folder's compile time.
 class IoHandler {
  public:
   template <class Function>
@@ -33,7 +33,7 @@ class IoHandler {
       IoHandler(Function function)  // NOLINT(google-explicit-constructor): stands for any handler
       : held_(std::make_unique<Of<Function>>(std::move(function))) {}
 
-  // Once.
+  // To be called once.
   void operator()(boost::system::error_code error, std::size_t count = 0) {
     std::exchange(held_, nullptr)->call(error, count);
   }
@@ -59,7 +59,8 @@ class IoHandler {
   std::unique_ptr<Held> held_;
 };
 
-// Reads and writes as Asio's composed operations ask it; time limits are the plain stream's and hold for TLS as well.
+// A stream for Asio's composed operations to read and write. The time limits are the plain stream's, and hold for TLS
+// as well.
 class ByteStream {
  public:
   using Plain = boost::beast::basic_stream<boost::asio::generic::stream_protocol>;
@@ -73,7 +74,7 @@ class ByteStream {
 
   // From now on bytes go through TLS; a handshake comes first.
   void begin_tls(boost::asio::ssl::context& context) { tls_ = std::make_unique<Tls>(plain_, context); }
-  // Back to plain bytes; not from within an operation of tls().
+  // Goes back to plain bytes; must not be called from within an operation of tls().
   void end_tls() { tls_.reset(); }
 
   [[nodiscard]] Tls* tls() { return tls_.get(); }  // null: plain
@@ -95,7 +96,7 @@ class ByteStream {
   }
   template <class Buffers, class Handler>
   void async_write_some(const Buffers& buffers, Handler&& handler) {
-    ConstBuffers some;  // the caller comes again with what did not fit
+    ConstBuffers some;  // the caller tries again with what did not fit
     auto at = boost::asio::buffer_sequence_begin(buffers);
     const auto end = boost::asio::buffer_sequence_end(buffers);
     for (auto& buffer : some) {

@@ -1,3 +1,6 @@
+// Each request starts Beast's asynchronous operations on a context of its own and runs that until they have ended:
+// their time limit thereby holds for resolving, connecting, TLS and the message alike, and interrupt() can cancel them
+// from another thread. Events are parsed as the body's pieces arrive.
 #include "net/client.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// An HTTP/1.1 client that waits for its answers, over Unix sockets, TCP and TLS.
+// An HTTP/1.1 client over Unix sockets, TCP and TLS, whose calls block until the answer is there.
 #pragma once
 
 #include <functional>
@@ -25,17 +25,17 @@ struct Endpoint {
 // Throws UsageError.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
-// One connection, opened when it is first needed and kept. One thread at a time, but for interrupt(). Every call throws
-// SystemError where the server cannot be reached, shows a certificate that is no good, does not answer in time or
-// breaks off.
+// Keeps one connection, which is opened when it is first needed. Not thread-safe, except for interrupt(). Every call
+// throws SystemError where the server cannot be reached, shows a certificate that cannot be trusted, does not answer in
+// time or breaks off.
 class HttpClient {
  public:
   struct Options {
     Seconds timeout{5.0};  // for one whole request
     std::string token;     // sent as "Authorization: Bearer ..." unless empty
     std::size_t body_bytes = 16u << 20u;
-    // PEM, the authorities that an https:// server's certificate may come from; empty: the system's, or those that the
-    // environment variable SSL_CERT_FILE names.
+    // A PEM file of the authorities that may have issued an https:// server's certificate; empty: the system's, or
+    // those that the environment variable SSL_CERT_FILE names.
     std::string ca_file;
   };
 
@@ -46,18 +46,20 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Any status is an answer. A GET on a kept connection that the server has closed meanwhile is sent once more.
+  // Returns the answer, whatever its status. A GET on a kept connection that the server has closed meanwhile is sent
+  // once more.
   Response request(std::string_view method, std::string_view target, std::string_view json_body = {});
 
-  // Hands over events until `on_event` returns false, the server ends the stream, or interrupt(). Throws HttpError
-  // where the server answers with another status than 200. `silence` is how long the server may say nothing at all.
+  // Calls `on_event` with each event until it returns false, the server ends the stream, or interrupt() is called.
+  // Throws HttpError where the server answers with another status than 200. `silence` is the longest time for which the
+  // server may send nothing at all.
   void stream(std::string_view target, const std::function<bool(const ServerEvent&)>& on_event,
               Seconds silence = Seconds(60));
 
   // Whether the connection of the last request is still there.
   [[nodiscard]] bool connected() const;
   void disconnect();
-  void interrupt();  // any thread: ends the call under way soon, and those that follow
+  void interrupt();  // may be called from any thread: soon ends the call under way, and those that follow
 
   [[nodiscard]] const Endpoint& endpoint() const;
 

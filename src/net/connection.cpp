@@ -1,3 +1,7 @@
+// A connection is a chain of asynchronous operations, each of which holds a shared_ptr to it: wait for bytes, read the
+// head, then the body, dispatch to a handler, send, and again. Responses of one turn of the loop go into an outbox and
+// are sent together. ServerCore keeps idle connections in a list by the time since when they idle, so that the one to
+// close first is at its front.
 #include "net/connection.h"
 
 #include <poll.h>
@@ -57,7 +61,7 @@ struct Refusal {
   std::string_view why;
 };
 
-// What the parser lets pass and a server must not.
+// Checks what the parser accepts and a server must refuse.
 std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
   const bool is_1_1 = head.version() == 11;
   const std::size_t hosts = head.count(http::field::host);
@@ -66,13 +70,13 @@ std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) 
   const std::size_t encodings = head.count(http::field::transfer_encoding);
   if (encodings > 0 && !is_1_1) return Refusal{400, "Transfer-Encoding is no part of HTTP/1.0"};
   if (encodings > 1 || (encodings == 1 && !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
-    return Refusal{501, "of transfer encodings this server knows chunked only"};
+    return Refusal{501, "this server knows no transfer encoding but chunked"};
   }
   if (is_1_1 && head.count(http::field::expect) > 0 && !beast::iequals(head[http::field::expect], "100-continue")) {
-    return Refusal{417, "of expectations this server knows 100-continue only"};
+    return Refusal{417, "this server knows no expectation but 100-continue"};
   }
   for (const auto& field : head) {
-    if (!is_utf8(view_of(field.value()))) return Refusal{400, "a header is no UTF-8"};
+    if (!is_utf8(view_of(field.value()))) return Refusal{400, "a header is not UTF-8"};
   }
   return std::nullopt;
 }
@@ -101,7 +105,7 @@ void ServerCore::run_in_pool(std::function<void()> action) {
   asio::post(*pool, [todo = std::move(action)] { (void)contained("a pool's thread", todo); });
 }
 
-// Responses that several threads send, each taking a few at a time. Not on anybody's stack: a thread may come when all
+// Responses that several threads send, each taking a few at a time. It is shared, for a thread may come to it when all
 // is done.
 struct ServerCore::Share {
   std::vector<std::shared_ptr<Connection>> batch;
@@ -138,10 +142,10 @@ void ServerCore::share_outbox() {
   }
 }
 
-// Sending is nearly all kernel time, and of one news to thousands of waiting clients there is nothing else to do: a few
-// threads share it, and begin while the later responses are still being composed. The loop's thread takes part and
-// waits until every response is sent. Nobody else touches the connections meanwhile: one whose response is on its way
-// does not read, and who looks whether its client has gone looks away.
+// Where thousands of clients wait for the same news, sending is nearly all the work, and nearly all of it in the
+// kernel. A few threads therefore share it, and begin while later responses are still being composed. The loop's thread
+// takes part and waits until every response is sent. Nobody else touches these connections meanwhile: a connection does
+// not read while its response is on its way, and the check for clients that have gone skips it.
 void ServerCore::send_all() {
   if (!outbox.empty()) share_outbox();
   const auto all = std::exchange(shares, {});
@@ -185,8 +189,8 @@ void Connection::refuse_handshake(error_code error) {
   respond(problem_response(400, "this port speaks TLS; use https://"));
 }
 
-// A candidate for making room until a whole request is there: who dribbles one must not hold a place against others.
-// Last in line: it has shown life just now.
+// Until a whole request is there, the connection may be closed to make room: a client that sends one byte by byte must
+// not keep others out. It goes to the end of the list, since it has shown life just now.
 void Connection::enter_idle() {
   if (is_idle_) return core_->idle.splice(core_->idle.end(), core_->idle, idle_place_);
   idle_place_ = core_->idle.insert(core_->idle.end(), this);
@@ -256,12 +260,12 @@ void Connection::take_head() {
   head_ = head.method() == http::verb::head;
   if (const auto refusal = refusal_of(head)) return refuse(refusal->status, refusal->why);
   if (parser_->is_done()) return dispatch();
-  enter_idle();  // again: who has sent a head goes after who has not
+  enter_idle();  // again: those that have sent a head are closed after those that have not
   if (head.version() == 11 && head.count(http::field::expect) > 0) return say_continue();
   read_body();
 }
 
-// Who asks before a large body waits for the word.
+// A client that asks before it sends a large body waits for this answer.
 void Connection::say_continue() {
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(stream_, asio::buffer(kContinue), [self = shared_from_this()](error_code error, std::size_t) {
@@ -284,15 +288,15 @@ void Connection::refuse_request(error_code error) {
                          error != http::error::end_of_stream && error != http::error::partial_message;
   if (!malformed) return close();
   if (error == http::error::body_limit) {
-    return refuse(413, "a body may have " + std::to_string(core_->limits.body_bytes) + " bytes");
+    return refuse(413, "a body may have at most " + std::to_string(core_->limits.body_bytes) + " bytes");
   }
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return refuse(431, "headers may have " + std::to_string(core_->limits.header_bytes) + " bytes");
+    return refuse(431, "headers may have at most " + std::to_string(core_->limits.header_bytes) + " bytes");
   }
   refuse(400, "this is no HTTP/1.1 request: " + error.message());
 }
 
-// Where what follows begins is not known: the connection ends.
+// Nobody can tell where the next request begins, so that the connection ends.
 void Connection::refuse(unsigned status, std::string_view why) {
   leave_idle();
   ++core_->counts.bad_requests;
@@ -380,8 +384,8 @@ void Connection::run_handler(const Handler& handler, const Route& route, const s
   });
 }
 
-// Who waits for an answer may go: then nothing of it is to stay. Only a look, nothing is read: what follows is the next
-// request, and the reads of both do not get into each other's way.
+// A client may leave while it waits for its answer; then nothing that is kept for it should stay. This only looks and
+// reads nothing: what has arrived may be the next request, which is read later.
 void Connection::watch_while_answering() {
   if (watching_ || closed_ || !answering_ || responding_) return;
   watching_ = true;
@@ -401,8 +405,8 @@ void Connection::look_whether_gone() {
     ++core_->counts.abandoned;
     return close();
   }
-  // One that only says no more may still listen, and gets a moment. One that has sent its next request already is
-  // looked at again: the end may stand behind that.
+  // A client that has only closed its sending side may still listen, and gets a second. One that has sent its next
+  // request already is looked at again, since its end may stand behind that.
   said_all_ = (told & POLLRDHUP) != 0;
   watching_ = true;
   look_timer_.emplace(core_->io, kLookAgain);

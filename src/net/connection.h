@@ -1,4 +1,4 @@
-// Inside of HttpServer: one client's connection. Included by this folder's files only.
+// Used inside HttpServer: one client's connection. Only files of this folder include it.
 #pragma once
 
 #include <atomic>
@@ -28,17 +28,17 @@ namespace flyball {
 
 class Connection;
 
-// What the connections of one server share. Loop's thread only.
+// What the connections of one server share. To be used in the loop's thread only.
 struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
       : io(context), router(std::move(routes)), limits(the_limits) {}
 
   // Closes the longest idle connection that is not pinned, of one party where one is named; false where there is none.
   bool make_room(const std::string* party = nullptr);
-  // Makes room for one more connection of the party; false where there is none to be had.
+  // Makes room for one more connection of the party where needed; false where that is not possible.
   bool admits(const std::string& party);
   void run_in_pool(std::function<void()> action);
-  // The connection's response goes out at the loop's next turn, with all others of this turn.
+  // Sends the connection's response at the loop's next turn, together with all others of this turn.
   void send_soon(std::shared_ptr<Connection> connection);
   void send_all();
   void share_outbox();
@@ -65,7 +65,7 @@ class StreamQueue;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `tls`: null for plain bytes.
+  // `tls` is null for plain bytes.
   Connection(std::shared_ptr<ServerCore> core, boost::asio::generic::stream_protocol::socket socket, Peer peer,
              boost::asio::ssl::context* tls);
 
@@ -76,7 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool pinned() const { return pinned_; }
   [[nodiscard]] const std::string& party() const { return peer_.party; }
 
-  // For the core. send_now() tries to hand the whole response to the socket; any thread, while the loop's waits for it.
+  // For the core. send_now() tries to hand the whole response to the socket; any thread may call it while the loop's
+  // thread waits for that.
   void send_now();
   void send_rest();
 
@@ -134,10 +135,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
   bool pinned_ = false;
   bool said_all_ = false;  // the client sends no more, at the last look
-  bool watching_ = false;  // for the end of a client that waits for its answer
+  bool watching_ = false;  // a wait is under way for the end of a client whose answer is due
 };
 
-// The side of a stream that any thread may use.
+// The queue of a stream, which any thread may append to.
 class StreamQueue : public EventStream, public std::enable_shared_from_this<StreamQueue> {
  public:
   StreamQueue(boost::asio::io_context& io, std::weak_ptr<Connection> connection, std::size_t limit)

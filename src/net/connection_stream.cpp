@@ -1,4 +1,6 @@
-// A connection whose response goes on, and its queue.
+// A connection whose response is a stream of events, and the stream's queue: senders append text under a mutex, the
+// first after a flush posts one to the loop, and one write at a time takes all that has been queued. A queue that grows
+// beyond the limit ends the stream.
 #include <chrono>
 #include <utility>
 #include <boost/asio/post.hpp>

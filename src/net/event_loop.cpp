@@ -1,3 +1,6 @@
+// One Asio io_context with a single thread. What is waited for is an object on the heap that its handle owns; the
+// completion handler holds a weak_ptr to it, so that dropping the handle forgets the action even where the event is
+// already on its way. A periodic timer counts from its last due time, unless that is past.
 #include "net/event_loop.h"
 
 #include <poll.h>

@@ -19,19 +19,21 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Until stop(). An exception that leaves a handler is noted (base/contain.h) and ends that handler only.
+  // Runs handlers until stop(). An exception that leaves a handler is noted (base/contain.h) and ends that handler
+  // only.
   void run();
   void stop();  // any thread
 
   void post(std::function<void()> action);  // any thread
 
-  // Something that is waited for. Forgotten, and its action with it, when the last copy of the handle is gone.
-  // To be made and dropped in the loop's thread only (or while run() is not running).
+  // Stands for something that is waited for. When the last copy of the handle goes, the wait and its action are
+  // forgotten. Handles are to be made and dropped in the loop's thread only, or while run() is not running.
   using Handle = std::shared_ptr<void>;
 
   [[nodiscard]] Handle after(Seconds delay, std::function<void()> action);
-  [[nodiscard]] Handle every(Seconds period, std::function<void()> action);  // a late one is not made up for
-  // Once. The descriptor stays the caller's and must outlive the handle.
+  [[nodiscard]] Handle every(Seconds period,
+                             std::function<void()> action);  // periods that were missed are not made up for
+  // Calls `action` once. The descriptor stays the caller's and must outlive the handle.
   [[nodiscard]] Handle when_readable(int descriptor, std::function<void()> action);
   [[nodiscard]] Handle on_signals(const std::vector<int>& signals, std::function<void(int)> action);
 

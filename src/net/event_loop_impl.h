@@ -1,4 +1,4 @@
-// Inside of EventLoop, shared by the files of this folder only.
+// The inside of EventLoop, which only files of this folder include.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -1,3 +1,5 @@
+// Collects bytes into lines (ended by CR, LF or both) and lines into events, as the standard's interpretation rules
+// say; the fields "id" and "retry" are ignored.
 #include "net/event_parser.h"
 
 #include <utility>

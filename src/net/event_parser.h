@@ -14,10 +14,10 @@ struct ServerEvent {
 
 class EventParser {
  public:
-  // Longest line, and longest data of one event; a longer one is an error of the server.
+  // `limit` bounds a line, and the data of one event, in bytes; a longer one counts as the server's error.
   explicit EventParser(std::size_t limit = 4u << 20u) : limit_(limit) {}
 
-  // Events that the bytes complete, in order. Throws SystemError where the limit is passed.
+  // Returns the events that the bytes complete, in order. Throws SystemError where the limit is exceeded.
   [[nodiscard]] std::vector<ServerEvent> feed(std::string_view bytes);
 
  private:

@@ -24,7 +24,8 @@ struct Peer {
   uid_t uid = static_cast<uid_t>(-1);
   pid_t pid = 0;        // 0 where the process lies outside our process namespace
   std::string address;  // "unix" or "127.0.0.1:51312", for logs
-  // Whom limits count it for: "uid 1000", "192.0.2.7", "2001:db8:0:1::/64" (who has one address of IPv6 has that many).
+  // The party that limits are counted for: "uid 1000", "192.0.2.7", "2001:db8:0:1::/64" (whoever has one IPv6 address
+  // usually has all of its /64).
   std::string party;
 };
 
@@ -42,7 +43,7 @@ struct Request {
   Peer peer;
   std::map<std::string, std::string, std::less<>> parameters;  // what the route's {name} segments stand for
 
-  // The first header of this name, whatever its case.
+  // Returns the first header of this name, whatever its case.
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
 };
 
@@ -56,7 +57,7 @@ struct Response {
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
 };
 
-// An error that knows its status. `extra` holds further members of the problem object, as JSON text each.
+// An error that has an HTTP status. `extra` holds further members of the problem object, each as JSON text.
 class HttpError : public Error {
  public:
   HttpError(unsigned status, const std::string& detail, std::vector<std::pair<std::string, std::string>> extra = {},
@@ -76,14 +77,14 @@ class HttpError : public Error {
 // "Not Found".
 [[nodiscard]] std::string_view reason_phrase(unsigned status);
 
-// What an exception says to the client: HttpError its own status, InputError and UsageError 400, anything else 500.
+// Returns the status that an exception is answered with: HttpError's own, 400 for InputError and UsageError, else 500.
 [[nodiscard]] unsigned status_of(const std::exception& error);
 
 // RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.
 [[nodiscard]] Response problem_response(const std::exception& error);
 [[nodiscard]] Response problem_response(unsigned status, std::string_view detail);
 
-// Compares without telling by its duration where the texts differ.
+// Compares two texts in a time that does not depend on where they differ.
 [[nodiscard]] bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace flyball

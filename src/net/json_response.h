@@ -1,4 +1,4 @@
-// Responses that carry JSON, and reading what a server that refuses says.
+// Makes responses that carry JSON, and reads the reason of a server's refusal.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace flyball {
 // Bytes that are not UTF-8, as quoted from a request, are replaced.
 [[nodiscard]] Response json_response(unsigned status, const nlohmann::ordered_json& body);
 
-// What the body of a refusal says: the words of a problem object, or the body's beginning where it is none.
+// Returns the reason that the body of a refusal gives: the detail of a problem object, or the body's beginning where it
+// is no such object.
 [[nodiscard]] std::string detail_of_problem(const std::string& body);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// The target is split before anything is decoded, so that an escaped '&', '=' or '?' separates nothing.
 #include "net/query_string.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 namespace flyball {
 
-// In the order of the request; names may stand twice.
+// Names and values in the order of the request; a name may occur more than once.
 class QueryString {
  public:
   QueryString() = default;
@@ -27,15 +27,15 @@ struct Target {
   QueryString query;
 };
 
-// Takes an origin-form target ("/gpu/get_power?gpu_ids=0%2C1") apart; '+' in the query is a blank. nullopt where the
-// path does not begin with '/', an escape is not two hexadecimal digits, or what is decoded holds a control character
-// or is no UTF-8.
+// Splits and decodes an origin-form target ("/gpu/get_power?gpu_ids=0%2C1"); '+' in the query is a blank. Returns
+// nullopt where the path does not begin with '/', an escape is not two hexadecimal digits, or what is decoded holds a
+// control character or is no UTF-8.
 [[nodiscard]] std::optional<Target> parse_target(std::string_view target);
 
-// nullopt as above.
+// Decodes %XX. Returns nullopt as above.
 [[nodiscard]] std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank = false);
 
-// Everything but letters, digits and "-._~" as %XX.
+// Writes everything but letters, digits and "-._~" as %XX.
 [[nodiscard]] std::string percent_encode(std::string_view text);
 
 }  // namespace flyball

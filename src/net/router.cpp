@@ -1,3 +1,5 @@
+// Routes are tried in the order of adding, segment by segment; the agent and the server have a few dozen. What a
+// Reply's copies share answers 500 from its destructor where no copy has answered.
 #include "net/router.h"
 
 #include <atomic>

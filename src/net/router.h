@@ -1,5 +1,5 @@
-// Which handler answers which request. A handler is a plain function from a request to a response; one that has to wait
-// takes a Reply along instead, and one that goes on for ever gets a stream of server-sent events.
+// Finds the handler that answers a request. A handler is a plain function from a request to a response; one that has to
+// wait gets a Reply instead, and one whose answer has no end gets a stream of server-sent events.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@
 namespace flyball {
 
 // The answer still owed to one request. Copies share it; the first answer counts and later ones are ignored. Where the
-// last copy goes without one, the client gets 500. Any thread.
+// last copy goes without an answer, the client gets 500. Thread-safe.
 class Reply {
  public:
   using Sink = std::function<void(Response)>;
   using ErrorResponse = std::function<Response(const std::exception&)>;
 
-  // `gone`: whether nobody waits for the answer any more; any thread may ask. Empty: somebody does.
+  // `gone` tells whether nobody waits for the answer any more, and may be called from any thread. Empty: somebody does.
   Reply(Sink sink, ErrorResponse errors, std::function<bool()> gone = {});
 
   void send(Response response) const;
   void fail(const std::exception& error) const;
   void fail(const std::exception_ptr& error) const;
 
-  // The client has closed its connection: what is kept ready for it may go.
+  // Whether the client has closed its connection, so that nothing need be kept for it.
   [[nodiscard]] bool abandoned() const;
 
  private:
@@ -35,7 +35,7 @@ class Reply {
   std::shared_ptr<Owed> owed_;
 };
 
-// A response that goes on: text/event-stream. Any thread.
+// A response without an end: text/event-stream. Thread-safe.
 class EventStream {
  public:
   virtual ~EventStream() = default;
@@ -46,15 +46,15 @@ class EventStream {
   // that lets more than the server's limit pile up is dropped.
   virtual bool send(std::string_view name, std::string_view data) = 0;
   virtual void close() = 0;
-  // Called once in the server's thread, at once where the stream is closed already.
+  // `action` is called once, in the server's thread; soon, where the stream is closed already.
   virtual void on_close(std::function<void()> action) = 0;
 
  protected:
   EventStream() = default;
 };
 
-// The route's answer to an error. One that is not of the family flyball::Error, which nobody meant to throw, is noted
-// (base/contain.h) under `path`.
+// Returns the route's answer to an error. An error that is not of the family flyball::Error, and so thrown by no
+// design, is noted (base/contain.h) under `path`.
 [[nodiscard]] Response error_response(const Reply::ErrorResponse& errors, const std::string& path,
                                       const std::exception& error);
 
@@ -66,8 +66,8 @@ using AsyncHandler = std::function<void(const Request&, Reply)>;
 using StreamHandler = std::function<std::function<void(std::shared_ptr<EventStream>)>(const Request&)>;
 
 enum class Runs {
-  kInLoop,  // in the server's thread: must not block
-  kInPool,  // in one of its worker threads: may; Handler only
+  kInLoop,  // in the server's thread; must not block
+  kInPool,  // in one of its worker threads, where it may block; for Handler only
 };
 
 struct Route {
@@ -86,10 +86,10 @@ class Router {
   void set_guard(std::function<void(const Request&, const Route&)> guard) { guard_ = std::move(guard); }
 
   struct Match {
-    const Route* route = nullptr;  // nothing: `refusal` says why (404 or 405)
+    const Route* route = nullptr;  // null: `refusal` says why (404 or 405)
     Response refusal;
   };
-  // Fills request.parameters.
+  // Finds the route, and fills request.parameters.
   [[nodiscard]] Match match(Request& request) const;
   void check(const Request& request, const Route& route) const;
 

@@ -1,3 +1,6 @@
+// One accept chain per listener, in the loop's thread. When descriptors run out, the longest idle connection is closed
+// and accepting pauses for 50 ms. A Unix socket is bound under umask 0777 and gets its mode afterwards, so that nobody
+// connects too early.
 #include "net/server.h"
 
 #include <fmt/format.h>
@@ -163,7 +166,7 @@ HttpServer::~HttpServer() {
 void HttpServer::listen_unix(const std::string& path, unsigned mode) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) {
-    throw SystemError(fmt::format("{}: a socket's path may have {} bytes", path, sizeof address.sun_path - 1));
+    throw SystemError(fmt::format("{}: a socket's path may have at most {} bytes", path, sizeof address.sun_path - 1));
   }
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0) {

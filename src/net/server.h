@@ -1,8 +1,8 @@
 // An HTTP/1.1 server on an EventLoop, over Unix sockets, TCP and TLS.
 //
-// One thread reads, dispatches and writes (helped by others where many wait for the same news); nothing in it blocks. A
-// client costs little while idle and can neither make the server wait (read, write and idle time limits), nor fill its
-// memory (limits on headers, bodies, connections and what a stream may queue).
+// One thread reads, dispatches and writes, and nothing in it blocks; others help to send where many clients wait for
+// the same news. An idle client costs little. No client can make the server wait (time limits on reading, writing and
+// idling) or fill its memory (limits on headers, bodies, connections and what a stream may queue).
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ namespace flyball {
 struct ServerLimits {
   std::size_t header_bytes = 16u << 10u;
   std::size_t body_bytes = 1u << 20u;
-  std::size_t stream_queue_bytes = 256u << 10u;  // a stream's reader that is further behind is dropped
-  std::size_t connections = 16384;  // beyond, the longest idle one makes room; idle: without a whole request
-  // Of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is closed.
-  // 0: as many as there may be.
+  std::size_t stream_queue_bytes = 256u << 10u;  // a reader of a stream that is further behind is dropped
+  std::size_t connections = 16384;               // beyond, the longest idle one (without a whole request) makes room
+  // Connections of one party (Peer::party). Beyond, its longest idle one makes room; where it has none, the new one is
+  // closed. 0: no limit of its own.
   std::size_t connections_per_party = 0;
   Seconds idle{120.0};           // between requests of a connection
   Seconds read{10.0};            // from a request's first byte to its last
   Seconds write{10.0};           // for a response, or for a stream to take anything at all
   Seconds stream_comment{15.0};  // how often a silent stream says that it is alive
   std::size_t pool_threads = 2;  // for Runs::kInPool; started with the first such request
-  // That send when hundreds of answers are due at once, the loop's among them; 0: one per processor, at most 4.
+  // Threads that send when hundreds of answers are due at once, the loop's among them; 0: one per processor, at most 4.
   std::size_t sending_threads = 0;
 };
 
-// PEM files: the certificate and those that lead to its authority; its key, without a passphrase.
+// Two PEM files: the certificate, followed by those that lead to its authority; and its key, without a passphrase.
 struct TlsFiles {
   std::string certificate;
   std::string key;
@@ -45,13 +45,13 @@ struct ServerCounts {
   std::uint64_t accepted = 0;      // connections
   std::uint64_t dropped_slow = 0;  // streams whose reader was too slow
   std::uint64_t dropped_idle = 0;  // connections closed to make room
-  std::uint64_t refused = 0;       // connections beyond what there may be, in all or of one party, closed unanswered
+  std::uint64_t refused = 0;       // connections beyond a limit, in all or of one party, closed unanswered
   std::uint64_t abandoned = 0;     // requests whose client went before the answer came
-  std::uint64_t bad_requests = 0;  // that could not be parsed, and failed TLS handshakes
+  std::uint64_t bad_requests = 0;  // requests that could not be parsed, and failed TLS handshakes
   std::size_t open_connections = 0;
 };
 
-// All methods in the loop's thread, or while the loop does not run.
+// All methods are to be called in the loop's thread, or while the loop does not run.
 class HttpServer {
  public:
   HttpServer(EventLoop& loop, Router router, ServerLimits limits);
@@ -62,8 +62,8 @@ class HttpServer {
   // Replaces a socket file that no process listens on; throws SystemError where one does, or where the path cannot be
   // used. The file is removed when the server stops.
   void listen_unix(const std::string& path, unsigned mode);
-  // Numeric address; port 0 takes a free one. Returns the port. Speaks TLS where files are given; throws InputError
-  // where those are no good.
+  // Listens on a numeric address; port 0 takes a free one. Returns the port. Speaks TLS where files are given. Throws
+  // InputError where those cannot be used, UsageError for a bad address, SystemError where the port cannot be had.
   std::uint16_t listen_tcp(const std::string& address, std::uint16_t port,
                            const std::optional<TlsFiles>& tls = std::nullopt);
 
@@ -91,8 +91,8 @@ struct HostPort {
 [[nodiscard]] HostPort parse_host_port(const std::string& what, std::string_view text);
 [[nodiscard]] bool is_loopback(const std::string& address);  // a numeric address
 
-// A numeric address as it is, else the first address of a name, asking the system; that may take seconds. Throws
-// SystemError.
+// Returns a numeric address as it is, else the first address that the system finds for a name, which may take seconds.
+// Throws SystemError.
 [[nodiscard]] std::string resolve_host(const std::string& host);
 
 }  // namespace flyball

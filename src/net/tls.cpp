@@ -1,3 +1,5 @@
+// OpenSSL by way of Asio, TLS 1.2 or later. A client checks the server's chain and its name or address; OpenSSL's
+// reasons are put into words that say what to mend.
 #include "net/tls.h"
 
 #include <fmt/format.h>

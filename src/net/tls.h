@@ -1,4 +1,4 @@
-// TLS 1.2 and later: what server and client need besides the bytes. Included by this folder's files only.
+// TLS 1.2 and later: contexts and checks of certificates for server and client. Only files of this folder include it.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,21 @@
 
 namespace flyball {
 
-// Throws InputError where a file cannot be used: no PEM, no fitting pair, a certificate whose time has not come or is
-// over; SystemError where it cannot be read.
+// Throws InputError where a file cannot be used (it is not PEM, key and certificate do not belong together, the
+// certificate is not yet or no longer valid), and SystemError where it cannot be read.
 [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> make_server_tls(const TlsFiles& files);
 
 // Trusts the authorities in `ca_file`, or the system's where it is empty (OpenSSL: SSL_CERT_FILE names others). Throws
 // InputError and SystemError.
 [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> make_client_tls(const std::string& ca_file);
 
-// The client takes only a certificate for this name or numeric address.
+// Makes the client accept only a certificate for this name or numeric address.
 void expect_host(SSL* connection, const std::string& host);
 
-// Why a client's handshake failed, and how to mend it.
+// Says why a client's handshake failed, and how to mend it.
 [[nodiscard]] std::string handshake_problem(SSL* connection, const boost::system::error_code& error);
 
-// The other side spoke plain HTTP.
+// Returns whether the other side spoke plain HTTP.
 [[nodiscard]] bool is_plain_http(const boost::system::error_code& error);
 
 }  // namespace flyball

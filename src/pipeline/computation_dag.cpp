@@ -1,3 +1,6 @@
+// Edges are grouped into compressed rows, forwards and backwards. Kahn's algorithm with a queue numbers the nodes, so
+// that neighbours in memory run at about the same time; what it leaves over holds a cycle, which is found by following
+// unplaced predecessors.
 #include "pipeline/computation_dag.h"
 
 #include <fmt/format.h>

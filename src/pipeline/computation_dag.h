@@ -1,9 +1,9 @@
 // The computation DAG of one training iteration: what runs, on which stage, after what.
 //
-// Nodes are operations (computations, and constant-time operations such as transfers); edges say that one must end
-// before the other begins. Operations of the same stage and instruction share one OperationType, hence one set of
-// measured options: the solver relies on that sameness. Nodes are numbered in topological order, so that every pass
-// over the schedule is one loop over an array.
+// Nodes are operations (computations, and constant-time operations such as transfers); an edge says that one must end
+// before the other begins. Operations of the same stage and instruction share one OperationType and so one set of
+// measured options, which the solver relies on. Nodes are numbered in topological order, so that every pass over the
+// schedule is one loop over an array.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class ComputationDag {
     std::int32_t after = 0;
   };
 
-  // Takes nodes in any order and renumbers them topologically (stable: by start level, then by given order). Edges may
-  // stand more than once. Throws InputError naming the nodes of a cycle, and when all operations together take more
-  // than 2e9 s at their slowest. Cost O(nodes + edges).
+  // Takes nodes in any order and renumbers them topologically (by start level, then in the given order). Edges may be
+  // repeated. Throws InputError naming the nodes of a cycle, and when all operations together take more than 2e9 s at
+  // their slowest. Cost O(nodes + edges).
   ComputationDag(std::string source, int stages, std::vector<OperationType> types,
                  std::vector<Computation> computations, const std::vector<Edge>& edges);
 
@@ -66,7 +66,7 @@ class ComputationDag {
   [[nodiscard]] std::span<const std::int32_t> stage_order(int stage) const {
     return stage_order_[static_cast<std::size_t>(stage)];
   }
-  // Where the node stood in the constructor's list.
+  // Returns the node's index in the constructor's list.
   [[nodiscard]] int original_index(int i) const { return original_[static_cast<std::size_t>(i)]; }
   // "F12 stage 3"; "F12/1 stage 3" for model chunk 1, for messages and pictures.
   [[nodiscard]] std::string label(int i) const;

@@ -1,4 +1,4 @@
-// Instructions of a pipeline stage, in the field's words.
+// The instructions of a pipeline stage.
 #pragma once
 
 #include <string_view>
@@ -30,13 +30,14 @@ inline constexpr std::string_view kP2pName = "p2p";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
-// Not run but measured beside them: a GPU that waits for other stages. Its energy over its time is the blocking power.
+// Measured beside them, though nothing runs: a GPU that waits for other stages. Its energy over its time is the
+// blocking power.
 inline constexpr std::string_view kWaitingName = "waiting";
 
 // Whether it is one of the five above.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
-// Without the ".1" of a chunk's own profile: what a framework calls the instruction.
+// Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.
 [[nodiscard]] std::string_view announced_name(std::string_view instruction);
 
 // One entry of a stage's instruction stream.

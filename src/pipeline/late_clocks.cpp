@@ -1,3 +1,5 @@
+// A stage's clock is a small state machine (held, wanted, under way); iterations are run one after another and their
+// starting states compared with all earlier ones, so that a repetition is found as soon as there is one.
 #include "pipeline/late_clocks.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// A plan with clock changes that are not free.
+// Emulates a plan whose clock changes take time.
 //
 // A change is asked for at the start of an operation and takes hold `latency` later (about 10 ms in the driver, Perseus
 // section 3.1); until then the stage runs at the clock that it had. Where the latency outlasts the operation, the next
 // ones run at the old clock too, and a change may take hold while the stage waits. A driver makes one change after
-// another, and who asks leaves word of the newest only (client/clock_controller.h): what is asked for while a change is
-// on its way is begun when that has taken hold, unless something newer has been asked for by then, and not at all where
-// it asks for the clock that holds.
+// another, and a controller passes on only the newest request (client/clock_controller.h): a request that comes while a
+// change is under way begins when that has taken hold, unless a newer one has come by then or it asks for the clock
+// that holds.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct SwitchedRun {
   std::vector<Nanoseconds> durations;  // its operations'
 };
 
-// Runs plans of one DAG over and over. What is on its way at an iteration's end reaches into the next, so that
-// iterations may differ: they are run until one begins as an earlier one did, and the figures are those of the
-// iterations between. Where none does within kMostIterations, they are those of the later half. Where an operation was
-// not measured at the clock that holds, its nearest stands in.
+// Runs plans of one DAG over and over. A change under way at an iteration's end reaches into the next, so that
+// iterations may differ: they are run until one begins as an earlier one did, and the figures are means over the
+// iterations between. If none does within kMostIterations, they are means over the later half. Where an operation was
+// not measured at the clock that holds, its nearest measured clock counts.
 //
 // The DAG must outlive it. Not thread-safe. Cost O(iterations * (nodes + edges)); one iteration where every change
 // takes hold before the next is asked for.
@@ -39,11 +39,11 @@ class LateClocks {
   // `blocking` holds one power per stage. Requires latency >= 0.
   LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency);
 
-  // Overwritten by the next call.
+  // The result is overwritten by the next call.
   const SwitchedRun& run(const ClockPlan& plan);
 
  private:
-  // What a stage's clock does; times count from the iteration's start.
+  // The state of a stage's clock; times count from the iteration's start.
   struct StageClock {
     Megahertz held;
     Megahertz wanted;      // asked for last

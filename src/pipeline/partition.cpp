@@ -1,3 +1,5 @@
+// Which layers can end the first k stages within a band is a sweep with two pointers over prefix sums; times are whole
+// nanoseconds, and ratios are compared as products in 128 bits.
 #include "pipeline/partition.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// build_dag: from schedule and profile to the DAG.
+// build_dag: from schedule and profile to the DAG. Nodes are the instructions of all stages' streams; edges follow each
+// stage's order and each microbatch's way through the stages, with a transfer between two GPUs where that takes time.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// read_pipeline: the pipeline file (TOML).
+// read_pipeline: the pipeline file (TOML), key by key, each with its type and range.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A pipeline as its user states it (command line or TOML), and the DAG that follows from it and a profile.
+// A pipeline as the user states it (command line or TOML), and the DAG that follows from it and a profile.
 #pragma once
 
 #include <filesystem>
@@ -14,17 +14,17 @@
 
 namespace flyball {
 
-// Blocked GPU's draw where it is neither stated nor measured; about 70-75 W on the data-centre boards of the Zeus
-// manual.
+// The power of a blocked GPU where it is neither stated nor measured; it is about 70-75 W on the data-centre boards of
+// the Zeus manual.
 inline constexpr Watts kDefaultBlockingPower{75.0};
 
-// More is a slip of the unit, in a pipeline file and everywhere else that powers are read.
+// A higher power is taken for a mistaken unit, in pipeline files and wherever else powers are read.
 inline constexpr double kMostBlockingWatts = 1e6;
 
 struct ConstantOperation {
   Seconds time;
-  // Of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as
-  // blocking meanwhile) and any other operation draws the stage's blocking power.
+  // Energy of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as
+  // blocking meanwhile), and any other operation draws the stage's blocking power.
   std::optional<Joules> energy;
 };
 
@@ -39,7 +39,7 @@ struct PipelineSpec {
   std::vector<int> memory_limit;
   int data_parallel = 1;
   int tensor_parallel = 1;
-  // Constant-time operations; a profile's own rows of the same name stand in where these are not given.
+  // Constant-time operations; where one is not given, the profile's rows of the same name count.
   std::optional<ConstantOperation> p2p;             // on every edge between stages
   std::optional<ConstantOperation> data_load;       // before every forward of the first stage
   std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
@@ -47,37 +47,38 @@ struct PipelineSpec {
   // Explicit DAG (JSON) in place of a schedule; empty when unused.
   std::string dag_file;
 
-  // What a stage draws while it waits: as stated, else as measured with the profile, else the default.
+  // Returns the power of a stage while it waits: as stated, else as measured with the profile, else the default.
   [[nodiscard]] Watts blocking(int stage, const Profile& profile) const;
-  // The same of all stages. Throws UsageError where another number of powers is stated.
+  // Returns the same for all stages. Throws UsageError where another number of powers is stated.
   [[nodiscard]] std::vector<Watts> blocking_powers(int stages, const Profile& profile) const;
 };
 
-// The mean power of the profile's rows `waiting` of that stage, over their clocks; none where it has no such rows.
+// Returns the mean power of the stage's rows `waiting` in the profile, over their clocks; none where there are no such
+// rows.
 [[nodiscard]] std::optional<Watts> measured_waiting(const Profile& profile, int stage);
 
-// What is odd about the blocking powers, in sentences: one that is stated lies more than 5 % off the measured one, or a
-// waiting GPU is to draw more than an operation does.
+// Returns sentences on odd blocking powers: one that is stated differs by more than 5 % from the measured one, or a
+// waiting GPU would draw more than an operation does.
 [[nodiscard]] std::vector<std::string> blocking_warnings(const PipelineSpec& spec, const Profile& profile,
                                                          const ComputationDag& dag);
 
 // Reads a pipeline file; docs/formats/pipeline-file.md gives its keys. A relative dag_file is taken relative to `path`.
-// Keys that the file does not state keep their default: microbatches then stay 0 and are the caller's to ask for.
-// Throws InputError with line and column for unknown keys, wrong types and values out of range. Files are limited to
-// 1 MiB.
+// Keys that the file does not have keep their default: microbatches then stay 0, and the caller must ask for them.
+// Throws InputError with line and column for unknown keys, wrong types and values out of range. Files are limited to 1
+// MiB.
 [[nodiscard]] PipelineSpec read_pipeline_file(const std::filesystem::path& path);
 [[nodiscard]] PipelineSpec read_pipeline(const std::string& source, std::string_view text);
 
-// The DAG of one iteration. Throws InputError when the profile lacks an operation that the schedule needs, UsageError
-// for shapes that the schedule does not allow (make_schedule).
+// Makes the DAG of one iteration. Throws InputError when the profile lacks an operation that the schedule needs,
+// UsageError for shapes that the schedule does not allow (make_schedule).
 [[nodiscard]] ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile);
 
-// Explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?, "after"?:
-// [name, ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details. A stage
-// runs its computations in the order in which they are listed; "p2p" operations do not occupy it and are free of that
-// order. Throws InputError (line and column of the JSON, and the name of the computation) for syntax errors, unknown or
-// repeated names, computations that depend on themselves, cycles, operations that the profile lacks, more than
-// kMostOperations computations or dependencies. Cost: linear in the text.
+// Reads an explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?,
+// "after"?: [name, ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details.
+// A stage runs its computations in the order in which they are listed; "p2p" operations do not occupy it and are free
+// of that order. Throws InputError (line and column of the JSON, and the name of the computation) for syntax errors,
+// unknown or repeated names, computations that depend on themselves, cycles, operations that the profile lacks, more
+// than kMostOperations computations or dependencies. Cost: linear in the text.
 [[nodiscard]] ComputationDag read_dag(const std::string& source, std::string_view json, const Profile& profile);
 
 }  // namespace flyball

@@ -1,3 +1,5 @@
+// Each schedule is a function of the stage that writes its stream: warm-up, steady part, drain. Sizes are checked by
+// division first, since products may overflow.
 #include "pipeline/schedule.h"
 
 #include <fmt/format.h>

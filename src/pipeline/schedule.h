@@ -1,4 +1,4 @@
-// Pipeline schedules: in which order each stage runs its instructions.
+// Pipeline schedules: the order in which each stage runs its instructions.
 //
 //   gpipe                 all forwards, then all backwards in reverse order (GPipe, NeurIPS'19)
 //   1f1b                  one forward, one backward after a warm-up (PipeDream-flush, Megatron-LM)
@@ -22,17 +22,17 @@ enum class ScheduleKind { kGpipe, k1f1b, kInterleaved1f1b, kEarlyRecompute1f1b, 
 [[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
 [[nodiscard]] std::vector<std::string> schedule_names();
 
-// Largest iteration that is accepted, in operations of all stages together. 512 microbatches on 16 stages are 16,384
-// and the largest in sight 500,000; the limit only keeps a slip of the pen (microbatches = 2000000000) from eating the
-// machine's memory.
+// Largest iteration that is accepted, in operations of all stages together. 512 microbatches on 16 stages are 16,384,
+// and the largest that we know of has 500,000; the limit only keeps a typing error (microbatches = 2000000000) from
+// using up the machine's memory.
 inline constexpr long kMostOperations = 2'000'000;
 
 using InstructionStream = std::vector<Instruction>;
 
-// One stream per stage. Throws UsageError when stages, microbatches or chunks are not positive, when chunks are asked
-// of a schedule that has none, or when interleaving is asked for with microbatches that are no multiple of the stages
-// (Megatron-LM's rule) or with fewer than two chunks, or when the iteration has more than kMostOperations. Cost: linear
-// in the instructions.
+// Returns one stream per stage. Throws UsageError when stages, microbatches or chunks are not positive, when chunks are
+// asked of a schedule that has none, or when interleaving is asked for with microbatches that are no multiple of the
+// stages (Megatron-LM's rule) or with fewer than two chunks, or when the iteration has more than kMostOperations. Cost:
+// linear in the instructions.
 [[nodiscard]] std::vector<InstructionStream> make_schedule(ScheduleKind kind, int stages, int microbatches, int chunks);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Nodes are numbered topologically, so that the earliest times are one loop forwards and the latest one backwards.
 #include "pipeline/timeline.h"
 
 #include <algorithm>

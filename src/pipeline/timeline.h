@@ -1,5 +1,5 @@
-// The timeline emulator: when each operation of an iteration starts and ends, where the bubbles are, what is critical,
-// and where the energy goes.
+// The timeline emulator: when each operation of an iteration starts and ends, which are critical, and what the
+// iteration's energy consists of.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace flyball {
 
-// One clock for every operation: the index into its type's options. The thing that planners make.
+// One clock for every operation, as an index into its type's options. This is what planners make.
 using ClockPlan = std::vector<std::uint16_t>;
 
 struct Timeline {
@@ -26,26 +26,27 @@ struct Timeline {
   }
 };
 
-// As-soon-as-possible execution with the given durations, one per operation. Cost O(nodes + edges).
+// Runs every operation as soon as possible, with the given durations, one per operation. Cost O(nodes + edges).
 [[nodiscard]] Timeline emulate(const ComputationDag& dag, std::span<const Nanoseconds> durations);
 
-// Makespan alone; `finish` is scratch of dag.size() values.
+// Returns the makespan alone; `finish` is scratch space of dag.size() values.
 [[nodiscard]] Nanoseconds makespan(const ComputationDag& dag, std::span<const Nanoseconds> durations,
                                    std::span<Nanoseconds> finish);
 
-// One critical path, first operation first. Where several predecessors end last, the one on the same stage is taken.
+// Returns one critical path, first operation first. Where several predecessors end last, the one on the same stage is
+// taken.
 [[nodiscard]] std::vector<int> critical_path(const ComputationDag& dag, const Timeline& timeline);
 
-// Durations of a plan from the measured options.
+// Returns the durations of a plan from the measured options.
 [[nodiscard]] std::vector<Nanoseconds> plan_durations(const ComputationDag& dag, const ClockPlan& plan);
 
-// The part of an operation's power that a stage which waits would draw anyway, so that running the operation for t
+// Returns the part of an operation's power that a waiting stage would draw anyway, so that running the operation for t
 // takes e - charged_blocking * t more than waiting does. An operation's energy is the GPU's whole draw. A computation
-// takes the place of waiting, and may draw less; a transfer runs beside it, and what it draws up to the blocking power
-// is that of the wait. One without energy of its own hence costs the wait and nothing else.
+// replaces waiting, and may draw less; a transfer runs beside it, and what it draws up to the blocking power counts as
+// the wait's. A transfer without energy of its own thus costs the wait and nothing else.
 [[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
 
-// Perseus eq. 3, for one pipeline: what the chosen discrete clocks really take.
+// Perseus eq. 3 for one pipeline: the energy that the chosen discrete clocks really take.
 struct EnergyBreakdown {
   Joules computation;     // sum of e_i, transfers included
   Joules blocking;        // P_blocking * N T - sum of charged_blocking * t_i: bubbles and waits inside the iteration
@@ -58,11 +59,11 @@ struct EnergyBreakdown {
 [[nodiscard]] EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nanoseconds makespan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 
-// Clock changes that running a plan over and over makes: pairs of neighbours on a stage with different clocks, the step
-// from the last operation to the next iteration's first included; operations without a choice keep the clock.
+// Counts the clock changes per iteration when a plan is run over and over: neighbours on a stage with different clocks,
+// from the last operation to the next iteration's first included. Operations without a choice keep the clock.
 [[nodiscard]] int count_switches(const ComputationDag& dag, const ClockPlan& plan);
 
-// The option whose clock is nearest; the higher one where two are equally near.
+// Returns the option whose clock is nearest; the higher one where two are equally near.
 [[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
 
 }  // namespace flyball

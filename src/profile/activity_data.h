@@ -1,4 +1,4 @@
-// An activity as it stands in the data files of devices and workloads.
+// Reads an activity from the data files of devices and workloads.
 #pragma once
 
 #include "profile/data_file.h"

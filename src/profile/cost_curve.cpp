@@ -1,3 +1,6 @@
+// Options are sorted by time and filtered in one pass; the hull is Andrew's monotone chain. The exponential is fitted
+// by Ceres in coordinates scaled to the unit square, from three starting slopes, and its samples go through the same
+// chain.
 #include "profile/cost_curve.h"
 
 #include <ceres/ceres.h>

@@ -1,9 +1,9 @@
-// Convex time-energy cost of one operation: what the frontier solver sees of a profile.
+// The convex time-energy cost of one instruction of a stage: what the frontier solver sees of a profile.
 //
-// The cost of running an operation for time t is its energy net of blocking, e - P_blocking * t (Perseus eq. 4): the
-// stage would draw P_blocking anyway, so only what is drawn above it can be saved. Two relaxations of the discrete
-// clocks are offered: the lower convex hull of the measured options (default: no fitting error, and its optimum is a
-// true lower bound of every discrete plan), and the exponential a*exp(b*t)+c of the paper (section 4.1).
+// The cost of running a computation for time t is its energy net of blocking, e - P_blocking * t (Perseus eq. 4): the
+// stage would draw P_blocking anyway, so that only what it draws above that can be saved. There are two relaxations of
+// the discrete clocks: the lower convex hull of the measured options (the default: it has no fitting error, and its
+// optimum is a true lower bound of every discrete plan), and the exponential a*exp(b*t)+c of the paper (section 4.1).
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@
 
 namespace flyball {
 
-// Energy net of blocking, J. Negative where the operation draws less than a blocked GPU.
+// Returns the energy net of blocking (J). Negative where the option draws less than a blocked GPU.
 [[nodiscard]] inline double net_joules(const ClockOption& option, Watts blocking) {
   return (option.energy - blocking * option.time).value();
 }
 
-// The options worth choosing from: no other is as fast and as cheap in net energy. Fastest first; times strictly rise,
-// net energies strictly fall. Noise rule: going from fast to slow, an option is kept only if it saves more than
-// `noise` times the gross energy of the last kept one; what a meter cannot tell apart is not worth a slower clock.
-// The fastest option is always kept. Cost O(n log n).
+// Returns the options worth choosing from: no other is as fast and as cheap in net energy. Fastest first; times
+// strictly rise, net energies strictly fall. Noise rule: going from fast to slow, an option is kept only if it saves
+// more than `noise` times the gross energy of the last kept one; what a meter cannot tell apart is not worth a slower
+// clock. The fastest option is always kept. Cost O(n log n).
 [[nodiscard]] std::vector<ClockOption> pareto_options(const std::vector<ClockOption>& measured, Watts blocking,
                                                       double noise = 0.0);
 
@@ -31,10 +31,10 @@ struct CurveVertex {
   double net_joules = 0.0;
 };
 
-// Strictly convex, strictly falling polyline, fastest vertex first; one vertex for a constant-time operation.
+// A strictly convex, strictly falling polyline, fastest vertex first; a single vertex where the time is constant.
 using CostCurve = std::vector<CurveVertex>;
 
-// Lower convex hull of Pareto options. Cost O(n).
+// Returns the lower convex hull of Pareto options. Cost O(n).
 [[nodiscard]] CostCurve hull_curve(const std::vector<ClockOption>& pareto, Watts blocking);
 
 // e(t) - P t ~ a exp(b t) + c over t relative to the fastest option, b < 0, fitted by least squares (Perseus 4.1).
@@ -52,8 +52,8 @@ struct ExponentialFit {
 // fails on all starts (not seen on measured profiles).
 [[nodiscard]] ExponentialFit fit_exponential(const std::vector<ClockOption>& pareto, Watts blocking);
 
-// The exponential as a polyline with a vertex every `step` from the fastest to the slowest option. Options with fewer
-// than three points fall back to the hull.
+// Returns the exponential as a polyline with a vertex every `step` from the fastest to the slowest option; the hull
+// where there are fewer than three options.
 [[nodiscard]] CostCurve exponential_curve(const std::vector<ClockOption>& pareto, Watts blocking, Nanoseconds step);
 
 }  // namespace flyball

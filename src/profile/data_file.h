@@ -1,4 +1,5 @@
-// Typed reading of our own data files. They are compiled in, so a wrong one is our bug: Error says which key it is.
+// Reads our own data files by type. They are compiled in, so that a wrong one is our bug; Error then says which key it
+// is.
 #pragma once
 
 #include <optional>

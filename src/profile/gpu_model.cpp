@@ -1,3 +1,5 @@
+// A model is read from its TOML file; a run is the arithmetic of gpu_physics.h, scaled by the time at the maximum
+// clock.
 #include "profile/gpu_model.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// How long a computation takes, and what it draws, on a GPU model at a locked SM clock: the physics of the synthetic
+// Models how long a computation takes on a GPU at a locked SM clock, and what it draws: the physics of the synthetic
 // profiles. Every device is a data file (data/devices/NAME.toml); docs/profiles.md derives the model and says what its
-// numbers were calibrated to.
+// numbers were set to.
 //
-// The arithmetic is in gpu_physics.h. From it follow two things seen on real GPUs: a flat top, where lower clocks save
-// energy at nearly no time, and a valley, the least-energy clock, at the knee of the voltage curve.
+// The arithmetic is in gpu_physics.h. Two things seen on real GPUs follow from it: a flat top, where lower clocks save
+// energy and cost nearly no time, and a valley, the clock of least energy, at the knee of the voltage curve.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ struct GpuModel {
   Watts blocking;                     // blocked on communication (P_blocking of Perseus eq. 3)
   std::vector<VoltagePoint> voltage;  // rising clocks; linear between the points
   double sustained_tflops = 0.0;      // of training at the maximum clock
-  Activity forward;                   // of a workload without an own fit for this GPU
+  Activity forward;                   // of workloads that have no fit of their own for this GPU
   Activity backward;
 
   // Valid as long as the model.

@@ -1,10 +1,10 @@
-// What a GPU does with a computation at a clock: the arithmetic of docs/profiles.md, written once for the synthetic
-// profiles (gpu_model.h) and for the simulated boards (sim/board.h). Plain values and inline functions that need
-// nothing but the standard library, so that the simulated vendor library can carry them into any process.
+// Time and power of a computation at a clock: the arithmetic of docs/profiles.md, for both the synthetic profiles
+// (gpu_model.h) and the simulated boards (sim/board.h). These are plain values and inline functions that need nothing
+// but the standard library, so that the simulated vendor library can carry them into any process.
 //
-// A computation is two kinds of work in turn. Compute-bound work takes time in proportion to 1/f. Memory-bound (or
-// link-bound) work takes the same time at any SM clock. Power is busy + dynamic * (V(f)/V(f_max))^2 * f/f_max for
-// each kind; where that would pass the limit, the power regulator holds the clock below what was asked.
+// A computation consists of two kinds of work, one after the other. Compute-bound work takes time in proportion to 1/f.
+// Memory-bound (or link-bound) work takes the same time at any SM clock. Power is busy + dynamic * (V(f)/V(f_max))^2 *
+// f/f_max for each kind; where that would pass the limit, the power regulator holds the clock below what was asked.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ struct GpuCurve {
   return low;
 }
 
-// Where the regulator holds the clock of each kind of work.
+// The power at which the regulator holds down the clock, for each kind of work.
 struct PhaseLimits {
   Watts compute;
   Watts memory{std::numeric_limits<double>::infinity()};
@@ -90,7 +90,8 @@ struct Pace {
   }
 };
 
-// `memory_speed`: the memory clock over its maximum. Memory-bound work is slower by it and draws less by it.
+// `memory_speed` is the memory clock over its maximum; memory-bound work takes as many times longer, and draws less in
+// proportion.
 [[nodiscard]] inline Pace pace_of(const GpuCurve& gpu, const Activity& activity, const PhaseLimits& limits,
                                   double clock_mhz, double memory_speed = 1.0) {
   Pace pace;

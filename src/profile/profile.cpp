@@ -1,4 +1,5 @@
-// Rows, from a text or not, are collected by operation and rank; ranks of a stage are then merged at each clock.
+// Rows, from a text or not, are collected by stage and instruction, and within them by rank, in the order of the file;
+// clocks must fall or rise within each rank. Ranks are merged by a map over clocks.
 #include "profile/profile.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-// Measured profiles: what each operation of a training pipeline takes at each clock.
+// Measured profiles: the time and energy of each instruction of each stage at each clock.
 //
 // A profile is the CSV `stage,instruction,frequency,time,energy` that Zeus and lowtime use: stage from 0, clock in MHz,
 // time in s, energy in J, one row per measured clock. Columns rank, dp_rank, pp_rank, tp_rank are accepted; ranks of
-// one stage are merged (below). An operation with one row is a constant-time operation (Perseus section 4.4).
+// one stage are merged (below). An instruction with one row takes constant time (Perseus section 4.4).
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace flyball {
 
-// One way to run an operation: at this clock it takes this time and this energy, the GPU's whole draw included.
+// One way to run a computation: at this clock it takes this time and this energy, the GPU's whole draw included.
 struct ClockOption {
   Megahertz frequency;
   Seconds time;
@@ -37,7 +37,7 @@ struct Profile {
   int stages = 0;                            // stages 0 .. stages-1 all have operations
   std::vector<OperationProfile> operations;  // ordered by stage, then as in the file
 
-  // Linear in the number of operations; null when absent.
+  // Returns null where there is none. Cost: linear in the number of operations.
   [[nodiscard]] const OperationProfile* find(int stage, std::string_view instruction) const;
 };
 

@@ -1,3 +1,6 @@
+// For each of 21 ratios of noise to bends the posterior mean solves (I + lambda K) f = y, with K five-diagonal, by L D
+// L' in O(n); the restricted likelihood follows from the same factors and weighs the fits. A draw chooses a fit by its
+// weight, draws the variance from its scaled inverse chi-square distribution, and solves L' x = z.
 #include "profile/smooth_curve.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What a measured curve may truly be, where nobody has said how noisy its points are: as smooth as they let it be.
+// Estimates what a measured curve may truly be, where nobody has said how noisy its points are: a curve as smooth as
+// the points allow.
 //
 // Model: a point is the curve plus noise, normal, independent and alike everywhere; the curve's slope changes at random
 // from point to point (an integrated random walk, the prior of a cubic smoothing spline). How noisy the points and how
@@ -8,8 +9,8 @@
 // The curve may have a corner at its second point. The highest clock is often not reached, since the power limit holds
 // the GPU below it: how far the first point lies off the others' course says little about the noise.
 //
-// What it cannot tell: noise that neighbouring points share, such as the drift of a temperature during a sweep, is part
-// of the curve to it.
+// It cannot see noise that neighbouring points share, such as the drift of a temperature during a sweep: that counts as
+// part of the curve.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace flyball {
 
-// Of one seed, the same numbers every time.
+// Normal and uniform random numbers; the same for the same seed.
 class NoiseSource {
  public:
   explicit NoiseSource(std::uint64_t seed) : state_(seed) {}
@@ -34,7 +35,7 @@ class NoiseSource {
 
 class SmoothCurve {
  public:
-  // Fewer tell nothing of their noise.
+  // Fewer points tell nothing about their noise.
   static constexpr std::size_t kLeastPoints = 6;
 
   // `places` rise or fall, the highest clock first; as many `values`, at least kLeastPoints. Cost O(points).
@@ -49,7 +50,7 @@ class SmoothCurve {
  private:
   // For one smoothness. The curve's precision is (I + lambda K) / variance with K of bandwidth 2; factorised L D L'.
   struct Fit {
-    double weight = 0.0;  // how likely it is, of all
+    double weight = 0.0;  // how likely this smoothness is, among all
     double variance = 0.0;
     std::vector<double> mean;
     std::vector<double> first;   // L's subdiagonal

@@ -1,3 +1,6 @@
+// Clocks fall from the highest, as an online profiler's sweep does, until the energy has risen five times in a row.
+// Noise is a hash of what is measured and the seed, turned into a nearly normal number, so that a row does not depend
+// on the others.
 #include "profile/synth.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Calibrated synthetic profiles: what `flyball profile synth` prints and examples/profiles/ holds.
+// Makes synthetic profiles: what `flyball profile synth` prints and examples/profiles/ holds.
 //
 // They stand in for a measured profile where there is no GPU, and reproduce published ranges (docs/profiles.md); they
 // are not measurements, and their header says so. Same request, same bytes.

@@ -1,3 +1,5 @@
+// A workload's file may have a table for the GPU, whose values take precedence. Layers are divided by dynamic
+// programming over the first layer and the number of stages that are left.
 #include "profile/workload_model.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What is trained in the synthetic profiles: layers, their forward times on a GPU, and the published stage partitions.
-// Every workload is a data file (data/workloads/NAME.toml) that names its sources.
+// The workloads of the synthetic profiles: layers, their forward times on a GPU, and the published partitions into
+// stages. Every workload is a data file (data/workloads/NAME.toml) that names its sources.
 #pragma once
 
 #include <span>
@@ -47,8 +47,8 @@ struct WorkloadModel {
 // Throws UsageError, naming the known ones, when there is no such workload.
 [[nodiscard]] WorkloadModel load_workload_model(std::string_view name, const GpuModel& gpu);
 
-// Contiguous split with the shortest longest stage, earliest bounds among equals: what frameworks do when asked to
-// balance time. Requires 1 <= stages <= layers. Cost O(stages * layers^2).
+// Splits the layers, in order, so that the longest stage is as short as possible, with the earliest bounds among
+// equals: what frameworks do when asked to balance time. Requires 1 <= stages <= layers. Cost O(stages * layers^2).
 [[nodiscard]] std::vector<int> balanced_bounds(std::span<const Layer> layers, int stages);
 
 }  // namespace flyball

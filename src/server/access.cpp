@@ -1,3 +1,5 @@
+// Tokens are compared by their hashes, in constant time. A token comes as a bearer's, or as the password of basic
+// authentication.
 #include "server/access.h"
 
 #include <fmt/format.h>

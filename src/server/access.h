@@ -1,4 +1,5 @@
-// Who may do what: a job's token for all of that job, the administrator's for everything, and one for registering jobs.
+// Decides who may do what: a job's token is good for all of that job, the administrator's for everything, and the
+// registration token for registering jobs.
 #pragma once
 
 #include <optional>
@@ -13,19 +14,20 @@ namespace flyball {
 class Access {
  public:
   struct Tokens {
-    // Without an administrator's token, jobs can be listed by everybody (but Zeus's), and other jobs' tokens open
-    // nothing.
+    // Without an administrator's token, everybody can list jobs (except Zeus's), and a job's token is good for that job
+    // only.
     std::optional<TokenHash> administrator;
-    std::optional<TokenHash> registration;  // opens the registering of jobs only
+    std::optional<TokenHash> registration;  // allows the registering of jobs only
     bool open_registration = true;          // everybody may register jobs
   };
   explicit Access(const Tokens& tokens) : tokens_(tokens) {}
 
-  // What stands behind "Authorization: Bearer", or as the password behind "Authorization: Basic", which clients make of
-  // http://name:token@host; empty where there is nothing.
+  // Returns the token of "Authorization: Bearer", or the password of "Authorization: Basic", which clients make of
+  // http://name:token@host; empty where there is neither.
   [[nodiscard]] static std::string shown_token(const Request& request);
 
-  // The administrator's token, or a Unix socket and the server's own user or root.
+  // Whether the request shows the administrator's token, or comes over a Unix socket from the server's own user or
+  // root.
   [[nodiscard]] bool is_administrator(const Request& request) const;
   [[nodiscard]] bool shows_token_of(const Request& request, const Job& job) const;
   [[nodiscard]] bool shows_registration_token(const Request& request) const;

@@ -1,3 +1,5 @@
+// SQLite in exclusive locking mode with a write-ahead log and full synchronisation; the file and its log are readable
+// by their owner only. Its result codes tell a full disk and a damaged file from other failures.
 #include "server/database.h"
 
 #include <fcntl.h>

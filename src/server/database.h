@@ -1,4 +1,5 @@
-// SQLite, thinly: statements that clean up after themselves, and errors that tell a full disk from the rest.
+// A thin wrapper of SQLite: statements that clean up after themselves, and errors that tell a full disk from other
+// failures.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +21,25 @@ class DatabaseError : public SystemError {
 
   // The file cannot grow or cannot be written; it is unharmed, and a later write may succeed.
   [[nodiscard]] bool no_room() const;
-  // The file is damaged, or is not what this program writes; no later call will do better.
+  // The file is damaged, or not one of this program's; no later call will succeed.
   [[nodiscard]] bool damaged() const;
 
  private:
   int code_;
 };
 
-// One connection; one thread at a time.
+// One connection to a database. Not thread-safe.
 class Database {
  public:
-  // Opens or makes the file, for this process alone, and leaves it as it is. Throws DatabaseError.
+  // Opens the file for this process alone, and makes it where it is missing; changes nothing in it. Throws
+  // DatabaseError.
   explicit Database(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Write-ahead log, every commit on the disk before it returns. Throws DatabaseError, also where another process has
-  // the file open.
+  // Switches to a write-ahead log, with which every commit is on the disk before it returns. Throws DatabaseError, also
+  // where another process has the file open.
   void begin_writing();
 
   void execute(const char* sql);  // without parameters or results

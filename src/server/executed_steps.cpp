@@ -1,3 +1,5 @@
+// Steps are kept by number until every stage of the first pipeline has reported one; at most 16 wait, and the oldest
+// goes. A new version of the schedule forgets them all.
 #include "server/executed_steps.h"
 
 #include <fmt/format.h>

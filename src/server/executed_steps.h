@@ -1,4 +1,4 @@
-// Iterations that a job's ranks have run and report, collected until one is complete.
+// Collects the iterations that a job's ranks have run and report, until one is complete.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace flyball {
 
-// One job's. One pipeline speaks for all: the first ranks of data and tensor parallelism. Remembers a few steps at
-// most.
+// For one job. Only one pipeline's reports count, those of the first ranks of data and tensor parallelism. A few
+// incomplete steps are remembered at most.
 class ExecutedSteps {
  public:
-  // By stage, the times of the step that is complete with this report; nothing where stages are missing, where another
-  // rank speaks for this one, or where the plan in force wants no steps of that version. Throws HttpError: 409 where
+  // Returns, by stage, the times of the step that this report completes; nothing where stages are missing, where this
+  // rank's reports do not count, or where the plan in force needs no steps of that version. Throws HttpError: 409 where
   // the rank has not registered, 400 where the report does not fit its schedule.
   [[nodiscard]] std::optional<std::vector<std::vector<MeasuredTimes>>> add(Job& job, const StepReport& report);
 

@@ -1,4 +1,4 @@
-// A number that tells texts apart: FNV-1a. Nobody attacks it.
+// A hash of texts (FNV-1a), to tell changed ones from unchanged ones; it need not withstand attacks.
 #pragma once
 
 #include <cstdint>

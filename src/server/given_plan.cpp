@@ -1,3 +1,4 @@
+// The text of each stage's answer is made once, from the plan's clocks; the identity is a hash of all of them.
 #include "server/given_plan.h"
 
 #include <fmt/format.h>

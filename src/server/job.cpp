@@ -1,3 +1,6 @@
+// Ranks are kept by number and by place, with counts of those profiled in all and by stage. Schedules are made as text
+// once for each different run of the plan and shared by the pipelines and ranks that have the same. A fingerprint of
+// all texts tells whether a deployment is new.
 #include "server/job.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. Plain state with rules;
-// what survives, plans and waits is the job book's business (job_book.h). One thread.
+// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. This is plain state with
+// rules; storing, planning and waiting are the job book's business (job_book.h). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct JobRank {
   std::int64_t last_sequence = -1;      // counted
   std::int64_t enqueued_sequence = -1;  // on its way to the disk
   bool profiled = false;
-  // What it was planned with, and what has been measured since.
+  // The measurements that it was planned with, and those made since.
   std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
   MeasurementSums collected;
 };
@@ -40,7 +40,7 @@ struct JobStraggler {
   std::map<std::int64_t, Announced> announced;  // by sequence
 };
 
-// Where a rank stands. It never changes, so that who waits need not look the rank up again.
+// A rank's place. It never changes, so that a waiting request need not look the rank up again.
 struct RankPlace {
   int rank = 0;
   int dp_rank = 0;
@@ -51,23 +51,24 @@ struct RankPlace {
       : rank(request.rank), dp_rank(request.dp_rank), pp_rank(request.pp_rank) {}
 };
 
-// A rank's schedule as JSON text: what is its own, and what it shares with all ranks of its stage that do the same.
+// A rank's schedule as JSON text: its own part, and the part that it shares with all ranks of its stage that run the
+// same.
 struct ScheduleText {
   std::string head;
   std::shared_ptr<const std::string> tail;
 };
 
-// What every pipeline of a job is to run.
+// The schedules that all pipelines of a job are to run.
 struct Deployment {
-  // By stage. Made once, however often ranks ask.
+  // Texts by stage. They are made once, however often ranks ask.
   struct Texts {
     std::vector<std::string> tails;       // what follows the rank in its schedule's JSON text
-    std::vector<std::string> zeus_tails;  // the same in Zeus's words; empty for other jobs
+    std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
   };
   struct Pipeline {
     std::size_t point = 0;
     Seconds allowed;
-    std::shared_ptr<const Texts> texts;  // shared by pipelines that do the same
+    std::shared_ptr<const Texts> texts;  // shared by pipelines that run the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank
   std::shared_ptr<const JobPlan> plan;
@@ -90,7 +91,8 @@ class Job {
   // --- Ranks ---
   [[nodiscard]] const std::map<int, JobRank>& ranks() const { return ranks_; }
   [[nodiscard]] JobRank* find_rank(int rank);
-  // Throws HttpError: 400 where the rank lies outside the job's shape, 409 where it or its place is taken by another.
+  // Throws HttpError: 400 where the rank does not fit the job's shape, 409 where its number or its place belongs to
+  // another.
   void check_rank(const RankRequest& request) const;
   JobRank& add_rank(const RankRequest& request);
   void remove_rank(int rank);
@@ -101,12 +103,12 @@ class Job {
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
   [[nodiscard]] std::vector<int> unprofiled_stages() const;
-  // Ranks have reported measurements, and none has finished.
+  // Whether ranks have reported measurements, and none has finished.
   [[nodiscard]] bool is_measuring() const;
-  // Of the ranks that have finished measuring, or of all that have been planned with; of stages without any of these,
-  // of those that measure anew what they had measured before.
+  // Returns the measurements of the ranks that have finished measuring, or of all that have been planned with. For a
+  // stage without any such rank, it takes what ranks that measure again had measured before.
   [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
-  // The stages of none of these, with what is known of them.
+  // Returns the stages of which `measured` has no rank, with what is known of them.
   [[nodiscard]] std::vector<FixedStage> fixed_stages(const std::vector<RankMeasurements>& measured) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
 
@@ -115,22 +117,22 @@ class Job {
   void check_report(const JobRank& rank, const MeasurementReport& report) const;
   void count_report(JobRank& rank, const MeasurementReport& report);
   void set_profiled(JobRank& rank, bool profiled);
-  // Of a rank that has finished measuring: what has been measured since takes the place of what it was planned with, of
-  // every instruction that it has measured again and of `waiting`. False where there is nothing.
+  // For a rank that has finished measuring: replaces what it was planned with by what it has measured since, for every
+  // instruction measured again and for `waiting`. Returns false where nothing has been measured since.
   static bool take_up_sweep(JobRank& rank);
-  // The same of all ranks that have finished; their numbers.
+  // Does the same for all ranks that have finished, and returns their numbers.
   std::vector<int> take_up_sweeps();
   [[nodiscard]] bool has_new_sweeps() const;
 
   // --- Stragglers ---
   // Throws HttpError.
   [[nodiscard]] JobStraggler& straggler(const StragglerId& id);
-  // A notice could not be stored: its number may be used again.
+  // Called when a notice could not be stored: its number may be used again.
   void take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before);
-  // In force from now on, unless something newer is. False where nothing changes.
+  // Puts a notice in force, unless a newer one is. Returns false where nothing changes.
   bool put_in_force(const StragglerId& id, std::int64_t sequence, double degree);
   void announce(const StragglerId& id, std::int64_t sequence, double degree, double due);
-  // Puts in force what is due. False where nothing changes.
+  // Puts the notices in force that are due. Returns false where nothing changes.
   bool put_due_in_force(double now);
   [[nodiscard]] std::optional<double> next_due() const;
   [[nodiscard]] std::vector<StragglerState> straggler_states(double now) const;
@@ -145,22 +147,23 @@ class Job {
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
 
-  // What has to be prepared (JobPlan::prepare) before deployment() may be called. Needs a plan.
+  // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
+  // plan.
   [[nodiscard]] std::vector<JobPlan::Run> unprepared_runs() const;
-  // What the pipelines are to run now, without a version. Needs a plan.
+  // Returns what the pipelines are to run now, without a version. There must be a plan.
   [[nodiscard]] Deployment deployment() const;
-  // The same as if this straggler's degree were in force; nothing where that takes preparing.
+  // Returns the same as if this straggler's degree were in force; nothing where runs would have to be prepared first.
   [[nodiscard]] std::optional<Deployment> deployment_with(const StragglerId& id, double degree);
-  // Numbers it. Remembered as the newest, whether or not it gets published.
+  // Gives the deployment its version, which counts as the newest whether or not it is published.
   void assign_version(Deployment& deployment, bool new_frontier);
   void forget_fingerprint() { stored_.fingerprint = 0; }
   void publish(std::shared_ptr<const Deployment> deployment) { current_ = std::move(deployment); }
   [[nodiscard]] const std::shared_ptr<const Deployment>& current() const { return current_; }
 
-  // The answer for one rank; nothing where there is none yet above `after_version`.
+  // Returns the answer for one rank; nothing where no schedule is above `after_version` yet.
   [[nodiscard]] std::optional<ScheduleText> schedule_for(const RankPlace& rank, std::int64_t after_version) const;
-  // The tail of the answer for a rank of one of Zeus's jobs, the same text for all who ask; null where there is none
-  // yet.
+  // Returns the tail of the answer for a rank of one of Zeus's jobs, the same text for all that ask; null where there
+  // is none yet.
   [[nodiscard]] std::shared_ptr<const std::string> zeus_tail_for(const RankPlace& rank) const;
 
   [[nodiscard]] JobStatus status(double now) const;

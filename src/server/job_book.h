@@ -1,9 +1,9 @@
-// All jobs of a server: takes what clients say, has it stored before it is answered, has jobs planned when their ranks
-// have measured, numbers the schedules, and answers those who wait for one.
+// All jobs of a server. It takes clients' requests, has changes stored before they are answered, has jobs planned when
+// their ranks have measured, numbers the schedules, and answers the requests that wait for one.
 //
-// Everything runs in the event loop's thread; disk and planners have threads of their own. Functions that change
-// something answer later, through the reply, once the change is on the disk. They throw HttpError (and what the engines
-// throw) for requests that cannot be met.
+// Everything runs in the event loop's thread; the disk and the planners have threads of their own. Functions that
+// change something answer later, through the reply, once the change is on the disk. They throw HttpError (and what the
+// engines throw) for requests that cannot be met.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace flyball {
 
-// A reply, and how to put a result into it.
+// A reply, and the function that makes a response of the result.
 template <class Result>
 struct Answer {
   Reply reply;
@@ -42,11 +42,11 @@ class JobBook {
     std::size_t event_streams = 64;  // per job
     std::size_t polls = 4;           // per rank; a further one ends the oldest
     Seconds longest_wait{60.0};
-    std::int64_t operations = kMostServerOperations;  // of one iteration of a job that registers
+    std::int64_t operations = kMostServerOperations;  // in one iteration of a job that registers
     unsigned planning_threads = 1;                    // PlanningQueue::Limits
     Seconds planning_time{600.0};
-    Seconds silence{86'400.0};    // a job of whose ranks none has been heard for so long expires; 0: none does
-    Seconds return_grace{600.0};  // after a restart none does for so long
+    Seconds silence{86'400.0};    // a job expires when none of its ranks has been heard for this long; 0: none does
+    Seconds return_grace{600.0};  // no job expires for this long after a restart
     // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
     // silent one of them; where all have ranks, the longest silent one of them after `least_silence_when_full`, and
     // after a 24th of `silence`.
@@ -54,27 +54,28 @@ class JobBook {
     Seconds least_silence_when_full{120.0};  // a rank may wait for a minute without a word
   };
 
-  // A sentence for the administrator; called in the loop's thread, ten times a second at most in the long run.
+  // Called with a sentence for the administrator, in the loop's thread, ten times a second at most in the long run.
   using Log = std::function<void(const std::string&)>;
 
-  // Opens the database and takes up every job in it that can be read; planned ones are planned again, to the same
-  // schedules. An empty path keeps everything in memory. Throws DatabaseError and InputError.
+  // Opens the database and restores every job in it that can be read; those that had been planned are planned again,
+  // with the same schedules as the result. An empty path keeps everything in memory. Throws DatabaseError and
+  // InputError.
   JobBook(EventLoop& loop, const std::string& database, Limits limits, Log log = {});
   ~JobBook();
   JobBook(const JobBook&) = delete;
   JobBook& operator=(const JobBook&) = delete;
 
-  // One job with what waits for it.
+  // One job with the requests and streams that wait for it.
   struct Entry;
 
   // Throws HttpError 404.
   [[nodiscard]] Job& job(const std::string& id);
   [[nodiscard]] const Job* find_job(const std::string& id) const;  // null where there is none
   [[nodiscard]] std::vector<const Job*> jobs() const;
-  // One of its ranks has been heard: it does not expire.
+  // Notes that one of the job's ranks has been heard, so that the job does not expire.
   void hear(const std::string& id);
 
-  // What is wrong with the jobs that could not be taken up, in words for the administrator.
+  // Says what is wrong with jobs that could not be restored, in words for the administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
   void add_trouble(std::string trouble) { troubles_.push_back(std::move(trouble)); }
 
@@ -87,20 +88,20 @@ class JobBook {
   };
   void create_job(Registration registration, const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
-  // Of a job of which the database does not say which plan file it runs. Nobody waits for it to be on the disk.
+  // Sets the plan file of a job of which the database does not tell it. Nobody waits for this to be on the disk.
   void set_given_plan(const std::string& id, std::uint64_t identity);
   void register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer);
   void take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer);
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
   void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
 
-  // An iteration that a rank has run. Where the schedule of that version wants it and all stages of the first pipeline
-  // have reported it, the next schedule follows. Reports are not stored, but what they lead to is: a restart goes on
-  // from the version in force.
+  // Takes the report of an iteration that a rank has run. Where the schedule of that version asks for reports, and all
+  // stages of the first pipeline have reported the step, the next schedule follows. Reports are not stored, but the
+  // schedules are: a restart goes on from the version in force.
   void take_step(const std::string& id, const StepReport& report);
 
-  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (to a tenth of a
-  // second).
+  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (within a tenth of
+  // a second).
   void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
 
   // Events of one job: "state", "progress", "schedule", "straggler", each with a JSON object.
@@ -108,7 +109,8 @@ class JobBook {
   // Throws HttpError 404 and 429.
   void check_subscribe(const std::string& id);
 
-  // Called whenever a job has changed in a way that schedules or rounds may depend on, and when it goes (null).
+  // Sets the function that is called whenever a job has changed so that schedules or rounds may differ, and when it
+  // goes (null).
   void on_change(std::function<void(const std::string& id, Job*)> listener) { listener_ = std::move(listener); }
 
   // Ends every wait with 503, so that the server can stop.
@@ -145,8 +147,8 @@ class JobBook {
   static Store::Done acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo);
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
-  [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find(), of a request that a rank makes
-  // It has been deleted on the disk, too: whoever waits is told so.
+  [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find() for a request of a rank
+  // Called when the job has been deleted on the disk, too: tells all that wait for it.
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
@@ -156,15 +158,15 @@ class JobBook {
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
-  // Nobody may ever finish: after the job's patience without any report, looked at again in `wait`, that is told.
+  // The ranks may never finish: looks again in `wait`, and says so after the job's patience without any report.
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
-  // Goes on from `adjusted` where that fits (JobPlan::make).
+  // Starts planning, from `adjusted` where that fits (JobPlan::make).
   void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
   void stop_planning(Entry& entry);
   void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);
   void deploy(const EntryPointer& entry, bool new_frontier);
-  // Numbers the deployment; what has to be stored before it is published, unless `wanted` then says false.
+  // Numbers the deployment and returns what has to be stored; it is then published, unless `wanted` returns false.
   [[nodiscard]] Store::Entry numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted);
   void publish(Entry& entry, Deployment deployment);
   void arm_notices(const EntryPointer& entry);
@@ -177,7 +179,7 @@ class JobBook {
   std::function<void(const std::string&, Job*)> listener_;
   std::map<std::string, EntryPointer> entries_;
   std::vector<std::string> troubles_;
-  std::set<std::string> left_out_;  // ids, as far as they are known
+  std::set<std::string> left_out_;  // their ids, as far as they are known
   std::int64_t last_number_ = 0;
   std::function<void(std::function<void()>)> post_;
   Store store_;

@@ -1,4 +1,4 @@
-// Inside of JobBook: one job with what waits for it. Included by the book's own files only.
+// Used inside JobBook: one job with what waits for it. Only the book's own files include it.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
 
   Job job;
   bool gone = false;  // deleted, or on its way
-  // The last time that a rank was, or the job was registered; before this server's time where it was another one's.
+  // The last time that a rank was heard, or the job registered; it may lie before this server's start.
   Clock::time_point heard = Clock::now();
   Clock::time_point heard_stored = heard;  // that the database knows
   Clock::time_point last_report = heard;   // of measurements
@@ -41,15 +41,15 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   std::shared_ptr<PlanningTask> task;
   bool restoring = false;         // the task makes the plan again that an earlier server had made
   bool frontier_due = false;      // the next schedules are the first of a new frontier
-  bool measured_since = false;    // reports have come that the task does not know
-  bool profiled_since = false;    // ranks have finished that the task does not know
-  bool has_fixed_stages = false;  // what is planned, or being planned, is without the freedom of some stages
+  bool measured_since = false;    // reports have come since the task began
+  bool profiled_since = false;    // ranks have finished since the task began
+  bool has_fixed_stages = false;  // the plan, or the one being made, has stages without a choice of clocks
   bool patience_over = false;
   EventLoop::Handle patience;
   EventLoop::Handle stall;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
-  bool preparing = false;      // runs of its plan, in a planner's thread: once at a time
+  bool preparing = false;      // runs of its plan are being prepared in a planner's thread, one batch at a time
   bool prepare_again = false;  // others may be wanted by now
   int versions_in_flight = 0;
   int notices_in_flight = 0;

@@ -1,4 +1,5 @@
-// Jobs that go without having been deleted: nobody has heard of their ranks for long, or others need the room.
+// Jobs that go without having been deleted, because nothing has been heard of their ranks for long, or because others
+// need the room. A timer looks through all jobs; the times at which they were heard go to the database in coarse steps.
 #include <fmt/format.h>
 
 #include <algorithm>

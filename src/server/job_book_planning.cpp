@@ -1,4 +1,6 @@
-// When a job is planned, with what, and how the ranks get what comes of it.
+// When a job is planned, from which measurements, and how its ranks get the schedules. Planning starts when all ranks
+// have finished measuring, or the job's patience is over; new measurements cancel it. A deployment is first stored with
+// its version and published afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>

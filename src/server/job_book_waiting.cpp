@@ -1,4 +1,5 @@
-// Who waits for a job: ranks for their next schedule, streams for whatever happens.
+// Clients that wait for a job: ranks for their next schedule, and streams of events. Waiting requests are kept by rank,
+// a few for each; one timer ends those that are overdue.
 #include <fmt/format.h>
 
 #include <algorithm>

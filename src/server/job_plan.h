@@ -1,4 +1,5 @@
-// What a job's measurements lead to: its profile, the DAG of an iteration, the frontier, and the schedules on it.
+// A job's plan, made from its measurements: its profile, the DAG of an iteration, the frontier, and the schedules of
+// its points.
 #pragma once
 
 #include <compare>
@@ -26,26 +27,26 @@ namespace flyball {
 // Largest iteration of one pipeline that the server plans; docs/performance.md says how long that takes.
 inline constexpr std::int64_t kMostServerOperations = 500'000;
 
-// Of one iteration of one pipeline, at most.
+// Returns the number of operations in one iteration of one pipeline, at most.
 [[nodiscard]] std::int64_t operations_of(const JobRequest& request);
 
-// How long planning a job takes, roughly: for whoever has to choose whose turn it is.
+// Estimates roughly how long planning a job takes, to choose whose turn it is.
 [[nodiscard]] Seconds expected_planning_time(const JobRequest& request);
 
-// The pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
+// Returns the pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
 [[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request);
 
-// Instructions that the job's ranks may report: those of pipelines, chunks' own, and constant-time operations.
+// Whether the job's ranks may report the instruction: those of pipelines, chunks' own, and constant-time operations.
 [[nodiscard]] bool is_known_instruction(const JobRequest& request, std::string_view instruction);
 
 // Immutable once made; shared between threads.
 class JobPlan {
  public:
-  // Plans. Takes milliseconds to minutes. Throws what the engines throw; nothing where `progress` cancelled, or where
-  // `out_of_time`, which is asked as often, ends a planner that has nothing by then. Perseus then has an incomplete
-  // frontier: its slow end, and plans for T_min and the job's pace that are less thoroughly worked out. Where
-  // executed steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. The
-  // stages that `fixed` lists are those of none of the ranks.
+  // Makes the plan, which takes milliseconds to minutes. Throws what the engines throw. Returns null where `progress`
+  // cancelled, or where `out_of_time`, which is asked as often, ended a planner that had nothing yet. Perseus, when it
+  // is ended, has an incomplete frontier: its slow end, and rougher plans for T_min and the job's pace. Where executed
+  // steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. `fixed` lists the
+  // stages of which `ranks` has none.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,
@@ -55,11 +56,11 @@ class JobPlan {
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
-  // The point to run without stragglers: of those as fast as all-maximum clocks, or as the job's target, the one of
+  // Returns the point to run without stragglers: of those as fast as maximum clocks, or as the job's target, the one of
   // least energy.
   [[nodiscard]] std::size_t base_point() const { return base_point_; }
-  // The point to run where an iteration may take so long, T_opt = min(T*, T') (Perseus eq. 2), never faster than the
-  // base. Microseconds.
+  // Returns the point to run where an iteration may take `allowed`, T_opt = min(T*, T') (Perseus eq. 2), which is never
+  // faster than the base point. Costs microseconds.
   [[nodiscard]] std::size_t point_for(Seconds allowed) const;
 
   // A point of the frontier as it is run where an iteration may take `allowed`.
@@ -75,35 +76,36 @@ class JobPlan {
     Joules energy;                                          // likewise
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be had: reduce_switches() may take seconds. make() has prepared the base point's. Any thread.
+  // schedule can be made: reduce_switches() may take seconds. make() has prepared the base point's. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run) const;
-  // Forgets all runs but these, which are in order, and those of the base point.
+  // Forgets all prepared runs except these, which must be sorted, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
   // Cost: linear in the iteration's operations. Requires is_prepared(run).
   [[nodiscard]] Schedule schedule(const Run& run) const;
 
-  // How many computations schedule() has for a stage.
+  // Returns the number of computations that schedule() has for a stage.
   [[nodiscard]] std::size_t computations_of_stage(int stage) const {
     return measured_operations(*basis_->realised.dag, stage).size();
   }
 
-  // Where the job asked for JobRequest::executed_steps and its planner adjusts plans step by step: whether it wants to
-  // learn of another iteration that its only plan is run in.
+  // Where the job asked for JobRequest::executed_steps and its planner adjusts plans step by step: whether the planner
+  // needs another iteration of its only plan.
   [[nodiscard]] bool wants_steps() const {
     return reconfiguration_ && reconfiguration_->status() == ReconfigureStatus::kRunning;
   }
-  // The plan after such an iteration, by stage the times of its computations in the order of schedule(). Milliseconds.
+  // Returns the plan after such an iteration; `stages` has, by stage, the times of its computations in the order of
+  // schedule(). Takes milliseconds.
   [[nodiscard]] std::shared_ptr<const JobPlan> reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const;
-  // What is to be stored for make(), where executed steps adjust this plan.
+  // Returns what is to be stored for make(), where executed steps adjust this plan.
   [[nodiscard]] std::optional<AdjustedPlan> adjusted() const;
 
   [[nodiscard]] PlanStatus status() const { return status_; }
 
-  // What is odd about what was measured or asked for, and that the plan is incomplete, in sentences.
+  // Sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
-  // Job and version are the caller's to fill in.
+  // Returns the report, in which the caller fills in job and version.
   [[nodiscard]] FrontierReport report() const;
 
  private:
@@ -129,14 +131,14 @@ class JobPlan {
   };
 
   JobPlan() = default;
-  // What is prepared stays with the other.
+  // Copies all but the prepared runs.
   JobPlan(const JobPlan& other);
   void take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy);
   void set_only_plan(const ClockPlan& plan);
 
   std::shared_ptr<const Basis> basis_;
   PlannerResult result_;
-  std::optional<Reconfiguration> reconfiguration_;  // none also where an earlier server has finished it
+  std::optional<Reconfiguration> reconfiguration_;  // empty, too, where an earlier server has finished it
   std::uint64_t measurements_ = 0;                  // fingerprint of them, where there is a reconfiguration
   std::size_t base_point_ = 0;
   std::string planner_;

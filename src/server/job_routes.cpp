@@ -1,3 +1,4 @@
+// Each route checks its token, reads its request and calls the book, which answers through the reply.
 #include "server/job_routes.h"
 
 #include <fmt/format.h>

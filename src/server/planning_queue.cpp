@@ -1,3 +1,6 @@
+// Threads take from a multimap ordered by the time at which an order would be done, had it begun when it came. A
+// planner is cancelled through its progress function; one that takes longer than it was expected to is put back as a
+// long one, and one thread is never given to long ones.
 #include "server/planning_queue.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Plans jobs in threads of its own, so that whoever serves requests never waits for a planner, and so that no job makes
-// the others wait for long: shortest expected time first, but who waits goes up; jobs that take long never have all
-// threads; and each has a time limit.
+// Plans jobs in threads of its own, so that requests never wait for a planner, and no job makes the others wait for
+// long: the shortest expected time goes first, but orders rise while they wait; long ones never have all threads; and
+// each has a time limit.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace flyball {
 
-// One plan that is being made. Any thread may cancel it; neither function is then called any more, but for calls
-// already posted.
+// One plan that is being made. Any thread may cancel it; after that, neither function of its order is called, except
+// for calls already posted.
 class PlanningTask {
  public:
   void cancel() { cancelled_ = true; }
@@ -39,22 +39,23 @@ class PlanningQueue {
     JobRequest request;
     std::vector<RankMeasurements> ranks;
     std::function<void(double share)> progress;
-    // The plan, or why there is none.
+    // Gets the plan, or the reason why there is none.
     std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
     std::optional<AdjustedPlan> adjusted = std::nullopt;  // see JobPlan::make, as for these
     std::vector<FixedStage> fixed = {};
   };
 
   struct Limits {
-    unsigned threads = 1;    // at least two run: one is kept for what is short
-    Seconds longest{600.0};  // that one plan may take in its thread; then it ends, incomplete or with an error
-    // What is expected to take longer is long: it leaves one thread to the others. So is what does take longer: it
-    // begins anew, as a long one.
+    unsigned threads = 1;  // at least two run, one of which is kept for short plans
+    Seconds longest{
+        600.0};  // the longest that one plan may take in its thread; then it ends, incomplete or with an error
+    // An order that is expected to take longer is long, and leaves one thread to the others. One that turns out to take
+    // longer begins again, as a long one.
     Seconds longest_short{5.0};
   };
 
-  // `post` brings a call to the owner's thread; both functions of an order are called there. `now` is asked from any
-  // thread.
+  // `post` brings a call to the owner's thread, in which both functions of an order are called. `now` may be called
+  // from any thread.
   PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
                 std::function<Clock::time_point()> now = Clock::now);
   ~PlanningQueue();  // cancels everything and waits until planners have noticed
@@ -63,8 +64,8 @@ class PlanningQueue {
 
   std::shared_ptr<PlanningTask> submit(Order order);
 
-  // Something else than a plan, that takes about `expected`: `work` in a planner's thread, then `done` in the owner's,
-  // with what `work` threw.
+  // Runs something other than a plan that takes about `expected`: `work` in a planner's thread, then `done` in the
+  // owner's, with what `work` threw.
   void run(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done);
 
   struct Counts {
@@ -85,8 +86,8 @@ class PlanningQueue {
     std::function<void(std::exception_ptr)> done;
     bool is_long = false;
   };
-  // By when it would be through, had it begun when it came: who expects little overtakes who expects much, until that
-  // one has waited for as long as the difference.
+  // Orders by the time at which they would be done, had they begun when they came: a short one overtakes a long one,
+  // until that has waited for as long as the difference.
   using Waiting = std::multimap<Clock::time_point, Entry>;
 
   void add(Seconds expected, Entry entry);

@@ -1,3 +1,6 @@
+// Joins the job book, its HTTP routes, Zeus's interface and the limits on requests on one event loop. A guard before
+// every route counts requests in a bucket by what the request shows: a job's token, the administrator's, the
+// registration token of an address, or the address alone.
 #include "server/planning_server.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The planning server: its jobs, its interfaces, on one event loop. `flyball serve` runs it; so can a test.
+// The planning server: its jobs and its interfaces on one event loop. `flyball serve` runs it, and so do tests.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,22 @@ struct PlanningServerOptions {
   // Registering a job takes this token or the administrator's where there is one, or where TCP is open to other
   // machines.
   std::optional<std::string> registration_token;
-  bool open_registration = false;  // it takes none all the same
+  bool open_registration = false;  // registering takes no token even then
   bool zeus = true;
   std::string zeus_plan;  // plan file; empty: none
-  // Of one job with its token, besides what its ranks may; of all with the administrator's token; of one address with
-  // the token for registering; and of one address without any of these.
+  // The rate for each of these: one job with its token, beside what its ranks add; all requests with the
+  // administrator's token; one address with the registration token; one address without any of them.
   double requests_per_second = 500.0;
   double requests_per_second_rank = 20.0;  // what each rank adds to its job's
-  JobBook::Log log;                        // what an administrator should know and nobody asked for
+  JobBook::Log log;                        // what an administrator should know without asking
   JobBook::Limits book;
   ServerLimits http{.connections_per_party = 1024};
 };
 
 class PlanningServer {
  public:
-  // Opens the database, takes up its jobs and listens. Throws DatabaseError, InputError, SystemError, UsageError; the
-  // latter also where TCP would be open to other machines and there is no administrator's token.
+  // Opens the database, restores its jobs and listens. Throws DatabaseError, InputError, SystemError and UsageError,
+  // the last also where TCP would be open to other machines and there is no administrator's token.
   PlanningServer(EventLoop& loop, PlanningServerOptions options);
   ~PlanningServer();
   PlanningServer(const PlanningServer&) = delete;
@@ -48,11 +48,11 @@ class PlanningServer {
 
   [[nodiscard]] std::uint16_t port() const;  // 0 without TCP
   [[nodiscard]] std::size_t job_count() const;
-  // What is wrong with jobs in the database, that the server does without or gives no schedules, in words for the
+  // Says what is wrong with jobs of the database that the server leaves out or gives no schedules, in words for the
   // administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const;
 
-  // Loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.
+  // To be called in the loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.
   void stop(std::function<void()> done);
 
  private:

@@ -1,3 +1,5 @@
+// A bucket fills at the given rate up to two seconds' worth. Full buckets are forgotten once a second at most; names
+// beyond the limit share one bucket.
 #include "server/rate_limit.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How many requests a client may make: a token bucket per name.
+// Limits how many requests a client may make, by a token bucket for each name.
 #pragma once
 
 #include <chrono>
@@ -9,16 +9,16 @@
 
 namespace flyball {
 
-// One thread. Memory: at most `most_buckets`, and one for all names for which there is no room then, however many names
-// are made up.
+// Not thread-safe. Memory: at most `most_buckets` buckets, and one more that all further names share, however many are
+// made up.
 class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit RateLimit(std::size_t most_buckets = 20'000) : most_buckets_(most_buckets) {}
 
-  // Whether `name` may make one more request, at `per_second` on average and twice as many at once. It counts as `cost`
-  // of them, or as all that there may be at once where that is less.
+  // Returns whether `name` may make one more request: `per_second` on average, and twice as many at once. It counts as
+  // `cost` requests, or as the most that may come at once where that is less.
   [[nodiscard]] bool admit(std::string_view name, double per_second, Clock::time_point now, double cost = 1.0);
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }

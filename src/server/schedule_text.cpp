@@ -1,3 +1,4 @@
+// Texts are appended to one string that is reserved for the usual size; instruction names are quoted once each.
 #include "server/schedule_text.h"
 
 #include <fmt/format.h>

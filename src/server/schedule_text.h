@@ -1,5 +1,5 @@
-// Schedules as JSON text, made by hand: they hold up to hundreds of thousands of computations and are made in the
-// loop's thread, where a tree of JSON values would take ten times as long.
+// Writes schedules as JSON text without a tree of JSON values, which would take ten times as long: they have up to
+// hundreds of thousands of computations, and are made in the loop's thread.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace flyball {
 
-// The same bytes as to_json(computations).dump().
+// Returns the same bytes as to_json(computations).dump().
 [[nodiscard]] std::string computations_text(const std::vector<ScheduledComputation>& computations);
 
-// What follows the rank in the answer to one of Zeus's: "frequencies":[["forward",1410],["backward",1200], ...]}
+// Returns what follows the rank in an answer to Zeus's clients: "frequencies":[["forward",1410],["backward",1200],
+// ...]}
 [[nodiscard]] std::string zeus_tail(const std::vector<ScheduledComputation>& computations);
-// All of them at one clock, MHz.
+// The same with all computations at one clock (MHz).
 [[nodiscard]] std::string zeus_tail(const InstructionStream& stream, int clock);
 
 }  // namespace flyball

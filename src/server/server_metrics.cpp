@@ -1,3 +1,4 @@
+// One table of names, units and help texts; values are counted by the book, its store and queue, and the HTTP server.
 #include "server/server_metrics.h"
 
 #include <fmt/format.h>

@@ -13,10 +13,10 @@
 
 namespace flyball {
 
-// What docs/metrics.md lists.
+// The table that docs/metrics.md lists.
 [[nodiscard]] std::span<const MetricInfo> server_metric_registry();
 
-// `zeus_waiting`: requests of Zeus's clients that wait for a schedule. Cost: linear in the jobs.
+// `zeus_waiting` is the number of requests of Zeus's clients that wait for a schedule. Cost: linear in the jobs.
 [[nodiscard]] std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
                                          std::uint64_t refused_rate, Seconds uptime);
 

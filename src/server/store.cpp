@@ -1,3 +1,6 @@
+// One SQLite database with a table each for jobs, ranks, sums, collected sums, notices and adjusted plans. The writing
+// thread swaps the queue out and commits all of it in one transaction; where that fails for another reason than room,
+// each write is tried again by itself. Results are posted to the owner's thread in the order of the writes.
 #include "server/store.h"
 
 #include <fmt/format.h>

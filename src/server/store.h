@@ -1,6 +1,6 @@
-// What the server must not forget, on disk. A thread of its own writes: it takes whatever has been handed in meanwhile,
-// commits it in one transaction with one flush of the disk, and then reports each write as done, in the order in which
-// they came. Requests are acknowledged from there, so that an answer means: this survives.
+// Keeps on disk what the server must not forget. A thread of its own writes: it takes all that has been handed in
+// meanwhile, commits it in one transaction with one flush of the disk, and then reports each write as done, in the
+// order in which they came. Requests are answered after that, so that what has been answered survives.
 //
 // Where the disk is full, all writes of a transaction fail together and leave the file as it was.
 #pragma once
@@ -37,8 +37,8 @@ struct StoredJob {
   TokenHash token{};
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
-  std::uint64_t fingerprint = 0;  // of what version `version` says
-  std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or not known
+  std::uint64_t fingerprint = 0;  // of what version `version` holds
+  std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or unknown
   double heard = 0.0;             // see StoredHeard; 0: not known
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
@@ -89,7 +89,7 @@ struct StoredVersion {
 struct DeletedJob {
   std::int64_t job = 0;
 };
-// Nothing to write: done when everything handed in before is.
+// Writes nothing; it is done when everything handed in before is.
 struct StoreBarrier {};
 
 using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
@@ -104,8 +104,7 @@ struct LoadedRank {
 };
 struct LoadedJob {
   StoredJob job;
-  std::string
-      trouble;  // where a row is damaged: which and how to mend it; only job, and the id if known, are filled in
+  std::string trouble;  // which row is damaged, and how to mend it; then only job, and the id if known, are filled in
   std::vector<LoadedRank> ranks;
   std::vector<StoredNotice> notices;  // by straggler, then in rising sequence
   std::optional<AdjustedPlan> adjusted = std::nullopt;
@@ -122,10 +121,10 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Before the first submit(). A damaged row costs its job only. Throws as the constructor.
+  // To be called before the first submit(). A damaged row costs only its job. Throws what the constructor does.
   [[nodiscard]] std::vector<LoadedJob> load();
 
-  // Any thread. `done` is called through `post`. The second form hands both in at once: they are in one transaction.
+  // Thread-safe. `done` is called through `post`. The second form puts both writes into one transaction.
   void submit(StoreWrite write, Done done);
   struct Entry {
     StoreWrite write;
@@ -147,7 +146,7 @@ class Store {
 
   void work();
   void write(std::vector<Entry> batch);
-  // One result per entry; all alike but where something else than the disk's room was wrong.
+  // Returns one result per entry; they are all alike, unless something other than the disk's room was wrong.
   std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
   std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
   void roll_back() noexcept;

@@ -1,3 +1,4 @@
+// The degrees are sorted, divided into about equal groups, and each is rounded up to the largest of its group.
 #include "server/straggler_degrees.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How slow each pipeline of a job is to be taken for.
+// Decides how slow each pipeline of a job is taken to be.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace flyball {
 
-// Schedules are made anew in the loop's thread whenever a straggler comes or goes, one for each degree that differs: so
-// many operations, at most, are looked at then. About 0.1 us each.
+// The most operations that are looked at when a straggler comes or goes. Schedules are then made again in the loop's
+// thread, one for each different degree, at about 0.1 us per operation.
 inline constexpr std::int64_t kMostOperationsOfNotice = 2'000'000;
 
-// How many different degrees there may be in a job with so many operations in an iteration; at least 2.
+// Returns how many different degrees there may be in a job with so many operations in an iteration; at least 2.
 [[nodiscard]] std::size_t most_degrees(std::int64_t operations);
 
 // Where there are more than `most` (at least 2) different ones, those above the least are rounded up to one of the same

@@ -1,3 +1,4 @@
+// Random bytes come from getrandom(2), hashes from OpenSSL's SHA-256.
 #include "server/token.h"
 
 #include <openssl/sha.h>

@@ -1,4 +1,4 @@
-// Bearer tokens. They are drawn at random and long, so a plain hash of one can be stored and gives nothing away.
+// Bearer tokens. They are long and random, so that a plain hash of one can be stored and reveals nothing.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace flyball {
 
 using TokenHash = std::array<std::uint8_t, 32>;  // SHA-256
 
-// 64 hexadecimal digits from the kernel's random source. Throws SystemError.
+// Returns 64 hexadecimal digits from the kernel's random source. Throws SystemError.
 [[nodiscard]] std::string random_token();
 
 // `digits` hexadecimal digits, for ids.
@@ -18,7 +18,7 @@ using TokenHash = std::array<std::uint8_t, 32>;  // SHA-256
 
 [[nodiscard]] TokenHash hash_token(std::string_view token);
 
-// Without telling by its duration where they differ.
+// Compares two hashes in a time that does not depend on where they differ.
 [[nodiscard]] bool same_hash(const TokenHash& a, const TokenHash& b);
 
 }  // namespace flyball

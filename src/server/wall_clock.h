@@ -1,11 +1,11 @@
-// The time that outlives the process: when notices begin.
+// Time that means the same after a restart, for the times at which notices begin.
 #pragma once
 
 #include <chrono>
 
 namespace flyball {
 
-// Since 1970.
+// Returns seconds since 1970.
 [[nodiscard]] inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

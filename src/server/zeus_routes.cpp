@@ -1,3 +1,6 @@
+// A rank's round is the number of results that it has reported; its clock in the sweep follows from the round. A
+// request for a schedule waits in a list until all ranks have reported the round before, or the job has been planned;
+// the book's listener looks through the list after every change.
 #include "server/zeus_routes.h"
 
 #include <fmt/chrono.h>

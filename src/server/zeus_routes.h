@@ -29,14 +29,14 @@
 
 namespace flyball {
 
-// The fields of a job's metadata that say how it is to be planned, put into a request. Words without '=' and names that
-// it does not know are other people's. Throws InputError where a value is no number or out of range.
+// Makes a request from a job's metadata, as far as that says how to plan the job; other words in it are ignored. Throws
+// InputError where a value is no number or out of range.
 [[nodiscard]] JobRequest request_from_metadata(const std::string& metadata);
 
 class ZeusDesk {
  public:
-  // `book` and `access` must outlive it. Becomes the book's listener. Jobs of the book that run another plan file get
-  // no schedule: that is one of the book's troubles, and the job's own.
+  // `book` and `access` must outlive this, which becomes the book's listener. Jobs of the book that run another plan
+  // file get no schedule, which is noted as a trouble of the book and of the job.
   ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan);
 
   void add_routes(Router& router);
@@ -71,9 +71,10 @@ class ZeusDesk {
   void look_again(const std::string& id, Job* job);
   // Ends the waits that have lasted too long, and forgets those whose clients have gone.
   void end_overdue();
-  // The next schedule, as zeus_tail() has it; null where the rank has to wait.
+  // Returns the next schedule, as zeus_tail() writes it; null where the rank has to wait.
   [[nodiscard]] std::shared_ptr<const std::string> next_tail(const Job& job, const JobRank& rank);
-  // All of a stage at one clock. The newest texts are kept, since a stage's ranks ask for the same one.
+  // Returns the schedule of a stage at one clock. The newest texts are kept, since a stage's ranks ask for the same
+  // one.
   [[nodiscard]] std::shared_ptr<const std::string> sweep_tail(const Job& job, int stage, int clock);
 
   JobBook& book_;

@@ -1,3 +1,7 @@
+// Between two changes the power is constant, so that energy and busy time grow linearly and temperature goes
+// exponentially to its goal; advance() steps from one change to the next. Samples of the sums at multiples of 5 ms go
+// into a ring, from which sensors take their means and the energy counter its value. Works that run at the same time
+// share the board's time equally.
 #include "sim/board.h"
 
 #include <algorithm>

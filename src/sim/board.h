@@ -1,10 +1,10 @@
-// One simulated board: its numbers, its state, and the physics between them. Pure: no clock, no shared memory, no
-// operating system. Everything is plain data of fixed size, because both structures live in shared memory and are
-// copied whole; everything here needs only the standard library, because the simulated vendor library carries it into
+// One simulated board: its numbers, its state, and the physics that connects them. It uses no clock, no shared memory
+// and no operating system. Both structures are plain data of fixed size, because they live in shared memory and are
+// copied whole. Everything here needs only the standard library, because the simulated vendor library carries it into
 // any process.
 //
-// The state is evaluated lazily: advance() takes it from its own time to a later one, exactly, piece by piece between
-// the moments at which something changes (a clock takes hold, a piece of work ends). Nothing moves in between.
+// The state is evaluated lazily: advance() takes it exactly from its own time to a later one, in pieces between the
+// moments at which something changes (a clock takes hold, a piece of work ends).
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ inline constexpr std::size_t kSimProcesses = 32;
 inline constexpr std::size_t kSimFaults = 8;
 inline constexpr std::size_t kSimHistory = 256;
 
-// Energy is remembered at multiples of this, for sensors that average over the past: every window and period of a
-// sensor is a multiple.
+// Energy is remembered at multiples of this time, for sensors that average over the past. Every window and period of a
+// sensor is a multiple of it.
 inline constexpr Nanoseconds kSimHistoryStep = 5'000'000;
 
 struct SensorSpec {
@@ -73,7 +73,7 @@ struct BoardSpec {
   SensorSpec power;     // what the plain power call reads
   SensorSpec instant;   // the "instant" field
   SensorSpec average;   // the "average" field
-  Watts sensor_jitter;  // by which a reading of power is off, up or down, at most
+  Watts sensor_jitter;  // the most by which a reading of power is off, up or down
   Nanoseconds energy_period;
   Nanoseconds sensor_phase;  // when, within their periods, this board's sensors update
 
@@ -87,7 +87,7 @@ struct BoardSpec {
   [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, {voltage.data(), voltage_count}}; }
 };
 
-// What software asked of the board. A zero clock or limit: nothing asked.
+// What software asked of the board. A clock or limit of zero means that nothing was asked.
 struct BoardSettings {
   Megahertz lock_minimum;
   Megahertz lock_maximum;
@@ -100,7 +100,7 @@ struct BoardSettings {
 struct SimProcess {
   std::int32_t pid;  // 0: the slot is free
   std::uint32_t blocking;
-  std::uint64_t started;  // of /proc/PID/stat, to tell a new process of the same number
+  std::uint64_t started;  // from /proc/PID/stat, to tell a new process with the same number
 };
 
 enum class WorkState : std::uint32_t { kFree, kRunning, kDone };
@@ -125,7 +125,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterFrozen,   // the energy counter stands still
   kCounterWraps,    // the energy counter starts again at `value` millijoules
   kCounterMissing,  // the board has no energy counter
-  kUnprivileged,    // root is nobody special, unless FLYBALL_SIM_PRIVILEGED is set in its environment
+  kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in its environment
   kHot,             // the chip is at its slowdown temperature
 };
 
@@ -136,7 +136,7 @@ struct SimFault {
   char call[48];  // the vendor's name of the call; "*" for every one
 };
 
-// What a sensor can look back on: sums since the board was switched on.
+// The past of a board for its sensors: sums since it was switched on.
 struct SimHistory {
   double joules;
   double busy_seconds;
@@ -146,7 +146,7 @@ struct SimHistory {
 struct BoardState {
   Nanoseconds now;  // simulated
   CompensatedSum joules;
-  CompensatedSum busy_seconds;    // a kernel was on it, a waiting one included
+  CompensatedSum busy_seconds;    // while a kernel was on it, a waiting one included
   CompensatedSum memory_seconds;  // of memory-bound work
   double celsius;
 
@@ -179,15 +179,15 @@ struct BoardActivity {
   bool hot = false;
 };
 
-// A board switched on at time 0: idle, nothing locked.
+// Makes a board switched on at time 0: idle, with nothing locked.
 [[nodiscard]] BoardState switched_on(const BoardSpec& spec);
 
-// Takes the state to time `t`; does nothing when it is there already. Cost: linear in what changes on the way.
+// Takes the state to time `t`; does nothing when it is there already. The cost is linear in the changes on the way.
 void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 
 [[nodiscard]] BoardActivity activity_of(const BoardSpec& spec, const BoardState& state);
 
-// The highest clock of the board that is not above `clock`; its lowest where all are.
+// Returns the highest clock of the board that is not above `clock`, or its lowest where all are.
 [[nodiscard]] Megahertz supported_clock(const BoardSpec& spec, Megahertz clock);
 
 // Puts work on the board at its present moment and returns its slot, or -1 where all are taken. `seconds` is what it
@@ -196,10 +196,11 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 [[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
                              Seconds seconds);
 
-// When the work in a slot will end if nothing is asked of the board until then.
+// Returns when the work in a slot will end if nothing is asked of the board until then.
 [[nodiscard]] Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::size_t slot);
 
-// The sensor's latest reading at the state's moment; the mean since switching on where its window reaches further back.
+// Returns the sensor's latest reading at the state's time; where its window reaches further back than the switching on,
+// the mean since then.
 [[nodiscard]] Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpec& sensor);
 
 // The energy counter, faults included, in the vendor's millijoules.
@@ -211,22 +212,22 @@ struct Utilisation {
 };
 [[nodiscard]] Utilisation utilisation_of(const BoardSpec& spec, const BoardState& state);
 
-// The active fault of that kind, null for none; for calls: the one that names `call` or all calls.
+// Returns the active fault of that kind, or null; with `call`, the one that names it or all calls.
 [[nodiscard]] const SimFault* find_fault(const BoardState& state, SimFaultKind kind, const char* call = nullptr);
 
-// False where all fault slots are taken. A second fault of the same kind and call replaces the first.
+// Returns false where all fault slots are taken. A second fault of the same kind and call replaces the first.
 [[nodiscard]] bool add_fault(const BoardSpec& spec, BoardState& state, const SimFault& fault);
 
 // Takes all faults back. A lost board comes back as one that was just switched on, with nothing locked.
 void clear_faults(const BoardSpec& spec, BoardState& state);
 
-// The counter is zero now.
+// Sets the counter to zero.
 void reset_counter(const BoardSpec& spec, BoardState& state);
 
-// The slot of the process, taken if it had none; -1 where all are taken.
+// Returns the slot of the process, which is given one if it has none; -1 where all are taken.
 [[nodiscard]] int process_slot(BoardState& state, std::int32_t pid, std::uint64_t started);
 
-// The process is gone, and its work and waiting with it.
+// Takes the process off the board, with its work and its waiting.
 void drop_process(BoardState& state, std::size_t slot);
 
 }  // namespace flyball

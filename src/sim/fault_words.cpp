@@ -1,3 +1,4 @@
+// Two tables: the faults with what each takes, and the sorted names of the calls that can fail.
 #include "sim/fault_words.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// POSIX shared memory of a fixed layout; its magic number is written last, so that whoever opens it too early sees
+// none. Waiting is FUTEX_WAIT on a board's counter of changes, for a second at most. A process is known by its number
+// and its start time from /proc; the dead are dropped when a board is next accessed, every 5 ms at most.
 #include "sim/machine.h"
 
 #include <fcntl.h>

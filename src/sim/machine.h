@@ -1,12 +1,12 @@
-// The simulated machine: boards in POSIX shared memory, which every process that opens it sees alike and which no
-// process keeps alive or takes down by its death.
+// The simulated machine: boards in POSIX shared memory, which look the same to every process that opens it, and which
+// no process keeps alive or takes down by its death.
 //
 // Each board has a robust mutex and two copies of its state. A change is made on the copy that is not shown and then
 // shown by one store, so a process that is killed at any moment, even while it holds the mutex, leaves a whole state
 // behind. Waiting is done on a counter (a futex) that moves whenever something is asked of a board; a process killed
 // while it waits leaves nothing behind at all.
 //
-// Anyone on the machine may open it for writing: it is a simulator, not a boundary. Thread-safe.
+// Any user may open it for writing, since it is a simulator and protects nothing. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ struct MachineSpec {
   std::vector<BoardSpec> boards;  // 1 to kSimBoards
   double time_scale = 1.0;        // simulated seconds per second; 0: time moves only when told to (add_time)
   CpuSpec cpu;
-  std::string description;  // what it was made from; a second request with the same words is no error
+  std::string description;  // what it was made from; raising it again with the same description is no error
   std::string powercap;     // folder of the simulated powercap tree, or empty
 };
 
@@ -77,20 +77,20 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Nan
 // CLOCK_MONOTONIC.
 [[nodiscard]] Nanoseconds wall_now();
 
-// The shared memory's name for what the user calls the machine ("" is the common one): "/flyball-sim" or
-// "/flyball-sim-NAME". Throws UsageError for names of other characters than letters, digits, '.', '_' and '-'.
+// Returns the name of the shared memory of the machine that the user calls `name` ("" is the common one):
+// "/flyball-sim" or "/flyball-sim-NAME". Throws UsageError for characters other than letters, digits, '.', '_' and '-'.
 [[nodiscard]] std::string machine_path(const std::string& name);
 
-// What FLYBALL_SIM names in the environment, "" where it is not set.
+// Returns what the environment variable FLYBALL_SIM names; "" where it is not set.
 [[nodiscard]] std::string machine_name_from_environment();
 
-// There is a machine of that name, at least in the making.
+// Thrown where there is a machine of that name, or somebody is making one.
 class MachineExists : public SystemError {
  public:
   using SystemError::SystemError;
 };
 
-// It is another user's.
+// Thrown where the machine belongs to another user.
 class MachineOfOther : public SystemError {
  public:
   MachineOfOther(const std::string& what, uid_t owner) : SystemError(what), owner_(owner) {}
@@ -105,11 +105,11 @@ class Machine {
   // Makes the shared memory. Throws MachineExists, or SystemError when the system refuses.
   static std::shared_ptr<Machine> create(const std::string& name, const MachineSpec& spec);
 
-  // Null where there is none. Throws SystemError for one that another version made.
+  // Returns null where there is none. Throws SystemError for a machine that another version made.
   [[nodiscard]] static std::shared_ptr<Machine> open(const std::string& name);
 
-  // Takes it down: whoever has it open is told, and its name is free. False where there is none. Throws MachineOfOther,
-  // having done nothing, where another user's is to be taken down by somebody who is not root.
+  // Takes it down: those who have it open are told, and its name is free. Returns false where there is none. Throws
+  // MachineOfOther, having done nothing, where it is another user's and the caller is not root.
   static bool remove(const std::string& name);
 
   ~Machine();
@@ -117,26 +117,26 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // Whose it is: they, and root, can take it down.
+  // The user who made it, who can take it down, as root can.
   [[nodiscard]] uid_t owner() const { return owner_; }
   [[nodiscard]] SharedMachine& shared() const { return *shared_; }
   [[nodiscard]] std::size_t board_count() const { return shared_->board_count; }
   [[nodiscard]] const BoardSpec& spec(std::size_t board) const { return shared_->boards[board].spec; }
   [[nodiscard]] bool down() const { return shared_->down.load() != 0; }
 
-  // Simulated.
+  // The simulated time.
   [[nodiscard]] Nanoseconds now() const;
-  // The wall time at which it will be `t`; "never" (the largest number) while time stands still.
+  // The wall time at which the simulated time will be `t`; the largest number while time stands still.
   [[nodiscard]] Nanoseconds wall_time_of(Nanoseconds t) const;
-  // Makes it later at once, for everyone.
+  // Moves the simulated time on at once, for every process.
   void add_time(Nanoseconds span);
 
-  // Sleeps until the board's counter is no longer `seen`, or until the wall time, but no longer than a second: whoever
-  // moved the counter may have been killed before it woke anyone.
+  // Sleeps until the board's counter is no longer `seen`, or until the wall time, but no longer than a second: a
+  // process that moved the counter may have been killed before it woke anyone.
   void wait(std::size_t board, std::uint32_t seen, Nanoseconds wall_deadline) const;
   void wake(std::size_t board) const;
 
-  // Joules of a processor package and of its memory since the machine was made.
+  // Energy (J) of a processor package, and of its memory, since the machine was made.
   [[nodiscard]] double package_joules(std::size_t package);
   [[nodiscard]] double dram_joules(std::size_t package);
 
@@ -149,8 +149,8 @@ class Machine {
   SharedMachine* shared_;
 };
 
-// One board, locked and brought to the present; processes that died are gone from it. What is done to state() holds
-// once commit() is called, else it is forgotten. Hold it for microseconds.
+// One board, locked and brought to the present, without the processes that have died. Changes of state() hold once
+// commit() is called, and are else forgotten. To be held for microseconds only.
 class BoardAccess {
  public:
   BoardAccess(Machine& machine, std::size_t board);
@@ -162,7 +162,7 @@ class BoardAccess {
   [[nodiscard]] BoardState& state() { return *state_; }
   [[nodiscard]] std::uint32_t changes() const { return board_.changes.load(); }
 
-  // Once, at the end.
+  // To be called once, at the end.
   void commit();
   // Also tells those who wait that something was asked of the board.
   void commit_change();
@@ -176,7 +176,7 @@ class BoardAccess {
   bool wake_ = false;
 };
 
-// When the process began, as /proc tells; 0 for one that is no more (a zombie is no more).
+// Returns when the process began, as /proc tells; 0 for one that has ended, also as a zombie.
 [[nodiscard]] std::uint64_t process_start(std::int32_t pid);
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// What the entry points of the simulated libnvidia-ml.so.1 share. Only that library is made of them: the program
+// What the entry points of the simulated libnvidia-ml.so.1 share. They are linked into that library only: the program
 // itself must not define the vendor's names.
 #pragma once
 
@@ -25,7 +25,7 @@ struct NvmlDeviceHandle {
 // Whether the calling process may do what needs root.
 [[nodiscard]] bool privileged(const BoardState& state);
 
-// What the board's faults say about a call; sleeps while the call is to hang.
+// Returns what the board's faults make a call answer; sleeps while the call is to hang.
 [[nodiscard]] NvmlReturn faults_of_call(Machine& machine, std::size_t board, const char* call);
 
 // Copies text into a caller's buffer.

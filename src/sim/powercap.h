@@ -17,10 +17,11 @@ namespace flyball {
 // for a folder with a powercap tree that is not ours.
 void make_powercap_tree(Machine& machine);
 
-// Writes the counters until the machine is down. Notes the calling process in the machine once every counter stands.
+// Writes the counters until the machine is down. Once all are written, it notes the calling process in the machine.
 void run_powercap_writer(Machine& machine);
 
-// Removes what make_powercap_tree made; the folder itself, too, if nothing else is in it. Nothing where there is none.
+// Removes what make_powercap_tree made, and the folder itself if nothing else is in it. Does nothing where there is no
+// such tree.
 void remove_powercap_tree(const std::filesystem::path& folder);
 
 }  // namespace flyball

@@ -1,3 +1,6 @@
+// Exclusive creation of the shared memory decides between two that raise the same machine; the loser waits for the
+// winner's. The writer of the powercap tree is this program again, in a session of its own, and announces itself in
+// the shared memory.
 #include "sim/raised_machine.h"
 
 #include <fcntl.h>

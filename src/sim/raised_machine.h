@@ -1,4 +1,4 @@
-// Bringing simulated machines up and down: the shared memory, the powercap tree, and the process that writes it.
+// Brings simulated machines up and down: the shared memory, the powercap tree, and the process that writes it.
 #pragma once
 
 #include <memory>
@@ -9,25 +9,25 @@
 
 namespace flyball {
 
-// The machine, and whether it was there already. Throws UsageError where one of that name is up that was asked for with
-// other words, SystemError where the system refuses; then nothing is left behind.
+// Brings a machine up, or returns the one that is up already. Throws UsageError where a machine of that name is up that
+// was made to other numbers, and SystemError where the system refuses; then nothing is left behind.
 struct RaisedMachine {
   std::shared_ptr<Machine> machine;
   bool was_up = false;
 };
 [[nodiscard]] RaisedMachine raise_machine(const MachineRequest& request);
 
-// "alice (uid 1000)"; empty for this process's own user.
+// Returns the owner, as "alice (uid 1000)"; empty where it is this process's own user.
 [[nodiscard]] std::string foreign_owner(const Machine& machine);
 
-// False where there was none; SystemError where it is another user's, which is left as it is. Returns when the process
-// that writes its powercap tree has ended and the tree is gone.
+// Takes a machine down, and returns when the process that writes its powercap tree has ended and the tree is gone;
+// false where there was no machine. Throws SystemError where it is another user's, which is left as it is.
 bool lower_machine(const std::string& name);
 
-// The machine of that name; UsageError, saying how to make one, where there is none.
+// Returns the machine of that name. Throws UsageError, which says how to make one, where there is none.
 [[nodiscard]] std::shared_ptr<Machine> required_machine(const std::string& name);
 
-// The folder that LD_LIBRARY_PATH has to name: where the simulated vendor library stands beside this program. Throws
+// Returns the folder of the simulated vendor library beside this program, which LD_LIBRARY_PATH has to name. Throws
 // SystemError where it is not there.
 [[nodiscard]] std::string simulated_library_folder();
 

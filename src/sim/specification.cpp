@@ -1,3 +1,5 @@
+// Reads data/devices/MODEL.toml through DataTable, which names the key that is wrong. UUIDs are made from a hash
+// (FNV-1a) of the machine's name and model, and from the board's index, so that they are the same each time.
 #include "sim/specification.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A simulated machine from data: GPU models of data/devices/, fits of data/workloads/.
+// Makes the specification of a simulated machine from data: GPU models of data/devices/, fits of data/workloads/.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ struct MachineRequest {
   std::string name;               // of the machine, part of the boards' UUIDs
   std::string gpu = "a100-pcie";  // a model of data/devices/, or its short name
   std::size_t gpus = 4;           // 1 to kSimBoards
-  std::string workload;           // its fit, where it has one for that GPU; empty: the GPU's general one
+  std::string
+      workload;  // a name of data/workloads/, whose fit for that GPU is used where there is one; empty: the GPU's general fit
   double time_scale = 1.0;
   std::string powercap;              // folder of the simulated powercap tree; empty: none
   std::uint64_t powercap_range = 0;  // where its counters wrap, microjoules; 0: as on a common server

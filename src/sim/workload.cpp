@@ -1,3 +1,5 @@
+// A thread that does work puts it on the board and sleeps until the end that the board's present state predicts;
+// whenever something is asked of the board it wakes and predicts anew.
 #include "sim/workload.h"
 
 #include <unistd.h>

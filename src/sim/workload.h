@@ -11,8 +11,8 @@
 
 namespace flyball {
 
-// The machine that FLYBALL_SIM names; the same object for every caller in the process until it is taken down or
-// another is named. Null where there is none.
+// Returns the machine that FLYBALL_SIM names: the same object for every caller in the process, until it is taken down
+// or another is named. Null where there is none.
 [[nodiscard]] std::shared_ptr<Machine> attached_machine();
 
 enum class WorkResult { kDone, kNoMachine, kLost, kFull };
@@ -27,14 +27,14 @@ struct WorkRun {
 // Does the work and sleeps until it is done (flyball_sim_work).
 WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
 
-// "forward" or "backward" of the board.
+// Returns the board's activity "forward" or "backward"; nothing for other words.
 [[nodiscard]] std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind);
 
-// Adds `steps` (1, -1) to the times that this process blocks the board. False where the table of processes is full or
-// there is nothing to take back.
+// Adds `steps` (1 or -1) to the number of times that this process blocks the board. Returns false where the table of
+// processes is full, or there is nothing to take back.
 [[nodiscard]] bool change_blocking(Machine& machine, std::size_t board, int steps);
 
-// Does the fault, or, for kNone, resets the counter. False where the table of faults is full.
+// Adds the fault, or, for kNone, resets the counter. Returns false where the table of faults is full.
 [[nodiscard]] bool do_fault(Machine& machine, std::size_t board, const SimFault& fault);
 void take_faults_back(Machine& machine, std::size_t board);
 

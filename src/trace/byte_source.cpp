@@ -1,3 +1,5 @@
+// The first block is read ahead to look for gzip's magic number. Inflating goes member by member; a stream that ends
+// within a member is cut off, which is noted and is no error.
 #include "trace/byte_source.h"
 
 #include <fcntl.h>

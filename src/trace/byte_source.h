@@ -1,4 +1,4 @@
-// The bytes of a file, or of text in memory, in order, inflated where they are gzip. Not thread-safe.
+// Reads the bytes of a file, or of text in memory, in order, and inflates them where they are gzip. Not thread-safe.
 #pragma once
 
 #include <zlib.h>
@@ -15,9 +15,9 @@ namespace flyball {
 
 class ByteSource {
  public:
-  // Of a file. Throws SystemError where it cannot be opened or read.
+  // Reads a file. Throws SystemError where it cannot be opened or read.
   explicit ByteSource(const std::string& path);
-  // Of `text`, which must outlive the source; `name` is for errors.
+  // Reads `text`, which must outlive the source; `name` is for errors.
   ByteSource(std::string name, std::string_view text);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
@@ -28,7 +28,7 @@ class ByteSource {
   [[nodiscard]] std::size_t read(char* to, std::size_t max);
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] double share() const;                      // of the file that is read, in [0, 1]; 0 of pipes
+  [[nodiscard]] double share() const;  // the part of the file that has been read, in [0, 1]; 0 for pipes
   [[nodiscard]] bool cut_off() const { return cut_off_; }  // the gzip stream has no end
 
  private:

@@ -1,5 +1,4 @@
-// What an event trace is between the reading of its file and the sweep: records of one size, and the names they refer
-// to.
+// An event trace between the reading of its file and the sweep: records of one size, and the names that they refer to.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace flyball {
 
 enum class RecordKind : std::uint8_t {
   kOperation,  // a call on a thread, with nested ones inside
-  kScope,      // a module or an annotation: part of the names of what lies in it, but no work of its own
+  kScope,      // a module or an annotation: part of the names of what runs within it, but no work of its own
   kRuntime,    // a call of the GPU's runtime: launches the work with its correlation
   kDevice,     // what a GPU did
   kBegin,      // of an operation whose end is a record of its own
@@ -54,8 +53,8 @@ struct EventLane {
 
 // All of a trace file.
 struct EventRecords {
-  // In order of time; what encloses comes first, and what is equal as it stands in the file. Threads one after the
-  // other come as a few stretches in order, which are merged two by two.
+  // Sorts by time; an enclosing record comes before those within it, and equal ones stay in the file's order. A file
+  // that has its threads one after the other consists of a few sorted stretches, which are merged two by two.
   void sort() {
     const auto before = [](const EventRecord& a, const EventRecord& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -76,15 +75,15 @@ struct EventRecords {
     }
   }
 
-  // When `share` of the file is read: room for all of it, since a vector that doubles holds up to a half of it twice.
-  // Memory that is asked for and not touched costs nothing.
+  // Called when `share` of the file has been read: reserves room for all of it, since a vector that doubles holds up to
+  // half of it twice. Memory that is reserved and not touched costs nothing.
   void make_room(double share) {
     if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
     const double all = 1.25 * static_cast<double>(records.size()) / share;
     if (all > kMostReserved) return;
     try {
       records.reserve(static_cast<std::size_t>(all));
-    } catch (const std::bad_alloc&) {  // what is ahead may hold less
+    } catch (const std::bad_alloc&) {  // the rest of the file may hold less than estimated
     }
   }
 
@@ -100,7 +99,7 @@ struct EventRecords {
   EventTraceStats stats;
 
  private:
-  static constexpr std::size_t kMostStretches = 32;  // beyond it sorting is as fast
+  static constexpr std::size_t kMostStretches = 32;  // with more, sorting is as fast
   static constexpr std::size_t kNextBlock = 16384;   // more records than a block of text brings
   static constexpr double kMostReserved = 1e8;
 };

@@ -1,3 +1,6 @@
+// Kinds are found by a switch over the first letter of an entry's category, for entries come by the million; the lane
+// of the last entry and TensorFlow's parsed names are remembered, since they repeat. Devices are given to lanes at the
+// end, because the entries that name processes and threads may come last.
 #include "trace/event_recorder.h"
 
 #include <fmt/format.h>

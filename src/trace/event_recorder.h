@@ -1,4 +1,4 @@
-// From the entries of a trace file to records: what is an execution, on which lane, in which phase.
+// Turns the entries of a trace file into records: which are executions, on which lane, in which phase.
 #pragma once
 
 #include <functional>
@@ -22,13 +22,13 @@ class EventRecorder {
 
   void take(const JsonEvent& event);
 
-  // After the last entry: lanes get their devices.
+  // To be called after the last entry: gives lanes their devices.
   void finish(DeviceTable& devices);
 
  private:
   enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice, kProfile };
 
-  // What TensorFlow's name and type of an operation say. Operations come again and again, so it is worked out once.
+  // What TensorFlow's name and type of an operation tell. Operations repeat, so that this is worked out once.
   struct NamedOperation {
     bool known = false;
     std::string type;
@@ -48,7 +48,7 @@ class EventRecorder {
   void set_named(std::uint32_t name, Phase phase);
   void add_input(std::uint32_t from, std::uint32_t to);
   std::uint32_t lane_of(std::string_view process, std::string_view thread, bool on_gpu);
-  // What the trace calls the device, and what it is called here.
+  // Returns the device's name in the trace, and its name here.
   [[nodiscard]] std::pair<std::string, std::string> device_of(const EventLane& lane, bool& dropped) const;
   [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;
   void add(const EventRecord& record);
@@ -64,12 +64,13 @@ class EventRecorder {
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
   std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace
-  std::vector<std::string> streamed_gpus_;        // of which TensorFlow's trace has the streams
+  std::vector<std::string> streamed_gpus_;        // GPUs whose streams TensorFlow's trace has
   std::unordered_set<std::uint64_t> known_inputs_;
   std::unordered_map<const char*, std::uint64_t> dropped_;
 };
 
-// "GPU:3" of a text that names a device ("/device:GPU:3/stream:all Compute", "GPU 3", "gpu3"); empty if it does not.
+// Returns "GPU:3" for a text that names that device ("/device:GPU:3/stream:all Compute", "GPU 3", "gpu3"); empty if it
+// names none.
 [[nodiscard]] std::string device_in(std::string_view text);
 
 }  // namespace flyball

@@ -1,11 +1,10 @@
-// One pass over an event trace's records in order of time: what runs on each thread, under which name, and which
-// kernels belong to it.
+// One pass over an event trace's records in order of time, which finds what runs on each thread, under which name, and
+// which kernels belong to it.
 //
-// Each thread has a stack of calls; the innermost runs. A launch notes under its correlation who launched, a forward
-// operation under its sequence number where it stands; kernels and backward operations, which come later, look there.
-// Both tables hold the latest 2^18 entries: what was noted longer ago than that is taken for lost (untied), and that is
-// what bounds the memory. Kernels that begin before their launch, as clocks of two processors have it, wait for it for
-// a while.
+// Each thread has a stack of calls, of which the innermost runs. A launch notes the launching call under its
+// correlation, and a forward operation its place under its sequence number; kernels and backward operations, which come
+// later, look these up. The tables have 2^18 entries, which bounds the memory; what an older entry held counts as lost
+// (untied). Kernels that begin before their launch, because two processors' clocks differ, wait for it for a while.
 #pragma once
 
 #include <array>
@@ -47,8 +46,8 @@ class EventSweep : public EventTrace {
     Nanoseconds begin = 0;
     Nanoseconds end = 0;
     NodeId node = 0;
-    NodeId base = 0;   // the innermost module or annotation around it, as frames tell
-    NodeId scope = 0;  // the same, with the module that the operation itself tells
+    NodeId base = 0;   // the innermost module or annotation around it, by the frames
+    NodeId scope = 0;  // the same, with the module that the operation itself names
     std::uint32_t module = 0;
     std::uint32_t name = 0;
     std::int64_t sequence = kNoLink;  // of the forward that a backward frame is tied to
@@ -61,7 +60,7 @@ class EventSweep : public EventTrace {
     std::vector<Frame> stack;
     Nanoseconds since = 0;  // the top of the stack runs since then
     OperationId previous = kNoOperation;
-    NodeId forward = 0;  // whose backward has begun and not been seen yet
+    NodeId forward = 0;  // the forward whose backward has begun and has not been shown yet
     Phase forward_phase = Phase::kUnknown;
   };
 
@@ -79,10 +78,11 @@ class EventSweep : public EventTrace {
   };
 
   static constexpr std::size_t kTableSize = std::size_t{1} << 18;
-  static constexpr std::size_t kBatch = 4096;        // events between two looks at what can go out
-  static constexpr std::size_t kMaxPending = 65536;  // beyond it, what still runs is cut in two
+  static constexpr std::size_t kBatch = 4096;        // events between two checks of which can go out
+  static constexpr std::size_t kMaxPending = 65536;  // with more, what still runs is cut in two
   static constexpr std::size_t kMaxWaiting = 16384;
-  // Names are as long as calls are deep: without a bound, theirs together would grow with the square of the depth.
+  // Names are as long as calls are deep, so that without a bound all names together would grow with the square of the
+  // depth.
   static constexpr std::uint32_t kDeepest = 1000;
   static constexpr Nanoseconds kPatience = 100'000'000;  // how much later than its kernel a launch may be
 

@@ -1,3 +1,5 @@
+// A file goes through ByteSource, JsonEventReader and EventRecorder into EventRecords, which are sorted and handed to
+// EventSweep. The format is told by words that only one writer writes.
 #include "trace/event_trace.h"
 
 #include <algorithm>

@@ -29,7 +29,8 @@ enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome }
 
 [[nodiscard]] std::string_view name_of(EventFormat format);
 
-// What a generic Chrome trace's device is. Names are read as devices where they hold one ("GPU 3", "/device:GPU:3").
+// Which name of a generic Chrome trace is the device. Names are read as devices where they hold one ("GPU 3",
+// "/device:GPU:3").
 enum class ChromeDevice : std::uint8_t {
   kProcess,  // the process's name
   kThread,   // the thread's name
@@ -39,24 +40,24 @@ enum class ChromeDevice : std::uint8_t {
 struct EventTraceOptions {
   EventFormat format = EventFormat::kDetect;
   ChromeDevice chrome_device = ChromeDevice::kProcess;
-  // What a trace calls a device -> what it is here ("python" -> "CPU:0"), before any other rule.
+  // Maps a device's name in the trace to its name here ("python" to "CPU:0"), before any other rule.
   std::map<std::string, std::string, std::less<>> device_names;
-  // GPU kernels as operations of their own below the framework's operation that launched them.
+  // Whether GPU kernels are operations of their own, below the framework's operation that launched them.
   bool kernel_names = false;
-  // Time that a module or an annotation spends outside every operation (the interpreter, mostly) as an operation of
-  // the module's name; otherwise it belongs to no operation.
+  // Whether the time that a module or an annotation spends outside every operation (in the interpreter, mostly) is an
+  // operation of the module's name; otherwise it belongs to no operation.
   bool frames = false;
   Nanoseconds shift = 0;                 // added to every time
-  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
+  std::function<void(double)> progress;  // called with the share of the file that has been read, in [0, 1]
 };
 
-// Why something in the file is no event of the result.
+// A reason why entries of the file are no events of the result, and how many.
 struct DroppedEvents {
   std::string reason;
   std::uint64_t count = 0;
 };
 
-// A device as the trace has it ("GPU:0", or the text that the map gives another name), and which it is here.
+// A device's name in the trace ("GPU:0", or the text that the options map), and the device that it is here.
 struct TracedDevice {
   std::string name;
   DeviceId device = 0;
@@ -68,33 +69,35 @@ struct EventTraceStats {
   std::uint64_t entries = 0;           // of the file's list, of whatever kind
   std::uint64_t executions = 0;        // entries that became a part of the result
   std::vector<DroppedEvents> dropped;  // executions that did not, by reason; other entries do not count
-  std::uint64_t untied_kernels = 0;    // GPU work whose launch the trace does not hold: named after the kernel
-  std::uint64_t untied_backward = 0;   // backward operations whose forward the trace does not hold
-  std::uint64_t too_deep = 0;          // calls below more than 1,000 others: they count as the innermost with a name
-  std::uint64_t unfinished = 0;        // begun (B) and never ended: taken to end with the trace
-  bool truncated = false;              // the file ends in the middle; what is whole was read
-  std::uint64_t truncated_at = 0;      // and the byte where that ended
-  std::vector<TracedDevice> devices;   // each name once, in order of name; of what is not dropped
-  Nanoseconds first = 0;               // the profile: begin of the earliest execution, module, annotation, step or span
-  Nanoseconds last = 0;                // end of the latest; both with the shift
+  std::uint64_t untied_kernels = 0;    // GPU work whose launch is not in the trace; it is named after the kernel
+  std::uint64_t untied_backward = 0;   // backward operations whose forward is not in the trace
+  std::uint64_t too_deep = 0;      // calls below more than 1,000 others, which count as the innermost that has a name
+  std::uint64_t unfinished = 0;    // begun (B) and never ended; they count as ended with the trace
+  bool truncated = false;          // the file ends in the middle of an entry; all before that was read
+  std::uint64_t truncated_at = 0;  // and the byte where that ended
+  std::vector<TracedDevice> devices;  // each name once, in order of name; without those dropped
+  Nanoseconds first = 0;              // the profile: begin of the earliest execution, module, annotation, step or span
+  Nanoseconds last = 0;               // end of the latest; both with the shift
 };
 
 class EventTrace : public EventSource {
  public:
-  // Complete but for the untied counts and the drops that only the sweep finds; these are when next() has said false.
+  // Complete except for the untied counts and the drops that only the sweep finds, which are complete when next() has
+  // returned false.
   [[nodiscard]] virtual const EventTraceStats& stats() const = 0;
 
-  // From the beginning again, every time moved by `shift` (in place of the options'). Cost: none; the file is not read.
+  // Starts from the beginning again, with every time moved by `shift` (instead of the options'). The file is not read
+  // again.
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
 // Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0,
-// the byte in the message). A file that is cut off is none of these: see stats. The tables must outlive the trace;
-// operations come into theirs as next() meets them.
+// the byte in the message). A file that is cut off is no error: see the stats. The tables must outlive the trace;
+// operations are added to theirs as next() meets them.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                                            OperationTable& operations, DeviceTable& devices);
 
-// The same from text in memory, which must outlive the call only; `source` is its name in errors.
+// The same for text in memory, which must outlive only the call; `source` is its name in errors.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_text(const std::string& source, std::string_view text,
                                                           const EventTraceOptions& options, OperationTable& operations,
                                                           DeviceTable& devices);

@@ -1,3 +1,4 @@
+// One pass over the CSV rows; rows with the same time become one sample.
 #include "trace/jiffies_trace.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Jiffies traces: whose the time of the processors was, as the kernel booked it (docs/formats/jiffies-trace.md).
+// Jiffies traces: which tasks had the processors' time, as the kernel booked it (docs/formats/jiffies-trace.md).
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ struct JiffiesSample {
 };
 
 struct JiffiesTrace {
-  std::map<int, int> socket_of;  // by cpu; one that is missing is of socket 0
+  std::map<int, int> socket_of;  // by cpu; one that is missing belongs to socket 0
   std::vector<JiffiesSample> samples;
 };
 
-// Throws InputError with the line of what is wrong.
+// Throws InputError with the line that is wrong.
 [[nodiscard]] JiffiesTrace read_jiffies(const std::string& source, std::string_view text);
 
 }  // namespace flyball

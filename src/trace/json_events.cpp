@@ -1,3 +1,6 @@
+// Blocks are read into one buffer, in which simdjson reads an entry once its end is known. The end is first guessed: a
+// brace before a comma and another brace. If what lies before it is not one whole object, brackets and quotes are
+// counted instead, and guessing pauses for twice as many entries as the last time.
 #include "trace/json_events.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// The entries of a Chrome trace's list, one after the other, from a stream of bytes.
+// Reads the entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
-// Where an entry ends is found by its brackets and quotes; what it says, simdjson reads from it. Memory: half a
-// megabyte, or six times the longest entry if that is more, whatever the length of the file.
+// The end of an entry is found by its brackets and quotes, its contents by simdjson. Memory: half a megabyte, or six
+// times the longest entry if that is more, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,15 @@
 
 namespace flyball {
 
-// What the readers want of an entry. Views hold until the next entry. Of a key that stands twice the last value counts.
+// The fields of an entry that the readers use. Views are valid until the next entry. If a key occurs twice, its last
+// value counts.
 struct JsonEvent {
   char phase = 0;
   std::string_view category;  // as it stands in the file, with its escapes if it has any
   std::string_view name;
   std::string_view process;  // as it stands in the file, a number or a name
   std::string_view thread;
-  // "ts" and "dur" as they stand in the file, us: many entries are of no kind whose times are read.
+  // "ts" and "dur" (us) as they stand in the file, unparsed: the times of many entries are never used.
   std::string_view time;
   std::string_view duration;
 
@@ -40,7 +41,7 @@ struct JsonEvent {
   std::optional<std::int64_t> device;
   std::vector<std::string_view> inputs;  // "input0", ...
 
-  // One by one: assigning an empty event would make one first, and give up the memory of the inputs.
+  // Clears field by field: assigning an empty event would give up the memory of the inputs.
   void clear() {
     phase = 0;
     for (auto* text :
@@ -59,7 +60,7 @@ class JsonEventReader {
   JsonEventReader(const JsonEventReader&) = delete;
   JsonEventReader& operator=(const JsonEventReader&) = delete;
 
-  // The beginning of the file, and whether one of PyTorch's own keys stands before the list; for telling formats apart.
+  // The beginning of the file, and whether one of PyTorch's own keys comes before the list; they tell formats apart.
   [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
   [[nodiscard]] bool has_pytorch_header() const { return pytorch_header_; }
 
@@ -71,7 +72,9 @@ class JsonEventReader {
   [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
   [[nodiscard]] long world_size() const { return world_size_; }       // of PyTorch's "distributedInfo", or 0
   [[nodiscard]] bool truncated() const { return truncated_; }
-  [[nodiscard]] std::uint64_t whole_bytes() const { return whole_bytes_; }  // where a truncated list stops being whole
+  [[nodiscard]] std::uint64_t whole_bytes() const {
+    return whole_bytes_;
+  }  // the byte at which the whole entries of a truncated list end
   [[nodiscard]] std::uint64_t file_bytes() const { return offset_ + end_; }
   [[nodiscard]] std::uint64_t entries() const { return entries_; }
   [[nodiscard]] std::uint64_t not_objects() const { return not_objects_; }  // of them
@@ -98,8 +101,8 @@ class JsonEventReader {
   std::unique_ptr<EntryReader> entry_;
 
   bool pytorch_header_ = false;
-  // Guessing is put off after a guess that was none, twice as long each time: a text of braces must not cost more than
-  // its length.
+  // After a wrong guess, guessing pauses, twice as long each time, so that a text full of braces costs no more than its
+  // length.
   std::uint64_t guess_from_ = 0;  // of entries_
   std::uint64_t guess_pause_ = 1;
   Nanoseconds base_time_ = 0;

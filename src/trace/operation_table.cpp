@@ -1,3 +1,4 @@
+// Hash maps from names to indices, one for each phase; edges are kept once, by a set of both indices in 64 bits.
 #include "trace/operation_table.h"
 
 namespace flyball {

@@ -1,8 +1,8 @@
-// Names of what the traces speak of: the operations of a program, with what feeds what, and the devices.
+// The names in traces: the operations of a program, with what feeds what, and the devices.
 //
 // Events and readings carry small indices; the tables give them their names. A table grows as its traces are read and
-// never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two runs
-// read into one table have the same operation under the same index. Not thread-safe.
+// never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two
+// traces read into one table have the same operation under the same index. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct StringHash {
 // Why one operation comes after another.
 enum class EdgeKind : std::uint8_t {
   kData,      // the second takes what the first gives (TensorFlow's inputs)
-  kOrder,     // the second was the next on the same thread, as good as a trace without inputs can tell (PyTorch)
+  kOrder,     // the second was the next on the same thread, all that a trace without inputs can tell (PyTorch)
   kBackward,  // the second is the backward of the first (PyTorch's sequence numbers)
 };
 
@@ -42,7 +42,8 @@ struct OperationEdge {
 
 class OperationTable {
  public:
-  // The operation of this qualified name ("bert/encoder/layer_0/output/dense/MatMul") in this phase. Cost: one hash.
+  // Returns the operation of this qualified name ("bert/encoder/layer_0/output/dense/MatMul") in this phase, and adds
+  // it if it is new. Cost: one hash.
   OperationId intern(std::string_view name, Phase phase = Phase::kUnknown);
 
   // An edge counts once, however often it is added. Operations of both ends must be in the table.
@@ -51,7 +52,7 @@ class OperationTable {
   [[nodiscard]] std::size_t size() const { return operations_.size(); }
   [[nodiscard]] const std::string& name(OperationId operation) const { return operations_[operation].name; }
   [[nodiscard]] Phase phase(OperationId operation) const { return operations_[operation].phase; }
-  [[nodiscard]] const std::vector<OperationEdge>& edges() const { return edges_; }  // in order of their coming
+  [[nodiscard]] const std::vector<OperationEdge>& edges() const { return edges_; }  // in the order in which they came
 
  private:
   struct Operation {
@@ -67,7 +68,7 @@ class OperationTable {
 
 class DeviceTable {
  public:
-  // The device of this name: "GPU:0", "CPU:0", "DRAM:0", or whatever a trace without such names calls it.
+  // Returns the device of this name, and adds it if it is new: "GPU:0", "CPU:0", "DRAM:0", or the trace's own name.
   DeviceId intern(std::string_view name);
 
   [[nodiscard]] std::optional<DeviceId> find(std::string_view name) const;

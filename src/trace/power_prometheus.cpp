@@ -1,4 +1,5 @@
-// The power formats of Prometheus: text of an exporter with time stamps, and what /api/v1/query_range answers.
+// The power formats of Prometheus: text of an exporter with time stamps, and what /api/v1/query_range answers, which
+// simdjson parses whole. A metric's unit is told by the end of its name, its device by its labels.
 #include <fmt/format.h>
 #include <simdjson.h>
 

@@ -1,3 +1,5 @@
+// Lines are views into a buffer that grows up to a line's limit. A sensor is known by its name in the trace; the
+// device by its name after the options' map.
 #include "trace/power_reading.h"
 
 #include <fmt/format.h>

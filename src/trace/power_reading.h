@@ -1,4 +1,4 @@
-// What a power trace's file says, row by row, before it is put in order.
+// The readings of a power trace's file, row by row, before they are sorted.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class ReadingKind : std::uint8_t {
   kPower,      // W, at this time
   kMeanPower,  // W, on average since the device's reading before
   kCounter,    // J, since some beginning
-  kFailure,    // no reading where one was tried; 1: what the next ones say of the time until then is a guess
+  kFailure,    // a reading that failed; value 1: what the next ones tell of the time until then is a guess
 };
 
 using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
@@ -32,7 +32,7 @@ struct PowerReading {
   ReadingKind kind = ReadingKind::kPower;
 };
 
-// Text line by line, without the ends of lines and a byte order mark.
+// Reads text line by line, without line ends and a byte order mark.
 class LineReader {
  public:
   explicit LineReader(ByteSource& bytes);  // which must outlive it
@@ -60,19 +60,20 @@ class LineReader {
   bool complete_ = true;
 };
 
-// What the row readers share: where readings go, names of devices, what is left out.
+// What the readers of rows share: it takes their readings, names devices, and counts what is left out.
 class ReadingSink {
  public:
   ReadingSink(const PowerTraceOptions& options, DeviceTable& devices, PowerTraceStats& stats,
               std::function<void(const PowerReading&)> take);
 
-  // A value that is no number ("[N/A]"), not finite, or not believable is counted with its reason instead.
+  // Takes a reading. A value that is not finite, or that no device can have, is counted with its reason instead.
   void add(Nanoseconds time, SensorId sensor, ReadingKind kind, double value, std::size_t line);
   void drop(const std::string& reason, std::size_t line);
   void add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line);
 
-  [[nodiscard]] SensorId device(std::string_view name);      // "GPU:0", "gpu 0", or as the options say
-  [[nodiscard]] SensorId gpu(std::string_view index_or_id);  // a number, or a UUID in order of its coming
+  [[nodiscard]] SensorId device(std::string_view name);  // "GPU:0", "gpu 0", or as the options say
+  [[nodiscard]] SensorId gpu(
+      std::string_view index_or_id);  // a number, or a UUID, numbered in the order in which they come
   [[nodiscard]] const PowerTraceOptions& options() const { return options_; }
   PowerTraceStats& stats() { return stats_; }
 
@@ -88,17 +89,17 @@ class ReadingSink {
   std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;     // by device()
 };
 
-// A number, with the decimal point or comma of any locale; nullopt where the text is none.
+// Reads a number with the decimal point or comma of any locale; nullopt where the text is none.
 [[nodiscard]] std::optional<double> parse_local_number(std::string_view text);
 
-// "[N/A]", "nan", "" and what else stands where a device says nothing.
+// Returns whether the text stands for a missing value: "[N/A]", "nan", "" and the like.
 [[nodiscard]] bool is_absent(std::string_view text);
 
-// Seconds or a date, see trace_time.h; throws InputError at line and column where it is neither.
+// Reads seconds or a date (trace_time.h). Throws InputError, with line and column, where it is neither.
 [[nodiscard]] Nanoseconds parse_stamp(const LineReader& lines, std::string_view text, std::size_t column,
                                       Seconds utc_offset);
 
-// One for each family of formats. They throw InputError where a row is not what the format has.
+// One reader for each family of formats. They throw InputError for a row that does not fit the format.
 void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink);  // Flyball's and the plain one
 void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink);
 void read_zeus_power(LineReader& lines, ReadingSink& sink);

@@ -1,3 +1,6 @@
+// All readings are sorted by time. A first pass finds each sensor's median period, which tells gaps from distances; a
+// second turns neighbouring readings into segments. Sensors that are one device are added up by a sweep over their
+// segments' ends.
 #include "trace/power_trace.h"
 
 #include <fmt/format.h>

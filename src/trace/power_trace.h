@@ -2,8 +2,8 @@
 // plain or gzip. docs/formats/power-trace.md says how each is read.
 //
 // Readings become segments of constant power. An instantaneous reading holds until the next one of its device, but not
-// over a gap; a cumulative counter gives the mean between two readings. Opening reads the file once. Memory: 56 bytes
-// a reading while they become segments, 32 then.
+// over a gap; a counter gives the mean between two readings. Opening reads the file once. Memory: 56 bytes a reading
+// while they become segments, 32 afterwards.
 #pragma once
 
 #include <cstddef>
@@ -37,27 +37,28 @@ enum class PowerFormat : std::uint8_t {
 
 struct PowerTraceOptions {
   PowerFormat format = PowerFormat::kDetect;
-  // What a trace calls a device -> what it is here ("GPU-5c9e..." -> "GPU:3"), before any other rule. The power of
+  // Maps a device's name in the trace to its name here ("GPU-5c9e..." to "GPU:3"), before any other rule. The power of
   // several that become one is added up.
   std::map<std::string, std::string, std::less<>> device_names;
   Seconds utc_offset;  // local time less UTC, of stamps without a zone (nvidia-smi)
-  // By the name that the trace has for it, a counter that falls has passed this range; others began anew.
+  // The ranges of counters, by their names in the trace: one that falls has passed its range; without a range, it began
+  // anew.
   std::map<std::string, Joules, std::less<>> counter_ranges;
   Seconds row_period{1.0};               // between the rows of a format without stamps (dcgmi dmon)
   Nanoseconds shift = 0;                 // added to every time
-  std::function<void(double)> progress;  // called with the share of the file that is read, in [0, 1]
+  std::function<void(double)> progress;  // called with the share of the file that has been read, in [0, 1]
 };
 
-// What one device of the trace was like, before devices that the options make one were added up.
+// What was found of one device of the trace, before devices that the options make one were added up.
 struct PowerTraceSensor {
   std::string name;  // as the trace has it
   DeviceId device = 0;
   std::uint64_t readings = 0;
-  bool means = false;            // of a counter, or themselves means: segments are what was drawn between two readings
-  Seconds period;                // the median distance of two readings
+  bool means = false;  // its segments are means between two readings: of a counter, or because the readings are means
+  Seconds period;      // the median distance of two readings
   std::uint64_t duplicates = 0;  // readings at the stamp of a later one, which replaces them
-  std::uint64_t resets = 0;      // a counter that began anew: nothing is known of the time between
-  std::uint64_t wraps = 0;       // a counter that passed its range
+  std::uint64_t resets = 0;      // times that a counter began anew: nothing is known of the time between
+  std::uint64_t wraps = 0;       // times that a counter passed its range
   std::uint64_t gaps = 0;        // left out
   Seconds gap_time;
   Seconds longest_gap;
@@ -72,7 +73,7 @@ struct PowerTraceSensor {
 struct PowerTraceSum {
   DeviceId device = 0;
   std::vector<std::string> sensors;  // their names
-  Seconds partial;  // in which some of them are measured and not all: the others count as nothing there
+  Seconds partial;                   // the time in which only some of them are measured; the others count as zero there
 };
 
 struct DroppedReadings {
@@ -90,7 +91,7 @@ struct PowerTraceStats {
   bool truncated = false;                 // the file ends in the middle of a row, which was left out
   Nanoseconds first = 0;                  // of the segments, with the shift
   Nanoseconds last = 0;
-  // Flyball's recordings say how Unix time was read off the monotonic clock: Unix = monotonic + this.
+  // Flyball's recordings give the offset of Unix time from the monotonic clock: Unix = monotonic + this.
   std::optional<Nanoseconds> monotonic_offset;
 };
 
@@ -98,7 +99,7 @@ class PowerTrace : public PowerSource {
  public:
   [[nodiscard]] virtual const PowerTraceStats& stats() const = 0;  // complete from the beginning
 
-  // From the beginning again, every time moved by `shift` (in place of the options').
+  // Starts from the beginning again, with every time moved by `shift` (instead of the options').
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
@@ -107,7 +108,7 @@ class PowerTrace : public PowerSource {
 [[nodiscard]] std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                                            DeviceTable& devices);
 
-// The same from text in memory, which must outlive the call only; `source` is its name in errors.
+// The same for text in memory, which must outlive only the call; `source` is its name in errors.
 [[nodiscard]] std::unique_ptr<PowerTrace> open_power_text(const std::string& source, std::string_view text,
                                                           const PowerTraceOptions& options, DeviceTable& devices);
 

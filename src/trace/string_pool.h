@@ -1,5 +1,5 @@
-// Strings by index; 0 is the empty one. An index stays valid, as does the text that it stands for. Memory follows the
-// different strings. Not thread-safe.
+// Keeps each string once, under an index; 0 is the empty string. An index, and the text that it stands for, stay valid.
+// Memory grows with the number of different strings. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class StringPool {
  public:
   StringPool() { look_up({}); }
 
-  // Cost: one comparison where this string followed the one before it the last time as well, which is the rule in what
-  // a program does over and over; otherwise its hash and a comparison.
+  // Costs one comparison where this string also followed the one before it the last time, which is usual where a
+  // program repeats itself; otherwise a hash and a comparison.
   std::uint32_t intern(std::string_view text) {
     const std::uint32_t expected = entries_[last_].follower;
     if (entries_[expected].text == text) return last_ = expected;

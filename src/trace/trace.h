@@ -1,7 +1,7 @@
-// What an accounting is made of: the operations of a program, the events of their execution, and what the devices drew.
+// What accounting works on: the operations of a program, the events of their execution, and the devices' power.
 //
-// Both traces come as sources in order of time, so that nothing above a reader's window is ever held in memory. Times
-// are nanoseconds on one clock, whichever the traces share; a reader shifts its trace if they do not. Not thread-safe.
+// Both traces are sources in order of time. Times are nanoseconds by one clock, whichever the traces share; a reader
+// shifts its trace where they do not share one. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct TraceEvent {
   OperationId operation = 0;
 };
 
-// What a device drew on average in [begin, end). A power reading holds until the next one (Smaragdine 3.2: an event
-// takes the most recent reading); of an energy counter, the difference of two readings over their distance.
+// The mean power of a device in [begin, end). A power reading holds until the next one (Smaragdine 3.2: an event takes
+// the most recent reading); an energy counter gives the difference of two readings over their distance.
 struct PowerSegment {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;

@@ -1,3 +1,5 @@
+// Digits are read as integers, so that nothing is rounded before the last digit that is kept; days come from
+// std::chrono's calendar.
 #include "trace/trace_time.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Points in time as traces write them, exactly: a double holds no nanoseconds of today.
+// Reads points in time from traces exactly: a double cannot hold today's time in nanoseconds.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,17 @@
 
 namespace flyball {
 
-// A decimal number ("4423698059538.328", "1e3") times 10^digits, rounded to a whole one; digits up to 9. Exact but for
-// numbers with an exponent. nullopt where the text is no finite one or the result is beyond 2^62. Surrounding blanks
-// and quotes are let pass.
+// Reads a decimal number ("4423698059538.328", "1e3"), times 10^digits, rounded to a whole number; digits up to 9.
+// Exact except for numbers with an exponent. Returns nullopt where the text is no finite number, or the result is
+// beyond 2^62. Blanks and quotes around it are allowed.
 [[nodiscard]] std::optional<Nanoseconds> parse_decimal(std::string_view text, int digits);
 
-// "2024-01-31T12:00:00.123456789+01:00", with 'T' or blanks, '-' or '/', "Z", an offset or none, with or without
-// seconds; since 1970-01-01. A stamp without a zone is local time, `utc_offset` ahead of UTC. nullopt where the text is
-// no such stamp or no such day exists.
+// Reads "2024-01-31T12:00:00.123456789+01:00", with 'T' or blanks, '-' or '/', "Z", an offset or none, with or without
+// seconds, as nanoseconds since 1970-01-01. A stamp without a zone is local time, `utc_offset` ahead of UTC. Returns
+// nullopt where the text is no such stamp, or there is no such day.
 [[nodiscard]] std::optional<Nanoseconds> parse_date_time(std::string_view text, Seconds utc_offset);
 
-// "+01:00", "-0530", "Z": how far local time is ahead of UTC.
+// Reads how far local time is ahead of UTC: "+01:00", "-0530", "Z".
 [[nodiscard]] std::optional<Seconds> parse_utc_offset(std::string_view text);
 
 }  // namespace flyball

@@ -20,16 +20,16 @@ inline constexpr std::size_t kLongestSessionName = 64;
 
 struct AccountSessionRequest {
   std::string name;                              // 1 to 64 letters, digits, '.', '_', '-'
-  std::optional<std::vector<std::size_t>> gpus;  // nothing: all
+  std::optional<std::vector<std::size_t>> gpus;  // none: all
   bool cpus = true;                              // and their memory
-  Seconds row_period;  // a device's changes sooner after its last row are left out; 0: every change is a row
+  Seconds row_period;                            // least time between two rows of a device; 0: every change is a row
 };
 
 enum class AccountSessionState {
   kRecording,
-  kStopped,   // as it was told
-  kTooLong,   // the agent ended it: it had gone on for as long as one may
-  kTooLarge,  // likewise: its trace had become as large as one may
+  kStopped,   // its owner ended it
+  kTooLong,   // the agent ended it at the longest time that a session may take
+  kTooLarge,  // the agent ended it at the largest size that a trace may have
 };
 [[nodiscard]] std::string_view name_of(AccountSessionState state);  // "too_long"
 template <>
@@ -42,7 +42,7 @@ struct Choices<AccountSessionState> {
 struct AccountSessionInfo {
   std::string name;
   AccountSessionState state = AccountSessionState::kRecording;
-  std::string ended;  // why, in words: "it had reached 64 MiB"; empty while it records
+  std::string ended;  // why it ended, in words: "it had reached 64 MiB"; empty while it records
   std::vector<std::string> devices;
   Seconds begin;   // Unix time
   Seconds length;  // until its end, or until now

@@ -1,4 +1,5 @@
-// The descriptions of the agent's messages.
+// The descriptions of the agent's messages: what each field is called, means and may hold. Only the settings by GPU
+// need a codec of their own, since JSON has them as a list.
 #include "wire/agent_messages.h"
 
 #include <fmt/format.h>
@@ -86,9 +87,11 @@ struct Codec<std::map<std::size_t, GpuSettings>> {
 const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
   using R = ClockBounds;
   static const auto kRecord =
-      Record<R>::request("Bounds", "Of clocks, in MHz.")
-          .field("minimum", &R::minimum, {.text = "Lowest.", .needed = true, .minimum = 1, .maximum = kMostClock})
-          .field("maximum", &R::maximum, {.text = "Highest.", .needed = true, .minimum = 1, .maximum = kMostClock})
+      Record<R>::request("Bounds", "A range of clocks, in MHz.")
+          .field("minimum", &R::minimum,
+                 {.text = "The lowest clock.", .needed = true, .minimum = 1, .maximum = kMostClock})
+          .field("maximum", &R::maximum,
+                 {.text = "The highest clock.", .needed = true, .minimum = 1, .maximum = kMostClock})
           .check([](const JsonObject& object, R& bounds) {
             if (bounds.minimum <= bounds.maximum) return;
             object.refuse("minimum", "is above the maximum", "give a minimum that is not above the maximum");
@@ -99,21 +102,24 @@ const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
 const Record<GpuSettings>& description_of(const GpuSettings* /*type*/) {
   using R = GpuSettings;
   static const auto kRecord =
-      Record<R>::answer("Settings", kAnswer, "What a lease has set; null is what held before.")
+      Record<R>::answer("Settings", kAnswer, "What a lease has set; null: as it was before the lease.")
           .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Locked clocks of the processors."})
           .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Locked clocks of the memory."})
-          .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower});
+          .field("power_limit_w", &R::power_limit,
+                 {.text = "Power limit of the board.", .minimum = 1, .maximum = kMostPower});
   return kRecord;
 }
 
 const Record<SettingsChange>& description_of(const SettingsChange* /*type*/) {
   using R = SettingsChange;
   static const auto kRecord =
-      Record<R>::request("SettingsChange",
-                         "What is missing is left alone; null brings back what held before. Something is given.")
+      Record<R>::request(
+          "SettingsChange",
+          "A field that is missing changes nothing; null brings back what held before. At least one is given.")
           .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Clocks of the processors to lock."})
           .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Clocks of the memory to lock."})
-          .field("power_limit_w", &R::power_limit, {.text = "Of the board.", .minimum = 1, .maximum = kMostPower})
+          .field("power_limit_w", &R::power_limit,
+                 {.text = "Power limit of the board to set.", .minimum = 1, .maximum = kMostPower})
           .check([](const JsonObject& /*object*/, R& change) {
             if (!change.knobs().empty()) return;
             throw InputError({kRequest}, "it changes nothing",
@@ -130,14 +136,16 @@ const Record<LeaseRequest>& description_of(const LeaseRequest* /*type*/) {
               "gpus", &R::gpus,
               {.text = "Indices of the GPUs to lease.", .needed = true, .minimum = 0, .maximum = kLastGpu, .fewest = 1})
           .field("heartbeat_timeout_s", &R::heartbeat_timeout,
-                 {.text = "So long after its last heartbeat the lease ends.", .minimum = 0.1, .maximum = 60})
-          .field("binding", &R::binding,
-                 {.text = "What else ends it: the end of this connection or of the process, or of the process alone."})
-          .field("purpose", &R::purpose, {.text = "For people; at most 200 bytes.", .longest = kLongestPurpose})
+                 {.text = "The lease ends when no heartbeat has come for this long.", .minimum = 0.1, .maximum = 60})
+          .field(
+              "binding", &R::binding,
+              {.text =
+                   "What else ends the lease: the end of this connection or of the process, or of the process alone."})
+          .field("purpose", &R::purpose, {.text = "A note for people; at most 200 bytes.", .longest = kLongestPurpose})
           .field("may_set", &R::may_set,
                  {.text = "What the lease may change; all where it is missing.", .left_out = true})
           .field("shared", &R::shared,
-                 {.text = "Other processes of the user may change and end it, too.",
+                 {.text = "Whether the user's other processes may change and end the lease, too.",
                   .left_out = true,
                   .null_is_missing = true})
           .check([](const JsonObject& /*object*/, R& lease) {
@@ -153,10 +161,11 @@ const Record<LeaseRequest>& description_of(const LeaseRequest* /*type*/) {
 
 const Record<LeaseHolder>& description_of(const LeaseHolder* /*type*/) {
   using R = LeaseHolder;
-  static const auto kRecord = Record<R>::answer("Holder", kAnswer)
-                                  .field("uid", &R::uid, {.text = "Of the user; null over TCP."})
-                                  .field("pid", &R::pid, {.text = "Of the process; null over TCP.", .minimum = 0})
-                                  .field("name", &R::name, {.text = "The user's, or the address of a TCP client."});
+  static const auto kRecord =
+      Record<R>::answer("Holder", kAnswer)
+          .field("uid", &R::uid, {.text = "The user's number; null over TCP."})
+          .field("pid", &R::pid, {.text = "The process's number; null over TCP.", .minimum = 0})
+          .field("name", &R::name, {.text = "The user's name, or the address of a TCP client."});
   return kRecord;
 }
 
@@ -165,17 +174,20 @@ const Record<LeaseInfo>& description_of(const LeaseInfo* /*type*/) {
   static const auto kRecord =
       Record<R>::answer("Lease", kAnswer)
           .field("id", &R::id,
-                 {.text = "128 random bits in hexadecimal; null for who is neither of the holder's user nor root.",
+                 {.text =
+                      "128 random bits in hexadecimal; null for a reader who is neither of the holder's user nor root.",
                   .empty_is_null = true})
           .field("holder", &R::holder, {.text = "Who took it.", .needed = true})
-          .field("gpus", &R::gpus, {.text = "Indices.", .maximum = kLastGpu})
+          .field("gpus", &R::gpus, {.text = "Indices of its GPUs.", .maximum = kLastGpu})
           .field("may_set", &R::may_set, {.text = "What it may change."})
-          .field("heartbeat_timeout_s", &R::heartbeat_timeout, {.text = "0: no heartbeat is asked for."})
-          .field("binding", &R::binding, {.text = "What else ends it."})
-          .field("purpose", &R::purpose, {.text = "For people."})
-          .field("shared", &R::shared, {.text = "Other processes of the user may change and end it, too."})
-          .field("age_s", &R::age, {.text = "Since it was granted."})
-          .field("settings", &R::settings, {.text = "Of each GPU on which it has set something."});
+          .field("heartbeat_timeout_s", &R::heartbeat_timeout,
+                 {.text = "The lease ends when no heartbeat has come for this long; 0: none is needed."})
+          .field("binding", &R::binding,
+                 {.text = "What else ends it: the end of its connection or of the process, or of the process alone."})
+          .field("purpose", &R::purpose, {.text = "A note for people."})
+          .field("shared", &R::shared, {.text = "Whether the user's other processes may change and end it, too."})
+          .field("age_s", &R::age, {.text = "The time since it was granted."})
+          .field("settings", &R::settings, {.text = "What it has set, for each GPU on which it has set something."});
   return kRecord;
 }
 
@@ -184,29 +196,30 @@ const Record<GpuStatus>& description_of(const GpuStatus* /*type*/) {
   static const auto kRecord =
       Record<R>::answer("Gpu", kAnswer,
                         "A reading is null where the device does not give it, or did not give it in time.")
-          .field("index", &R::index, {.text = "As the agent counts.", .needed = true, .maximum = kLastGpu})
+          .field("index", &R::index, {.text = "The agent's number of the GPU.", .needed = true, .maximum = kLastGpu})
           .field("uuid", &R::uuid, {.text = "Empty until the driver has opened the GPU."})
-          .field("name", &R::name, {.text = "Of the model."})
-          .field("pci_bus_id", &R::pci_bus_id, {.text = "Its address."})
+          .field("name", &R::name, {.text = "Name of the model."})
+          .field("pci_bus_id", &R::pci_bus_id, {.text = "Its PCI address."})
           .field(
               "health", &R::health,
               {.text =
                    "unwell: a call of the driver hangs; lost: it fell off the bus; restoring: a lease has ended, and "
                    "its settings are not yet undone."})
           .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."})
-          .field("power_w", &R::power, {.text = "Now."})
-          .field("energy_j", &R::energy, {.text = "Since the driver was loaded."})
-          .field("sm_clock_mhz", &R::sm_clock, {.text = "Of the processors, now."})
-          .field("sm_clock_maximum_mhz", &R::sm_clock_maximum, {.text = "The highest that can be set."})
-          .field("memory_clock_mhz", &R::memory_clock, {.text = "Of the memory, now."})
-          .field("temperature_c", &R::temperature_celsius, {.text = "In degrees Celsius."})
-          .field("utilisation", &R::utilisation, {.text = "0 to 1."})
-          .field("power_limit_w", &R::power_limit, {.text = "In force."})
-          .field("power_limit_minimum_w", &R::power_limit_minimum, {.text = "That the board takes."})
-          .field("power_limit_maximum_w", &R::power_limit_maximum, {.text = "That the board takes."})
-          .field("power_limit_standard_w", &R::power_limit_standard, {.text = "The board's own."})
+          .field("power_w", &R::power, {.text = "Power now."})
+          .field("energy_j", &R::energy, {.text = "Energy since the driver was loaded."})
+          .field("sm_clock_mhz", &R::sm_clock, {.text = "Clock of the processors now."})
+          .field("sm_clock_maximum_mhz", &R::sm_clock_maximum, {.text = "The highest clock that can be set."})
+          .field("memory_clock_mhz", &R::memory_clock, {.text = "Clock of the memory now."})
+          .field("temperature_c", &R::temperature_celsius, {.text = "Temperature in degrees Celsius."})
+          .field("utilisation", &R::utilisation,
+                 {.text = "Share of the driver's last period in which a kernel ran, 0 to 1."})
+          .field("power_limit_w", &R::power_limit, {.text = "The power limit in force."})
+          .field("power_limit_minimum_w", &R::power_limit_minimum, {.text = "The lowest limit that the board takes."})
+          .field("power_limit_maximum_w", &R::power_limit_maximum, {.text = "The highest limit that the board takes."})
+          .field("power_limit_standard_w", &R::power_limit_standard, {.text = "The board's own limit, after a reset."})
           .field("throttle_reasons", &R::throttle_reasons, {.text = "Why its clocks are below what was asked for."})
-          .field("lease", &R::lease, {.text = "That has it."});
+          .field("lease", &R::lease, {.text = "The lease on the GPU, if there is one."});
   return kRecord;
 }
 
@@ -214,21 +227,22 @@ const Record<CpuStatus>& description_of(const CpuStatus* /*type*/) {
   using R = CpuStatus;
   static const auto kRecord =
       Record<R>::answer("Cpu", kAnswer, "An energy is null where the processor does not give it.")
-          .field("index", &R::index, {.text = "Of the package.", .needed = true, .maximum = kLastGpu})
-          .field("name", &R::name, {.text = "As the kernel names it."})
-          .field("package_energy_j", &R::package_energy, {.text = "Since the agent started."})
-          .field("dram_energy_j", &R::dram_energy, {.text = "Since the agent started."})
+          .field("index", &R::index, {.text = "Number of the package.", .needed = true, .maximum = kLastGpu})
+          .field("name", &R::name, {.text = "Its name, as the kernel gives it."})
+          .field("package_energy_j", &R::package_energy, {.text = "Energy of the package since the agent started."})
+          .field("dram_energy_j", &R::dram_energy, {.text = "Energy of the package's memory since the agent started."})
           .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."});
   return kRecord;
 }
 
 const Record<NodeStatus>& description_of(const NodeStatus* /*type*/) {
   using R = NodeStatus;
-  static const auto kRecord = Record<R>::answer("NodeStatus", kAnswer)
-                                  .field("node", &R::node, {.text = "Host name."})
-                                  .field("version", &R::version, {.text = "Of the agent."})
-                                  .field("gpus", &R::gpus, {.text = "All of the node."})
-                                  .field("cpus", &R::cpus, {.text = "Packages with an energy counter."});
+  static const auto kRecord =
+      Record<R>::answer("NodeStatus", kAnswer)
+          .field("node", &R::node, {.text = "The host name."})
+          .field("version", &R::version, {.text = "Version of the agent."})
+          .field("gpus", &R::gpus, {.text = "All GPUs of the node."})
+          .field("cpus", &R::cpus, {.text = "The processor packages that have an energy counter."});
   return kRecord;
 }
 
@@ -237,15 +251,16 @@ const Record<PowerPoint>& description_of(const PowerPoint* /*type*/) {
   static const auto kRecord =
       Record<R>::answer("PowerSample", kAnswer)
           .field("device", &R::device, {.text = "GPU:0, CPU:0 or DRAM:0, for example.", .needed = true})
-          .field("time_s", &R::time, {.text = "The node's CLOCK_MONOTONIC.", .needed = true})
-          .field("power_w", &R::power, {.text = "Since the sample before.", .needed = true})
-          .field("energy_j", &R::energy, {.text = "Since the sampler began.", .needed = true});
+          .field("time_s", &R::time, {.text = "When it was taken, on the node's CLOCK_MONOTONIC.", .needed = true})
+          .field("power_w", &R::power, {.text = "Power since the sample before.", .needed = true})
+          .field("energy_j", &R::energy, {.text = "Energy since the sampler began.", .needed = true});
   return kRecord;
 }
 
 const Record<PowerEvent>& description_of(const PowerEvent* /*type*/) {
-  static const auto kRecord = Record<PowerEvent>::answer("PowerEvent", kAnswer)
-                                  .field("samples", &PowerEvent::samples, {.text = "All since the event before."});
+  static const auto kRecord =
+      Record<PowerEvent>::answer("PowerEvent", kAnswer)
+          .field("samples", &PowerEvent::samples, {.text = "All samples since the event before."});
   return kRecord;
 }
 

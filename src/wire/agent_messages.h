@@ -1,4 +1,4 @@
-// What the agent and its clients say to each other, as values. agent_messages.cpp describes each once (base/record.h):
+// The messages between the agent and its clients, as values. agent_messages.cpp describes each once (base/record.h):
 // read_message<T>(json) reads it, to_json() writes it, and the schemas of docs/openapi-agent.yaml are made from the
 // description.
 #pragma once
@@ -20,7 +20,7 @@ namespace flyball {
 inline constexpr const char* kAgentSocket = "/run/flyball/agent.sock";
 inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to restore, default clocks within 1 s
 
-// What of a GPU can be set.
+// The settings of a GPU that can be changed.
 enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
 inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
 [[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
@@ -36,8 +36,8 @@ struct ClockBounds {
   bool operator==(const ClockBounds&) const = default;
 };
 
-// What a lease has set; a field without a value is as it was before the lease. Where this says what to bring back, such
-// a field is the driver's default.
+// What a lease has set; a field without a value is as it was before the lease. Where the struct holds settings to be
+// brought back, a field without a value is the driver's default.
 struct GpuSettings {
   std::optional<ClockBounds> sm_clocks;
   std::optional<ClockBounds> memory_clocks;
@@ -47,7 +47,8 @@ struct GpuSettings {
   [[nodiscard]] bool all_default() const { return *this == GpuSettings{}; }
 };
 
-// A change of settings: no outer value leaves the knob alone, no inner value resets it (JSON null).
+// A change of settings. Where the outer optional is empty, the knob is left alone; where the inner one is (null in
+// JSON), it is reset.
 struct SettingsChange {
   std::optional<std::optional<ClockBounds>> sm_clocks;
   std::optional<std::optional<ClockBounds>> memory_clocks;
@@ -57,7 +58,7 @@ struct SettingsChange {
   [[nodiscard]] std::vector<Knob> knobs() const;
 };
 
-// What ends a lease besides its heartbeats' absence.
+// What ends a lease, besides missing heartbeats.
 enum class LeaseBinding {
   kConnection,  // the end of the connection that made it, or of its process
   kProcess,     // the end of its process only; Unix sockets only
@@ -86,7 +87,7 @@ struct LeaseHolder {
 };
 
 struct LeaseInfo {
-  std::string id;  // empty for who is neither of its user nor root
+  std::string id;  // empty for a reader who is neither of its user nor root
   LeaseHolder holder;
   std::vector<std::size_t> gpus;
   std::vector<Knob> may_set;
@@ -118,7 +119,7 @@ struct GpuStatus {
   std::string pci_bus_id;
   GpuHealth health = GpuHealth::kWell;
   std::string trouble;  // what is wrong, in words; empty when well
-  // Nothing where the device does not say, or did not say it in time.
+  // A reading is empty where the device does not give it, or did not give it in time.
   std::optional<Watts> power;
   std::optional<Joules> energy;  // since the driver was loaded
   std::optional<Megahertz> sm_clock;

@@ -1,4 +1,5 @@
-// The descriptions of the planning server's messages.
+// The descriptions of the planning server's messages: what each field is called, means and may hold. Two types have
+// codecs of their own: a straggler's id (a number or a name), and a computation, which is a list to be short.
 #include "wire/job_messages.h"
 
 #include <fmt/format.h>
@@ -22,9 +23,8 @@ constexpr auto kLast = static_cast<double>(kLastSequence);
 
 constexpr const char* kPlanStatus =
     "Incomplete: the server's time limit (--planning-time) ended the planner. The frontier then has its slow end, and "
-    "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, for as "
-    "long. "
-    "Null where there is no plan.";
+    "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, within the "
+    "same limit. Null where there is no plan.";
 
 void need_one_or_per_stage(const JsonObject& object, const char* field, std::size_t given, int stages) {
   if (given <= 1 || given == static_cast<std::size_t>(stages)) return;
@@ -93,7 +93,7 @@ const Record<JobRequest>& description_of(const JobRequest* /*type*/) {
   static const auto kRecord =
       Record<R>::request("JobRequest")
           .field("id", &R::id,
-                 {.text = "Chosen by the server where it is missing. Neither '.' nor '..'.",
+                 {.text = "The job's id; the server chooses one where it is missing. Neither '.' nor '..'.",
                   .left_out = true,
                   .longest = kLongestId,
                   .marks = "._+-"})
@@ -103,67 +103,73 @@ const Record<JobRequest>& description_of(const JobRequest* /*type*/) {
                   .shortest = kShortestToken,
                   .longest = kLongestId,
                   .marks = "_-"})
-          .field("name", &R::name, {.text = "For people; at most 256 bytes.", .longest = kLongestName})
+          .field("name", &R::name, {.text = "A name for people; at most 256 bytes.", .longest = kLongestName})
           .field(
               "planner", &R::planner,
-              {.text = "That makes the frontier.",
+              {.text = "The planner that makes the frontier.",
                .known = "perseus envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global zeus-per-stage"})
           .field("schedule", &R::schedule,
-                 {.text = "In which order stages run their instructions.",
+                 {.text = "The order in which stages run their instructions.",
                   .known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
           .field("stages", &R::stages,
-                 {.text = "Of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
+                 {.text = "Stages of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
           .field("microbatches", &R::microbatches,
-                 {.text = "Per iteration of one pipeline.", .needed = true, .minimum = 1, .maximum = kMostMicrobatches})
-          .field("chunks", &R::chunks, {.text = "Model chunks per stage.", .minimum = 1, .maximum = kMostChunks})
-          .field("data_parallel", &R::data_parallel, {.text = "Pipelines.", .minimum = 1, .maximum = kMostRanks})
+                 {.text = "Microbatches of one pipeline in an iteration.",
+                  .needed = true,
+                  .minimum = 1,
+                  .maximum = kMostMicrobatches})
+          .field("chunks", &R::chunks, {.text = "Model chunks of a stage.", .minimum = 1, .maximum = kMostChunks})
+          .field("data_parallel", &R::data_parallel,
+                 {.text = "Pipelines of the job.", .minimum = 1, .maximum = kMostRanks})
           .field(
               "tensor_parallel", &R::tensor_parallel,
-              {.text = "Ranks per stage. The job may have 131,072 ranks in all.", .minimum = 1, .maximum = kMostRanks})
-          .field(
-              "blocking_power_w", &R::blocking_power,
-              {.text = "Draw of a GPU that waits, in watts; one for all stages, or one per stage. Where it is missing, "
-                       "as `waiting` was measured, or 75.",
-               .left_out = true,
-               .minimum = 0,
-               .maximum = 1e6,
-               .fewest = 1,
-               .single = true})
+              {.text = "Ranks of a stage. The job may have 131,072 ranks in all.", .minimum = 1, .maximum = kMostRanks})
+          .field("blocking_power_w", &R::blocking_power,
+                 {.text = "Power of a GPU that waits, in watts; one number for all stages, or one per stage. Where it "
+                          "is missing, the power measured as `waiting`, else 75.",
+                  .left_out = true,
+                  .minimum = 0,
+                  .maximum = 1e6,
+                  .fewest = 1,
+                  .single = true})
           .field("memory_limit", &R::memory_limit,
-                 {.text = "Microbatches whose activations fit; one for all stages, or one per stage.",
+                 {.text = "The number of microbatches whose activations fit into memory; one for all stages, or one "
+                          "per stage.",
                   .left_out = true,
                   .minimum = 1,
                   .maximum = kMostMicrobatches,
                   .single = true})
           .field("unit_time_s", &R::unit_time,
-                 {.text = "Spacing of the frontier's points; shortened where a computation is shorter.",
+                 {.text = "Spacing of the frontier's points in time; shortened where a computation is shorter.",
                   .minimum = 1e-6,
                   .maximum = 1e3})
           .field("noise", &R::noise,
-                 {.text = "Share of energy that the meter cannot tell apart.", .minimum = 0, .maximum = 0.5})
-          .field(
-              "switch_latency_s", &R::switch_latency,
-              {.text = "A clock change takes hold that much later. The plan avoids changes that do not pay and charges "
-                       "the others.",
-               .left_out = true,
-               .minimum = 0,
-               .maximum = kMostSwitching})
+                 {.text = "The share of energy below which the meter cannot tell two measurements apart.",
+                  .minimum = 0,
+                  .maximum = 0.5})
+          .field("switch_latency_s", &R::switch_latency,
+                 {.text = "The time after which a clock change takes hold. The plan avoids changes that do not pay, "
+                          "and counts what the others cost.",
+                  .left_out = true,
+                  .minimum = 0,
+                  .maximum = kMostSwitching})
           .field("min_dwell_s", &R::min_dwell,
                  {.text = "Least time between two clock changes of one stage.",
                   .left_out = true,
                   .minimum = 0,
                   .maximum = kMostSwitching})
           .field("target_time_s", &R::target_time,
-                 {.text = "An iteration may take this long even without a straggler. Of the points that do, the one of "
-                          "least energy is run; slower ones than that of t_least_total_s would take more.",
+                 {.text =
+                      "The time that an iteration may take even without a straggler. Of the points within it, the one "
+                      "of least energy is run; no point slower than t_least_total_s is, for it would take more energy.",
                   .minimum = 1e-9,
                   .maximum = kMostTime})
-          .field("patience_s", &R::patience,
-                 {.text =
-                      "How long after the first profiled rank the job waits for the others; then it is planned without "
-                      "them. A stage that nobody has profiled stays at its highest clock until somebody has.",
-                  .minimum = 0,
-                  .maximum = kMostDelay})
+          .field(
+              "patience_s", &R::patience,
+              {.text = "How long the job waits for the other ranks after the first one is profiled; then it is planned "
+                       "without them. A stage that nobody has profiled stays at its highest clock until somebody has.",
+               .minimum = 0,
+               .maximum = kMostDelay})
           .field("executed_steps", &R::executed_steps,
                  {.text = "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the "
                           "iterations that the ranks run and report, rather than from emulated ones.",
@@ -184,14 +190,15 @@ const Record<RankRequest>& description_of(const RankRequest* /*type*/) {
   using R = RankRequest;
   static const auto kRecord =
       Record<R>::request("RankRequest")
-          .field("rank", &R::rank, {.text = "Of the job.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("dp_rank", &R::dp_rank, {.text = "The pipeline.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("rank", &R::rank,
+                 {.text = "The rank's number in the job.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("dp_rank", &R::dp_rank, {.text = "Its pipeline.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("pp_rank", &R::pp_rank,
-                 {.text = "The stage.", .needed = true, .minimum = 0, .maximum = kMostStages - 1})
+                 {.text = "Its stage.", .needed = true, .minimum = 0, .maximum = kMostStages - 1})
           .field("tp_rank", &R::tp_rank,
-                 {.text = "Within the stage.", .needed = true, .minimum = 0, .maximum = kLastRank})
+                 {.text = "Its number within the stage.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("clocks_mhz", &R::clocks_mhz,
-                 {.text = "That the rank can set; measurements at others are refused.",
+                 {.text = "The clocks that the rank can set; measurements at others are refused.",
                   .minimum = 0,
                   .maximum = 1e6,
                   .most = kMostClocks});
@@ -212,10 +219,13 @@ const Record<InstructionMeasurement>& description_of(const InstructionMeasuremen
                .longest = 64,
                .marks = "._",
                .example = "forward, backward or forward.1"})
-          .field("clock_mhz", &R::clock, {.text = "At which it ran.", .needed = true, .minimum = 0, .maximum = 1e6})
-          .field("time_s", &R::time, {.text = "Of one run.", .needed = true, .minimum = 1e-9, .maximum = kMostTime})
-          .field("energy_j", &R::energy, {.text = "Of one run.", .needed = true, .minimum = 1e-12, .maximum = 1e9})
-          .field("samples", &R::samples, {.text = "Runs.", .minimum = 1, .maximum = kMostSamples});
+          .field("clock_mhz", &R::clock,
+                 {.text = "The clock at which it ran.", .needed = true, .minimum = 0, .maximum = 1e6})
+          .field("time_s", &R::time,
+                 {.text = "Time of one run.", .needed = true, .minimum = 1e-9, .maximum = kMostTime})
+          .field("energy_j", &R::energy,
+                 {.text = "Energy of one run.", .needed = true, .minimum = 1e-12, .maximum = 1e9})
+          .field("samples", &R::samples, {.text = "The number of runs.", .minimum = 1, .maximum = kMostSamples});
   return kRecord;
 }
 
@@ -223,16 +233,19 @@ const Record<MeasurementReport>& description_of(const MeasurementReport* /*type*
   using R = MeasurementReport;
   static const auto kRecord =
       Record<R>::request("MeasurementReport")
-          .field("rank", &R::rank, {.text = "That measured.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("rank", &R::rank,
+                 {.text = "The rank that measured.", .needed = true, .minimum = 0, .maximum = kLastRank})
           .field("sequence", &R::sequence,
-                 {.text = "Rises with each report of the rank.", .needed = true, .minimum = 0, .maximum = kLast})
-          .field("measurements", &R::measurements, {.text = "What was measured.", .most = kMostMeasurements})
+                 {.text = "Number of the report, which rises with each report of the rank.",
+                  .needed = true,
+                  .minimum = 0,
+                  .maximum = kLast})
+          .field("measurements", &R::measurements, {.text = "What the rank measured.", .most = kMostMeasurements})
           .field("begins_sweep", &R::begins_sweep,
-                 {.text =
-                      "A new sweep begins: what the rank has reported since it was profiled last is forgotten. The "
-                      "first report after it was profiled begins one anyway. Once the rank is profiled again, what the "
-                      "sweep has of an instruction takes the place of all that was measured of it before. What it has "
-                      "no measurement of stays, but for waiting, whose draw is then taken as unknown.",
+                 {.text = "Whether a new sweep begins: what the rank has reported since it was last profiled is then "
+                          "forgotten. The first report after that begins one anyway. When the rank is profiled again, "
+                          "the sweep's measurements of an instruction replace all earlier ones. Instructions that the "
+                          "sweep did not measure keep theirs, except waiting, whose power then counts as unknown.",
                   .left_out = true});
   return kRecord;
 }
@@ -242,14 +255,20 @@ const Record<StragglerNotice>& description_of(const StragglerNotice* /*type*/) {
   static const auto kRecord =
       Record<R>::request("StragglerNotice")
           .field("straggler", &R::straggler,
-                 {.text = "A rank of the job, or a name for anything outside that all its pipelines wait for.",
+                 {.text = "A rank of the job, or a name for anything outside it that all its pipelines wait for.",
                   .needed = true})
           .field("degree", &R::degree,
-                 {.text = "Iteration time over normal; 1: recovered.", .needed = true, .minimum = 1, .maximum = 1000})
-          .field("delay_s", &R::delay, {.text = "Until it begins.", .minimum = 0, .maximum = kMostDelay})
+                 {.text = "Iteration time over the usual one; 1: it has recovered.",
+                  .needed = true,
+                  .minimum = 1,
+                  .maximum = 1000})
+          .field("delay_s", &R::delay, {.text = "The time until it begins.", .minimum = 0, .maximum = kMostDelay})
           .field(
               "sequence", &R::sequence,
-              {.text = "Of this straggler's notices; the newest where it is missing.", .minimum = 0, .maximum = kLast});
+              {.text =
+                   "Number of the notice among this straggler's; where it is missing, the notice counts as the newest.",
+               .minimum = 0,
+               .maximum = kLast});
   return kRecord;
 }
 
@@ -257,19 +276,24 @@ const Record<StepReport>& description_of(const StepReport* /*type*/) {
   using R = StepReport;
   static const auto kRecord =
       Record<R>::request("StepReport")
-          .field("rank", &R::rank, {.text = "That ran it.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("version", &R::version, {.text = "Of the schedule.", .needed = true, .minimum = 1})
+          .field("rank", &R::rank,
+                 {.text = "The rank that ran it.", .needed = true, .minimum = 0, .maximum = kLastRank})
+          .field("version", &R::version, {.text = "Version of the schedule that it ran.", .needed = true, .minimum = 1})
           .field("step", &R::step,
                  {.text = "Number of the iteration, counted alike on all ranks.", .needed = true, .minimum = 0})
           .field("begin_s", &R::begin,
-                 {.text = "Of each computation of the schedule, in its order, when it had its input and the GPU; on a "
+                 {.text = "For each computation of the schedule, in its order: when it had its input and the GPU, by a "
                           "clock of the rank's own.",
                   .needed = true,
                   .minimum = -1e9,
                   .maximum = 1e9,
                   .most = kMostStepTimes})
           .field("end_s", &R::end,
-                 {.text = "When it was done.", .needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
+                 {.text = "For each computation: when it was done.",
+                  .needed = true,
+                  .minimum = -1e9,
+                  .maximum = 1e9,
+                  .most = kMostStepTimes})
           .check([](const JsonObject& object, R& report) {
             const auto& [begin, end] = std::tie(report.begin, report.end);
             if (begin.size() != end.size()) {
@@ -292,9 +316,9 @@ const Record<JobRegistered>& description_of(const JobRegistered* /*type*/) {
   using R = JobRegistered;
   static const auto kRecord =
       Record<R>::answer("JobRegistered", kAnswer)
-          .field("job", &R::job, {.text = "Its id.", .needed = true})
-          .field("token", &R::token, {.text = "Where the server has drawn it.", .left_out = true})
-          .field("created", &R::created, {.text = "False: it was there.", .needed = true});
+          .field("job", &R::job, {.text = "The job's id.", .needed = true})
+          .field("token", &R::token, {.text = "The job's secret, where the server has drawn it.", .left_out = true})
+          .field("created", &R::created, {.text = "False where the job had been registered before.", .needed = true});
   return kRecord;
 }
 
@@ -302,10 +326,12 @@ const Record<RankRegistered>& description_of(const RankRegistered* /*type*/) {
   using R = RankRegistered;
   static const auto kRecord =
       Record<R>::answer("RankRegistered", kAnswer)
-          .field("rank", &R::rank, {.text = "Its number.", .needed = true, .minimum = 0})
-          .field("created", &R::created, {.text = "False: it was there.", .needed = true})
-          .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted; -1 where there is none."})
-          .field("profiled", &R::profiled, {.text = "It has said that it has measured all it will.", .needed = true});
+          .field("rank", &R::rank, {.text = "The rank's number.", .needed = true, .minimum = 0})
+          .field("created", &R::created, {.text = "False where the rank had been registered before.", .needed = true})
+          .field("last_sequence", &R::last_sequence,
+                 {.text = "Number of the latest report counted; -1 where there is none."})
+          .field("profiled", &R::profiled,
+                 {.text = "Whether the rank has said that it has measured all that it will.", .needed = true});
   return kRecord;
 }
 
@@ -313,8 +339,8 @@ const Record<MeasurementsTaken>& description_of(const MeasurementsTaken* /*type*
   using R = MeasurementsTaken;
   static const auto kRecord =
       Record<R>::answer("MeasurementsTaken", kAnswer)
-          .field("last_sequence", &R::last_sequence, {.text = "Of the reports counted."})
-          .field("duplicate", &R::duplicate, {.text = "The report had been counted before.", .needed = true});
+          .field("last_sequence", &R::last_sequence, {.text = "Number of the latest report counted."})
+          .field("duplicate", &R::duplicate, {.text = "Whether the report had been counted before.", .needed = true});
   return kRecord;
 }
 
@@ -322,17 +348,18 @@ const Record<StragglerTaken>& description_of(const StragglerTaken* /*type*/) {
   using R = StragglerTaken;
   static const auto kRecord =
       Record<R>::answer("StragglerTaken", kAnswer)
-          .field("sequence", &R::sequence, {.text = "Of the newest notice."})
-          .field("stale", &R::stale, {.text = "Nothing changes: a newer notice was there.", .needed = true});
+          .field("sequence", &R::sequence, {.text = "Number of the newest notice."})
+          .field("stale", &R::stale,
+                 {.text = "Whether nothing changes, because a newer notice had come before.", .needed = true});
   return kRecord;
 }
 
 const Record<StragglerState::Announced>& description_of(const StragglerState::Announced* /*type*/) {
   using R = StragglerState::Announced;
   static const auto kRecord = Record<R>::answer("AnnouncedStraggler", kAnswer, "A notice that is not yet in force.")
-                                  .field("degree", &R::degree, {.text = "That it will have."})
-                                  .field("sequence", &R::sequence, {.text = "Of the notice."})
-                                  .field("remaining_s", &R::remaining, {.text = "Until it is in force."});
+                                  .field("degree", &R::degree, {.text = "The degree that it will have."})
+                                  .field("sequence", &R::sequence, {.text = "Number of the notice."})
+                                  .field("remaining_s", &R::remaining, {.text = "The time until it is in force."});
   return kRecord;
 }
 
@@ -341,8 +368,8 @@ const Record<StragglerState>& description_of(const StragglerState* /*type*/) {
   static const auto kRecord =
       Record<R>::answer("StragglerState", kAnswer)
           .field("straggler", &R::straggler, {.text = "A rank, or a name.", .needed = true})
-          .field("degree", &R::degree, {.text = "In force."})
-          .field("sequence", &R::sequence, {.text = "Of the notice in force; -1 where none is."})
+          .field("degree", &R::degree, {.text = "The degree in force."})
+          .field("sequence", &R::sequence, {.text = "Number of the notice in force; -1 where none is."})
           .field("announced", &R::announced, {.text = "Notices that are not yet in force."});
   return kRecord;
 }
@@ -351,57 +378,60 @@ const Record<JobStatus>& description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
   static const auto kRecord =
       Record<R>::answer("JobStatus", kAnswer)
-          .field("job", &R::job, {.text = "Its id.", .needed = true})
-          .field("name", &R::name, {.text = "For people."})
-          .field("state", &R::state, {.text = "How far it is.", .needed = true})
-          .field("planner", &R::planner, {.text = "As registered."})
-          .field("schedule", &R::schedule, {.text = "As registered."})
-          .field("stages", &R::stages, {.text = "Of the pipeline.", .needed = true, .minimum = 0})
-          .field("microbatches", &R::microbatches, {.text = "Per iteration.", .needed = true, .minimum = 0})
-          .field("data_parallel", &R::data_parallel, {.text = "Pipelines.", .needed = true, .minimum = 0})
-          .field("tensor_parallel", &R::tensor_parallel, {.text = "Ranks per stage.", .needed = true, .minimum = 0})
-          .field("ranks", &R::ranks, {.text = "That the job has."})
-          .field("ranks_registered", &R::ranks_registered, {.text = "That have registered."})
-          .field("ranks_profiled", &R::ranks_profiled, {.text = "That have finished measuring."})
+          .field("job", &R::job, {.text = "The job's id.", .needed = true})
+          .field("name", &R::name, {.text = "A name for people."})
+          .field("state", &R::state, {.text = "How far the job has come.", .needed = true})
+          .field("planner", &R::planner, {.text = "The planner, as registered."})
+          .field("schedule", &R::schedule, {.text = "The schedule, as registered."})
+          .field("stages", &R::stages, {.text = "Stages of the pipeline.", .needed = true, .minimum = 0})
+          .field("microbatches", &R::microbatches,
+                 {.text = "Microbatches of one pipeline in an iteration.", .needed = true, .minimum = 0})
+          .field("data_parallel", &R::data_parallel, {.text = "Pipelines of the job.", .needed = true, .minimum = 0})
+          .field("tensor_parallel", &R::tensor_parallel, {.text = "Ranks of a stage.", .needed = true, .minimum = 0})
+          .field("ranks", &R::ranks, {.text = "Ranks that the job has."})
+          .field("ranks_registered", &R::ranks_registered, {.text = "Ranks that have registered."})
+          .field("ranks_profiled", &R::ranks_profiled, {.text = "Ranks that have finished measuring."})
           .field("waiting_for", &R::waiting_for,
                  {.text = "The first few ranks that are missing or have not finished measuring.", .minimum = 0})
-          .field("planning_progress", &R::planning_progress, {.text = "From 0 to 1."})
-          .field("version", &R::version, {.text = "Of the schedules; 0 where there is none."})
-          .field("frontier_version", &R::frontier_version, {.text = "Of the frontier; 0 where there is none."})
+          .field("planning_progress", &R::planning_progress, {.text = "Progress of planning, from 0 to 1."})
+          .field("version", &R::version, {.text = "Version of the schedules; 0 where there are none."})
+          .field("frontier_version", &R::frontier_version, {.text = "Version of the frontier; 0 where there is none."})
           .field("plan_status", &R::plan_status, {.text = kPlanStatus})
           .field(
               "trouble", &R::trouble,
               {.text = "Why planning failed, which ranks were left out, which stages stay at their highest clock, that "
                        "nobody has finished measuring, or what is odd; empty when all is well."})
-          .field("stragglers", &R::stragglers, {.text = "In force or announced."});
+          .field("stragglers", &R::stragglers, {.text = "Stragglers in force or announced."});
   return kRecord;
 }
 
 const Record<JobListing>& description_of(const JobListing* /*type*/) {
   using R = JobListing;
-  static const auto kRecord = Record<R>::answer("JobListing", kAnswer)
-                                  .field("job", &R::job, {.text = "Its id.", .needed = true})
-                                  .field("name", &R::name, {.text = "For people."})
-                                  .field("state", &R::state, {.text = "How far it is.", .needed = true})
-                                  .field("ranks", &R::ranks, {.text = "That the job has."})
-                                  .field("ranks_registered", &R::ranks_registered, {.text = "That have registered."})
-                                  .field("version", &R::version, {.text = "Of the schedules; 0 where there is none."})
-                                  .field("plan_status", &R::plan_status, {.text = kPlanStatus});
+  static const auto kRecord =
+      Record<R>::answer("JobListing", kAnswer)
+          .field("job", &R::job, {.text = "The job's id.", .needed = true})
+          .field("name", &R::name, {.text = "A name for people."})
+          .field("state", &R::state, {.text = "How far the job has come.", .needed = true})
+          .field("ranks", &R::ranks, {.text = "Ranks that the job has."})
+          .field("ranks_registered", &R::ranks_registered, {.text = "Ranks that have registered."})
+          .field("version", &R::version, {.text = "Version of the schedules; 0 where there are none."})
+          .field("plan_status", &R::plan_status, {.text = kPlanStatus});
   return kRecord;
 }
 
 const Record<JobList>& description_of(const JobList* /*type*/) {
   static const auto kRecord = Record<JobList>::answer("JobList", kAnswer)
-                                  .field("jobs", &JobList::jobs, {.text = "All that the token lets one see."});
+                                  .field("jobs", &JobList::jobs, {.text = "All jobs that the token lets one see."});
   return kRecord;
 }
 
 const Record<FrontierPointReport>& description_of(const FrontierPointReport* /*type*/) {
   using R = FrontierPointReport;
-  static const auto kRecord = Record<R>::answer("FrontierPoint", kAnswer)
-                                  .field("time_s", &R::time, {.text = "Of an iteration.", .needed = true})
-                                  .field("energy_j", &R::energy, {.text = "Of an iteration.", .needed = true})
-                                  .field("lower_bound_j", &R::lower_bound, {.text = "No plan as fast takes less."});
+  static const auto kRecord =
+      Record<R>::answer("FrontierPoint", kAnswer)
+          .field("time_s", &R::time, {.text = "Time of an iteration.", .needed = true})
+          .field("energy_j", &R::energy, {.text = "Energy of an iteration.", .needed = true})
+          .field("lower_bound_j", &R::lower_bound, {.text = "No plan that is as fast takes less energy."});
   return kRecord;
 }
 
@@ -409,31 +439,33 @@ const Record<FrontierReport>& description_of(const FrontierReport* /*type*/) {
   using R = FrontierReport;
   static const auto kRecord =
       Record<R>::answer("FrontierReport", kAnswer,
-                        "Of one iteration of one pipeline with one GPU per stage, blocking included.")
-          .field("job", &R::job, {.text = "Its id.", .needed = true})
-          .field("planner", &R::planner, {.text = "That made it."})
+                        "The frontier of one iteration of one pipeline with one GPU per stage, blocking included.")
+          .field("job", &R::job, {.text = "The job's id.", .needed = true})
+          .field("planner", &R::planner, {.text = "The planner that made it."})
           .field("plan_status", &R::plan_status, {.text = kPlanStatus})
-          .field("version", &R::version, {.text = "Grows with every new frontier of the job."})
-          .field("t_min_s", &R::t_min, {.text = "All computations at their fastest.", .needed = true})
-          .field("t_star_s", &R::t_star, {.text = "The slowest point.", .needed = true})
-          .field("t_least_total_s", &R::t_least_total, {.text = "The point of least energy."})
-          .field("base_point", &R::base_point, {.text = "That is run while nobody is waited for."})
+          .field("version", &R::version,
+                 {.text = "Version of the frontier; it grows with every new frontier of the job."})
+          .field("t_min_s", &R::t_min,
+                 {.text = "Time of the fastest point: all computations as fast as they can be.", .needed = true})
+          .field("t_star_s", &R::t_star, {.text = "Time of the slowest point.", .needed = true})
+          .field("t_least_total_s", &R::t_least_total, {.text = "Time of the point of least energy."})
+          .field("base_point", &R::base_point, {.text = "The point that is run while nobody is waited for."})
           .field(
               "limited_by", &R::limited_by,
               {.text = "Why the base point is no slower: it slows nothing (baseline_time), none that ends by "
                        "target_time_s takes less energy (target_time), or more time is allowed but all slower points "
                        "take more energy (least_energy)."})
-          .field(
-              "expected_saving_pct", &R::expected_saving_pct,
-              {.text = "What the base point is to be expected to save of what maximum clocks take, once the noise of "
-                       "the measurements, as their smoothness tells it, no longer flatters it. Null where too few "
-                       "clocks were measured."})
+          .field("expected_saving_pct", &R::expected_saving_pct,
+                 {.text = "The saving of the base point that is to be expected against maximum clocks, in per cent: "
+                          "less than the plan promises by what the noise of the measurements flatters it, as far as "
+                          "their smoothness tells that noise. Null where too few clocks were measured."})
           .field("expected_saving_deviation_pct", &R::expected_saving_deviation_pct,
-                 {.text = "Its standard deviation."})
+                 {.text = "Standard deviation of the expected saving."})
           .field("max_clock_time_s", &R::max_clock_time,
-                 {.text = "All computations at their highest clock.", .needed = true})
-          .field("max_clock_energy_j", &R::max_clock_energy, {.text = "Likewise.", .needed = true})
-          .field("points", &R::points, {.text = "Fastest first."});
+                 {.text = "Time with all computations at their highest clock.", .needed = true})
+          .field("max_clock_energy_j", &R::max_clock_energy,
+                 {.text = "Energy with all computations at their highest clock.", .needed = true})
+          .field("points", &R::points, {.text = "The points, fastest first."});
   return kRecord;
 }
 
@@ -441,23 +473,25 @@ const Record<RankSchedule>& description_of(const RankSchedule* /*type*/) {
   using R = RankSchedule;
   static const auto kRecord =
       Record<R>::answer("RankSchedule", kAnswer)
-          .field("job", &R::job, {.text = "Its id.", .needed = true})
-          .field("rank", &R::rank, {.text = "That asked.", .needed = true, .minimum = 0})
-          .field("stage", &R::stage, {.text = "The rank's.", .needed = true, .minimum = 0})
+          .field("job", &R::job, {.text = "The job's id.", .needed = true})
+          .field("rank", &R::rank, {.text = "The rank that asked.", .needed = true, .minimum = 0})
+          .field("stage", &R::stage, {.text = "The rank's stage.", .needed = true, .minimum = 0})
           .field("version", &R::version,
-                 {.text = "Grows with every new schedule of the job.", .needed = true, .minimum = 1})
-          .field("point", &R::point, {.text = "Of the frontier.", .needed = true})
-          .field("iteration_time_s", &R::iteration_time, {.text = "That the plan takes.", .needed = true})
+                 {.text = "Version of the schedule; it grows with every new schedule of the job.",
+                  .needed = true,
+                  .minimum = 1})
+          .field("point", &R::point, {.text = "Index of the point of the frontier that it runs.", .needed = true})
+          .field("iteration_time_s", &R::iteration_time,
+                 {.text = "Time that an iteration takes by the plan.", .needed = true})
           .field("iteration_energy_j", &R::iteration_energy,
-                 {.text = "Of one pipeline with one GPU per stage.", .needed = true})
+                 {.text = "Energy of one pipeline with one GPU per stage.", .needed = true})
           .field("allowed_time_s", &R::allowed_time,
-                 {.text = "That it may take: the straggler's, where there is one.", .needed = true})
+                 {.text = "Time that an iteration may take: the straggler's, where there is one.", .needed = true})
           .field("report_steps", &R::report_steps,
-                 {.text = "Ranks are to report the iterations that they run by this schedule."})
+                 {.text = "Whether ranks are to report the iterations that they run by this schedule."})
           .field("computations", &R::computations,
-                 {.text =
-                      "In the stage's order, each as [instruction, microbatch, chunk, clock in MHz]; clock 0 leaves it "
-                      "as it is."});
+                 {.text = "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in "
+                          "MHz]; clock 0 leaves the clock as it is."});
   return kRecord;
 }
 

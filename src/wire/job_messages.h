@@ -1,4 +1,4 @@
-// What the planning server and its clients (the ranks of training jobs) say to each other, as values. job_messages.cpp
+// The messages between the planning server and its clients (the ranks of training jobs), as values. job_messages.cpp
 // describes each once (base/record.h): read_message<T>(json) reads it, to_json() writes it, and the schemas of
 // docs/openapi.yaml are made from the description.
 #pragma once
@@ -28,11 +28,12 @@ inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may s
 inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
 inline constexpr std::size_t kMostStepTimes = 500'000;    // computations of one stage in an iteration
 inline constexpr std::size_t kShortestToken = 32;         // characters
-// Of reports and notices. Nanoseconds since 1970 fit until 2116, and there is always one above.
+// Highest sequence number of reports and notices. Nanoseconds since 1970 fit until 2116, and there is always a higher
+// number.
 inline constexpr std::int64_t kLastSequence = std::int64_t{1} << 62;
 
-// POST /v1/jobs. Sent again with the same id, body and token it changes nothing and is answered alike; a client that
-// wants to survive a lost answer therefore chooses id and token itself.
+// POST /v1/jobs. A request that is sent again with the same id, body and token changes nothing and gets the same
+// answer; a client that wants to survive a lost answer therefore chooses id and token itself.
 struct JobRequest {
   std::string id;     // [A-Za-z0-9._+-], 1 to 128 characters; empty: the server chooses
   std::string token;  // kShortestToken to 128 of [A-Za-z0-9_-]; empty: the server chooses
@@ -47,15 +48,15 @@ struct JobRequest {
   std::vector<Watts> blocking_power;  // one for all stages, or one per stage; empty: as measured (`waiting`), else 75 W
   std::vector<int> memory_limit;      // microbatches that fit; one for all stages, or one per stage; empty: no limit
   Seconds unit_time{1e-3};            // spacing of the frontier's points
-  double noise = 0.0;                 // share of energy that the meter cannot tell apart
-  Seconds switch_latency;             // a clock change takes hold that much later; 0: at once
+  double noise = 0.0;                 // share of energy below which the meter cannot tell two measurements apart
+  Seconds switch_latency;             // the time after which a clock change takes hold; 0: at once
   Seconds min_dwell;                  // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   // A planner that adjusts its plan from step to step (envpipe, envpipe-greedy) learns from the iterations that the
   // ranks have run and report (StepReport), rather than from emulated ones.
   bool executed_steps = false;
-  // From the first profiled rank on, so long the server waits for those that have not reported; then it plans with what
-  // there is, provided every stage has been profiled by somebody.
+  // How long the server waits, from the first profiled rank on, for the ranks that have not reported. Then it plans
+  // with what it has; a stage that nobody has profiled stays at its highest clock.
   Seconds patience{300.0};
 
   bool operator==(const JobRequest&) const = default;
@@ -66,11 +67,11 @@ struct JobRequest {
 
 struct JobRegistered {
   std::string job;
-  std::string token;     // for "Authorization: Bearer"; empty where the client has it already
-  bool created = false;  // false: it was there
+  std::string token;     // for the header "Authorization: Bearer"; empty where the client has it already
+  bool created = false;  // false where the job had been registered before
 };
 
-// POST /v1/jobs/{job}/ranks. Again: changes nothing, or the clocks.
+// POST /v1/jobs/{job}/ranks. Sent again, it changes at most the clocks.
 struct RankRequest {
   int rank = 0;  // 0 .. JobRequest::ranks() - 1
   int dp_rank = 0;
@@ -84,7 +85,7 @@ struct RankRequest {
 struct RankRegistered {
   int rank = 0;
   bool created = false;
-  std::int64_t last_sequence = -1;  // of the measurements that the server holds; the next report must be above
+  std::int64_t last_sequence = -1;  // of the latest report that the server holds; the next one must be higher
   bool profiled = false;
 };
 
@@ -99,9 +100,9 @@ struct InstructionMeasurement {
   bool operator==(const InstructionMeasurement&) const = default;
 };
 
-// POST /v1/jobs/{job}/measurements. A report whose sequence number the server has seen counts once, however often it is
-// sent; numbers of one rank rise. Reports are collected until the rank is profiled and then take the place of what it
-// had measured before: the first one after that begins a new sweep, and so does one that says so.
+// POST /v1/jobs/{job}/measurements. A report counts once, however often it is sent: its sequence number tells, which
+// rises with each report of the rank. Reports are collected until the rank is profiled, and then replace what it had
+// measured before. The first report after that begins a new sweep, and so does one with `begins_sweep`.
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;
@@ -114,13 +115,13 @@ struct MeasurementsTaken {
   bool duplicate = false;
 };
 
-// POST /v1/jobs/{job}/steps: one iteration as a rank has run it by a schedule with `report_steps`. Lost or late reports
-// cost nothing but time.
+// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`. A lost or late report
+// only delays the adjustment of the plan.
 struct StepReport {
   int rank = 0;
   std::int64_t version = 0;  // of the schedule
   std::int64_t step = 0;     // counted alike on all ranks
-  // Of each computation of the schedule, in its order, on a clock of the rank's own, from any origin.
+  // For each computation of the schedule, in its order, by a clock of the rank's own with any origin.
   std::vector<Seconds> begin;  // the input was there and the GPU free
   std::vector<Seconds> end;
 };
@@ -129,22 +130,23 @@ enum class JobState {
   kRegistering,  // ranks are missing
   kProfiling,    // ranks have not finished measuring
   kPlanning,
-  kReady,   // a frontier is there; ranks that measure anew keep their schedule until the next one
-  kFailed,  // no plan could be made of the measurements; new ones start over
+  kReady,   // there is a frontier; ranks that measure again keep their schedule until the next one
+  kFailed,  // no plan could be made from the measurements; the next ones start over
 };
 inline constexpr JobState kAllJobStates[] = {JobState::kRegistering, JobState::kProfiling, JobState::kPlanning,
                                              JobState::kReady, JobState::kFailed};
 [[nodiscard]] std::string_view name_of(JobState state);  // "registering"
 
-// Whom a notice is about: a rank of the job, or by a name anything outside that all its pipelines wait for.
+// What a notice is about: a rank of the job, or, by a name, anything outside the job that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
 
 // POST /v1/jobs/{job}/stragglers: set_straggler of Perseus table 2.
 struct StragglerNotice {
   StragglerId straggler;
-  double degree = 1.0;                   // iteration time over normal; 1: recovered
-  Seconds delay;                         // until it begins
-  std::optional<std::int64_t> sequence;  // of this straggler; a notice at or below the last one is stale. None: newest
+  double degree = 1.0;  // iteration time over the usual; 1: recovered
+  Seconds delay;        // until it begins
+  std::optional<std::int64_t>
+      sequence;  // of this straggler's notices; one that is not above the last is stale. None: newest
 };
 
 struct StragglerTaken {
@@ -165,7 +167,7 @@ struct StragglerState {
   std::vector<Announced> announced;
 };
 
-// Whether a plan's planner came to its end. Servers of before had complete plans only, and did not say so.
+// Whether the planner came to its end. Older servers had only complete plans, and did not say so.
 enum class PlanStatus {
   kComplete,
   kIncomplete,  // the server's time limit ended it (JobPlan::make)
@@ -209,11 +211,12 @@ struct JobList {
   std::vector<JobListing> jobs;
 };
 
-// GET /v1/jobs/{job}/frontier. Energies are of one iteration of one pipeline with one GPU per stage, blocking included.
+// GET /v1/jobs/{job}/frontier. Energies are those of one iteration of one pipeline with one GPU per stage, blocking
+// included.
 struct FrontierPointReport {
   Seconds time;
   Joules energy;
-  std::optional<Joules> lower_bound;  // no plan as fast takes less
+  std::optional<Joules> lower_bound;  // no plan that is as fast takes less
 };
 
 struct FrontierReport {
@@ -224,29 +227,29 @@ struct FrontierReport {
   Seconds t_min;
   Seconds t_star;
   Seconds t_least_total;       // of the point of least energy
-  std::size_t base_point = 0;  // that is run while nobody is waited for
-  // What the base point is to be expected to save of what all-maximum clocks take, and how sure that is; none where too
-  // few clocks were measured to tell their noise.
+  std::size_t base_point = 0;  // the point that is run while nobody is waited for
+  // The saving of the base point that is to be expected against maximum clocks, and its standard deviation, in per
+  // cent; none where too few clocks were measured to tell their noise.
   std::optional<double> expected_saving_pct;
   std::optional<double> expected_saving_deviation_pct;
-  std::string limited_by;  // why that is no slower: baseline_time, target_time or least_energy
+  std::string limited_by;  // why the base point is no slower: baseline_time, target_time or least_energy
   Seconds max_clock_time;  // all at their highest clock
   Joules max_clock_energy;
   std::vector<FrontierPointReport> points;  // fastest first
 };
 
-// One entry of a stage's iteration, in the order in which the stage runs them.
+// One computation of a stage's iteration.
 struct ScheduledComputation {
   std::string instruction;  // without a chunk's suffix
   int microbatch = 0;
   int chunk = 0;
-  int clock_mhz = 0;  // 0: as it is
+  int clock_mhz = 0;  // 0: leaves the clock as it is
 
   bool operator==(const ScheduledComputation&) const = default;
 };
 
-// GET /v1/jobs/{job}/ranks/{rank}/schedule?after_version=V&wait_s=S. Answers at once where a version above V is there,
-// else with the next one, and with 204 where none comes within S.
+// GET /v1/jobs/{job}/ranks/{rank}/schedule?after_version=V&wait_s=S. Answered at once where there is a version above V,
+// else when the next one comes, and with 204 where none comes within S.
 struct RankSchedule {
   std::string job;
   int rank = 0;

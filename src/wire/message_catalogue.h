@@ -16,11 +16,11 @@ struct Choices<Interface> {
   static constexpr Interface kAll[] = {Interface::kServer, Interface::kAgent};
 };
 
-// In the order of their document. The descriptions live as long as the process.
+// Returns the messages in the order of their document. The descriptions live as long as the process.
 [[nodiscard]] const std::vector<const RecordDescription*>& messages_of(Interface interface);
 
-// The schemas as components/schemas of the interface's OpenAPI document has them, in YAML, indented by four. The last
-// part of docs/openapi.yaml and docs/openapi-agent.yaml is this text.
+// Returns the schemas in YAML, indented by four, as they stand under components/schemas in the interface's OpenAPI
+// document: docs/openapi.yaml and docs/openapi-agent.yaml end with this text.
 [[nodiscard]] std::string openapi_schemas(Interface interface);
 
 }  // namespace flyball

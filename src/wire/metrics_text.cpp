@@ -1,3 +1,5 @@
+// Samples are collected as text, one piece for each metric of the registry, so that they stand together under the
+// metric's HELP and TYPE lines in whatever order they are added.
 #include "wire/metrics_text.h"
 
 #include <fmt/format.h>

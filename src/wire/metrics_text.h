@@ -1,5 +1,5 @@
-// Metrics for Prometheus. Each process has one table that holds every metric's name, kind, unit and help; what it shows
-// and what its page in docs/ says are made from that table.
+// Metrics for Prometheus. Each process has one table of its metrics' names, kinds, units and help texts, from which
+// both its answer to a scrape and its page in docs/ are made.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct MetricInfo {
   const char* help;
 };
 
-// The table as a page of docs/ holds it.
+// Returns the table as docs/metrics.md holds it.
 [[nodiscard]] std::string metrics_as_markdown(std::span<const MetricInfo> registry);
 
 // Prometheus' text format 0.0.4. A metric that the registry does not hold cannot be written: std::logic_error.
@@ -34,8 +34,8 @@ class MetricsText {
   explicit MetricsText(std::span<const MetricInfo> registry) : registry_(registry), samples_(registry.size()) {}
 
   void add(std::string_view name, Labels labels, double value);
-  // counts[i] observations lie between bounds[i - 1] and bounds[i]; the last of `counts`, one more than the bounds,
-  // above all. `sum` of the observations.
+  // counts[i] is the number of observations between bounds[i - 1] and bounds[i]; the last of `counts`, which has one
+  // more than `bounds`, is the number above all. `sum` is the sum of all observations.
   void add_histogram(std::string_view name, std::span<const double> bounds, std::span<const std::uint64_t> counts,
                      double sum);
 

@@ -12,8 +12,8 @@ namespace {
 
 FileDescriptor event(unsigned count) { return FileDescriptor(::eventfd(count, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
-// Both of two descriptors are readable before the loop runs. The action of whichever comes first forgets the other, whose
-// event is already on its way, and waits for a third, which nobody ever writes.
+// Both of two descriptors are readable before the loop runs. The action of the one that comes first forgets the other,
+// whose event is already on its way, and waits for a third, which nobody ever writes.
 TEST(EventLoop, AnEventOfAForgottenDescriptorIsNoneOfTheNextOnes) {
   EventLoop loop;
   const std::array<FileDescriptor, 2> ready = {event(1), event(1)};
