@@ -16,9 +16,9 @@
 
 #include "base/text.h"
 #include "draw/text_table.h"
-#include "forecast/comparators.h"
 #include "forecast/forecast.h"
-#include "forecast/simulated_cluster.h"
+#include "support/comparators.h"
+#include "support/simulated_run.h"
 
 namespace {
 

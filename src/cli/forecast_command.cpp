@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,17 +13,28 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/forecast_init.h"
-#include "cli/forecast_sources.h"
 #include "cli/option_values.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
-#include "forecast/recording.h"
+#include "forecast/plan_bill.h"
+#include "forecast/recorded_run.h"
 #include "report/forecast_report.h"
+#include "report/plan_json.h"
+#include "report/zeus_export.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::size_t kShownPieces = 60;
+
+struct PlanBillOptions {
+  std::optional<std::string> file;
+  std::optional<int> point;
+  std::optional<double> slower_pct;
+  std::optional<double> iterations;
+  std::optional<int> pipelines;
+  std::optional<int> tensor_parallel;
+};
 
 struct ForecastOptions {
   std::optional<std::string> run;
@@ -39,6 +50,22 @@ struct ForecastOptions {
   std::optional<std::string> format;
   std::optional<std::string> out;
 };
+
+double parse_iterations(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 1 || *value > 1'000'000'000'000) {
+    throw UsageError(fmt::format("{} takes a whole number from 1 to 1e12, not '{}'", option, text));
+  }
+  return static_cast<double>(*value);
+}
+
+int parse_point(std::string_view option, std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value < 0 || *value > 1'000'000'000) {
+    throw UsageError(fmt::format("{} takes the index of a point, from 0, not '{}'", option, text));
+  }
+  return static_cast<int>(*value);
+}
 
 double parse_price(std::string_view option, std::string_view text) {
   const auto value = parse_number(text);
@@ -72,97 +99,65 @@ Tariff tariff_of(const ForecastOptions& options) {
   return tariff;
 }
 
-struct Recorded {
-  std::size_t type = 0;
-  Recording recording;
-  std::vector<StageSpan> spans;
-};
-
 // "TYPE=FILE", or the file for the only type.
-void calibrate_type(RunDescription& run, const std::string& option, std::vector<Recorded>& recordings) {
+void calibrate_by_option(RecordedRun& all, const std::string& option) {
+  const std::vector<NodeType>& types = all.run.node_types;
   const std::size_t equals = option.find('=');
-  std::size_t type = 0;
-  std::string file = option;
-  if (equals != std::string::npos) {
-    file = option.substr(equals + 1);
-    const std::string name = option.substr(0, equals);
-    while (type < run.node_types.size() && run.node_types[type].name != name) ++type;
-    if (type == run.node_types.size()) throw UsageError(fmt::format("--calibrate: no node type is called '{}'", name));
-  } else if (run.node_types.size() != 1) {
-    throw UsageError(fmt::format("--calibrate: there are {} node types; write TYPE=FILE", run.node_types.size()));
+  if (equals == std::string::npos) {
+    if (types.size() == 1) return calibrate_type(all, 0, option);
+    throw UsageError(fmt::format("--calibrate: there are {} node types; write TYPE=FILE", types.size()));
   }
-  Recording recording = read_recording(file);
-  const PerComponent<std::optional<ComponentPower>> powers = calibrate(recording);
-  NodeType& own = run.node_types[type];
-  for (std::size_t c = 0; c < kComponents; ++c) {
-    if (powers[c]) own.components[c] = powers[c];
-  }
-  set_usual_activity(own, own.has(Component::kAccelerator));
-  const bool drawn = std::any_of(recordings.begin(), recordings.end(),
-                                 [type](const Recorded& recorded) { return recorded.type == type; });
-  if (!drawn) recordings.push_back({type, std::move(recording), {}});
-}
-
-std::vector<Recorded> attach_recordings(RunDescription& run, const std::filesystem::path& folder) {
-  std::vector<Recorded> all;
-  for (std::size_t t = 0; t < run.node_types.size(); ++t) {
-    NodeType& type = run.node_types[t];
-    if (type.recording_file.empty()) continue;
-    const std::string file = (folder / type.recording_file).lexically_normal().string();
-    Recorded recorded{t, read_recording(file), {}};
-    if (!type.spans_file.empty()) {
-      const std::string spans = (folder / type.spans_file).lexically_normal().string();
-      recorded.spans = read_spans(spans, read_text_file(spans));
-      attach_recording(type, recorded.recording, recorded.spans);
-      const auto powers = calibrate(recorded.recording, recorded.spans, type);
-      for (std::size_t c = 0; c < kComponents; ++c) {
-        if (powers[c] && !type.components[c]) type.components[c] = powers[c];
-      }
-    }
-    all.push_back(std::move(recorded));
-  }
-  return all;
-}
-
-// The recording moved so that its first measured iteration lies on the first that is forecast.
-std::vector<std::pair<Seconds, Watts>> shifted_steps(const Recorded& recorded, const std::vector<PowerPiece>& pieces) {
-  constexpr std::size_t kSteps = 1200;
-  double first_span = recorded.recording.first_timestamp;
-  Seconds first_piece(0);
-  bool found = false;
-  for (const StageSpan& span : recorded.spans) {
-    if (usual_occurrence(span.stage) != Occurrence::kIteration) continue;
-    if (!found || span.begin < first_span) first_span = span.begin;
-    found = true;
-  }
-  for (const PowerPiece& piece : pieces) {
-    if (!found || usual_occurrence(piece.stage) == Occurrence::kIteration) break;
-    first_piece = piece.end;
-  }
-  const Seconds shift = first_piece - Seconds(first_span - recorded.recording.first_timestamp);
-  std::vector<std::pair<Seconds, Watts>> steps;
-  for (auto [time, power] : power_steps(recorded.recording, kSteps)) {
-    if (time + shift >= Seconds(0)) steps.emplace_back(time + shift, power);
-  }
-  if (!steps.empty()) steps.emplace_back(recorded.recording.common_span().second + shift, Watts(0));
-  return steps;
+  const std::string name = option.substr(0, equals);
+  const auto found =
+      std::find_if(types.begin(), types.end(), [&name](const NodeType& type) { return type.name == name; });
+  if (found == types.end()) throw UsageError(fmt::format("--calibrate: no node type is called '{}'", name));
+  calibrate_type(all, static_cast<std::size_t>(found - types.begin()), option.substr(equals + 1));
 }
 
 EnergySheet sheet_of_run(const ForecastOptions& options, std::vector<ForecastReport::NodePower>& pictures) {
-  RunDescription run = read_run(*options.run, read_text_file(*options.run));
-  if (options.epochs) run.epochs = *options.epochs;
-  std::vector<Recorded> recordings = attach_recordings(run, std::filesystem::path(*options.run).parent_path());
-  if (options.calibration) calibrate_type(run, *options.calibration, recordings);
-  check_complete(run);
-  const RunForecast forecast = forecast_run(run, options.confidence_pct.value_or(90.0) / 100.0);
-  for (std::size_t t = 0; t < run.node_types.size(); ++t) {
-    ForecastReport::NodePower picture{run.node_types[t].name, power_over_time(run, forecast, t, kShownPieces), {}};
-    for (const Recorded& recorded : recordings) {
-      if (recorded.type == t) picture.measured = shifted_steps(recorded, picture.pieces);
-    }
-    pictures.push_back(std::move(picture));
+  RecordedRun all = read_recorded_run(*options.run);
+  if (options.epochs) all.run.epochs = *options.epochs;
+  if (options.calibration) calibrate_by_option(all, *options.calibration);
+  check_complete(all.run);
+  const RunForecast forecast = forecast_run(all.run, options.confidence_pct.value_or(90.0) / 100.0);
+  for (std::size_t t = 0; t < all.run.node_types.size(); ++t) {
+    pictures.push_back({all.run.node_types[t].name, power_over_time(all.run, forecast, t, kShownPieces), {}});
   }
-  return energy_sheet(run, forecast);
+  for (const RecordedType& recorded : all.recordings) {
+    ForecastReport::NodePower& picture = pictures[recorded.type];
+    picture.measured = measured_power(recorded, picture.pieces);
+  }
+  return energy_sheet(all.run, forecast);
+}
+
+EnergySheet sheet_of_plan(const PlanBillOptions& options) {
+  const PlanFile plan = read_plan_file(*options.file);
+  const std::size_t points = plan.frontier.size();
+  if (points == 0) throw InputError({*options.file}, "the plan has no points", "make it again with flyball plan");
+  if (options.point && static_cast<std::size_t>(*options.point) >= points) {
+    throw UsageError(fmt::format("--point {}: the plan's points are 0 to {}", *options.point, points - 1));
+  }
+  PlannedRun run;
+  run.iterations = *options.iterations;
+  run.gpus = std::int64_t{options.pipelines.value_or(1)} * options.tensor_parallel.value_or(1);
+  run.point = options.point ? static_cast<std::size_t>(*options.point) : plan.header.selected.value_or(0);
+  run.slower_pct = options.slower_pct;
+  PlanBill bill = bill_of_plan(plan.dag, plan.frontier, plan.blocking, run);
+  // Points count from the fastest, Zeus's files from the slowest.
+  bill.sheet.name = fmt::format("{}, {} plan, point {} of 0 to {} (Zeus: {})", plan.header.source, plan.header.planner,
+                                bill.point, points - 1, zeus_file_name(points - 1 - bill.point));
+  return std::move(bill.sheet);
+}
+
+void check_plan_options(const PlanBillOptions& options) {
+  const bool details =
+      options.point || options.slower_pct || options.iterations || options.pipelines || options.tensor_parallel;
+  if (!options.file) {
+    if (details) throw UsageError("--iterations, --point, --slower, --pipelines and --tensor-parallel are for --plan");
+    return;
+  }
+  if (!options.iterations) throw UsageError("--plan needs --iterations N, the length of the run");
+  if (options.point && options.slower_pct) throw UsageError("--point and --slower both choose a point; give one");
 }
 
 void run_forecast(const ForecastOptions& options, const std::string& command) {
@@ -188,6 +183,20 @@ void run_forecast(const ForecastOptions& options, const std::string& command) {
     if (options.format != "json") text += fmt::format("\nwrote {}\n", (folder / "forecast.html").string());
   }
   print_result(text);
+}
+
+void add_plan_options(CLI::App& command, PlanBillOptions& options) {
+  add_value(command, "--plan", options.file, parse_path, "FILE",
+            "a plan of flyball plan --out, in place of RUN.toml: its whole run against all-maximum clocks");
+  add_value(command, "--iterations", options.iterations, parse_iterations, "N", "with --plan: of the run");
+  add_value(command, "--point", options.point, parse_point, "N",
+            "with --plan: which of its points, from 0, the fastest (default the chosen one)");
+  add_value(command, "--slower", options.slower_pct, parse_percent, "PERCENT",
+            "with --plan: the slowest point at most so much slower than all-maximum clocks");
+  add_value(command, "--pipelines", options.pipelines, parse_count, "N",
+            "with --plan: data-parallel pipelines (default 1)");
+  add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "N",
+            "with --plan: GPUs per stage (default 1)");
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ class Simulation {
   // So far; JCT of the jobs that are done.
   [[nodiscard]] SimulationResult result() const;
 
-  // Everything that changes, as JSON; restore() on a simulation made with the same arguments goes on to the same bytes.
+  // For a restart (snapshot.cpp): all that changes, as JSON. One made with the same arguments goes on alike from it.
   [[nodiscard]] std::string snapshot() const;
   // Throws InputError for what is no snapshot of such a simulation.
   void restore(const std::string& source, std::string_view snapshot);

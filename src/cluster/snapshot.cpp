@@ -1,5 +1,8 @@
 // Snapshots: everything that changes during a run. What follows from it (free blocks, beliefs, a policy's lists) is
 // made again, in the same order, so that a restored run goes on to the same bytes.
+//
+// No command takes one yet. They are here for whoever drives the engine by real clocks and is restarted: what was
+// profiled and metered cost minutes of GPUs each, and neither that nor a policy's queues could be had from the cluster.
 #include <algorithm>
 #include <utility>
 #include <nlohmann/json.hpp>

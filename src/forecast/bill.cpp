@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/text.h"
 #include "trace/trace_time.h"
 
@@ -24,6 +25,39 @@ double integral_until(const CarbonSeries& series, Seconds time) {
     sum += series.grams_per_kwh[k] * (std::min(time, end) - series.begins[k]).value();
   }
   return sum;
+}
+
+EnergySheet sheet_of_result(const std::string& file) {
+  const nlohmann::json json = parse_json(file, read_text_file(file));
+  JsonObject result(json, file);
+  constexpr NumberRange kEnergy{0.0, 1e18, "J"};
+  constexpr NumberRange kTime{0.0, 1e12, "s"};
+  EnergySheet sheet;
+  sheet.energy = Joules(result.number("energy_j", kEnergy));
+  sheet.duration = Seconds(result.number("makespan_s", kTime));
+  const std::string policy = result.find_text("policy").value_or("");
+  sheet.name = policy.empty() ? "simulated cluster" : fmt::format("simulated cluster, {}", policy);
+  if (const auto power = result.find_number("avg_power_w", {0.0, 1e12, "W"})) {
+    const double product = *power * sheet.duration.value();
+    if (sheet.energy > Joules(0) && std::abs(product / sheet.energy.value() - 1.0) > 0.05) {
+      result.refuse(
+          "avg_power_w",
+          fmt::format("mean power times makespan is {:.6g} J, energy_j {:.6g} J", product, sheet.energy.value()),
+          "write energy_j in joules, makespan_s in seconds, avg_power_w in watts");
+    }
+  }
+  sheet.counted = "jobs";
+  sheet.count = static_cast<double>(result.find_integer("jobs", 0, 1'000'000'000).value_or(0));
+  sheet.stages = {{"jobs", sheet.energy, {}}};
+  if (const auto busy = result.find_number("busy_energy_j", {0.0, sheet.energy.value() * (1.0 + 1e-9), "J"})) {
+    const double profiling = result.find_number("profiling_energy_j", {0.0, *busy * (1.0 + 1e-9), "J"}).value_or(0.0);
+    sheet.stages = {
+        {"jobs", Joules(*busy), {{"training", Joules(*busy - profiling)}, {"profiling", Joules(profiling)}}},
+        {"idle", sheet.energy - Joules(*busy), {}}};
+  }
+  sheet.components = {{"accelerator", sheet.energy}};
+  sheet.node_types = {{"cluster", 1, sheet.energy, std::nullopt}};
+  return sheet;
 }
 
 }  // namespace
@@ -60,6 +94,18 @@ EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast)
   for (const NodeTypeForecast& type : forecast.node_types) {
     sheet.node_types.push_back({type.name, type.count, type.energy, type.wait});
   }
+  return sheet;
+}
+
+EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against) {
+  EnergySheet sheet = sheet_of_result(file);
+  if (!against) return sheet;
+  const EnergySheet before = sheet_of_result(*against);
+  if (before.count != sheet.count) {
+    throw InputError({*against}, fmt::format("{:.0f} jobs, {:.0f} in {}", before.count, sheet.count, file),
+                     "simulate the same trace under both policies");
+  }
+  sheet.baseline = EnergySheet::Baseline{before.name, before.energy, before.duration};
   return sheet;
 }
 

@@ -54,6 +54,11 @@ struct EnergySheet {
 
 [[nodiscard]] EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast);
 
+// Of a file that `flyball cluster simulate --format json` printed: policy, energy_j, makespan_s. With `against`, the
+// result of the same jobs otherwise, the sheet has a baseline. Throws InputError: for what is no such file, for figures
+// that contradict each other, and where the two are of different numbers of jobs.
+[[nodiscard]] EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against);
+
 // Carbon intensity of the grid over time. Each row holds until the next, the last as long as the one before it; after
 // that the series begins again, so that one typical day serves a run of any length.
 struct CarbonSeries {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "base/nearest_name.h"
 #include "base/text.h"
+#include "trace/power_trace.h"
 
 namespace flyball {
 namespace {
@@ -135,6 +137,33 @@ Joules Recording::between(Component component, Seconds begin, Seconds end) const
     if (own != nullptr && *own == component) sum += curve.between(begin, end);
   }
   return sum;
+}
+
+Recording read_recording(const std::string& file) {
+  DeviceTable devices;
+  const std::unique_ptr<PowerTrace> trace = open_power_trace(file, {}, devices);
+  const PowerTraceStats& stats = trace->stats();
+  for (const DroppedReadings& dropped : stats.dropped) {
+    if (!dropped.reason.starts_with("negative")) continue;
+    throw InputError({file, dropped.first_line}, dropped.reason, "remove the row, or record again");
+  }
+  const Seconds whole = to_seconds(stats.last - stats.first);
+  constexpr double kMostGaps = 0.01;
+  for (const PowerTraceSensor& sensor : stats.sensors) {
+    if (sensor.gap_time <= kMostGaps * whole) continue;
+    throw InputError({file},
+                     fmt::format("nothing is known of {} for {:.4g} s of {:.4g} s", sensor.name,
+                                 sensor.gap_time.value(), whole.value()),
+                     "cut the trace where its readings or its counter stop, or record again");
+  }
+  Recording recording{file, to_seconds(stats.first).value(), {}};
+  const Nanoseconds first = stats.first;
+  PowerSegment segment;
+  while (trace->next(segment)) {
+    recording.add(devices.name(segment.device), to_seconds(segment.begin - first), to_seconds(segment.end - first),
+                  segment.power);
+  }
+  return recording;
 }
 
 std::vector<StageSpan> read_spans(const std::string& source, std::string_view text) {

@@ -24,8 +24,8 @@ struct EnergyCurve {
   [[nodiscard]] Joules between(Seconds begin, Seconds end) const;
 };
 
-// A power trace as its reader gives it (trace/power_trace.h; the caller joins the two). Times count from its first
-// reading, since a double of Unix seconds holds no more than a quarter of a microsecond.
+// A power trace. Times count from its first reading, since a double of Unix seconds holds no more than a quarter of a
+// microsecond.
 struct Recording {
   std::string source;            // the file, for messages
   double first_timestamp = 0.0;  // Unix time that times count from
@@ -43,6 +43,10 @@ struct Recording {
   // Sum over the component's devices.
   [[nodiscard]] Joules between(Component component, Seconds begin, Seconds end) const;
 };
+
+// Of a file in any form that account reads (trace/power_trace.h). Throws InputError where readings are missing for more
+// than one per cent of a device's time, or are of negative power.
+[[nodiscard]] Recording read_recording(const std::string& file);
 
 // When a stage ran: CSV `iteration,stage,begin,end` on the recording's clock (docs/formats/run.md).
 struct StageSpan {

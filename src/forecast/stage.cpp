@@ -30,7 +30,6 @@ const std::vector<std::string>& occurrence_names() {
 
 std::string_view name_of(Component component) { return name_in(component_names(), component); }
 std::string_view name_of(TrainingStage stage) { return name_in(training_stage_names(), stage); }
-std::string_view name_of(Occurrence occurrence) { return name_in(occurrence_names(), occurrence); }
 
 std::string_view name_of(StageGroup group) {
   switch (group) {

@@ -48,10 +48,9 @@ using PerStage = std::array<Value, kTrainingStages>;
 [[nodiscard]] constexpr std::size_t index_of(TrainingStage stage) { return static_cast<std::size_t>(stage); }
 [[nodiscard]] constexpr std::size_t index_of(StageGroup group) { return static_cast<std::size_t>(group); }
 
-[[nodiscard]] std::string_view name_of(Component component);    // "processor"
-[[nodiscard]] std::string_view name_of(TrainingStage stage);    // "set_dataset"
-[[nodiscard]] std::string_view name_of(StageGroup group);       // "preprocess"
-[[nodiscard]] std::string_view name_of(Occurrence occurrence);  // "iteration"
+[[nodiscard]] std::string_view name_of(Component component);  // "processor"
+[[nodiscard]] std::string_view name_of(TrainingStage stage);  // "set_dataset"
+[[nodiscard]] std::string_view name_of(StageGroup group);     // "preprocess"
 
 [[nodiscard]] const std::vector<std::string>& component_names();       // in the order of Component
 [[nodiscard]] const std::vector<std::string>& training_stage_names();  // in the order of TrainingStage

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "forecast/comparators.h"
 #include "forecast/forecast.h"
-#include "forecast/simulated_cluster.h"
+#include "support/comparators.h"
+#include "support/simulated_run.h"
 
 namespace flyball {
 namespace {

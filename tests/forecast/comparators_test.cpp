@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "forecast/comparators.h"
+#include "support/comparators.h"
 
 namespace flyball {
 namespace {

@@ -2,8 +2,7 @@
 // training's stages.
 //
 // A trace is one value per step of equal length. Each comparator sees its beginning and says what the rest will be.
-// Pure, deterministic. Nothing here is used by a forecast; it is the yardstick of bench/forecast_accuracy and the
-// tests.
+// Pure, deterministic. The yardstick of the tests and of bench/forecast_accuracy.
 #pragma once
 
 #include <cstddef>

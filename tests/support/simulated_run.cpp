@@ -1,25 +1,22 @@
-#include "forecast/simulated_cluster.h"
+#include "support/simulated_run.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 
+#include "profile/random_bits.h"
+
 namespace flyball {
 namespace {
 
-// SplitMix64 and Box-Muller: the standard library's distributions differ from one to another.
+// Box-Muller: the standard library's distributions differ from one to another.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
   double uniform() {  // in (0, 1)
-    state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return (static_cast<double>(z >> 11) + 0.5) / 9007199254740992.0;
+    return (static_cast<double>(next_random_bits(state_) >> 11u) + 0.5) / 9007199254740992.0;
   }
 
   double normal() {

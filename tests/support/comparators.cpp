@@ -1,4 +1,4 @@
-#include "forecast/comparators.h"
+#include "support/comparators.h"
 
 #include <algorithm>
 #include <cassert>
