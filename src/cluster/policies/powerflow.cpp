@@ -4,10 +4,10 @@
 // The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n -
 // E_n) per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and
 // change only when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between
-// events. A decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and deals that out
-// to the jobs that have GPUs or get some, however many wait; who has what it reads from the cluster each time. Steps
-// are worth no more than the step before them (a queue reaches the later one only through the earlier), so that one
-// pass over the list is the greedy algorithm.
+// events. A decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches
+// only the kinds where that differs from what is, and of these the jobs that have GPUs or get some: however many
+// wait. Steps are worth no more than the step before them (a queue reaches the later one only through the earlier),
+// so that one pass over the list is the greedy algorithm.
 //
 // Where the paper leaves the choice open:
 //   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling; where not all jobs can
@@ -21,14 +21,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "cluster/policy_rules.h"
+#include "cluster/policy.h"
 #include "cluster/power_book.h"
 #include "cluster/waiting_queue.h"
 
@@ -64,18 +63,19 @@ struct KindPlan {
   std::vector<int> sizes;  // GPUs by level
   std::vector<int> size_index;
   std::size_t speeds = 0;
-  std::vector<double> watts;  // by level and speed
-  // Of the decision that is being made:
-  std::vector<int> jobs;    // those that have GPUs, or are given some, rising
-  std::vector<int> chosen;  // of all, those that are to run
-  // and of the jobs that are free to be changed:
+  std::vector<double> watts;       // by level and speed
+  std::vector<double> base_watts;  // by level, at speed 0
+  std::vector<int> jobs;           // those that have GPUs, or are given some, rising
+  std::vector<int> newly_chosen;   // of those that wait, where not all can run
+  // Of the jobs that are free to be changed:
   int free_jobs = 0;          // also those that wait
   std::vector<int> holding;   // how many are at each level
   std::vector<int> reaching;  // how many are to be at each level or above
   std::vector<int> speed;     // by level: what all have
   std::vector<int> faster;    // by level: how many have one speed more
-
-  [[nodiscard]] double base_watts(int level) const { return watts[at(level) * speeds]; }
+  std::vector<int> old_speed;
+  std::vector<int> old_faster;
+  bool dirty = false;
 };
 
 class PowerFlow : public Policy {
@@ -87,21 +87,36 @@ class PowerFlow : public Policy {
     waiting_.read(cluster, events, group_of);
     if (!events.kinds_changed.empty()) read_costs(cluster, events.kinds_changed);
     for (const int k : events.power_changed) read_power(cluster, k);
-    for (const int job : events.finished) pinned_.erase(job);
-    for (const int job : events.profiled) pinned_.erase(job);
-    look(cluster);
+    for (const int job : events.finished) leave(cluster, job);
+    for (const int job : events.profiled) unpin(cluster, job);
+    for (const int job : events.arrived) enter(cluster, job);
     plan_sizes(cluster, 0.0);
     // A reserve must not keep the only job waiting (power_book.h).
     if (nothing_runs()) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
-    plan_speeds();
+    plan_speeds(cluster);
     emit(cluster, decision);
+    newly_pinned_.clear();
     waiting_.note(decision);
   }
 
   // All that it keeps follows from the cluster's state.
   void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
-    std::copy_if(cluster.holding.begin(), cluster.holding.end(), std::inserter(pinned_, pinned_.end()),
-                 [&](int job) { return cluster.is_held(job); });
+    begin(cluster);
+    for (const int job : cluster.active) {
+      const ClusterJob& one = cluster.jobs[at(job)];
+      enter(cluster, job);
+      if (!one.has_gpus()) continue;
+      KindPlan& kind = kinds_[at(one.kind)];
+      const int level =
+          static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
+      set_level(cluster, job, level);
+      if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
+        // Waits to be profiled, or has been.
+        if (one.phase != JobPhase::kStarting) unpin(cluster, job);
+      }
+    }
+    for (KindPlan& kind : kinds_) kind.dirty = true;
+    newly_pinned_.clear();
   }
 
  private:
@@ -110,25 +125,38 @@ class PowerFlow : public Policy {
   void begin(const ClusterState& cluster) {
     kinds_.resize(cluster.kinds.size());
     level_.assign(cluster.jobs.size(), -1);
+    is_pinned_.assign(cluster.jobs.size(), false);
     std::vector<int> all;
     for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
       KindPlan& kind = kinds_[k];
       const ClusterJobKind& given = cluster.kinds[k];
       kind.sizes = given.elastic_sizes();
       for (const int gpus : kind.sizes) kind.size_index.push_back(given.size_index(gpus));
+      kind.holding.assign(kind.sizes.size(), 0);
       kind.reaching.assign(kind.sizes.size() + 1, 0);
+      kind.speed.assign(kind.sizes.size(), 0);
+      kind.faster.assign(kind.sizes.size(), 0);
       all.push_back(static_cast<int>(k));
     }
     read_costs(cluster, all);
   }
 
   void read_costs(const ClusterState& cluster, const std::vector<int>& changed) {
+    for (const int k : changed) kinds_[at(k)].dirty = true;
     const auto stale = [&](const Step& step) { return std::binary_search(changed.begin(), changed.end(), step.kind); };
     std::erase_if(doublings_, stale);
     std::erase_if(raises_, stale);
+    const std::size_t old_doublings = doublings_.size();
+    const std::size_t old_raises = raises_.size();
     for (const int k : changed) add_steps(cluster, k);
-    sort_again(doublings_, apart_);
-    sort_again(raises_, apart_);
+    // What did not change is sorted already.
+    const auto merge = [](std::vector<Step>& steps, std::size_t sorted) {
+      const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(sorted);
+      std::sort(middle, steps.end());
+      std::inplace_merge(steps.begin(), middle, steps.end());
+    };
+    merge(doublings_, old_doublings);
+    merge(raises_, old_raises);
   }
 
   void add_steps(const ClusterState& cluster, int k) {
@@ -157,12 +185,15 @@ class PowerFlow : public Policy {
   // What jobs of the kind count with against the limit.
   void read_power(const ClusterState& cluster, int k) {
     KindPlan& kind = kinds_[at(k)];
-    kind.speeds = cluster.kinds[at(k)].speeds;
+    const std::size_t speeds = cluster.kinds[at(k)].speeds;
+    kind.speeds = speeds;
     kind.watts.clear();
+    kind.base_watts.clear();
     for (const int size : kind.size_index) {
-      for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
+      for (std::size_t speed = 0; speed < speeds; ++speed) {
         kind.watts.push_back(cluster.counted(k, at(size), speed).value());
       }
+      kind.base_watts.push_back(kind.watts[kind.watts.size() - speeds]);
     }
   }
 
@@ -175,44 +206,57 @@ class PowerFlow : public Policy {
     return kinds_[at(cluster.jobs[at(job)].kind)];
   }
 
-  [[nodiscard]] bool is_pinned(int job) const { return pinned_.count(job) != 0; }
-
-  // Who has what now.
-  void look(const ClusterState& cluster) {
-    for (std::size_t k = 0; k < kinds_.size(); ++k) {
-      KindPlan& kind = kinds_[k];
-      for (const int job : kind.jobs) level_[at(job)] = -1;
-      kind.jobs.clear();
-      kind.holding.assign(kind.sizes.size(), 0);
-      kind.free_jobs = static_cast<int>(waiting_.queue.places(k).size());
-    }
-    for (const int job : cluster.holding) {
-      KindPlan& kind = kind_of(cluster, job);
-      const auto size = std::find(kind.sizes.begin(), kind.sizes.end(), cluster.jobs[at(job)].gpus);
-      const int level = level_[at(job)] = static_cast<int>(size - kind.sizes.begin());
-      kind.jobs.push_back(job);
-      if (is_pinned(job)) continue;
-      ++kind.holding[at(level)];
-      ++kind.free_jobs;
-    }
+  void enter(const ClusterState& cluster, int job) {
+    KindPlan& kind = kind_of(cluster, job);
+    ++kind.free_jobs;
+    kind.dirty = true;
   }
 
-  // Moves a free job. One that is new to its size is pinned until it has been profiled, but counts to the end of this
-  // decision.
+  void leave(const ClusterState& cluster, int job) {
+    unpin(cluster, job);
+    set_level(cluster, job, -1);
+    KindPlan& kind = kind_of(cluster, job);
+    const auto place = std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job);
+    if (place != kind.jobs.end() && *place == job) kind.jobs.erase(place);
+    --kind.free_jobs;
+    kind.dirty = true;
+  }
+
+  // Moves a free job; one that is new to its size is pinned until it has been profiled.
   void set_level(const ClusterState& cluster, int job, int level) {
     KindPlan& kind = kind_of(cluster, job);
     if (level_[at(job)] >= 0) --kind.holding[at(level_[at(job)])];
     level_[at(job)] = level;
+    kind.dirty = true;
     if (level < 0) return;
     ++kind.holding[at(level)];
     const auto place = std::lower_bound(kind.jobs.begin(), kind.jobs.end(), job);
     if (place == kind.jobs.end() || *place != job) kind.jobs.insert(place, job);
-    if (cluster.to_be_profiled(job, kind.size_index[at(level)])) pinned_.insert(job);
+    if (!will_be_profiled(cluster, job, level)) return;
+    --kind.holding[at(level)];
+    --kind.free_jobs;
+    is_pinned_[at(job)] = true;
+    pinned_.insert(job);
+    newly_pinned_.push_back(job);
+  }
+
+  void unpin(const ClusterState& cluster, int job) {
+    if (!is_pinned_[at(job)]) return;
+    KindPlan& kind = kind_of(cluster, job);
+    ++kind.holding[at(level_[at(job)])];
+    ++kind.free_jobs;
+    kind.dirty = true;
+    is_pinned_[at(job)] = false;
+    pinned_.erase(job);
+  }
+
+  [[nodiscard]] bool will_be_profiled(const ClusterState& cluster, int job, int level) {
+    return cluster.to_be_profiled(job, kind_of(cluster, job).size_index[at(level)]);
   }
 
   // What the job draws at that level until speeds are raised.
   [[nodiscard]] double watts_at(const ClusterState& cluster, int job, int level) {
-    return level < 0 ? 0.0 : kind_of(cluster, job).base_watts(level);
+    return level < 0 ? 0.0 : kind_of(cluster, job).base_watts[at(level)];
   }
 
   // ---- GPUs (algorithm 1, lines 2-20)
@@ -230,6 +274,7 @@ class PowerFlow : public Policy {
       watts -= one.phase == JobPhase::kProfiling ? std::max(counted, one.power.value()) : counted;
     }
     power_left_ = watts;  // of what is pinned so far; free jobs follow
+    chosen_.clear();
     scarce_ = more > 0.0 || !everyone_fits(gpus, watts);
     if (scarce_) {
       choose(cluster, gpus, watts, more > 0.0);
@@ -237,7 +282,7 @@ class PowerFlow : public Policy {
       for (KindPlan& kind : kinds_) {
         kind.reaching[0] = kind.free_jobs;
         gpus -= kind.free_jobs * kind.sizes[0];
-        watts -= kind.free_jobs * kind.base_watts(0);
+        watts -= kind.free_jobs * kind.base_watts[0];
       }
     }
     walk_doublings(gpus, watts);
@@ -256,7 +301,7 @@ class PowerFlow : public Policy {
     double draw = 0.0;
     for (const KindPlan& kind : kinds_) {
       needed += std::int64_t{kind.free_jobs} * kind.sizes[0];
-      draw += kind.free_jobs * kind.base_watts(0);
+      draw += kind.free_jobs * kind.base_watts[0];
     }
     return needed <= gpus && draw <= watts;
   }
@@ -268,24 +313,24 @@ class PowerFlow : public Policy {
     const auto joules_of = [&](std::size_t k, double work) {
       return work * cluster.believed[k].at(at(kinds_[k].size_index[0]), 0).energy.value();
     };
-    const auto restart_of = [&](std::size_t k) { return kinds_[k].base_watts(0) * cluster.spec.restart.value(); };
+    const auto restart_of = [&](std::size_t k) { return kinds_[k].base_watts[0] * cluster.spec.restart.value(); };
     const auto fits = [&](std::size_t k) {
-      return kinds_[k].sizes[0] <= gpus && kinds_[k].base_watts(0) <= watts &&
+      return kinds_[k].sizes[0] <= gpus && kinds_[k].base_watts[0] <= watts &&
              (!only_unmetered || cluster.unmetered[k]);
     };
     const auto take = [&](std::size_t k, int job) {
       gpus -= kinds_[k].sizes[0];
-      watts -= kinds_[k].base_watts(0);
+      watts -= kinds_[k].base_watts[0];
       ++kinds_[k].reaching[0];
-      kinds_[k].chosen.push_back(job);
+      chosen_.insert(job);
     };
     candidates_.clear();
     for (KindPlan& kind : kinds_) {
       kind.reaching[0] = 0;
-      kind.chosen.clear();
+      kind.newly_chosen.clear();
     }
     for (const int job : cluster.holding) {
-      if (is_pinned(job)) continue;
+      if (is_pinned_[at(job)]) continue;
       const std::size_t k = group_of(cluster.jobs[at(job)]);
       const double joules = joules_of(k, cluster.remaining_iterations(job));
       candidates_.emplace_back(level_[at(job)] < 0 ? joules + restart_of(k) : joules, job);
@@ -300,6 +345,7 @@ class PowerFlow : public Policy {
       } else if (fits(walk.front().group)) {
         const auto [joules, job, k] = walk.front();
         take(k, job);
+        kinds_[k].newly_chosen.push_back(job);
         walk.pop();
       } else {
         walk.drop_group();
@@ -316,7 +362,7 @@ class PowerFlow : public Policy {
       if (jobs == 0) continue;
       const int more = kind.sizes[at(step.level) + 1] - kind.sizes[at(step.level)];
       int count = std::min(jobs, gpus / more);
-      const double each = kind.base_watts(step.level + 1) - kind.base_watts(step.level);
+      const double each = kind.base_watts[at(step.level) + 1] - kind.base_watts[at(step.level)];
       if (each > 0.0) count = std::min(count, static_cast<int>(std::min(1e9, std::max(0.0, watts / each))));
       kind.reaching[at(step.level) + 1] = count;
       gpus -= count * more;
@@ -333,22 +379,27 @@ class PowerFlow : public Policy {
   void change_sizes(const ClusterState& cluster) {
     changes_.clear();
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
-      KindPlan& kind = kinds_[k];
-      if (!scarce_) {
-        if (has_what_it_should(kind)) continue;
-        kind.chosen.clear();
-        std::copy_if(kind.jobs.begin(), kind.jobs.end(), std::back_inserter(kind.chosen),
-                     [&](int job) { return !is_pinned(job); });
-        for (const WaitingQueue::Place& place : waiting_.queue.places(k)) kind.chosen.push_back(place.job);
-      }
-      std::sort(kind.chosen.begin(), kind.chosen.end());
-      for (const int job : kind.jobs) {
-        const bool stays = is_pinned(job) || std::binary_search(kind.chosen.begin(), kind.chosen.end(), job);
-        if (!stays && level_[at(job)] >= 0) changes_.push_back({job, -1});
-      }
+      const KindPlan& kind = kinds_[k];
+      if (!scarce_ && has_what_it_should(kind)) continue;
       order_.clear();
-      for (const int job : kind.chosen) {
+      const auto runs = [&](int job) {
         order_.emplace_back(-level_[at(job)], -cluster.remaining_iterations(job), job);
+      };
+      for (const int job : kind.jobs) {
+        if (is_pinned_[at(job)]) continue;
+        if (!scarce_ || chosen_.count(job) != 0) {
+          runs(job);
+        } else if (level_[at(job)] >= 0) {
+          changes_.push_back({job, -1});
+        }
+      }
+      const auto begins = [&](int job) {
+        if (!std::binary_search(kind.jobs.begin(), kind.jobs.end(), job)) runs(job);
+      };
+      if (scarce_) {
+        std::for_each(kind.newly_chosen.begin(), kind.newly_chosen.end(), begins);
+      } else {
+        for (const WaitingQueue::Place& place : waiting_.queue.places(k)) begins(place.job);
       }
       std::sort(order_.begin(), order_.end());
       int index = 0;
@@ -375,8 +426,8 @@ class PowerFlow : public Policy {
   void apply_changes(const ClusterState& cluster) {
     double watts = power_left_;
     for (const KindPlan& kind : kinds_) {
-      for (int level = 0; at(level) < kind.sizes.size(); ++level) {
-        watts -= kind.holding[at(level)] * kind.base_watts(level);
+      for (std::size_t level = 0; level < kind.sizes.size(); ++level) {
+        watts -= kind.holding[level] * kind.base_watts[level];
       }
     }
     const auto grows = [&](const Change& change) { return change.level > level_[at(change.job)]; };
@@ -409,11 +460,14 @@ class PowerFlow : public Policy {
 
   // ---- speeds (lines 21-30)
 
-  // Also of the jobs that will be profiled from now on: up to the speed that they would run at.
-  void plan_speeds() {
+  // Also of the jobs that will be profiled now: up to the speed that they would run at.
+  void plan_speeds(const ClusterState& cluster) {
+    for (const int job : newly_pinned_) ++kind_of(cluster, job).holding[at(level_[at(job)])];
     for (KindPlan& kind : kinds_) {
-      kind.speed.assign(kind.sizes.size(), 0);
-      kind.faster.assign(kind.sizes.size(), 0);
+      kind.old_speed = kind.speed;
+      kind.old_faster = kind.faster;
+      std::fill(kind.speed.begin(), kind.speed.end(), 0);
+      std::fill(kind.faster.begin(), kind.faster.end(), 0);
     }
     double watts = power_left_;
     for (const Step& step : raises_) {
@@ -431,11 +485,17 @@ class PowerFlow : public Policy {
       watts -= jobs * each;
       kind.speed[at(step.level)] = step.speed + 1;
     }
+    for (const int job : newly_pinned_) --kind_of(cluster, job).holding[at(level_[at(job)])];
+    for (KindPlan& kind : kinds_) {
+      if (kind.speed != kind.old_speed || kind.faster != kind.old_faster) kind.dirty = true;
+    }
   }
 
   // What differs from what is.
   void emit(const ClusterState& cluster, Decision& decision) {
-    for (const KindPlan& kind : kinds_) {
+    for (KindPlan& kind : kinds_) {
+      if (!kind.dirty) continue;
+      kind.dirty = false;
       pick_faster(cluster, kind);
       for (const int job : kind.jobs) {
         const int level = level_[at(job)];
@@ -444,7 +504,7 @@ class PowerFlow : public Policy {
         if (level >= 0) {
           wanted.gpus = kind.sizes[at(level)];
           // While it is profiled, a job keeps the speed that it began with.
-          const bool keeps = is_pinned(job) && wanted.gpus == one.gpus;
+          const bool keeps = is_pinned_[at(job)] && wanted.gpus == one.gpus;
           wanted.speed = keeps ? one.speed : kind.speed[at(level)];
           if (std::binary_search(faster_.begin(), faster_.end(), job)) ++wanted.speed;
         }
@@ -452,6 +512,7 @@ class PowerFlow : public Policy {
           decision.assignments.push_back(wanted);
         }
       }
+      std::erase_if(kind.jobs, [&](int job) { return level_[at(job)] < 0; });
     }
   }
 
@@ -462,7 +523,7 @@ class PowerFlow : public Policy {
     for (const bool already : {true, false}) {
       for (const int job : kind.jobs) {
         const int level = level_[at(job)];
-        if (level < 0 || is_pinned(job) || left[at(level)] == 0) continue;
+        if (level < 0 || is_pinned_[at(job)] || left[at(level)] == 0) continue;
         const ClusterJob& one = cluster.jobs[at(job)];
         const bool has = one.gpus == kind.sizes[at(level)] && one.speed == kind.speed[at(level)] + 1;
         if (has != already) continue;
@@ -477,12 +538,14 @@ class PowerFlow : public Policy {
   std::vector<Step> doublings_;  // sorted
   std::vector<Step> raises_;     // sorted
   std::vector<int> level_;       // by job; -1: no GPUs
-  std::set<int> pinned_;         // jobs that are being profiled, or will be
-  WaitingJobs waiting_;          // by kind
+  std::vector<bool> is_pinned_;
+  std::set<int> pinned_;
+  std::vector<int> newly_pinned_;
+  WaitingJobs waiting_;  // by kind
   double power_left_ = 0.0;
   bool scarce_ = false;
   // Reused from decision to decision:
-  std::vector<Step> apart_;
+  std::set<int> chosen_;
   std::vector<std::pair<double, int>> candidates_;
   std::vector<std::tuple<int, double, int>> order_;
   std::vector<Change> changes_;
