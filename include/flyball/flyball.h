@@ -254,12 +254,13 @@ FLYBALL_API int flyball_account_write(const char* agent, const char* name, const
 /* Ends the session and forgets its trace, which would otherwise be kept for an hour after its end. */
 FLYBALL_API int flyball_account_drop(const char* agent, const char* name);
 
-/* Footprints: joules per tensor, layer and module of a model, as `flyball account` tells them, from an event trace and a
- * power trace.
+/* Footprints: joules per tensor, layer and module of a model, as `flyball account` tells them, from an event trace and
+ * a power trace.
  *
  *   flyball_footprint* f = flyball_footprint_open("{\"events\": \"trace.json\", \"power\": \"power.csv\"}");
  *   flyball_footprint_row row = {.size = sizeof row};
- *   for (size_t i = 0; flyball_footprint_get_row(f, i, &row) == FLYBALL_OK; ++i) printf("%s %g J\n", row.name, row.energy_j);
+ *   for (size_t i = 0; flyball_footprint_get_row(f, i, &row) == FLYBALL_OK; ++i)
+ *     printf("%s %g J\n", row.name, row.energy_j);
  *   flyball_footprint_close(f);
  *
  * Source: Smaragdine, definition 3.4. A footprint does not change: its rows may be read from any thread. */

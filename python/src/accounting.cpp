@@ -1,5 +1,6 @@
 // flyball._native's accounting: account/account_run.h and client/agent_client.h for python/flyball/accounting.py, which
-// holds the interface that people use. A connection per call: nothing to share between threads, nothing to lose at a fork.
+// holds the interface that people use. A connection per call: nothing to share between threads, nothing to lose at a
+// fork.
 #include "accounting.h"
 
 #include <nanobind/nanobind.h>

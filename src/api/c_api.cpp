@@ -1,6 +1,6 @@
-// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h. Exceptions end here: each becomes a code,
-// and its words are kept for flyball_last_error in the thread that called. Structures carry their size, so that callers
-// that were compiled with shorter ones still work.
+// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h. Exceptions end here:
+// each becomes a code, and its words are kept for flyball_last_error in the thread that called. Structures carry their
+// size, so that callers that were compiled with shorter ones still work.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -18,9 +18,9 @@
 #include "forecast/forecast.h"
 #include "forecast/plan_bill.h"
 #include "forecast/recorded_run.h"
+#include "plan/plan_file.h"
+#include "plan/zeus_frequencies.h"
 #include "report/forecast_report.h"
-#include "report/plan_json.h"
-#include "report/zeus_export.h"
 
 namespace flyball {
 namespace {

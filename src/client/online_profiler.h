@@ -1,8 +1,8 @@
 // Profiles a rank's instructions while the training goes on (Perseus section 5, online time/energy profiler).
 //
 // A sweep sets one clock for whole steps: from the highest clock downwards, `steps_per_clock` steps each, until the
-// energy of a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h), since lower clocks then cost both time and
-// energy. Every rank sweeps by itself; what its neighbours do shows only in how long it waits.
+// energy of a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h), since lower clocks then
+// cost both time and energy. Every rank sweeps by itself; what its neighbours do shows only in how long it waits.
 //
 // If something else on the machine slows many of a clock's steps, its energies come out wrong in both directions, and a
 // planner would pick the lowest. Such a clock is recognised by runs of one instruction that differ much in length; its

@@ -58,8 +58,8 @@ class SvgCanvas {
   [[nodiscard]] std::string standalone() const;
   // Returns the picture for a page that brings the styles; `css` are classes of the svg element.
   [[nodiscard]] std::string inlined(std::string_view css) const;
-  // The same, stretched in width alone by the page's variable --zoom, and above it texts that keep their shape: `labels`
-  // is as large and its x are percentages. The page's style sheet keeps lines as thick as they are.
+  // The same, stretched in width alone by the page's variable --zoom, and above it texts that keep their shape:
+  // `labels` is as large and its x are percentages. The page's style sheet keeps lines as thick as they are.
   [[nodiscard]] std::string stretched(std::string_view css, const SvgCanvas& labels) const;
 
  private:

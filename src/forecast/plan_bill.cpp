@@ -1,3 +1,6 @@
+// The energy of a plan's point is summed from its operations: what a stage computes, by instruction, and its blocking
+// power over the rest of the iteration. The baseline is a replay of the same DAG with every type of operation at its
+// highest clock.
 #include "forecast/plan_bill.h"
 
 #include <fmt/format.h>

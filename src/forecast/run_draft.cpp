@@ -1,3 +1,5 @@
+// RUN.toml is put together as text, line by line, since its comments are what it is for: a value that was measured is
+// written as it is, any other is a guess and marked CHANGE.
 #include "forecast/run_draft.h"
 
 #include <fmt/format.h>

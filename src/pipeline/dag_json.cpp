@@ -1,6 +1,6 @@
 // read_dag: the explicit computation DAG (JSON). The SAX parser of nlohmann reads through an iterator that records how
-// far it has come, for the places of errors (decision 40). Cycles are looked for here by a depth-first search, since only here are
-// the names and places known.
+// far it has come, for the places of errors (decision 40). Cycles are looked for here by a depth-first search, since
+// only here are the names and places known.
 #include <fmt/format.h>
 
 #include <algorithm>

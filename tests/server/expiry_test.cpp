@@ -139,7 +139,8 @@ TEST(Expiry, AFullTableDropsTheJobThatHasWaitedLongestForItsFirstRank) {
   EXPECT_THAT(lines.all(), Contains(HasSubstr("job first has expired: the server was full")));
 }
 
-// Where every job has ranks, the one makes room that has been silent for a 24th of what lets it expire: an hour of a day.
+// Where every job has ranks, the one makes room that has been silent for a 24th of what lets it expire: an hour of a
+// day.
 TEST(Expiry, AFullTableDropsTheLongestSilentJobWhereAllHaveBegun) {
   PlanningServerOptions options = local_options();
   options.book.jobs = 2;
