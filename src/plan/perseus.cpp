@@ -18,9 +18,9 @@ namespace {
 
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// What the random search of one polish replays, operations and edges together: about 25 ms, whatever the pipeline.
-// Half or twice as much changes nothing that stands out from the luck of the draw.
-constexpr std::int64_t kSearchWork = 6'000'000;
+// What the random search of one polish replays, operations and edges together: about 12 ms, whatever the pipeline.
+// Twice or four times as much changes nothing that stands out from the luck of the draw.
+constexpr std::int64_t kSearchWork = 3'000'000;
 // Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
 // takes 0.06 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
 // that drift costs more than the time is worth.
