@@ -72,7 +72,7 @@ class Timeline {
 
   // The zoom at which the whole iteration is in view, beside the names and the pictures' margins.
   fit() {
-    return Math.max(1, this.view.clientWidth - this.names.getBoundingClientRect().width - 25) / this.natural;
+    return Math.max(1, this.view.clientWidth - this.names.getBoundingClientRect().width - 29) / this.natural;
   }
 
   /**
