@@ -116,8 +116,8 @@ void run_messages(const MessagesOptions& options) {
 }  // namespace
 
 void add_messages_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand(
-      "messages", "what the planning server, the agent and the library take and answer, field by field");
+  CLI::App* command =
+      program.add_subcommand("messages", "what server, agent and library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
   command->add_option("NAME", options->name, "a message; without one they are listed");
   add_choice(*command, "--format", options->format, {"text", "json", "openapi"}, "NAME",
