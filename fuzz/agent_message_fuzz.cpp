@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "round_trip.h"
-#include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

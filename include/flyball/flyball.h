@@ -52,73 +52,96 @@ enum {
 
 typedef struct flyball_session flyball_session;
 
-/* What a session is to do. Set it up with flyball_session_options_init and change what you need. */
+/* What a session is to do. Set it up with flyball_session_options_init and change what you need. What is said of the
+ * job is the same on every rank. A null stands for the default; memory_limit points to one number per stage.
+ * The comments are the options' descriptions; `flyball messages SessionOptions` has the bounds, too, beyond which a
+ * value is refused. */
 typedef struct flyball_session_options {
   size_t size; /* of this structure, as the caller was compiled */
 
-  /* Where the job is planned: "127.0.0.1:4940", "https://planner.example:4940" (see ca_file), the path of a Unix
-   * socket; null or "": nowhere (profiling and measuring still work). */
+  /* Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. Empty:
+   * nowhere; the rank still profiles and measures. */
   const char* server;
-  const char* job;   /* the same on every rank; letters, digits, '.', '_', '+', '-' */
-  const char* token; /* the job's secret, the same on every rank; 32 to 128 letters, digits, '_', '-' */
+  /* The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'. */
+  const char* job;
+  /* The job's secret: 32 to 128 letters, digits, '_' and '-'. */
+  const char* token;
 
-  /* The pipeline, the same on every rank. */
-  const char* schedule; /* "1f1b" (default), "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1" */
-  const char* planner;  /* "perseus" (default), "envpipe", "uniform", "max", ... */
+  /* The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b, early-recompute-1f1b,
+   * zb-h1. Default: 1f1b. */
+  const char* schedule;
+  /* The planner that makes the frontier. One of: perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max,
+   * uniform, zeus-global, zeus-per-stage. Default: perseus. */
+  const char* planner;
+  /* Stages of the pipeline. Default: 1. */
   int stages;
+  /* Microbatches of one pipeline in an iteration. Default: 1. */
   int microbatches;
-  int chunks;          /* model chunks per stage; 1 */
-  int data_parallel;   /* 1 */
-  int tensor_parallel; /* 1 */
-  double blocking_w;   /* draw of a GPU that waits; 0: as the sweep measures it, 75 where hardly any waits */
-  double noise;        /* share of a computation's energy that the meter cannot tell apart; 0 */
-  /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe)
-   * keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
+  /* Model chunks of a stage. Default: 1. */
+  int chunks;
+  /* Pipelines of the job. Default: 1. */
+  int data_parallel;
+  /* Ranks of a stage. The job may have 131,072 ranks in all. Default: 1. */
+  int tensor_parallel;
+  /* Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits. */
+  double blocking_w;
+  /* The share of energy below which the meter cannot tell two measurements apart. Default: 0.0. */
+  double noise;
+  /* Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to; one number for
+   * all stages, or one per stage. Where it is missing, there is no limit. */
   const int* memory_limit;
 
-  /* This rank. */
+  /* The rank's number in the job. Default: 0. */
   int rank;
+  /* Its pipeline. Default: 0. */
   int dp_rank;
-  int pp_rank; /* the stage */
+  /* Its stage. Default: 0. */
+  int pp_rank;
+  /* Its number within the stage. Default: 0. */
   int tp_rank;
 
-  /* Its GPU: the number that the agent gives it where that holds the clocks, else as `flyball devices` counts. */
+  /* The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball devices`
+   * counts. Default: 0. */
   unsigned gpu;
-  /* Where clocks are set: null or "" through the agent where one listens at its usual place, else on the device itself;
-   * "device"; "none"; or the agent's address ("/run/flyball/agent.sock", "HOST:PORT"). */
+  /* Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock", "HOST:PORT"). Empty:
+   * through the agent where one listens at its usual place, else on the device itself. */
   const char* clocks;
 
-  /* The sweep: every `clock_stride`-th clock, `steps_per_clock` steps each, until the energy of a step's computations
-   * has risen `rises_to_stop` times in a row. profile = 0: no sweep. */
-  int profile;         /* 1 */
-  int steps_per_clock; /* 5 */
-  int rises_to_stop;   /* 5 */
-  int clock_stride;    /* 1 */
-  double settle_s;     /* not measured after a clock took hold; 0.03 */
+  /* Whether the rank is profiled while it trains: a sweep over its clocks. Default: 1. */
+  int profile;
+  /* Steps at each clock of the sweep. Default: 5. */
+  int steps_per_clock;
+  /* The sweep ends when the energy of a step's computations has risen this often in a row. Default: 5. */
+  int rises_to_stop;
+  /* The sweep takes every so many-th clock. Default: 1. */
+  int clock_stride;
+  /* Not measured after a clock took hold. Default: 0.03. */
+  double settle_s;
 
-  double sampling_s;   /* how often the energy counter is read; 0.004 */
-  double clock_poll_s; /* how often the control thread looks for a new clock; 0.0005 */
-  double time_scale;   /* the GPU's seconds in one second of this machine: 1 but for simulated GPUs */
+  /* How often the energy counter is read. Default: 0.004. */
+  double sampling_s;
+  /* How often the control thread looks for a new clock. Default: 0.0005. */
+  double clock_poll_s;
+  /* The GPU's seconds in one second of this machine: 1 but for simulated GPUs. Default: 1.0. */
+  double time_scale;
 
   /* Told in a sentence of what fails and works again, by a thread of the session; null: nobody. Must not call back
    * into the session. */
   void (*notice)(void* user, const char* words);
   void* user;
 
-  /* Clock changes that are not free, the same on every rank: one takes hold that much later, and two of a stage are
-   * that far apart. The plan avoids changes that do not pay and charges the others. 0: changes are free. */
+  /* The time after which a clock change takes hold. The plan avoids changes that do not pay, and counts what the
+   * others cost. Default: 0.0. */
   double switch_latency_s;
+  /* Least time between two clock changes of one stage. Default: 0.0. */
   double min_dwell_s;
-
-  /* Planners that adjust their plan from step to step ("envpipe", "envpipe-greedy") do so by the steps that this job
-   * runs, from the envelope's plan on, and are told of them by the session; 0: by emulated ones, at once. 1 */
+  /* Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that the ranks
+   * run and report, rather than from emulated ones. Default: 1. */
   int executed_steps;
-
-  /* PEM file of the authorities that the certificate of an https:// server may come from; null or "": those that this
+  /* PEM file of the authorities that the certificate of an https:// server may come from. Empty: those that this
    * machine trusts. */
   const char* ca_file;
-
-  /* For a server that lets only those register jobs who show it; null or "": what the environment variable
+  /* For a server that lets only those register jobs who show it. Empty: what the environment variable
    * FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
   const char* registration_token;
 } flyball_session_options;

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,41 +73,60 @@ class Window:
     problem: str = ""  # why
 
 
+def _plain(value: Any) -> Any:
+    """What json does not know: numbers and arrays of NumPy and PyTorch, other sequences."""
+    return value.tolist() if hasattr(value, "tolist") else list(value)
+
+
 class Session:
     """One rank of a training job, from its first step to its last. Close it, or use it as a context manager.
 
-    The job, the same on every rank:
-      server            "HOST:PORT" or "https://HOST:PORT" of `flyball serve`, or the path of its socket; "": nowhere
-                        (the rank still profiles)
-      ca_file           PEM file of the authorities that the certificate of an https:// server may come from; "": those
-                        that this machine trusts
-      job, token        the job's name, and its secret of 32 to 128 letters, digits, "_" and "-"
+    The options, from their description:
+      server            Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix
+                        socket. Empty: nowhere; the rank still profiles and measures.
+      ca_file           PEM file of the authorities that the certificate of an https:// server may come from. Empty:
+                        those that this machine trusts.
+      job               The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'.
+      token             The job's secret: 32 to 128 letters, digits, '_' and '-'.
       registration_token
-                        for a server that lets only those register jobs who show it; "": what the environment variable
-                        FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names
-      stages, microbatches, chunks, data_parallel, tensor_parallel
-      schedule          "1f1b", "gpipe", "interleaved-1f1b", "early-recompute-1f1b", "zb-h1"
-      planner           "perseus", "envpipe", "uniform", "max", ...
-      executed_steps    "envpipe" adjusts its plan by the steps that run here; False: by emulated ones
-      blocking_w        draw of a GPU that waits, W; 0: as the sweep measures it, 75 where hardly any waits
-      noise             share of a computation's energy that the meter cannot tell apart
-      memory_limit      per stage, microbatches whose activations fit; planners that reorder keep to it
-      switch_latency_s, min_dwell_s
-                        a change of clock takes hold that much later, and two of a stage are that far apart: the plan
-                        avoids changes that do not pay; 0: changes are free
-
-    This rank:
-      rank, dp_rank, pp_rank (the stage), tp_rank
-      gpu               as the driver counts
-      clocks            "": through the agent where one listens at its usual place, else on the device itself;
-                        "device"; "none"; or the agent's address
-
-    The sweep: profile=False for none; steps_per_clock, rises_to_stop, clock_stride, settle_s (not measured after a
-    clock took hold).
-
-    How: sampling_s (of the energy counter), clock_poll_s (how often the control thread looks for a new clock),
-    time_scale (the GPU's seconds in one of this machine's: 1 but for simulated GPUs).
-
+                        For a server that lets only those register jobs who show it. Empty: what the environment
+                        variable FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE
+                        names.
+      stages            Stages of the pipeline.
+      microbatches      Microbatches of one pipeline in an iteration.
+      chunks            Model chunks of a stage.
+      data_parallel     Pipelines of the job.
+      tensor_parallel   Ranks of a stage. The job may have 131,072 ranks in all.
+      schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
+                        early-recompute-1f1b, zb-h1.
+      planner           The planner that makes the frontier. One of: perseus, envpipe, envpipe-greedy,
+                        envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
+      executed_steps    Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
+                        iterations that the ranks run and report, rather than from emulated ones.
+      blocking_w        Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.
+      noise             The share of energy below which the meter cannot tell two measurements apart.
+      memory_limit      Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to;
+                        one number for all stages, or one per stage. Where it is missing, there is no limit.
+      switch_latency_s  The time after which a clock change takes hold. The plan avoids changes that do not pay, and
+                        counts what the others cost.
+      min_dwell_s       Least time between two clock changes of one stage.
+      rank              The rank's number in the job.
+      dp_rank           Its pipeline.
+      pp_rank           Its stage.
+      tp_rank           Its number within the stage.
+      gpu               The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball
+                        devices` counts.
+      clocks            Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock",
+                        "HOST:PORT"). Empty: through the agent where one listens at its usual place, else on the device
+                        itself.
+      profile           Whether the rank is profiled while it trains: a sweep over its clocks.
+      steps_per_clock   Steps at each clock of the sweep.
+      rises_to_stop     The sweep ends when the energy of a step's computations has risen this often in a row.
+      clock_stride      The sweep takes every so many-th clock.
+      settle_s          Not measured after a clock took hold.
+      sampling_s        How often the energy counter is read.
+      clock_poll_s      How often the control thread looks for a new clock.
+      time_scale        The GPU's seconds in one second of this machine: 1 but for simulated GPUs.
       notice            called with a sentence when something fails and when it works again, by a thread of the session
       synchronize       called at both ends of an instruction while it is measured; by default waits for PyTorch's queued
                         CUDA work where PyTorch is in use
@@ -135,9 +155,9 @@ class Session:
         schedule: str = "1f1b",
         planner: str = "perseus",
         executed_steps: bool = True,
-        blocking_w: float = 0.0,
+        blocking_w: float | Sequence[float] = (),
         noise: float = 0.0,
-        memory_limit: Sequence[int] = (),
+        memory_limit: int | Sequence[int] = (),
         switch_latency_s: float = 0.0,
         min_dwell_s: float = 0.0,
         rank: int = 0,
@@ -158,15 +178,16 @@ class Session:
         synchronize: Callable[[], None] | None = _wait_for_gpu_work,
         required: bool = True,
     ) -> None:
-        options: dict[str, Any] = {
-            name: value for name, value in locals().items() if name not in ("self", "synchronize", "required")
+        options = {
+            name: value
+            for name, value in locals().items()
+            if name not in ("self", "notice", "synchronize", "required")
         }
-        options["memory_limit"] = list(memory_limit)
         self._synchronize = synchronize or (lambda: None)
         self._hooked = False  # in a step of hook_step()
         self._native = None
         try:
-            self._native = _native.Session(options)
+            self._native = _native.Session(json.dumps(options, allow_nan=False, default=_plain), notice)
         except _native.DeviceError as error:
             if required:
                 raise

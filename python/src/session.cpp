@@ -2,17 +2,13 @@
 #include "session.h"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/function.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "client/clock_sinks.h"
 #include "client/session.h"
 
@@ -28,72 +25,22 @@ namespace nb = nanobind;
 namespace flyball {
 namespace {
 
-template <class Value>
-void take(const nb::dict& options, const char* name, Value& value) {
-  if (options.contains(name)) value = nb::cast<Value>(options[name]);
-}
-
-void take_seconds(const nb::dict& options, const char* name, Seconds& value) {
-  double seconds = value.value();
-  take(options, name, seconds);
-  value = Seconds(seconds);
-}
-
 // One Session, which a forked child must not touch: its threads have stayed with the parent. None once it is closed.
 class OwnSession {
  public:
-  // The names of flyball.Session's arguments, which knows them all.
-  explicit OwnSession(const nb::dict& given) : process_(getpid()) {
-    SessionOptions options;
-    take(given, "server", options.server);
-    take(given, "ca_file", options.ca_file);
-    take(given, "job", options.job.id);
-    take(given, "token", options.job.token);
-    take(given, "registration_token", options.registration_token);
-    take(given, "schedule", options.job.schedule);
-    take(given, "planner", options.job.planner);
-    take(given, "stages", options.job.stages);
-    take(given, "microbatches", options.job.microbatches);
-    take(given, "chunks", options.job.chunks);
-    take(given, "data_parallel", options.job.data_parallel);
-    take(given, "tensor_parallel", options.job.tensor_parallel);
-    double blocking_w = 0.0;
-    take(given, "blocking_w", blocking_w);
-    if (blocking_w != 0.0) options.job.blocking_power = {Watts(blocking_w)};
-    take(given, "noise", options.job.noise);
-    take(given, "memory_limit", options.job.memory_limit);
-    take_seconds(given, "switch_latency_s", options.job.switch_latency);
-    take_seconds(given, "min_dwell_s", options.job.min_dwell);
-    bool executed_steps = true;
-    take(given, "executed_steps", executed_steps);
-    options.job.executed_steps = executed_steps && options.job.planner.starts_with("envpipe");
-    take(given, "rank", options.rank.rank);
-    take(given, "dp_rank", options.rank.dp_rank);
-    take(given, "pp_rank", options.rank.pp_rank);
-    take(given, "tp_rank", options.rank.tp_rank);
-    take(given, "profile", options.profile);
-    take(given, "steps_per_clock", options.sweep.steps_per_clock);
-    take(given, "rises_to_stop", options.sweep.rises_to_stop);
-    take(given, "clock_stride", options.sweep.clock_stride);
-    take(given, "time_scale", options.time_scale);
-    take_seconds(given, "settle_s", options.settle);
-    take_seconds(given, "sampling_s", options.sampling_period);
-    take_seconds(given, "clock_poll_s", options.controller.poll_period);
-    nb::object notice = nb::none();
-    take(given, "notice", notice);
+  // `given`: the options in JSON, by the names of flyball.Session's arguments; `notice` is a function, or none.
+  OwnSession(const std::string& given, nb::object notice) : process_(getpid()) {
+    constexpr const char* kSource = "flyball.Session";
+    SessionOptions options = read_session_options(kSource, parse_json(kSource, given));
     if (!notice.is_none()) {
       // The session's threads call it, and may be ending with the interpreter's lock held elsewhere.
       options.notice = [notice = std::make_shared<Callable>(std::move(notice))](const std::string& words) {
         notice->call(words);
       };
     }
-    SessionGpuRequest gpu;
-    take(given, "gpu", gpu.gpu);
-    take(given, "clocks", gpu.clocks);
-    gpu.purpose = options.job.id + ", rank " + std::to_string(options.rank.rank);
     const nb::gil_scoped_release others_may_run;
-    check_options(options);
-    session_ = std::make_unique<Session>(std::move(options), open_session_gpu(gpu));
+    SessionGpu gpu = open_session_gpu(options.gpu);
+    session_ = std::make_unique<Session>(std::move(options), std::move(gpu));
   }
   OwnSession(const OwnSession&) = delete;
   OwnSession& operator=(const OwnSession&) = delete;
@@ -192,7 +139,7 @@ void add_session(nb::module_& module) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   // The calls between two computations take tens of nanoseconds: letting the interpreter's lock go would cost more.
   nb::class_<OwnSession>(module, "Session")
-      .def(nb::init<const nb::dict&>(), nb::arg("options"))
+      .def(nb::init<const std::string&, nb::object>(), nb::arg("options"), nb::arg("notice").none())
       .def("close", &OwnSession::close, released)
       .def("step_begin", [](const OwnSession& session) { session.open().step_begin(); })
       .def("step_end", [](const OwnSession& session) { session.open().step_end(); })

@@ -8,70 +8,42 @@
 
 namespace flyball {
 
-std::string_view name_of(AccountMethod method) { return method == AccountMethod::kSweep ? "sweep" : "regress"; }
-
-std::string_view name_of(Multiplicity share) { return share == Multiplicity::kOperations ? "operations" : "events"; }
-
-std::string_view name_of(ChromeDevice device) {
-  switch (device) {
-    case ChromeDevice::kProcess: return "process";
-    case ChromeDevice::kThread: return "thread";
-    case ChromeDevice::kNone: break;
-  }
-  return "none";
-}
-
-const Record<AccountOptions>& description_of(const AccountOptions* /*type*/) {
+Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
   using R = AccountOptions;
-  static const auto kRecord =
-      Record<R>::request("AccountOptions", "Of flyball_footprint_open in C and flyball.account in Python.")
-          .field("events", &R::events,
-                 {.text = "Event trace of TensorFlow, PyTorch or Chrome; several: several runs.",
-                  .needed = true,
-                  .fewest = 1,
-                  .single = true})
-          .field("power", &R::power,
-                 {.text = "Power trace, one for every event trace.", .needed = true, .fewest = 1, .single = true})
-          .field("jiffies", &R::jiffies,
-                 {.text = "Of 'flyball record --jiffies', one for every event trace: a processor's energy is divided "
-                          "first.",
-                  .single = true})
-          .field("method", &R::method, {.text = "regress: for kernels far shorter than the sensor's window."})
-          .field("sensor_window_s", &R::sensor_window,
-                 {.text = "Of the method regress: what one power reading averages over. Without: since the last one.",
-                  .minimum = 0,
-                  .maximum = 1e6})
-          .field("share", &R::share, {.text = "Who shares power: distinct operations, or events."})
-          .field("clock_offset_s", &R::clock_offset,
-                 {.text = "Is added to the events' times. Without: 0 where the traces overlap, otherwise it is found.",
-                  .minimum = -1e10,
-                  .maximum = 1e10})
-          .field("estimate_clock_offset", &R::estimate_clock_offset, {.text = "It is found in any case."})
-          .field("event_devices", &R::event_devices,
-                 {.text = "What the event trace calls a device, and which it is: {\"GPU:0\": \"GPU:4\"}."})
-          .field("power_devices", &R::power_devices,
-                 {.text = "The same of the power trace; what becomes one device is added up."})
-          .field("counter_ranges_j", &R::counter_ranges,
-                 {.text = "Where a counter of the power trace begins anew: {\"CPU:0\": 262143.32885} of RAPL.",
-                  .minimum = 1e-9,
-                  .maximum = 1e18})
-          .field("chrome_device", &R::chrome_device,
-                 {.text = "What of a Chrome trace names the device; none: all of it is CPU:0."})
-          .field("utc_offset_s", &R::utc_offset,
-                 {.text = "Of local times in the power trace, as nvidia-smi writes them.",
-                  .minimum = -86400,
-                  .maximum = 86400})
-          .field("row_period_s", &R::row_period,
-                 {.text = "Between rows of a power trace without times, as dcgmi dmon writes it.",
-                  .minimum = 1e-9,
-                  .maximum = 1e6})
-          .field("similar", &R::similar,
-                 {.text = "Pattern of layers built alike: in what matches, numbers count as one. Without: layer_3, "
-                          "layers.3, h.3 and the like."})
-          .field("summary", &R::summary, {.text = "Self-similar layers are added up."})
-          .field("kernels", &R::kernels, {.text = "GPU kernels are tensors of their own."})
-          .field("frames", &R::frames, {.text = "Modules' own time outside every operation counts, too."});
-  return kRecord;
+  return Record<R>::request("AccountOptions", "Of flyball_footprint_open in C and flyball.account in Python.")
+      .field("events", &R::events, "Event trace of TensorFlow, PyTorch or Chrome; several: several runs.",
+             {.needed = true, .fewest = 1, .single = true})
+      .field("power", &R::power, "Power trace, one for every event trace.",
+             {.needed = true, .fewest = 1, .single = true})
+      .field("jiffies", &R::jiffies,
+             "Of 'flyball record --jiffies', one for every event trace: a processor's energy is divided first.",
+             {.single = true})
+      .field("method", &R::method, "regress: for kernels far shorter than the sensor's window.")
+      .field("sensor_window_s", &R::sensor_window,
+             "Of the method regress: what one power reading averages over. Without: since the last one.",
+             {.minimum = 0, .maximum = 1e6})
+      .field("share", &R::share, "Who shares power: distinct operations, or events.")
+      .field("clock_offset_s", &R::clock_offset,
+             "Is added to the events' times. Without: 0 where the traces overlap, otherwise it is found.",
+             {.minimum = -1e10, .maximum = 1e10})
+      .field("estimate_clock_offset", &R::estimate_clock_offset, "It is found in any case.")
+      .field("event_devices", &R::event_devices,
+             "What the event trace calls a device, and which it is: {\"GPU:0\": \"GPU:4\"}.")
+      .field("power_devices", &R::power_devices, "The same of the power trace; what becomes one device is added up.")
+      .field("counter_ranges_j", &R::counter_ranges,
+             "Where a counter of the power trace begins anew: {\"CPU:0\": 262143.32885} of RAPL.",
+             {.minimum = 1e-9, .maximum = 1e18})
+      .field("chrome_device", &R::chrome_device, "What of a Chrome trace names the device; none: all of it is CPU:0.")
+      .field("utc_offset_s", &R::utc_offset, "Of local times in the power trace, as nvidia-smi writes them.",
+             {.minimum = -86400, .maximum = 86400})
+      .field("row_period_s", &R::row_period, "Between rows of a power trace without times, as dcgmi dmon writes it.",
+             {.minimum = 1e-9, .maximum = 1e6})
+      .field("similar", &R::similar,
+             "Pattern of layers built alike: in what matches, numbers count as one. Without: layer_3, layers.3, h.3 "
+             "and the like.")
+      .field("summary", &R::summary, "Self-similar layers are added up.")
+      .field("kernels", &R::kernels, "GPU kernels are tensors of their own.")
+      .field("frames", &R::frames, "Modules' own time outside every operation counts, too.");
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {

@@ -17,22 +17,22 @@
 namespace flyball {
 
 enum class AccountMethod : std::uint8_t { kSweep, kRegress };
-[[nodiscard]] std::string_view name_of(AccountMethod method);  // "sweep", "regress"
 template <>
 struct Choices<AccountMethod> {
-  static constexpr AccountMethod kAll[] = {AccountMethod::kSweep, AccountMethod::kRegress};
+  static constexpr Named<AccountMethod> kNames[] = {{AccountMethod::kSweep, "sweep"},
+                                                    {AccountMethod::kRegress, "regress"}};
 };
 
-[[nodiscard]] std::string_view name_of(Multiplicity share);  // "operations", "events"
 template <>
 struct Choices<Multiplicity> {
-  static constexpr Multiplicity kAll[] = {Multiplicity::kOperations, Multiplicity::kEvents};
+  static constexpr Named<Multiplicity> kNames[] = {{Multiplicity::kOperations, "operations"},
+                                                   {Multiplicity::kEvents, "events"}};
 };
 
-[[nodiscard]] std::string_view name_of(ChromeDevice device);  // "process", "thread", "none"
 template <>
 struct Choices<ChromeDevice> {
-  static constexpr ChromeDevice kAll[] = {ChromeDevice::kProcess, ChromeDevice::kThread, ChromeDevice::kNone};
+  static constexpr Named<ChromeDevice> kNames[] = {
+      {ChromeDevice::kProcess, "process"}, {ChromeDevice::kThread, "thread"}, {ChromeDevice::kNone, "none"}};
 };
 
 struct AccountOptions {
@@ -56,7 +56,7 @@ struct AccountOptions {
   bool frames = false;
 };
 
-[[nodiscard]] const Record<AccountOptions>& description_of(const AccountOptions*);
+[[nodiscard]] Record<AccountOptions> description_of(const AccountOptions*);
 
 // From a JSON object as a C or Python program gives it; `source` stands in errors. Throws InputError, and UsageError as
 // account_request does.

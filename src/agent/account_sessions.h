@@ -17,7 +17,7 @@
 #include "agent/lease_table.h"
 #include "agent/power_feed.h"
 #include "net/event_loop.h"
-#include "wire/account_session_messages.h"
+#include "wire/agent_messages.h"
 
 namespace flyball {
 

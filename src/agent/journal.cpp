@@ -52,23 +52,17 @@ void write_all(int descriptor, std::string_view text, const std::filesystem::pat
 
 }  // namespace
 
-static const Record<JournalEntry>& description_of(const JournalEntry* /*type*/) {
+static Record<JournalEntry> description_of(const JournalEntry* /*type*/) {
   using R = JournalEntry;
-  static const auto kRecord =
-      Record<R>::answer("JournalEntry", "the journal")
-          .field("uuid", &R::uuid, {.text = "Of the GPU.", .needed = true})
-          .field("knobs", &R::knobs, {.text = "That may differ from the default.", .needed = true})
-          .field("holder", &R::holder, {.text = "For people.", .needed = true})
-          .field("before", &R::before, {.text = "What the knobs are brought back to.", .left_out = true})
-          .field("set_power_limits_w", &R::set_limits,
-                 {.text = "Of which one is in force unless somebody else has set it.",
-                  .left_out = true,
-                  .minimum = 0,
-                  .maximum = 1e6})
-          .field("boot", &R::boot, {.text = "Of the machine that wrote it.", .left_out = true})
-          .field("booted_at_s", &R::booted_at,
-                 {.text = "When that was started, in Unix time.", .left_out = true, .minimum = 0});
-  return kRecord;
+  return Record<R>::answer("JournalEntry", "the journal")
+      .field("uuid", &R::uuid, "Of the GPU.", {.needed = true})
+      .field("knobs", &R::knobs, "That may differ from the default.", {.needed = true})
+      .field("holder", &R::holder, "For people.", {.needed = true})
+      .field("before", &R::before, "What the knobs are brought back to.", {.left_out = true})
+      .field("set_power_limits_w", &R::set_limits, "Of which one is in force unless somebody else has set it.",
+             {.left_out = true, .minimum = 0, .maximum = 1e6})
+      .field("boot", &R::boot, "Of the machine that wrote it.", {.left_out = true})
+      .field("booted_at_s", &R::booted_at, "When that was started, in Unix time.", {.left_out = true, .minimum = 0});
 }
 
 MachineBoot boot_of_machine() {
@@ -135,7 +129,7 @@ void Journal::write(const JournalEntry& entry) const {
   nlohmann::ordered_json json = to_json(entry);
   if (!boot_.id.empty()) json["boot"] = boot_.id;
   if (boot_.at > 0) json["booted_at_s"] = boot_.at;
-  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = json_line(json) + "\n";
   const std::string name = file_of(entry.uuid);
   const std::string half = name + kHalfWritten;
   const std::filesystem::path path = folder_ / name;

@@ -41,9 +41,7 @@ void add_session_routes(Router& router, const AgentParts& parts) {
   AccountSessions& sessions = parts.sessions;
   Claimants& claimants = parts.claimants;
   add("GET", "/v1/sessions", Handler([&sessions, &claimants](const Request& request) {
-        nlohmann::ordered_json list = nlohmann::ordered_json::array();
-        for (const AccountSessionInfo& one : sessions.of(claimants.of(request.peer))) list.push_back(to_json(one));
-        return json_response(200, {{"sessions", list}});
+        return json_response(200, to_json(AccountSessionList{sessions.of(claimants.of(request.peer))}));
       }));
   add("POST", "/v1/sessions", AsyncHandler([&sessions, &claimants](const Request& request, const Reply& reply) {
         const auto wanted = read_message<AccountSessionRequest>(parse_json("the request", request.body));
@@ -54,7 +52,7 @@ void add_session_routes(Router& router, const AgentParts& parts) {
       }));
   add("DELETE", "/v1/sessions/{session}", Handler([&sessions, &claimants](const Request& request) {
         sessions.drop(name_in(request), claimants.of(request.peer));
-        return json_response(200, {{"name", name_in(request)}, {"dropped", true}});
+        return json_response(200, to_json(AccountSessionDropped{name_in(request)}));
       }));
   add("POST", "/v1/sessions/{session}/stop",
       AsyncHandler([&sessions, &claimants](const Request& request, const Reply& reply) {

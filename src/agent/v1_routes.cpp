@@ -14,19 +14,13 @@
 #include "base/embedded.h"
 #include "base/json_object.h"
 #include "base/text.h"
+#include "net/json_response.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all since the last
 constexpr Seconds kMostInterval{10.0};
-
-Response json_response(const nlohmann::ordered_json& json, unsigned status = 200) {
-  Response response;
-  response.status = status;
-  response.body = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return response;
-}
 
 Response text_response(std::string body, std::string content_type) {
   Response response;
@@ -139,35 +133,29 @@ StreamHandler power_stream(const AgentParts& parts) {
 // --- Devices -------------------------------------------------------------------------------------------------------
 
 // What a lease of the caller may set, so without what the configuration keeps from all.
-nlohmann::ordered_json clocks_json(const GpuDevice& device, const GpuBounds& bounds, const PowerLimitRange& limits) {
-  nlohmann::ordered_json memory = nlohmann::ordered_json::array();
-  for (const Megahertz clock : device.memory_clocks()) {
-    if (bounds.has_memory_clock(clock)) memory.push_back(clock.value());
-  }
-  nlohmann::ordered_json sm = nlohmann::ordered_json::array();
+GpuClocks clocks_of(const GpuDevice& device, const GpuBounds& bounds, const PowerLimitRange& limits) {
+  GpuClocks clocks{{}, {}, {limits.minimum, limits.maximum, limits.standard}};
   for (const Megahertz clock : device.sm_clocks()) {
-    if (bounds.has_sm_clock(clock)) sm.push_back(clock.value());
+    if (bounds.has_sm_clock(clock)) clocks.sm_clocks.push_back(clock);
   }
-  return {{"sm_clocks_mhz", sm},
-          {"memory_clocks_mhz", memory},
-          {"power_limit_w",
-           {{"minimum", limits.minimum.value()},
-            {"maximum", limits.maximum.value()},
-            {"standard", limits.standard.value()}}}};
+  for (const Megahertz clock : device.memory_clocks()) {
+    if (bounds.has_memory_clock(clock)) clocks.memory_clocks.push_back(clock);
+  }
+  return clocks;
 }
 
 void answer_clocks(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::size_t gpu = gpu_of(request, parts.keeper);
-  const auto json = std::make_shared<nlohmann::ordered_json>();
+  const auto clocks = std::make_shared<GpuClocks>();
   const GpuBounds bounds = parts.keeper.rules(gpu).bounds;
   const bool root = parts.claimants.of(request.peer).is_root();
   parts.keeper.control(gpu).read_before(
-      [json, bounds, root](const GpuDevice& device, const GpuSettings& before) {
-        *json = clocks_json(device, bounds, power_limits_to_set(device, bounds, before, root));
+      [clocks, bounds, root](const GpuDevice& device, const GpuSettings& before) {
+        *clocks = clocks_of(device, bounds, power_limits_to_set(device, bounds, before, root));
       },
-      [json, reply](const std::exception_ptr& error) {
+      [clocks, reply](const std::exception_ptr& error) {
         if (error) return reply.fail(error);
-        reply.send(json_response(*json));
+        reply.send(json_response(200, to_json(*clocks)));
       });
 }
 
@@ -197,7 +185,7 @@ void grant_lease(const AgentParts& parts, const Request& request, const Reply& r
   parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
   parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
     if (error) return reply.fail(error);
-    Response response = json_response(to_json(lease), 201);
+    Response response = json_response(201, to_json(lease));
     response.headers.push_back({"Location", "/v1/leases/" + lease.id});
     reply.send(std::move(response));
   });
@@ -210,7 +198,7 @@ void change_settings(const AgentParts& parts, const Request& request, const Repl
   parts.keeper.change(
       id, gpu, change, parts.claimants.of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
         if (error) return reply.fail(error);
-        if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(to_json(*lease)));
+        if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(200, to_json(*lease)));
         reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
       });
 }
@@ -219,7 +207,7 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
   const std::string id = request.parameters.at("lease");
   parts.keeper.release(id, parts.claimants.of(request.peer), [reply, id](const std::exception_ptr& error) {
     if (error) return reply.fail(error);
-    reply.send(json_response({{"id", id}, {"restored", true}}));
+    reply.send(json_response(200, to_json(LeaseEnded{id})));
   });
 }
 
@@ -244,28 +232,25 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
   add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {
         parts.monitor.report(parts.claimants.of(request.peer),
-                             [reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
+                             [reply](const NodeStatus& report) { reply.send(json_response(200, to_json(report))); });
       }));
   add("GET", "/v1/gpus/{gpu}/clocks",
       AsyncHandler([parts](const Request& request, const Reply& reply) { answer_clocks(parts, request, reply); }));
   add("GET", "/v1/power", power_stream(parts));
   add("GET", "/v1/leases", Handler([parts](const Request& request) {
-        nlohmann::ordered_json leases = nlohmann::ordered_json::array();
-        for (const LeaseInfo& lease : parts.keeper.leases(parts.claimants.of(request.peer)))
-          leases.push_back(to_json(lease));
-        return json_response({{"leases", leases}});
+        return json_response(200, to_json(LeaseList{parts.keeper.leases(parts.claimants.of(request.peer))}));
       }));
   add("POST", "/v1/leases",
       AsyncHandler([parts](const Request& request, const Reply& reply) { grant_lease(parts, request, reply); }));
   add("GET", "/v1/leases/{lease}", Handler([parts](const Request& request) {
-        return json_response(to_json(find_lease(parts.keeper, request.parameters.at("lease"))));
+        return json_response(200, to_json(find_lease(parts.keeper, request.parameters.at("lease"))));
       }));
   add("DELETE", "/v1/leases/{lease}",
       AsyncHandler([parts](const Request& request, const Reply& reply) { release_lease(parts, request, reply); }));
   add("POST", "/v1/leases/{lease}/heartbeat", Handler([parts](const Request& request) {
         const LeaseInfo lease =
             parts.keeper.heartbeat(request.parameters.at("lease"), parts.claimants.of(request.peer));
-        return json_response({{"id", lease.id}, {"age_s", lease.age.value()}});
+        return json_response(200, to_json(LeaseAlive{lease.id, lease.age}));
       }));
   add("PATCH", "/v1/leases/{lease}/gpus/{gpu}",
       AsyncHandler([parts](const Request& request, const Reply& reply) { change_settings(parts, request, reply); }));

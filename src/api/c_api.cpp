@@ -10,12 +10,16 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
 #include "base/error.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "client/agent_client.h"
 #include "client/clock_sinks.h"
@@ -76,41 +80,59 @@ std::string_view type_of(const char* type) {
   return type;
 }
 
+// The options by the names that client/session_options.cpp gives them; memory_limit, a list, is not among them.
+template <class Visit>
+void each_option(const Visit& visit) {
+  using O = flyball_session_options;
+  const std::tuple all{std::pair{"server", &O::server},
+                       std::pair{"ca_file", &O::ca_file},
+                       std::pair{"job", &O::job},
+                       std::pair{"token", &O::token},
+                       std::pair{"registration_token", &O::registration_token},
+                       std::pair{"stages", &O::stages},
+                       std::pair{"microbatches", &O::microbatches},
+                       std::pair{"chunks", &O::chunks},
+                       std::pair{"data_parallel", &O::data_parallel},
+                       std::pair{"tensor_parallel", &O::tensor_parallel},
+                       std::pair{"schedule", &O::schedule},
+                       std::pair{"planner", &O::planner},
+                       std::pair{"executed_steps", &O::executed_steps},
+                       std::pair{"blocking_w", &O::blocking_w},
+                       std::pair{"noise", &O::noise},
+                       std::pair{"switch_latency_s", &O::switch_latency_s},
+                       std::pair{"min_dwell_s", &O::min_dwell_s},
+                       std::pair{"rank", &O::rank},
+                       std::pair{"dp_rank", &O::dp_rank},
+                       std::pair{"pp_rank", &O::pp_rank},
+                       std::pair{"tp_rank", &O::tp_rank},
+                       std::pair{"gpu", &O::gpu},
+                       std::pair{"clocks", &O::clocks},
+                       std::pair{"profile", &O::profile},
+                       std::pair{"steps_per_clock", &O::steps_per_clock},
+                       std::pair{"rises_to_stop", &O::rises_to_stop},
+                       std::pair{"clock_stride", &O::clock_stride},
+                       std::pair{"settle_s", &O::settle_s},
+                       std::pair{"sampling_s", &O::sampling_s},
+                       std::pair{"clock_poll_s", &O::clock_poll_s},
+                       std::pair{"time_scale", &O::time_scale}};
+  std::apply([&](auto... option) { (visit(option.first, option.second), ...); }, all);
+}
+
 SessionOptions options_of(const flyball_session_options& from) {
-  SessionOptions options;
-  options.server = text(from.server);
-  options.ca_file = text(from.ca_file);
-  options.registration_token = text(from.registration_token);
-  options.job.id = text(from.job);
-  options.job.token = text(from.token);
-  if (from.schedule != nullptr) options.job.schedule = from.schedule;
-  if (from.planner != nullptr) options.job.planner = from.planner;
-  options.job.stages = from.stages;
-  options.job.microbatches = from.microbatches;
-  options.job.chunks = from.chunks;
-  options.job.data_parallel = from.data_parallel;
-  options.job.tensor_parallel = from.tensor_parallel;
-  if (from.blocking_w != 0.0) options.job.blocking_power = {Watts(from.blocking_w)};
-  options.job.noise = from.noise;
-  options.job.switch_latency = Seconds(from.switch_latency_s);
-  options.job.min_dwell = Seconds(from.min_dwell_s);
-  if (from.memory_limit != nullptr && from.stages > 0) {
-    options.job.memory_limit.assign(from.memory_limit, from.memory_limit + from.stages);
+  nlohmann::json given;
+  each_option([&](const char* name, auto member) {
+    const auto value = from.*member;
+    if constexpr (std::is_arithmetic_v<decltype(value)>) {
+      given[name] = value;
+    } else if (value != nullptr) {
+      given[name] = value;
+    }
+  });
+  for (const char* name : {"profile", "executed_steps"}) given[name] = given[name].get<int>() != 0;
+  if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {
+    given["memory_limit"] = std::vector<int>(from.memory_limit, from.memory_limit + from.stages);
   }
-  // Others would be planned alike; only a job that needs it says so.
-  options.job.executed_steps = from.executed_steps != 0 && options.job.planner.rfind("envpipe", 0) == 0;
-  options.rank.rank = from.rank;
-  options.rank.dp_rank = from.dp_rank;
-  options.rank.pp_rank = from.pp_rank;
-  options.rank.tp_rank = from.tp_rank;
-  options.profile = from.profile != 0;
-  options.sweep.steps_per_clock = from.steps_per_clock;
-  options.sweep.rises_to_stop = from.rises_to_stop;
-  options.sweep.clock_stride = from.clock_stride;
-  options.settle = Seconds(from.settle_s);
-  options.time_scale = from.time_scale;
-  options.sampling_period = Seconds(from.sampling_s);
-  options.controller.poll_period = Seconds(from.clock_poll_s);
+  SessionOptions options = read_session_options("the options", given);
   if (from.notice != nullptr) {
     options.notice = [notice = from.notice, user = from.user](const std::string& words) {
       notice(user, words.c_str());
@@ -122,15 +144,15 @@ SessionOptions options_of(const flyball_session_options& from) {
 flyball_session_options defaults() {
   flyball_session_options options{};
   options.size = sizeof options;
-  options.chunks = options.data_parallel = options.tensor_parallel = 1;
-  options.profile = 1;
-  options.steps_per_clock = options.rises_to_stop = 5;
-  options.clock_stride = 1;
-  options.settle_s = 0.03;
-  options.sampling_s = kDefaultSamplingPeriod.value();
-  options.clock_poll_s = 0.0005;
-  options.time_scale = 1.0;
-  options.executed_steps = 1;
+  nlohmann::ordered_json standard;
+  for (const FieldDescription& field : record_of<SessionOptions>().fields()) standard[field.name] = field.standard;
+  each_option([&](const char* name, auto member) {
+    auto& value = options.*member;
+    const nlohmann::ordered_json& known = standard.at(name);
+    if constexpr (std::is_arithmetic_v<std::remove_reference_t<decltype(value)>>) {
+      if (!known.is_null()) value = known.template get<std::remove_reference_t<decltype(value)>>();
+    }
+  });
   return options;
 }
 
@@ -256,7 +278,9 @@ using flyball::guarded;
 extern "C" {
 
 void flyball_session_options_init(flyball_session_options* options) {
-  if (options != nullptr) *options = flyball::defaults();
+  guarded([&] {
+    if (options != nullptr) *options = flyball::defaults();
+  });
 }
 
 flyball_session* flyball_session_open(const flyball_session_options* options) {
@@ -266,13 +290,9 @@ flyball_session* flyball_session_open(const flyball_session_options* options) {
     flyball::check_size(options->size, offsetof(flyball_session_options, server));
     flyball_session_options whole = flyball::defaults();
     std::memcpy(&whole, options, std::min(options->size, sizeof whole));
-    flyball::SessionGpuRequest gpu;
-    gpu.gpu = whole.gpu;
-    gpu.clocks = flyball::text(whole.clocks);
-    gpu.purpose = flyball::text(whole.job) + ", rank " + std::to_string(whole.rank);
     flyball::SessionOptions chosen = flyball::options_of(whole);
-    flyball::check_options(chosen);
-    session = std::make_unique<flyball_session>(std::move(chosen), flyball::open_session_gpu(gpu)).release();
+    flyball::SessionGpu gpu = flyball::open_session_gpu(chosen.gpu);
+    session = std::make_unique<flyball_session>(std::move(chosen), std::move(gpu)).release();
   });
   return session;
 }

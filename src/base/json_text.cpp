@@ -53,4 +53,8 @@ nlohmann::json parse_json(const std::string& source, std::string_view text, cons
   }
 }
 
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace flyball

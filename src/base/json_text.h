@@ -18,6 +18,9 @@ inline constexpr std::size_t kDeepestJson = 64;
 [[nodiscard]] nlohmann::json parse_json(const std::string& source, std::string_view text,
                                         const std::string& mend = "send one JSON object in UTF-8");
 
+// On one line; bytes that are no UTF-8, as quoted from requests and drivers, are replaced.
+[[nodiscard]] std::string json_line(const nlohmann::ordered_json& json);
+
 // Checks only the depth, for readers that have a parser of their own. Throws InputError. Reads the text once.
 void check_json_depth(const std::string& source, std::string_view text);
 

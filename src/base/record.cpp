@@ -14,13 +14,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
 
-bool is_made_of(std::string_view text, std::string_view marks) {
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           marks.find(c) != std::string_view::npos;
-  });
-}
-
 std::string spaced(std::string_view marks) {
   std::string text;
   for (const char mark : marks) text += fmt::format("{}{}", text.empty() ? "" : " ", mark);
@@ -39,6 +32,13 @@ std::string character_set(std::string_view marks) {
 bool allows_null(const Json& schema) { return schema.dump().find("\"null\"") != std::string::npos; }
 
 }  // namespace
+
+bool is_made_of(std::string_view text, std::string_view marks) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           marks.find(c) != std::string_view::npos;
+  });
+}
 
 std::string read_text(const JsonValue& value, const FieldRules& rules) {
   std::string text = value.text();

@@ -2,9 +2,9 @@
 // bounds and defaults, and a line of text for people. Reading with its errors, writing, the JSON Schema (OpenAPI 3.1)
 // and the tables of `flyball messages` all come from the description.
 //
-//   const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
-//     static const auto kRecord = Record<ClockBounds>::request("Bounds")
-//         .field("minimum", &ClockBounds::minimum, {.text = "Lowest clock.", .needed = true, .minimum = 1})
+//   Record<ClockBounds> description_of(const ClockBounds* /*type*/) {
+//     return Record<ClockBounds>::request("Bounds")
+//         .field("minimum", &ClockBounds::minimum, "Lowest clock.", {.needed = true, .minimum = 1})
 //         ...
 //
 // A request is read strictly: unknown fields are refused. In an answer they are ignored, so that a newer program may
@@ -82,20 +82,24 @@ class Record : public RecordDescription {
     return Record(std::move(name), RecordSide::kAnswer, std::move(source), std::move(text));
   }
 
+  // `text` is a sentence or two for people.
   template <class Member>
-  Record&& field(const char* name, Member T::*member, const FieldRules& rules) && {
-    const Json standard = rules.needed ? Json() : write_value(T{}.*member);
-    describe(name, unit_of<Member>(), rules, schema_of<Member>(rules), standard, kIsOptional<Member>);
-    fields_.push_back({[=](JsonObject& object, T& record) { read_field(object, name, record.*member, rules); },
-                       [=, strict = is_request()](const T& record, Json& json) {
-                         const Member& value = record.*member;
-                         if (is_outer_empty(value)) return;
-                         Json written = write_value(value);
-                         if (strict && kIsOptional<Member> && !kIsTwiceOptional<Member> && written.is_null()) return;
-                         if (rules.left_out && written == standard) return;
-                         if (rules.empty_is_null && written == Json("")) written = nullptr;
-                         json[name] = std::move(written);
-                       }});
+  Record&& field(const char* name, Member T::*member, const char* text, FieldRules rules = {}) && {
+    rules.text = text;
+    add<Member>(
+        name, [=](auto& record) -> auto& { return record.*member; }, rules);
+    return std::move(*this);
+  }
+  // A part's member, which stands in the record itself. In the second form the rules have the text.
+  template <class Part, class Member>
+  Record&& field(const char* name, Part T::*part, Member Part::*member, const char* text, FieldRules rules = {}) && {
+    rules.text = text;
+    return std::move(*this).field(name, part, member, rules);
+  }
+  template <class Part, class Member>
+  Record&& field(const char* name, Part T::*part, Member Part::*member, const FieldRules& rules) && {
+    add<Member>(
+        name, [=](auto& record) -> auto& { return (record.*part).*member; }, rules);
     return std::move(*this);
   }
 
@@ -121,6 +125,23 @@ class Record : public RecordDescription {
  private:
   using RecordDescription::RecordDescription;
 
+  template <class Member, class At>
+  void add(const char* name, const At& at, const FieldRules& rules) {
+    const T fresh{};
+    const Json standard = rules.needed ? Json() : write_value(at(fresh));
+    describe(name, unit_of<Member>(), rules, schema_of<Member>(rules), standard, kIsOptional<Member>);
+    fields_.push_back({[=](JsonObject& object, T& record) { read_field(object, name, at(record), rules); },
+                       [=, strict = is_request()](const T& record, Json& json) {
+                         const Member& value = at(record);
+                         if (is_outer_empty(value)) return;
+                         Json written = write_value(value);
+                         if (strict && kIsOptional<Member> && !kIsTwiceOptional<Member> && written.is_null()) return;
+                         if (rules.left_out && written == standard) return;
+                         if (rules.empty_is_null && written == Json("")) written = nullptr;
+                         json[name] = std::move(written);
+                       }});
+  }
+
   struct Field {
     std::function<void(JsonObject&, T&)> read;
     std::function<void(const T&, Json&)> write;
@@ -134,16 +155,6 @@ template <Described T>
 [[nodiscard]] T read_message(const nlohmann::json& json) {
   const Record<T>& record = record_of<T>();
   return record.read(JsonObject(json, record.source()));
-}
-
-// Reads the list of this name in an object: {"leases": [...]}.
-template <Described T>
-[[nodiscard]] std::vector<T> read_messages(const nlohmann::json& json, const std::string& list) {
-  const Record<T>& record = record_of<T>();
-  JsonObject object(json, record.source());
-  std::vector<T> all;
-  for (const JsonObject& entry : object.objects(list)) all.push_back(record.read(entry));
-  return all;
 }
 
 template <Described T>

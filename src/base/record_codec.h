@@ -23,7 +23,7 @@ namespace flyball {
 
 // What a field may hold, and what people are told about it.
 struct FieldRules {
-  const char* text = "";         // a sentence or two
+  const char* text = "";         // a sentence or two; Record::field() sets it
   bool needed = false;           // it must be given; other fields keep their default where they are missing
   bool left_out = false;         // it is not written while it has its default, since older programs do not know it
   bool empty_is_null = false;    // a text
@@ -47,22 +47,34 @@ struct FieldRules {
 template <class T>
 class Record;
 
-// A described type has, beside it, `const Record<T>& description_of(const T*)`; the argument only names the type.
+// A described type has, beside it, `Record<T> description_of(const T*)`; the argument only names the type.
 template <class T>
 concept Described = requires(const T* type) {
-  description_of(type);
+  requires std::is_same_v<decltype(description_of(type)), Record<T>>;
 };
 
+// The description, made at its first use.
 template <Described T>
 [[nodiscard]] const Record<T>& record_of() {
-  return description_of(static_cast<const T*>(nullptr));
+  static const Record<T> kRecord = description_of(static_cast<const T*>(nullptr));
+  return kRecord;
 }
 
-// Specialised for each enumeration that a record may have: `kAll` lists its values, name_of() names them. A name that
-// is not among them is read as `kUnknown`, where there is one, since a newer program may send it; otherwise it is
-// refused.
+// Specialised for each enumeration that a record may have: `kNames` pairs its values with their names. A name that is
+// not among them is read as `kUnknown`, where there is one, since a newer program may send it; otherwise it is refused.
 template <class E>
 struct Choices;
+template <class E>
+using Named = std::pair<E, std::string_view>;
+
+template <class E>
+requires requires { Choices<E>::kNames; }
+[[nodiscard]] constexpr std::string_view name_of(E value) {
+  for (const auto& [one, name] : Choices<E>::kNames) {
+    if (one == value) return name;
+  }
+  return {};
+}
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -100,6 +112,7 @@ template <class T>
 }
 
 // The parts that need no template.
+[[nodiscard]] bool is_made_of(std::string_view text, std::string_view marks);  // of letters, digits and these
 [[nodiscard]] std::string read_text(const JsonValue& value, const FieldRules& rules);
 [[nodiscard]] nlohmann::ordered_json text_schema(const FieldRules& rules);
 [[nodiscard]] nlohmann::ordered_json number_schema(const FieldRules& rules);
@@ -176,8 +189,8 @@ template <class E>
 requires std::is_enum_v<E>
 struct Codec<E> {
   static std::optional<E> named(std::string_view name) {
-    for (const E one : Choices<E>::kAll) {
-      if (name_of(one) == name) return one;
+    for (const auto& [one, its_name] : Choices<E>::kNames) {
+      if (its_name == name) return one;
     }
     return std::nullopt;
   }
@@ -193,11 +206,9 @@ struct Codec<E> {
   }
   static nlohmann::ordered_json write(E value) { return name_of(value); }
   static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names()}}; }
-
- private:
   static std::vector<std::string> names() {
     std::vector<std::string> all;
-    for (const E one : Choices<E>::kAll) all.emplace_back(name_of(one));
+    for (const auto& [one, name] : Choices<E>::kNames) all.emplace_back(name);
     return all;
   }
 };

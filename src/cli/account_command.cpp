@@ -67,12 +67,12 @@ void add_named(CLI::App& command, const char* option, Map& target, const Parse& 
 // One of the enumeration's names.
 template <class E>
 void add_choice_of(CLI::App& command, const char* option, E& target, const std::string& description) {
-  std::vector<std::string> names;
-  for (const E one : Choices<E>::kAll) names.emplace_back(name_of(one));
   command
       .add_option_function<std::string>(
           option,
-          [=, &target](const std::string& text) { target = *Codec<E>::named(parse_choice(option, text, names)); },
+          [=, &target](const std::string& text) {
+            target = *Codec<E>::named(parse_choice(option, text, Codec<E>::names()));
+          },
           description)
       ->type_name("NAME");
 }

@@ -214,11 +214,7 @@ void add_list(CLI::App& parent) {
       "  flyball account list --format json");
   command->callback([options] {
     const std::vector<AccountSessionInfo> sessions = options->client().sessions();
-    if (options->format == "json") {
-      nlohmann::ordered_json list = nlohmann::ordered_json::array();
-      for (const AccountSessionInfo& session : sessions) list.push_back(to_json(session));
-      return print_result(json_text({{"sessions", list}}));
-    }
+    if (options->format == "json") return print_result(json_text(to_json(AccountSessionList{sessions})));
     constexpr auto kLeft = TextTable::Align::kLeft;
     TextTable table(
         {{"session", "", kLeft}, {"state", "", kLeft}, {"time", "s"}, {"rows", ""}, {"devices", "", kLeft}});

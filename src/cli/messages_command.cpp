@@ -2,9 +2,12 @@
 // descriptions.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "account/account_options.h"
@@ -14,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
+#include "client/session_options.h"
 #include "draw/text_table.h"
 #include "wire/message_catalogue.h"
 
@@ -33,9 +37,10 @@ struct NamedMessage {
 // The interfaces' messages, and what programs hand to the library.
 std::vector<NamedMessage> all_messages() {
   std::vector<NamedMessage> all;
-  for (const Interface interface : Choices<Interface>::kAll) {
-    for (const RecordDescription* message : messages_of(interface)) all.push_back({name_of(interface), message});
+  for (const auto& [interface, name] : Choices<Interface>::kNames) {
+    for (const RecordDescription* message : messages_of(interface)) all.push_back({name, message});
   }
+  all.push_back({"library", &record_of<SessionOptions>()});
   all.push_back({"library", &record_of<AccountOptions>()});
   return all;
 }
@@ -74,21 +79,46 @@ std::string range_of(const FieldDescription& field) {
   return text;
 }
 
-std::string as_text(const RecordDescription& message) {
-  TextTable table({{"field", "", TextTable::Align::kLeft},
-                   {"unit", "", TextTable::Align::kLeft},
-                   {"range", "", TextTable::Align::kLeft},
-                   {"default", "", TextTable::Align::kLeft},
-                   {"meaning", "", TextTable::Align::kLeft}});
+constexpr std::size_t kColumns = 5;
+using Row = std::array<std::string, kColumns>;
+
+// The headings, then a row for each field.
+std::vector<Row> rows_of(const RecordDescription& message) {
+  std::vector<Row> rows = {{"field", "unit", "range", "default", "meaning"}};
   for (const FieldDescription& field : message.fields()) {
     // An answer has all its fields.
     const std::string standard = !message.is_request()      ? ""
                                  : field.rules.needed       ? "needed"
                                  : field.standard.is_null() ? ""
                                                             : field.standard.dump();
-    table.add_row({field.name, field.unit, range_of(field), standard, field.rules.text});
+    rows.push_back({field.name, field.unit, range_of(field), standard, field.rules.text});
   }
+  return rows;
+}
+
+std::string as_text(const RecordDescription& message) {
+  const std::vector<Row> rows = rows_of(message);
+  std::vector<TextTable::Column> columns;
+  for (const std::string& heading : rows.front()) columns.push_back({heading, "", TextTable::Align::kLeft});
+  TextTable table(std::move(columns));
+  for (std::size_t r = 1; r < rows.size(); ++r) table.add_row({rows[r].begin(), rows[r].end()});
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
+}
+
+// For documents; columns in which nothing stands are left out.
+std::string as_markdown(const RecordDescription& message) {
+  std::vector<Row> rows = rows_of(message);
+  for (std::size_t r = 1; r < rows.size(); ++r) rows[r].front() = fmt::format("`{}`", rows[r].front());
+  rows.insert(rows.begin() + 1, {"---", "---", "---", "---", "---"});
+  std::vector<std::string> lines(rows.size(), "|");
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    const auto is_empty = [c](const Row& row) { return row[c].empty(); };
+    if (std::all_of(rows.begin() + 2, rows.end(), is_empty)) continue;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      lines[r] += rows[r][c] == "---" ? "---|" : rows[r][c].empty() ? " |" : fmt::format(" {} |", rows[r][c]);
+    }
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
 std::string list_of_messages(bool as_json) {
@@ -110,7 +140,9 @@ void run_messages(const MessagesOptions& options) {
   if (options.format == "openapi") throw UsageError("--format openapi takes 'server' or 'agent'");
   if (options.name.empty()) return print_result(list_of_messages(options.format == "json"));
   const RecordDescription& message = message_named(options.name);
-  print_result(options.format == "json" ? message.schema().dump(2) + "\n" : as_text(message));
+  print_result(options.format == "json"       ? message.schema().dump(2) + "\n"
+               : options.format == "markdown" ? as_markdown(message)
+                                              : as_text(message));
 }
 
 }  // namespace
@@ -120,14 +152,14 @@ void add_messages_command(CLI::App& program) {
       program.add_subcommand("messages", "what server, agent and library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
   command->add_option("NAME", options->name, "a message; without one they are listed");
-  add_choice(*command, "--format", options->format, {"text", "json", "openapi"}, "NAME",
-             "text (default), json (JSON Schema), or openapi: all schemas of 'server' or 'agent' in YAML");
+  add_choice(*command, "--format", options->format, {"text", "json", "markdown", "openapi"}, "NAME",
+             "text (default), json (JSON Schema), markdown, or openapi: all schemas of 'server' or 'agent' in YAML");
   command->footer(
       "Examples:\n"
       "  flyball messages\n"
       "  flyball messages JobRequest\n"
       "  flyball messages LeaseRequest --format json\n"
-      "  flyball messages AccountOptions\n"
+      "  flyball messages SessionOptions --format markdown\n"
       "  flyball messages server --format openapi");
   command->callback([options] { run_messages(*options); });
 }

@@ -13,7 +13,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
-#include "base/json_object.h"
+#include "base/json_text.h"
 #include "net/json_response.h"
 
 namespace flyball {
@@ -172,7 +172,7 @@ AgentClient::~AgentClient() = default;
 
 NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(impl_->http, "GET", "/v1/devices")); }
 std::vector<LeaseInfo> AgentClient::leases() {
-  return read_messages<LeaseInfo>(call(impl_->http, "GET", "/v1/leases"), "leases");
+  return read_message<LeaseList>(call(impl_->http, "GET", "/v1/leases")).leases;
 }
 
 std::string AgentClient::metrics() {
@@ -182,12 +182,7 @@ std::string AgentClient::metrics() {
 }
 
 std::vector<Megahertz> AgentClient::sm_clocks(std::size_t gpu) {
-  const nlohmann::json json = call(impl_->http, "GET", fmt::format("/v1/gpus/{}/clocks", gpu));
-  std::vector<Megahertz> clocks;
-  for (const double mhz : JsonObject(json, "the agent's answer").numbers("sm_clocks_mhz", {0.0, 1e6, "MHz"})) {
-    clocks.emplace_back(mhz);
-  }
-  return clocks;
+  return read_message<GpuClocks>(call(impl_->http, "GET", fmt::format("/v1/gpus/{}/clocks", gpu))).sm_clocks;
 }
 
 AgentLease AgentClient::lease(const LeaseRequest& request) {
@@ -223,7 +218,7 @@ AccountSessionInfo AgentClient::session(const std::string& name) {
 }
 
 std::vector<AccountSessionInfo> AgentClient::sessions() {
-  return read_messages<AccountSessionInfo>(call(impl_->http, "GET", "/v1/sessions"), "sessions");
+  return read_message<AccountSessionList>(call(impl_->http, "GET", "/v1/sessions")).sessions;
 }
 
 void AgentClient::session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece) {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "net/client.h"
-#include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
 
 namespace flyball {

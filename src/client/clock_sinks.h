@@ -4,11 +4,9 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "client/clock_controller.h"
 #include "client/session.h"
-#include "driver/gpu_vendors.h"
 
 namespace flyball {
 
@@ -21,15 +19,6 @@ namespace flyball {
 // or ended the lease, the next call takes another. `purpose` is for people ("training run 12, rank 3").
 [[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu,
                                                          std::string purpose);
-
-struct SessionGpuRequest {
-  std::size_t gpu = 0;  // as `flyball devices` counts
-  // Where clocks are set: "" for the agent where one listens at its usual place, else the device; "device"; "none" for
-  // nowhere; anything else is the agent's address.
-  std::string clocks;
-  std::string purpose;
-  std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
-};
 
 // Opens a GPU. Where its clocks are set through an agent that answers, it is the board to which the agent gives that
 // number: the two may count differently, since each counts with the libraries that it could load when it started.

@@ -65,24 +65,6 @@ StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
   return notice;
 }
 
-void check_options(const SessionOptions& options) {
-  if (!options.server.empty() && (options.job.id.empty() || options.job.token.empty())) {
-    throw UsageError("a session with a server needs the job's id and token, the same on every rank");
-  }
-  if (!options.ca_file.empty() && !options.server.empty() && !parse_endpoint(options.server).tls) {
-    throw UsageError(fmt::format(
-        "ca_file is for a server that is named https://; {} would get the job's token in the clear", options.server));
-  }
-  if (options.sweep.steps_per_clock < 1 || options.sweep.rises_to_stop < 1 || options.sweep.clock_stride < 1) {
-    throw UsageError("steps_per_clock, rises_to_stop and clock_stride are at least 1");
-  }
-  const bool times = options.time_scale > 0.0 && options.sampling_period > Seconds(0) &&
-                     options.controller.poll_period > Seconds(0) && options.settle >= Seconds(0);
-  if (!times) {
-    throw UsageError("time_scale, sampling_s and clock_poll_s are above 0, settle_s is not below");
-  }
-}
-
 Session::Session(SessionOptions options, SessionGpu gpu)
     : options_(std::move(options)), clocks_(gpu.clocks), sampler_({gpu.meter}, {options_.sampling_period, kHistory}) {
   check_options(options_);

@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
 #include "client/plan_server.h"
+#include "client/session_options.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
 
@@ -32,34 +32,9 @@ namespace flyball {
 
 inline constexpr Seconds kLongestSettling{3.0};  // how long the energy counter is waited for
 
-struct SessionOptions {
-  // The server that plans the job. Without one no schedule ever comes, but profiling and measuring work.
-  std::string server;
-  std::string ca_file;  // as HttpClient takes it; only for a server whose address begins with https://
-  // For a server that asks for a token when jobs are registered; empty: default_registration_token().
-  std::string registration_token;
-  JobRequest job;    // id and token are needed with a server; every rank sends the same
-  RankRequest rank;  // without clocks: the session fills them in
-  bool profile = true;
-  OnlineProfiler::Options sweep;
-  // How many times as fast as this machine's the time of the GPU runs, for simulated ones: times are reported in the
-  // GPU's seconds, as its energies are.
-  double time_scale = 1.0;
-  // The time of the GPU that is not measured after a new clock took hold: twice what a change takes.
-  Seconds settle{0.03};
-  Seconds sampling_period = kDefaultSamplingPeriod;
-  ClockController::Options controller;  // the session sets on_change itself
-  // Called with a sentence when something has failed or works again, by any of the session's threads, one at a time.
-  std::function<void(const std::string&)> notice;
-};
-
 // Makes the notice that rank `id`, or, below 0, something outside the job, will take `degree` times its usual time from
 // `delay` on. Throws UsageError.
 [[nodiscard]] StragglerNotice straggler_notice(int id, Seconds delay, double degree);
-
-// Throws UsageError for numbers out of range, for a server without the job's id and token, and for a CA file with a
-// server that is not reached by TLS.
-void check_options(const SessionOptions& options);
 
 // What a session needs of a GPU. open_session_gpu() makes it for a real or simulated one.
 struct SessionGpu {

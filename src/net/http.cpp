@@ -71,7 +71,7 @@ std::string_view reason_phrase(unsigned status) {
 Response json_response(unsigned status, const nlohmann::ordered_json& body) {
   Response response;
   response.status = status;
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  response.body = json_line(body);
   return response;
 }
 

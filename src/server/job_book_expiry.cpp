@@ -60,7 +60,7 @@ void JobBook::forget(const EntryPointer& entry, const std::string& why) {
     for (auto& poll : polls) poll.reply.fail(HttpError(404, fmt::format("job {} {}", id, why)));
   }
   entry->polls.clear();
-  emit(*entry, "deleted", {{"job", id}, {"why", why}});
+  emit(*entry, "deleted", to_json(JobDeleted{id, why}));
   for (const auto& stream : entry->streams) stream->close();
   if (listener_) listener_(id, nullptr);
 }

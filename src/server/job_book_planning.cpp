@@ -91,7 +91,7 @@ void JobBook::tell_trouble(Entry& entry, const std::string& words) {
   ++counts_.stages_missed;
   entry.job.set_left_out(words);
   tell(fmt::format("job {}: {}", entry.job.id(), words));
-  emit(entry, "trouble", {{"job", entry.job.id()}, {"trouble", words}});
+  emit(entry, "trouble", to_json(JobTrouble{entry.job.id(), words}));
   emit_state(entry);
 }
 
@@ -129,7 +129,7 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
     const EntryPointer alive = weak.lock();
     if (!alive) return;
     alive->job.set_progress(share);
-    emit(*alive, "progress", {{"job", alive->job.id()}, {"planning_progress", share}});
+    emit(*alive, "progress", to_json(PlanningProgress{alive->job.id(), share}));
   };
   order.done = [this, weak](std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error) {
     if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);

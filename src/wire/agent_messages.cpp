@@ -20,25 +20,9 @@ constexpr const char* kAnswer = "the agent's answer";
 
 }  // namespace
 
-std::string_view name_of(Knob knob) {
-  switch (knob) {
-    case Knob::kSmClocks: return "sm_clocks";
-    case Knob::kMemoryClocks: return "memory_clocks";
-    case Knob::kPowerLimit: return "power_limit";
-  }
-  return "";
-}
-
-std::string_view name_of(LeaseBinding binding) { return binding == LeaseBinding::kProcess ? "process" : "connection"; }
-
-std::string_view name_of(GpuHealth health) {
-  switch (health) {
-    case GpuHealth::kWell: return "well";
-    case GpuHealth::kUnwell: return "unwell";
-    case GpuHealth::kLost: return "lost";
-    case GpuHealth::kRestoring: return "restoring";
-  }
-  return "";
+bool is_session_name(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestSessionName && is_made_of(name, "._-") &&
+         name.find_first_not_of('.') != std::string_view::npos;  // "..": no segment of a path
 }
 
 std::vector<Knob> SettingsChange::knobs() const {
@@ -84,184 +68,230 @@ struct Codec<std::map<std::size_t, GpuSettings>> {
   }
 };
 
-const Record<ClockBounds>& description_of(const ClockBounds* /*type*/) {
+Record<ClockBounds> description_of(const ClockBounds* /*type*/) {
   using R = ClockBounds;
-  static const auto kRecord =
-      Record<R>::request("Bounds", "A range of clocks, in MHz.")
-          .field("minimum", &R::minimum,
-                 {.text = "The lowest clock.", .needed = true, .minimum = 1, .maximum = kMostClock})
-          .field("maximum", &R::maximum,
-                 {.text = "The highest clock.", .needed = true, .minimum = 1, .maximum = kMostClock})
-          .check([](const JsonObject& object, R& bounds) {
-            if (bounds.minimum <= bounds.maximum) return;
-            object.refuse("minimum", "is above the maximum", "give a minimum that is not above the maximum");
-          });
-  return kRecord;
+  return Record<R>::request("Bounds", "A range of clocks, in MHz.")
+      .field("minimum", &R::minimum, "The lowest clock.", {.needed = true, .minimum = 1, .maximum = kMostClock})
+      .field("maximum", &R::maximum, "The highest clock.", {.needed = true, .minimum = 1, .maximum = kMostClock})
+      .check([](const JsonObject& object, R& bounds) {
+        if (bounds.minimum <= bounds.maximum) return;
+        object.refuse("minimum", "is above the maximum", "give a minimum that is not above the maximum");
+      });
 }
 
-const Record<GpuSettings>& description_of(const GpuSettings* /*type*/) {
+Record<GpuSettings> description_of(const GpuSettings* /*type*/) {
   using R = GpuSettings;
-  static const auto kRecord =
-      Record<R>::answer("Settings", kAnswer, "What a lease has set; null: as it was before the lease.")
-          .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Locked clocks of the processors."})
-          .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Locked clocks of the memory."})
-          .field("power_limit_w", &R::power_limit,
-                 {.text = "Power limit of the board.", .minimum = 1, .maximum = kMostPower});
-  return kRecord;
+  return Record<R>::answer("Settings", kAnswer, "What a lease has set; null: as it was before the lease.")
+      .field("sm_clocks_mhz", &R::sm_clocks, "Locked clocks of the processors.")
+      .field("memory_clocks_mhz", &R::memory_clocks, "Locked clocks of the memory.")
+      .field("power_limit_w", &R::power_limit, "Power limit of the board.", {.minimum = 1, .maximum = kMostPower});
 }
 
-const Record<SettingsChange>& description_of(const SettingsChange* /*type*/) {
+Record<SettingsChange> description_of(const SettingsChange* /*type*/) {
   using R = SettingsChange;
-  static const auto kRecord =
-      Record<R>::request(
-          "SettingsChange",
-          "A field that is missing changes nothing; null brings back what held before. At least one is given.")
-          .field("sm_clocks_mhz", &R::sm_clocks, {.text = "Clocks of the processors to lock."})
-          .field("memory_clocks_mhz", &R::memory_clocks, {.text = "Clocks of the memory to lock."})
-          .field("power_limit_w", &R::power_limit,
-                 {.text = "Power limit of the board to set.", .minimum = 1, .maximum = kMostPower})
-          .check([](const JsonObject& /*object*/, R& change) {
-            if (!change.knobs().empty()) return;
-            throw InputError({kRequest}, "it changes nothing",
-                             "give sm_clocks_mhz, memory_clocks_mhz or power_limit_w");
-          });
-  return kRecord;
+  return Record<R>::request(
+             "SettingsChange",
+             "A field that is missing changes nothing; null brings back what held before. At least one is given.")
+      .field("sm_clocks_mhz", &R::sm_clocks, "Clocks of the processors to lock.")
+      .field("memory_clocks_mhz", &R::memory_clocks, "Clocks of the memory to lock.")
+      .field("power_limit_w", &R::power_limit, "Power limit of the board to set.",
+             {.minimum = 1, .maximum = kMostPower})
+      .check([](const JsonObject& /*object*/, R& change) {
+        if (!change.knobs().empty()) return;
+        throw InputError({kRequest}, "it changes nothing", "give sm_clocks_mhz, memory_clocks_mhz or power_limit_w");
+      });
 }
 
-const Record<LeaseRequest>& description_of(const LeaseRequest* /*type*/) {
+Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
   using R = LeaseRequest;
-  static const auto kRecord =
-      Record<R>::request("LeaseRequest")
-          .field(
-              "gpus", &R::gpus,
-              {.text = "Indices of the GPUs to lease.", .needed = true, .minimum = 0, .maximum = kLastGpu, .fewest = 1})
-          .field("heartbeat_timeout_s", &R::heartbeat_timeout,
-                 {.text = "The lease ends when no heartbeat has come for this long.", .minimum = 0.1, .maximum = 60})
-          .field(
-              "binding", &R::binding,
-              {.text =
-                   "What else ends the lease: the end of this connection or of the process, or of the process alone."})
-          .field("purpose", &R::purpose, {.text = "A note for people; at most 200 bytes.", .longest = kLongestPurpose})
-          .field("may_set", &R::may_set,
-                 {.text = "What the lease may change; all where it is missing.", .left_out = true})
-          .field("shared", &R::shared,
-                 {.text = "Whether the user's other processes may change and end the lease, too.",
-                  .left_out = true,
-                  .null_is_missing = true})
-          .check([](const JsonObject& /*object*/, R& lease) {
-            const auto keep_one_of_each = [](auto& list) {
-              std::sort(list.begin(), list.end());
-              list.erase(std::unique(list.begin(), list.end()), list.end());
-            };
-            keep_one_of_each(lease.gpus);
-            keep_one_of_each(lease.may_set);
-          });
-  return kRecord;
+  return Record<R>::request("LeaseRequest")
+      .field("gpus", &R::gpus, "Indices of the GPUs to lease.",
+             {.needed = true, .minimum = 0, .maximum = kLastGpu, .fewest = 1})
+      .field("heartbeat_timeout_s", &R::heartbeat_timeout, "The lease ends when no heartbeat has come for this long.",
+             {.minimum = 0.1, .maximum = 60})
+      .field("binding", &R::binding,
+             "What else ends the lease: the end of this connection or of the process, or of the process alone.")
+      .field("purpose", &R::purpose, "A note for people; at most 200 bytes.", {.longest = kLongestPurpose})
+      .field("may_set", &R::may_set, "What the lease may change; all where it is missing.", {.left_out = true})
+      .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.",
+             {.left_out = true, .null_is_missing = true})
+      .check([](const JsonObject& /*object*/, R& lease) {
+        const auto keep_one_of_each = [](auto& list) {
+          std::sort(list.begin(), list.end());
+          list.erase(std::unique(list.begin(), list.end()), list.end());
+        };
+        keep_one_of_each(lease.gpus);
+        keep_one_of_each(lease.may_set);
+      });
 }
 
-const Record<LeaseHolder>& description_of(const LeaseHolder* /*type*/) {
+Record<LeaseHolder> description_of(const LeaseHolder* /*type*/) {
   using R = LeaseHolder;
-  static const auto kRecord =
-      Record<R>::answer("Holder", kAnswer)
-          .field("uid", &R::uid, {.text = "The user's number; null over TCP."})
-          .field("pid", &R::pid, {.text = "The process's number; null over TCP.", .minimum = 0})
-          .field("name", &R::name, {.text = "The user's name, or the address of a TCP client."});
-  return kRecord;
+  return Record<R>::answer("Holder", kAnswer)
+      .field("uid", &R::uid, "The user's number; null over TCP.")
+      .field("pid", &R::pid, "The process's number; null over TCP.", {.minimum = 0})
+      .field("name", &R::name, "The user's name, or the address of a TCP client.");
 }
 
-const Record<LeaseInfo>& description_of(const LeaseInfo* /*type*/) {
+Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
   using R = LeaseInfo;
-  static const auto kRecord =
-      Record<R>::answer("Lease", kAnswer)
-          .field("id", &R::id,
-                 {.text =
-                      "128 random bits in hexadecimal; null for a reader who is neither of the holder's user nor root.",
-                  .empty_is_null = true})
-          .field("holder", &R::holder, {.text = "Who took it.", .needed = true})
-          .field("gpus", &R::gpus, {.text = "Indices of its GPUs.", .maximum = kLastGpu})
-          .field("may_set", &R::may_set, {.text = "What it may change."})
-          .field("heartbeat_timeout_s", &R::heartbeat_timeout,
-                 {.text = "The lease ends when no heartbeat has come for this long; 0: none is needed."})
-          .field("binding", &R::binding,
-                 {.text = "What else ends it: the end of its connection or of the process, or of the process alone."})
-          .field("purpose", &R::purpose, {.text = "A note for people."})
-          .field("shared", &R::shared, {.text = "Whether the user's other processes may change and end it, too."})
-          .field("age_s", &R::age, {.text = "The time since it was granted."})
-          .field("settings", &R::settings, {.text = "What it has set, for each GPU on which it has set something."});
-  return kRecord;
+  return Record<R>::answer("Lease", kAnswer)
+      .field("id", &R::id,
+             "128 random bits in hexadecimal; null for a reader who is neither of the holder's user nor root.",
+             {.empty_is_null = true})
+      .field("holder", &R::holder, "Who took it.", {.needed = true})
+      .field("gpus", &R::gpus, "Indices of its GPUs.", {.maximum = kLastGpu})
+      .field("may_set", &R::may_set, "What it may change.")
+      .field("heartbeat_timeout_s", &R::heartbeat_timeout,
+             "The lease ends when no heartbeat has come for this long; 0: none is needed.")
+      .field("binding", &R::binding,
+             "What else ends it: the end of its connection or of the process, or of the process alone.")
+      .field("purpose", &R::purpose, "A note for people.")
+      .field("shared", &R::shared, "Whether the user's other processes may change and end it, too.")
+      .field("age_s", &R::age, "The time since it was granted.")
+      .field("settings", &R::settings, "What it has set, for each GPU on which it has set something.");
 }
 
-const Record<GpuStatus>& description_of(const GpuStatus* /*type*/) {
+Record<LeaseList> description_of(const LeaseList* /*type*/) {
+  return Record<LeaseList>::answer("LeaseList", kAnswer).field("leases", &LeaseList::leases, "All leases in force.");
+}
+
+Record<LeaseAlive> description_of(const LeaseAlive* /*type*/) {
+  using R = LeaseAlive;
+  return Record<R>::answer("LeaseAlive", kAnswer)
+      .field("id", &R::id, "The lease, which is in force.", {.needed = true})
+      .field("age_s", &R::age, "The time since it was granted.");
+}
+
+Record<LeaseEnded> description_of(const LeaseEnded* /*type*/) {
+  using R = LeaseEnded;
+  return Record<R>::answer("LeaseEnded", kAnswer)
+      .field("id", &R::id, "The lease that has ended.", {.needed = true})
+      .field("restored", &R::restored, "Always true: all is as it was before.");
+}
+
+Record<PowerLimits> description_of(const PowerLimits* /*type*/) {
+  using R = PowerLimits;
+  return Record<R>::answer("PowerLimits", kAnswer,
+                           "In watts. Where the minimum lies above the maximum, the caller can set no limit.")
+      .field("minimum", &R::minimum, "The lowest that the caller may set.")
+      .field("maximum", &R::maximum, "The highest that the caller may set.")
+      .field("standard", &R::standard, "The board's default, which may lie outside of them.");
+}
+
+Record<GpuClocks> description_of(const GpuClocks* /*type*/) {
+  using R = GpuClocks;
+  return Record<R>::answer("GpuClocks", kAnswer, "What a lease of the caller can set.")
+      .field("sm_clocks_mhz", &R::sm_clocks, "Clocks of the processors at the highest memory clock, highest first.",
+             {.minimum = 0, .maximum = 1e6})
+      .field("memory_clocks_mhz", &R::memory_clocks, "Clocks of the memory, highest first.")
+      .field("power_limit_w", &R::power_limit, "Power limits of the board.");
+}
+
+Record<GpuStatus> description_of(const GpuStatus* /*type*/) {
   using R = GpuStatus;
-  static const auto kRecord =
-      Record<R>::answer("Gpu", kAnswer,
-                        "A reading is null where the device does not give it, or did not give it in time.")
-          .field("index", &R::index, {.text = "The agent's number of the GPU.", .needed = true, .maximum = kLastGpu})
-          .field("uuid", &R::uuid, {.text = "Empty until the driver has opened the GPU."})
-          .field("name", &R::name, {.text = "Name of the model."})
-          .field("pci_bus_id", &R::pci_bus_id, {.text = "Its PCI address."})
-          .field(
-              "health", &R::health,
-              {.text =
-                   "unwell: a call of the driver hangs; lost: it fell off the bus; restoring: a lease has ended, and "
-                   "its settings are not yet undone."})
-          .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."})
-          .field("power_w", &R::power, {.text = "Power now."})
-          .field("energy_j", &R::energy, {.text = "Energy since the driver was loaded."})
-          .field("sm_clock_mhz", &R::sm_clock, {.text = "Clock of the processors now."})
-          .field("sm_clock_maximum_mhz", &R::sm_clock_maximum, {.text = "The highest clock that can be set."})
-          .field("memory_clock_mhz", &R::memory_clock, {.text = "Clock of the memory now."})
-          .field("temperature_c", &R::temperature_celsius, {.text = "Temperature in degrees Celsius."})
-          .field("utilisation", &R::utilisation,
-                 {.text = "Share of the driver's last period in which a kernel ran, 0 to 1."})
-          .field("power_limit_w", &R::power_limit, {.text = "The power limit in force."})
-          .field("power_limit_minimum_w", &R::power_limit_minimum, {.text = "The lowest limit that the board takes."})
-          .field("power_limit_maximum_w", &R::power_limit_maximum, {.text = "The highest limit that the board takes."})
-          .field("power_limit_standard_w", &R::power_limit_standard, {.text = "The board's own limit, after a reset."})
-          .field("throttle_reasons", &R::throttle_reasons, {.text = "Why its clocks are below what was asked for."})
-          .field("lease", &R::lease, {.text = "The lease on the GPU, if there is one."});
-  return kRecord;
+  return Record<R>::answer("Gpu", kAnswer,
+                           "A reading is null where the device does not give it, or did not give it in time.")
+      .field("index", &R::index, "The agent's number of the GPU.", {.needed = true, .maximum = kLastGpu})
+      .field("uuid", &R::uuid, "Empty until the driver has opened the GPU.")
+      .field("name", &R::name, "Name of the model.")
+      .field("pci_bus_id", &R::pci_bus_id, "Its PCI address.")
+      .field("health", &R::health,
+             "unwell: a call of the driver hangs; lost: it fell off the bus; restoring: a lease has ended, and its "
+             "settings are not yet undone.")
+      .field("trouble", &R::trouble, "What is wrong, in words; empty when well.")
+      .field("power_w", &R::power, "Power now.")
+      .field("energy_j", &R::energy, "Energy since the driver was loaded.")
+      .field("sm_clock_mhz", &R::sm_clock, "Clock of the processors now.")
+      .field("sm_clock_maximum_mhz", &R::sm_clock_maximum, "The highest clock that can be set.")
+      .field("memory_clock_mhz", &R::memory_clock, "Clock of the memory now.")
+      .field("temperature_c", &R::temperature_celsius, "Temperature in degrees Celsius.")
+      .field("utilisation", &R::utilisation, "Share of the driver's last period in which a kernel ran, 0 to 1.")
+      .field("power_limit_w", &R::power_limit, "The power limit in force.")
+      .field("power_limit_minimum_w", &R::power_limit_minimum, "The lowest limit that the board takes.")
+      .field("power_limit_maximum_w", &R::power_limit_maximum, "The highest limit that the board takes.")
+      .field("power_limit_standard_w", &R::power_limit_standard, "The board's own limit, after a reset.")
+      .field("throttle_reasons", &R::throttle_reasons, "Why its clocks are below what was asked for.")
+      .field("lease", &R::lease, "The lease on the GPU, if there is one.");
 }
 
-const Record<CpuStatus>& description_of(const CpuStatus* /*type*/) {
+Record<CpuStatus> description_of(const CpuStatus* /*type*/) {
   using R = CpuStatus;
-  static const auto kRecord =
-      Record<R>::answer("Cpu", kAnswer, "An energy is null where the processor does not give it.")
-          .field("index", &R::index, {.text = "Number of the package.", .needed = true, .maximum = kLastGpu})
-          .field("name", &R::name, {.text = "Its name, as the kernel gives it."})
-          .field("package_energy_j", &R::package_energy, {.text = "Energy of the package since the agent started."})
-          .field("dram_energy_j", &R::dram_energy, {.text = "Energy of the package's memory since the agent started."})
-          .field("trouble", &R::trouble, {.text = "What is wrong, in words; empty when well."});
-  return kRecord;
+  return Record<R>::answer("Cpu", kAnswer, "An energy is null where the processor does not give it.")
+      .field("index", &R::index, "Number of the package.", {.needed = true, .maximum = kLastGpu})
+      .field("name", &R::name, "Its name, as the kernel gives it.")
+      .field("package_energy_j", &R::package_energy, "Energy of the package since the agent started.")
+      .field("dram_energy_j", &R::dram_energy, "Energy of the package's memory since the agent started.")
+      .field("trouble", &R::trouble, "What is wrong, in words; empty when well.");
 }
 
-const Record<NodeStatus>& description_of(const NodeStatus* /*type*/) {
+Record<NodeStatus> description_of(const NodeStatus* /*type*/) {
   using R = NodeStatus;
-  static const auto kRecord =
-      Record<R>::answer("NodeStatus", kAnswer)
-          .field("node", &R::node, {.text = "The host name."})
-          .field("version", &R::version, {.text = "Version of the agent."})
-          .field("gpus", &R::gpus, {.text = "All GPUs of the node."})
-          .field("cpus", &R::cpus, {.text = "The processor packages that have an energy counter."});
-  return kRecord;
+  return Record<R>::answer("NodeStatus", kAnswer)
+      .field("node", &R::node, "The host name.")
+      .field("version", &R::version, "Version of the agent.")
+      .field("gpus", &R::gpus, "All GPUs of the node.")
+      .field("cpus", &R::cpus, "The processor packages that have an energy counter.");
 }
 
-const Record<PowerPoint>& description_of(const PowerPoint* /*type*/) {
+Record<PowerPoint> description_of(const PowerPoint* /*type*/) {
   using R = PowerPoint;
-  static const auto kRecord =
-      Record<R>::answer("PowerSample", kAnswer)
-          .field("device", &R::device, {.text = "GPU:0, CPU:0 or DRAM:0, for example.", .needed = true})
-          .field("time_s", &R::time, {.text = "When it was taken, on the node's CLOCK_MONOTONIC.", .needed = true})
-          .field("power_w", &R::power, {.text = "Power since the sample before.", .needed = true})
-          .field("energy_j", &R::energy, {.text = "Energy since the sampler began.", .needed = true});
-  return kRecord;
+  return Record<R>::answer("PowerSample", kAnswer)
+      .field("device", &R::device, "GPU:0, CPU:0 or DRAM:0, for example.", {.needed = true})
+      .field("time_s", &R::time, "When it was taken, on the node's CLOCK_MONOTONIC.", {.needed = true})
+      .field("power_w", &R::power, "Power since the sample before.", {.needed = true})
+      .field("energy_j", &R::energy, "Energy since the sampler began.", {.needed = true});
 }
 
-const Record<PowerEvent>& description_of(const PowerEvent* /*type*/) {
-  static const auto kRecord =
-      Record<PowerEvent>::answer("PowerEvent", kAnswer)
-          .field("samples", &PowerEvent::samples, {.text = "All samples since the event before."});
-  return kRecord;
+Record<PowerEvent> description_of(const PowerEvent* /*type*/) {
+  return Record<PowerEvent>::answer("PowerEvent", kAnswer)
+      .field("samples", &PowerEvent::samples, "All samples since the event before.");
+}
+
+Record<AccountSessionRequest> description_of(const AccountSessionRequest* /*type*/) {
+  using R = AccountSessionRequest;
+  return Record<R>::request("SessionRequest")
+      .field("name", &R::name, "1 to 64 letters, digits, '.', '_' or '-', not of dots alone.",
+             {.needed = true, .shortest = 1, .longest = kLongestSessionName, .marks = "._-"})
+      .field("cpus", &R::cpus, "Whether processors and their memory are recorded, too.")
+      .field("row_period_s", &R::row_period,
+             "Least time between two rows of a device; changes in between are left out. 0: every change is a row. "
+             "Other values must not be below the agent's sampling period.",
+             {.minimum = 0, .maximum = 3600})
+      .field("gpus", &R::gpus, "Indices of the GPUs to record; all where it is missing.",
+             {.minimum = 0, .maximum = 1024})
+      .check([](const JsonObject& object, R& session) {
+        if (!is_session_name(session.name)) object.refuse("name", "is of dots alone", "give another name");
+      });
+}
+
+Record<AccountSessionInfo> description_of(const AccountSessionInfo* /*type*/) {
+  using R = AccountSessionInfo;
+  return Record<R>::answer("Session", kAnswer)
+      .field("name", &R::name, "The name under which it was started.", {.needed = true})
+      .field("state", &R::state, "stopped: its owner ended it; too_long, too_large: the agent ended it.",
+             {.needed = true})
+      .field("ended", &R::ended, "Why it ended, in words; empty while it records.")
+      .field("devices", &R::devices, "What it records: GPU:0, CPU:0 or DRAM:0, for example.")
+      .field("begin_s", &R::begin, "When it began, in Unix time.", {.needed = true})
+      .field("length_s", &R::length, "The time from its begin to its end, or until now.", {.needed = true})
+      .field("rows", &R::rows, "Rows of its trace.", {.needed = true})
+      .field("bytes", &R::bytes, "Bytes of its trace.", {.needed = true})
+      .field("failures", &R::failures,
+             "One sentence for each device of which readings failed, so that rows are missing.");
+}
+
+Record<AccountSessionList> description_of(const AccountSessionList* /*type*/) {
+  using R = AccountSessionList;
+  return Record<R>::answer("SessionList", kAnswer)
+      .field("sessions", &R::sessions, "The caller's sessions, recording and ended.");
+}
+
+Record<AccountSessionDropped> description_of(const AccountSessionDropped* /*type*/) {
+  using R = AccountSessionDropped;
+  return Record<R>::answer("SessionDropped", kAnswer)
+      .field("name", &R::name, "The session that is gone.", {.needed = true})
+      .field("dropped", &R::dropped, "Always true.");
 }
 
 }  // namespace flyball

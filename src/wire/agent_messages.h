@@ -23,10 +23,10 @@ inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to resto
 // The settings of a GPU that can be changed.
 enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
 inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
-[[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
 template <>
 struct Choices<Knob> {
-  static constexpr const auto& kAll = kAllKnobs;
+  static constexpr Named<Knob> kNames[] = {
+      {Knob::kSmClocks, "sm_clocks"}, {Knob::kMemoryClocks, "memory_clocks"}, {Knob::kPowerLimit, "power_limit"}};
 };
 
 struct ClockBounds {
@@ -63,10 +63,10 @@ enum class LeaseBinding {
   kConnection,  // the end of the connection that made it, or of its process
   kProcess,     // the end of its process only; Unix sockets only
 };
-[[nodiscard]] std::string_view name_of(LeaseBinding binding);
 template <>
 struct Choices<LeaseBinding> {
-  static constexpr LeaseBinding kAll[] = {LeaseBinding::kConnection, LeaseBinding::kProcess};
+  static constexpr Named<LeaseBinding> kNames[] = {{LeaseBinding::kConnection, "connection"},
+                                                   {LeaseBinding::kProcess, "process"}};
 };
 
 struct LeaseRequest {
@@ -105,10 +105,12 @@ enum class GpuHealth {
   kLost,       // fell off the bus
   kRestoring,  // a lease has ended, its settings are not yet undone
 };
-[[nodiscard]] std::string_view name_of(GpuHealth health);
 template <>
 struct Choices<GpuHealth> {
-  static constexpr GpuHealth kAll[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
+  static constexpr Named<GpuHealth> kNames[] = {{GpuHealth::kWell, "well"},
+                                                {GpuHealth::kUnwell, "unwell"},
+                                                {GpuHealth::kLost, "lost"},
+                                                {GpuHealth::kRestoring, "restoring"}};
   static constexpr GpuHealth kUnknown = GpuHealth::kUnwell;
 };
 
@@ -133,6 +135,31 @@ struct GpuStatus {
   std::optional<Watts> power_limit_standard;
   std::vector<std::string> throttle_reasons;
   std::optional<LeaseInfo> lease;
+};
+
+// GET /v1/gpus/{gpu}/clocks
+struct PowerLimits {
+  Watts minimum;
+  Watts maximum;
+  Watts standard;
+};
+struct GpuClocks {
+  std::vector<Megahertz> sm_clocks;  // highest first, like all
+  std::vector<Megahertz> memory_clocks;
+  PowerLimits power_limit;
+};
+
+// What the agent answers besides a LeaseInfo.
+struct LeaseList {
+  std::vector<LeaseInfo> leases;
+};
+struct LeaseAlive {
+  std::string id;
+  Seconds age;
+};
+struct LeaseEnded {
+  std::string id;
+  bool restored = true;
 };
 
 struct CpuStatus {
@@ -162,16 +189,73 @@ struct PowerEvent {
   std::vector<PowerPoint> samples;
 };
 
-[[nodiscard]] const Record<ClockBounds>& description_of(const ClockBounds*);
-[[nodiscard]] const Record<GpuSettings>& description_of(const GpuSettings*);
-[[nodiscard]] const Record<SettingsChange>& description_of(const SettingsChange*);
-[[nodiscard]] const Record<LeaseRequest>& description_of(const LeaseRequest*);
-[[nodiscard]] const Record<LeaseHolder>& description_of(const LeaseHolder*);
-[[nodiscard]] const Record<LeaseInfo>& description_of(const LeaseInfo*);
-[[nodiscard]] const Record<GpuStatus>& description_of(const GpuStatus*);
-[[nodiscard]] const Record<CpuStatus>& description_of(const CpuStatus*);
-[[nodiscard]] const Record<NodeStatus>& description_of(const NodeStatus*);
-[[nodiscard]] const Record<PowerPoint>& description_of(const PowerPoint*);
-[[nodiscard]] const Record<PowerEvent>& description_of(const PowerEvent*);
+// Account sessions: power traces that the agent records for its callers.
+inline constexpr std::size_t kLongestSessionName = 64;
+[[nodiscard]] bool is_session_name(std::string_view name);
+
+struct AccountSessionRequest {
+  std::string name;                              // 1 to 64 letters, digits, '.', '_', '-'
+  std::optional<std::vector<std::size_t>> gpus;  // none: all
+  bool cpus = true;                              // and their memory
+  Seconds row_period;                            // least time between two rows of a device; 0: every change is a row
+};
+
+enum class AccountSessionState {
+  kRecording,
+  kStopped,   // its owner ended it
+  kTooLong,   // the agent ended it at the longest time that a session may take
+  kTooLarge,  // the agent ended it at the largest size that a trace may have
+};
+template <>
+struct Choices<AccountSessionState> {
+  static constexpr Named<AccountSessionState> kNames[] = {{AccountSessionState::kRecording, "recording"},
+                                                          {AccountSessionState::kStopped, "stopped"},
+                                                          {AccountSessionState::kTooLong, "too_long"},
+                                                          {AccountSessionState::kTooLarge, "too_large"}};
+  static constexpr AccountSessionState kUnknown = AccountSessionState::kStopped;  // a newer agent may know other ends
+};
+
+struct AccountSessionInfo {
+  std::string name;
+  AccountSessionState state = AccountSessionState::kRecording;
+  std::string ended;  // why it ended, in words: "it had reached 64 MiB"; empty while it records
+  std::vector<std::string> devices;
+  Seconds begin;   // Unix time
+  Seconds length;  // until its end, or until now
+  std::size_t rows = 0;
+  std::size_t bytes = 0;
+  std::vector<std::string> failures;  // of devices whose readings failed meanwhile, one sentence each
+
+  [[nodiscard]] bool recording() const { return state == AccountSessionState::kRecording; }
+};
+
+struct AccountSessionList {
+  std::vector<AccountSessionInfo> sessions;
+};
+struct AccountSessionDropped {
+  std::string name;
+  bool dropped = true;
+};
+
+[[nodiscard]] Record<ClockBounds> description_of(const ClockBounds*);
+[[nodiscard]] Record<GpuSettings> description_of(const GpuSettings*);
+[[nodiscard]] Record<SettingsChange> description_of(const SettingsChange*);
+[[nodiscard]] Record<LeaseRequest> description_of(const LeaseRequest*);
+[[nodiscard]] Record<LeaseHolder> description_of(const LeaseHolder*);
+[[nodiscard]] Record<LeaseInfo> description_of(const LeaseInfo*);
+[[nodiscard]] Record<LeaseList> description_of(const LeaseList*);
+[[nodiscard]] Record<LeaseAlive> description_of(const LeaseAlive*);
+[[nodiscard]] Record<LeaseEnded> description_of(const LeaseEnded*);
+[[nodiscard]] Record<PowerLimits> description_of(const PowerLimits*);
+[[nodiscard]] Record<GpuClocks> description_of(const GpuClocks*);
+[[nodiscard]] Record<GpuStatus> description_of(const GpuStatus*);
+[[nodiscard]] Record<CpuStatus> description_of(const CpuStatus*);
+[[nodiscard]] Record<NodeStatus> description_of(const NodeStatus*);
+[[nodiscard]] Record<PowerPoint> description_of(const PowerPoint*);
+[[nodiscard]] Record<PowerEvent> description_of(const PowerEvent*);
+[[nodiscard]] Record<AccountSessionRequest> description_of(const AccountSessionRequest*);
+[[nodiscard]] Record<AccountSessionInfo> description_of(const AccountSessionInfo*);
+[[nodiscard]] Record<AccountSessionList> description_of(const AccountSessionList*);
+[[nodiscard]] Record<AccountSessionDropped> description_of(const AccountSessionDropped*);
 
 }  // namespace flyball

@@ -21,6 +21,8 @@ constexpr std::size_t kLongestName = 256;
 constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
 constexpr auto kLast = static_cast<double>(kLastSequence);
 
+constexpr const char* kEvent = "the server's event";
+
 constexpr const char* kPlanStatus =
     "Incomplete: the server's time limit (--planning-time) ended the planner. The frontier then has its slow end, and "
     "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, within the "
@@ -32,19 +34,6 @@ void need_one_or_per_stage(const JsonObject& object, const char* field, std::siz
 }
 
 }  // namespace
-
-std::string_view name_of(PlanStatus status) { return status == PlanStatus::kComplete ? "complete" : "incomplete"; }
-
-std::string_view name_of(JobState state) {
-  switch (state) {
-    case JobState::kRegistering: return "registering";
-    case JobState::kProfiling: return "profiling";
-    case JobState::kPlanning: return "planning";
-    case JobState::kReady: return "ready";
-    case JobState::kFailed: return "failed";
-  }
-  return "";
-}
 
 // A rank's number, or a name.
 template <>
@@ -88,411 +77,333 @@ Json to_json(const std::vector<ScheduledComputation>& computations) { return wri
 
 // --- Requests ----------------------------------------------------------------------------------------------------
 
-const Record<JobRequest>& description_of(const JobRequest* /*type*/) {
+Record<JobRequest> description_of(const JobRequest* /*type*/) {
   using R = JobRequest;
-  static const auto kRecord =
-      Record<R>::request("JobRequest")
-          .field("id", &R::id,
-                 {.text = "The job's id; the server chooses one where it is missing. Neither '.' nor '..'.",
-                  .left_out = true,
-                  .longest = kLongestId,
-                  .marks = "._+-"})
-          .field("token", &R::token,
-                 {.text = "The job's secret, drawn by the server where it is missing; take e.g. 64 hexadecimal digits.",
-                  .left_out = true,
-                  .shortest = kShortestToken,
-                  .longest = kLongestId,
-                  .marks = "_-"})
-          .field("name", &R::name, {.text = "A name for people; at most 256 bytes.", .longest = kLongestName})
-          .field(
-              "planner", &R::planner,
-              {.text = "The planner that makes the frontier.",
-               .known = "perseus envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global zeus-per-stage"})
-          .field("schedule", &R::schedule,
-                 {.text = "The order in which stages run their instructions.",
-                  .known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
-          .field("stages", &R::stages,
-                 {.text = "Stages of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
-          .field("microbatches", &R::microbatches,
-                 {.text = "Microbatches of one pipeline in an iteration.",
-                  .needed = true,
-                  .minimum = 1,
-                  .maximum = kMostMicrobatches})
-          .field("chunks", &R::chunks, {.text = "Model chunks of a stage.", .minimum = 1, .maximum = kMostChunks})
-          .field("data_parallel", &R::data_parallel,
-                 {.text = "Pipelines of the job.", .minimum = 1, .maximum = kMostRanks})
-          .field(
-              "tensor_parallel", &R::tensor_parallel,
-              {.text = "Ranks of a stage. The job may have 131,072 ranks in all.", .minimum = 1, .maximum = kMostRanks})
-          .field("blocking_power_w", &R::blocking_power,
-                 {.text = "Power of a GPU that waits, in watts; one number for all stages, or one per stage. Where it "
-                          "is missing, the power measured as `waiting`, else 75.",
-                  .left_out = true,
-                  .minimum = 0,
-                  .maximum = 1e6,
-                  .fewest = 1,
-                  .single = true})
-          .field("memory_limit", &R::memory_limit,
-                 {.text = "The number of microbatches whose activations fit into memory; one for all stages, or one "
-                          "per stage.",
-                  .left_out = true,
-                  .minimum = 1,
-                  .maximum = kMostMicrobatches,
-                  .single = true})
-          .field("unit_time_s", &R::unit_time,
-                 {.text = "Spacing of the frontier's points in time; shortened where a computation is shorter.",
-                  .minimum = 1e-6,
-                  .maximum = 1e3})
-          .field("noise", &R::noise,
-                 {.text = "The share of energy below which the meter cannot tell two measurements apart.",
-                  .minimum = 0,
-                  .maximum = 0.5})
-          .field("switch_latency_s", &R::switch_latency,
-                 {.text = "The time after which a clock change takes hold. The plan avoids changes that do not pay, "
-                          "and counts what the others cost.",
-                  .left_out = true,
-                  .minimum = 0,
-                  .maximum = kMostSwitching})
-          .field("min_dwell_s", &R::min_dwell,
-                 {.text = "Least time between two clock changes of one stage.",
-                  .left_out = true,
-                  .minimum = 0,
-                  .maximum = kMostSwitching})
-          .field("target_time_s", &R::target_time,
-                 {.text =
-                      "The time that an iteration may take even without a straggler. Of the points within it, the one "
-                      "of least energy is run; no point slower than t_least_total_s is, for it would take more energy.",
-                  .minimum = 1e-9,
-                  .maximum = kMostTime})
-          .field(
-              "patience_s", &R::patience,
-              {.text = "How long the job waits for the other ranks after the first one is profiled; then it is planned "
-                       "without them. A stage that nobody has profiled stays at its highest clock until somebody has.",
-               .minimum = 0,
-               .maximum = kMostDelay})
-          .field("executed_steps", &R::executed_steps,
-                 {.text = "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the "
-                          "iterations that the ranks run and report, rather than from emulated ones.",
-                  .left_out = true})
-          .check([](const JsonObject& object, R& job) {
-            if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
-            need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
-            need_one_or_per_stage(object, "memory_limit", job.memory_limit.size(), job.stages);
-            if (job.ranks() > kMostRanks) {
-              object.refuse("data_parallel", fmt::format("makes a job of {} ranks", job.ranks()),
-                            fmt::format("stages * data_parallel * tensor_parallel may be at most {}", kMostRanks));
-            }
-          });
-  return kRecord;
+  return Record<R>::request("JobRequest")
+      .field("id", &R::id, "The job's id; the server chooses one where it is missing. Neither '.' nor '..'.",
+             {.left_out = true, .longest = kLongestId, .marks = "._+-"})
+      .field("token", &R::token,
+             "The job's secret, drawn by the server where it is missing; take e.g. 64 hexadecimal digits.",
+             {.left_out = true, .shortest = kShortestToken, .longest = kLongestId, .marks = "_-"})
+      .field("name", &R::name, "A name for people; at most 256 bytes.", {.longest = kLongestName})
+      .field("planner", &R::planner, "The planner that makes the frontier.",
+             {.known = "perseus envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global zeus-per-stage"})
+      .field("schedule", &R::schedule, "The order in which stages run their instructions.",
+             {.known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
+      .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 1, .maximum = kMostStages})
+      .field("microbatches", &R::microbatches, "Microbatches of one pipeline in an iteration.",
+             {.needed = true, .minimum = 1, .maximum = kMostMicrobatches})
+      .field("chunks", &R::chunks, "Model chunks of a stage.", {.minimum = 1, .maximum = kMostChunks})
+      .field("data_parallel", &R::data_parallel, "Pipelines of the job.", {.minimum = 1, .maximum = kMostRanks})
+      .field("tensor_parallel", &R::tensor_parallel, "Ranks of a stage. The job may have 131,072 ranks in all.",
+             {.minimum = 1, .maximum = kMostRanks})
+      .field("blocking_power_w", &R::blocking_power,
+             "Power of a GPU that waits, in watts; one number for all stages, or one per stage. Where it is missing, "
+             "the power measured as `waiting`, else 75.",
+             {.left_out = true, .minimum = 0, .maximum = 1e6, .fewest = 1, .single = true})
+      .field("memory_limit", &R::memory_limit,
+             "Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to; one "
+             "number for all stages, or one per stage. Where it is missing, there is no limit.",
+             {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
+      .field("unit_time_s", &R::unit_time,
+             "Spacing of the frontier's points in time; shortened where a computation is shorter.",
+             {.minimum = 1e-6, .maximum = 1e3})
+      .field("noise", &R::noise, "The share of energy below which the meter cannot tell two measurements apart.",
+             {.minimum = 0, .maximum = 0.5})
+      .field("switch_latency_s", &R::switch_latency,
+             "The time after which a clock change takes hold. The plan avoids changes that do not pay, and counts what "
+             "the others cost.",
+             {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
+      .field("min_dwell_s", &R::min_dwell, "Least time between two clock changes of one stage.",
+             {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
+      .field("target_time_s", &R::target_time,
+             "The time that an iteration may take even without a straggler. Of the points within it, the one of least "
+             "energy is run; no point slower than t_least_total_s is, for it would take more energy.",
+             {.minimum = 1e-9, .maximum = kMostTime})
+      .field("patience_s", &R::patience,
+             "How long the job waits for the other ranks after the first one is profiled; then it is planned without "
+             "them. A stage that nobody has profiled stays at its highest clock until somebody has.",
+             {.minimum = 0, .maximum = kMostDelay})
+      .field("executed_steps", &R::executed_steps,
+             "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that "
+             "the ranks run and report, rather than from emulated ones.",
+             {.left_out = true})
+      .check([](const JsonObject& object, R& job) {
+        if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
+        need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
+        need_one_or_per_stage(object, "memory_limit", job.memory_limit.size(), job.stages);
+        if (job.ranks() > kMostRanks) {
+          object.refuse("data_parallel", fmt::format("makes a job of {} ranks", job.ranks()),
+                        fmt::format("stages * data_parallel * tensor_parallel may be at most {}", kMostRanks));
+        }
+      });
 }
 
-const Record<RankRequest>& description_of(const RankRequest* /*type*/) {
+Record<RankRequest> description_of(const RankRequest* /*type*/) {
   using R = RankRequest;
-  static const auto kRecord =
-      Record<R>::request("RankRequest")
-          .field("rank", &R::rank,
-                 {.text = "The rank's number in the job.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("dp_rank", &R::dp_rank, {.text = "Its pipeline.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("pp_rank", &R::pp_rank,
-                 {.text = "Its stage.", .needed = true, .minimum = 0, .maximum = kMostStages - 1})
-          .field("tp_rank", &R::tp_rank,
-                 {.text = "Its number within the stage.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("clocks_mhz", &R::clocks_mhz,
-                 {.text = "The clocks that the rank can set; measurements at others are refused.",
-                  .minimum = 0,
-                  .maximum = 1e6,
-                  .most = kMostClocks});
-  return kRecord;
+  return Record<R>::request("RankRequest")
+      .field("rank", &R::rank, "The rank's number in the job.", {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("dp_rank", &R::dp_rank, "Its pipeline.", {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("pp_rank", &R::pp_rank, "Its stage.", {.needed = true, .minimum = 0, .maximum = kMostStages - 1})
+      .field("tp_rank", &R::tp_rank, "Its number within the stage.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("clocks_mhz", &R::clocks_mhz, "The clocks that the rank can set; measurements at others are refused.",
+             {.minimum = 0, .maximum = 1e6, .most = kMostClocks});
 }
 
-const Record<InstructionMeasurement>& description_of(const InstructionMeasurement* /*type*/) {
+Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*type*/) {
   using R = InstructionMeasurement;
-  static const auto kRecord =
-      Record<R>::request("Measurement", "Averages over `samples` runs of one instruction at one clock.")
-          .field(
-              "instruction", &R::instruction,
-              {.text = "forward, backward, recompute, backward_input, backward_weight, or one model chunk's own as "
-                       "forward.1; p2p, data_load, gradient_sync, optimizer_step; waiting, whose energy over its time "
-                       "is the draw of a GPU that waits, from 0.000001 to 1000000 W.",
-               .needed = true,
-               .shortest = 1,
-               .longest = 64,
-               .marks = "._",
-               .example = "forward, backward or forward.1"})
-          .field("clock_mhz", &R::clock,
-                 {.text = "The clock at which it ran.", .needed = true, .minimum = 0, .maximum = 1e6})
-          .field("time_s", &R::time,
-                 {.text = "Time of one run.", .needed = true, .minimum = 1e-9, .maximum = kMostTime})
-          .field("energy_j", &R::energy,
-                 {.text = "Energy of one run.", .needed = true, .minimum = 1e-12, .maximum = 1e9})
-          .field("samples", &R::samples, {.text = "The number of runs.", .minimum = 1, .maximum = kMostSamples});
-  return kRecord;
+  return Record<R>::request("Measurement", "Averages over `samples` runs of one instruction at one clock.")
+      .field("instruction", &R::instruction,
+             "forward, backward, recompute, backward_input, backward_weight, or one model chunk's own as forward.1; "
+             "p2p, data_load, gradient_sync, optimizer_step; waiting, whose energy over its time is the draw of a GPU "
+             "that waits, from 0.000001 to 1000000 W.",
+             {.needed = true, .shortest = 1, .longest = 64, .marks = "._", .example = "forward, backward or forward.1"})
+      .field("clock_mhz", &R::clock, "The clock at which it ran.", {.needed = true, .minimum = 0, .maximum = 1e6})
+      .field("time_s", &R::time, "Time of one run.", {.needed = true, .minimum = 1e-9, .maximum = kMostTime})
+      .field("energy_j", &R::energy, "Energy of one run.", {.needed = true, .minimum = 1e-12, .maximum = 1e9})
+      .field("samples", &R::samples, "The number of runs.", {.minimum = 1, .maximum = kMostSamples});
 }
 
-const Record<MeasurementReport>& description_of(const MeasurementReport* /*type*/) {
+Record<MeasurementReport> description_of(const MeasurementReport* /*type*/) {
   using R = MeasurementReport;
-  static const auto kRecord =
-      Record<R>::request("MeasurementReport")
-          .field("rank", &R::rank,
-                 {.text = "The rank that measured.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("sequence", &R::sequence,
-                 {.text = "Number of the report, which rises with each report of the rank.",
-                  .needed = true,
-                  .minimum = 0,
-                  .maximum = kLast})
-          .field("measurements", &R::measurements, {.text = "What the rank measured.", .most = kMostMeasurements})
-          .field("begins_sweep", &R::begins_sweep,
-                 {.text = "Whether a new sweep begins: what the rank has reported since it was last profiled is then "
-                          "forgotten. The first report after that begins one anyway. When the rank is profiled again, "
-                          "the sweep's measurements of an instruction replace all earlier ones. Instructions that the "
-                          "sweep did not measure keep theirs, except waiting, whose power then counts as unknown.",
-                  .left_out = true});
-  return kRecord;
+  return Record<R>::request("MeasurementReport")
+      .field("rank", &R::rank, "The rank that measured.", {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("sequence", &R::sequence, "Number of the report, which rises with each report of the rank.",
+             {.needed = true, .minimum = 0, .maximum = kLast})
+      .field("measurements", &R::measurements, "What the rank measured.", {.most = kMostMeasurements})
+      .field("begins_sweep", &R::begins_sweep,
+             "Whether a new sweep begins: what the rank has reported since it was last profiled is then forgotten. The "
+             "first report after that begins one anyway. When the rank is profiled again, the sweep's measurements of "
+             "an instruction replace all earlier ones. Instructions that the sweep did not measure keep theirs, except "
+             "waiting, whose power then counts as unknown.",
+             {.left_out = true});
 }
 
-const Record<StragglerNotice>& description_of(const StragglerNotice* /*type*/) {
+Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
   using R = StragglerNotice;
-  static const auto kRecord =
-      Record<R>::request("StragglerNotice")
-          .field("straggler", &R::straggler,
-                 {.text = "A rank of the job, or a name for anything outside it that all its pipelines wait for.",
-                  .needed = true})
-          .field("degree", &R::degree,
-                 {.text = "Iteration time over the usual one; 1: it has recovered.",
-                  .needed = true,
-                  .minimum = 1,
-                  .maximum = 1000})
-          .field("delay_s", &R::delay, {.text = "The time until it begins.", .minimum = 0, .maximum = kMostDelay})
-          .field(
-              "sequence", &R::sequence,
-              {.text =
-                   "Number of the notice among this straggler's; where it is missing, the notice counts as the newest.",
-               .minimum = 0,
-               .maximum = kLast});
-  return kRecord;
+  return Record<R>::request("StragglerNotice")
+      .field("straggler", &R::straggler,
+             "A rank of the job, or a name for anything outside it that all its pipelines wait for.", {.needed = true})
+      .field("degree", &R::degree, "Iteration time over the usual one; 1: it has recovered.",
+             {.needed = true, .minimum = 1, .maximum = 1000})
+      .field("delay_s", &R::delay, "The time until it begins.", {.minimum = 0, .maximum = kMostDelay})
+      .field("sequence", &R::sequence,
+             "Number of the notice among this straggler's; where it is missing, the notice counts as the newest.",
+             {.minimum = 0, .maximum = kLast});
 }
 
-const Record<StepReport>& description_of(const StepReport* /*type*/) {
+Record<StepReport> description_of(const StepReport* /*type*/) {
   using R = StepReport;
-  static const auto kRecord =
-      Record<R>::request("StepReport")
-          .field("rank", &R::rank,
-                 {.text = "The rank that ran it.", .needed = true, .minimum = 0, .maximum = kLastRank})
-          .field("version", &R::version, {.text = "Version of the schedule that it ran.", .needed = true, .minimum = 1})
-          .field("step", &R::step,
-                 {.text = "Number of the iteration, counted alike on all ranks.", .needed = true, .minimum = 0})
-          .field("begin_s", &R::begin,
-                 {.text = "For each computation of the schedule, in its order: when it had its input and the GPU, by a "
-                          "clock of the rank's own.",
-                  .needed = true,
-                  .minimum = -1e9,
-                  .maximum = 1e9,
-                  .most = kMostStepTimes})
-          .field("end_s", &R::end,
-                 {.text = "For each computation: when it was done.",
-                  .needed = true,
-                  .minimum = -1e9,
-                  .maximum = 1e9,
-                  .most = kMostStepTimes})
-          .check([](const JsonObject& object, R& report) {
-            const auto& [begin, end] = std::tie(report.begin, report.end);
-            if (begin.size() != end.size()) {
-              object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
-                            "give one of each for every computation");
-            }
-            for (std::size_t i = 0; i < begin.size(); ++i) {
-              if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
-                object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
-                              "a stage runs one computation after the other");
-              }
-            }
-          });
-  return kRecord;
+  return Record<R>::request("StepReport")
+      .field("rank", &R::rank, "The rank that ran it.", {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("version", &R::version, "Version of the schedule that it ran.", {.needed = true, .minimum = 1})
+      .field("step", &R::step, "Number of the iteration, counted alike on all ranks.", {.needed = true, .minimum = 0})
+      .field("begin_s", &R::begin,
+             "For each computation of the schedule, in its order: when it had its input and the GPU, by a clock of the "
+             "rank's own.",
+             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
+      .field("end_s", &R::end, "For each computation: when it was done.",
+             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
+      .check([](const JsonObject& object, R& report) {
+        const auto& [begin, end] = std::tie(report.begin, report.end);
+        if (begin.size() != end.size()) {
+          object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
+                        "give one of each for every computation");
+        }
+        for (std::size_t i = 0; i < begin.size(); ++i) {
+          if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
+            object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
+                          "a stage runs one computation after the other");
+          }
+        }
+      });
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
 
-const Record<JobRegistered>& description_of(const JobRegistered* /*type*/) {
+Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
   using R = JobRegistered;
-  static const auto kRecord =
-      Record<R>::answer("JobRegistered", kAnswer)
-          .field("job", &R::job, {.text = "The job's id.", .needed = true})
-          .field("token", &R::token, {.text = "The job's secret, where the server has drawn it.", .left_out = true})
-          .field("created", &R::created, {.text = "False where the job had been registered before.", .needed = true});
-  return kRecord;
+  return Record<R>::answer("JobRegistered", kAnswer)
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("token", &R::token, "The job's secret, where the server has drawn it.", {.left_out = true})
+      .field("created", &R::created, "False where the job had been registered before.", {.needed = true});
 }
 
-const Record<RankRegistered>& description_of(const RankRegistered* /*type*/) {
+Record<RankRegistered> description_of(const RankRegistered* /*type*/) {
   using R = RankRegistered;
-  static const auto kRecord =
-      Record<R>::answer("RankRegistered", kAnswer)
-          .field("rank", &R::rank, {.text = "The rank's number.", .needed = true, .minimum = 0})
-          .field("created", &R::created, {.text = "False where the rank had been registered before.", .needed = true})
-          .field("last_sequence", &R::last_sequence,
-                 {.text = "Number of the latest report counted; -1 where there is none."})
-          .field("profiled", &R::profiled,
-                 {.text = "Whether the rank has said that it has measured all that it will.", .needed = true});
-  return kRecord;
+  return Record<R>::answer("RankRegistered", kAnswer)
+      .field("rank", &R::rank, "The rank's number.", {.needed = true, .minimum = 0})
+      .field("created", &R::created, "False where the rank had been registered before.", {.needed = true})
+      .field("last_sequence", &R::last_sequence, "Number of the latest report counted; -1 where there is none.")
+      .field("profiled", &R::profiled, "Whether the rank has said that it has measured all that it will.",
+             {.needed = true});
 }
 
-const Record<MeasurementsTaken>& description_of(const MeasurementsTaken* /*type*/) {
+Record<MeasurementsTaken> description_of(const MeasurementsTaken* /*type*/) {
   using R = MeasurementsTaken;
-  static const auto kRecord =
-      Record<R>::answer("MeasurementsTaken", kAnswer)
-          .field("last_sequence", &R::last_sequence, {.text = "Number of the latest report counted."})
-          .field("duplicate", &R::duplicate, {.text = "Whether the report had been counted before.", .needed = true});
-  return kRecord;
+  return Record<R>::answer("MeasurementsTaken", kAnswer)
+      .field("last_sequence", &R::last_sequence, "Number of the latest report counted.")
+      .field("duplicate", &R::duplicate, "Whether the report had been counted before.", {.needed = true});
 }
 
-const Record<StragglerTaken>& description_of(const StragglerTaken* /*type*/) {
+Record<StragglerTaken> description_of(const StragglerTaken* /*type*/) {
   using R = StragglerTaken;
-  static const auto kRecord =
-      Record<R>::answer("StragglerTaken", kAnswer)
-          .field("sequence", &R::sequence, {.text = "Number of the newest notice."})
-          .field("stale", &R::stale,
-                 {.text = "Whether nothing changes, because a newer notice had come before.", .needed = true});
-  return kRecord;
+  return Record<R>::answer("StragglerTaken", kAnswer)
+      .field("sequence", &R::sequence, "Number of the newest notice.")
+      .field("stale", &R::stale, "Whether nothing changes, because a newer notice had come before.", {.needed = true});
 }
 
-const Record<StragglerState::Announced>& description_of(const StragglerState::Announced* /*type*/) {
+Record<StragglerState::Announced> description_of(const StragglerState::Announced* /*type*/) {
   using R = StragglerState::Announced;
-  static const auto kRecord = Record<R>::answer("AnnouncedStraggler", kAnswer, "A notice that is not yet in force.")
-                                  .field("degree", &R::degree, {.text = "The degree that it will have."})
-                                  .field("sequence", &R::sequence, {.text = "Number of the notice."})
-                                  .field("remaining_s", &R::remaining, {.text = "The time until it is in force."});
-  return kRecord;
+  return Record<R>::answer("AnnouncedStraggler", kAnswer, "A notice that is not yet in force.")
+      .field("degree", &R::degree, "The degree that it will have.")
+      .field("sequence", &R::sequence, "Number of the notice.")
+      .field("remaining_s", &R::remaining, "The time until it is in force.");
 }
 
-const Record<StragglerState>& description_of(const StragglerState* /*type*/) {
+Record<StragglerState> description_of(const StragglerState* /*type*/) {
   using R = StragglerState;
-  static const auto kRecord =
-      Record<R>::answer("StragglerState", kAnswer)
-          .field("straggler", &R::straggler, {.text = "A rank, or a name.", .needed = true})
-          .field("degree", &R::degree, {.text = "The degree in force."})
-          .field("sequence", &R::sequence, {.text = "Number of the notice in force; -1 where none is."})
-          .field("announced", &R::announced, {.text = "Notices that are not yet in force."});
-  return kRecord;
+  return Record<R>::answer("StragglerState", kAnswer)
+      .field("straggler", &R::straggler, "A rank, or a name.", {.needed = true})
+      .field("degree", &R::degree, "The degree in force.")
+      .field("sequence", &R::sequence, "Number of the notice in force; -1 where none is.")
+      .field("announced", &R::announced, "Notices that are not yet in force.");
 }
 
-const Record<JobStatus>& description_of(const JobStatus* /*type*/) {
+Record<JobStatus> description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
-  static const auto kRecord =
-      Record<R>::answer("JobStatus", kAnswer)
-          .field("job", &R::job, {.text = "The job's id.", .needed = true})
-          .field("name", &R::name, {.text = "A name for people."})
-          .field("state", &R::state, {.text = "How far the job has come.", .needed = true})
-          .field("planner", &R::planner, {.text = "The planner, as registered."})
-          .field("schedule", &R::schedule, {.text = "The schedule, as registered."})
-          .field("stages", &R::stages, {.text = "Stages of the pipeline.", .needed = true, .minimum = 0})
-          .field("microbatches", &R::microbatches,
-                 {.text = "Microbatches of one pipeline in an iteration.", .needed = true, .minimum = 0})
-          .field("data_parallel", &R::data_parallel, {.text = "Pipelines of the job.", .needed = true, .minimum = 0})
-          .field("tensor_parallel", &R::tensor_parallel, {.text = "Ranks of a stage.", .needed = true, .minimum = 0})
-          .field("ranks", &R::ranks, {.text = "Ranks that the job has."})
-          .field("ranks_registered", &R::ranks_registered, {.text = "Ranks that have registered."})
-          .field("ranks_profiled", &R::ranks_profiled, {.text = "Ranks that have finished measuring."})
-          .field("waiting_for", &R::waiting_for,
-                 {.text = "The first few ranks that are missing or have not finished measuring.", .minimum = 0})
-          .field("planning_progress", &R::planning_progress, {.text = "Progress of planning, from 0 to 1."})
-          .field("version", &R::version, {.text = "Version of the schedules; 0 where there are none."})
-          .field("frontier_version", &R::frontier_version, {.text = "Version of the frontier; 0 where there is none."})
-          .field("plan_status", &R::plan_status, {.text = kPlanStatus})
-          .field(
-              "trouble", &R::trouble,
-              {.text = "Why planning failed, which ranks were left out, which stages stay at their highest clock, that "
-                       "nobody has finished measuring, or what is odd; empty when all is well."})
-          .field("stragglers", &R::stragglers, {.text = "Stragglers in force or announced."});
-  return kRecord;
+  return Record<R>::answer("JobStatus", kAnswer)
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("name", &R::name, "A name for people.")
+      .field("state", &R::state, "How far the job has come.", {.needed = true})
+      .field("planner", &R::planner, "The planner, as registered.")
+      .field("schedule", &R::schedule, "The schedule, as registered.")
+      .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 0})
+      .field("microbatches", &R::microbatches, "Microbatches of one pipeline in an iteration.",
+             {.needed = true, .minimum = 0})
+      .field("data_parallel", &R::data_parallel, "Pipelines of the job.", {.needed = true, .minimum = 0})
+      .field("tensor_parallel", &R::tensor_parallel, "Ranks of a stage.", {.needed = true, .minimum = 0})
+      .field("ranks", &R::ranks, "Ranks that the job has.")
+      .field("ranks_registered", &R::ranks_registered, "Ranks that have registered.")
+      .field("ranks_profiled", &R::ranks_profiled, "Ranks that have finished measuring.")
+      .field("waiting_for", &R::waiting_for, "The first few ranks that are missing or have not finished measuring.",
+             {.minimum = 0})
+      .field("planning_progress", &R::planning_progress, "Progress of planning, from 0 to 1.")
+      .field("version", &R::version, "Version of the schedules; 0 where there are none.")
+      .field("frontier_version", &R::frontier_version, "Version of the frontier; 0 where there is none.")
+      .field("plan_status", &R::plan_status, kPlanStatus)
+      .field("trouble", &R::trouble,
+             "Why planning failed, which ranks were left out, which stages stay at their highest clock, that nobody "
+             "has finished measuring, or what is odd; empty when all is well.")
+      .field("stragglers", &R::stragglers, "Stragglers in force or announced.");
 }
 
-const Record<JobListing>& description_of(const JobListing* /*type*/) {
+Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {
+  using R = PlanningProgress;
+  return Record<R>::answer("PlanningProgress", kEvent, "Event `progress`.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("planning_progress", &R::share, "From 0 to 1.", {.needed = true});
+}
+
+Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
+  using R = SchedulesReplaced;
+  return Record<R>::answer("SchedulesReplaced", kEvent, "Event `schedule`: the ranks have new schedules to fetch.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("version", &R::version, "Version of the schedules.", {.needed = true})
+      .field("frontier_version", &R::frontier_version, "Version of their frontier.", {.needed = true})
+      .field("allowed_time_s", &R::allowed_time, "Time that an iteration of the first pipeline may take.",
+             {.needed = true});
+}
+
+Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
+  using R = JobTrouble;
+  return Record<R>::answer("JobTrouble", kEvent, "Event `trouble`: the job's patience has ended.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("trouble", &R::trouble, "What it has waited for in vain, in words.", {.needed = true});
+}
+
+Record<JobDeleted> description_of(const JobDeleted* /*type*/) {
+  using R = JobDeleted;
+  return Record<R>::answer("JobDeleted", kEvent, "Event `deleted`, the last of a job.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("why", &R::why, "What became of the job, in words.", {.needed = true});
+}
+
+Record<JobListing> description_of(const JobListing* /*type*/) {
   using R = JobListing;
-  static const auto kRecord =
-      Record<R>::answer("JobListing", kAnswer)
-          .field("job", &R::job, {.text = "The job's id.", .needed = true})
-          .field("name", &R::name, {.text = "A name for people."})
-          .field("state", &R::state, {.text = "How far the job has come.", .needed = true})
-          .field("ranks", &R::ranks, {.text = "Ranks that the job has."})
-          .field("ranks_registered", &R::ranks_registered, {.text = "Ranks that have registered."})
-          .field("version", &R::version, {.text = "Version of the schedules; 0 where there are none."})
-          .field("plan_status", &R::plan_status, {.text = kPlanStatus});
-  return kRecord;
+  return Record<R>::answer("JobListing", kAnswer)
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("name", &R::name, "A name for people.")
+      .field("state", &R::state, "How far the job has come.", {.needed = true})
+      .field("ranks", &R::ranks, "Ranks that the job has.")
+      .field("ranks_registered", &R::ranks_registered, "Ranks that have registered.")
+      .field("version", &R::version, "Version of the schedules; 0 where there are none.")
+      .field("plan_status", &R::plan_status, kPlanStatus);
 }
 
-const Record<JobList>& description_of(const JobList* /*type*/) {
-  static const auto kRecord = Record<JobList>::answer("JobList", kAnswer)
-                                  .field("jobs", &JobList::jobs, {.text = "All jobs that the token lets one see."});
-  return kRecord;
+Record<JobList> description_of(const JobList* /*type*/) {
+  return Record<JobList>::answer("JobList", kAnswer)
+      .field("jobs", &JobList::jobs, "All jobs that the token lets one see.");
 }
 
-const Record<FrontierPointReport>& description_of(const FrontierPointReport* /*type*/) {
+Record<FrontierPointReport> description_of(const FrontierPointReport* /*type*/) {
   using R = FrontierPointReport;
-  static const auto kRecord =
-      Record<R>::answer("FrontierPoint", kAnswer)
-          .field("time_s", &R::time, {.text = "Time of an iteration.", .needed = true})
-          .field("energy_j", &R::energy, {.text = "Energy of an iteration.", .needed = true})
-          .field("lower_bound_j", &R::lower_bound, {.text = "No plan that is as fast takes less energy."});
-  return kRecord;
+  return Record<R>::answer("FrontierPoint", kAnswer)
+      .field("time_s", &R::time, "Time of an iteration.", {.needed = true})
+      .field("energy_j", &R::energy, "Energy of an iteration.", {.needed = true})
+      .field("lower_bound_j", &R::lower_bound, "No plan that is as fast takes less energy.");
 }
 
-const Record<FrontierReport>& description_of(const FrontierReport* /*type*/) {
+Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
   using R = FrontierReport;
-  static const auto kRecord =
-      Record<R>::answer("FrontierReport", kAnswer,
-                        "The frontier of one iteration of one pipeline with one GPU per stage, blocking included.")
-          .field("job", &R::job, {.text = "The job's id.", .needed = true})
-          .field("planner", &R::planner, {.text = "The planner that made it."})
-          .field("plan_status", &R::plan_status, {.text = kPlanStatus})
-          .field("version", &R::version,
-                 {.text = "Version of the frontier; it grows with every new frontier of the job."})
-          .field("t_min_s", &R::t_min,
-                 {.text = "Time of the fastest point: all computations as fast as they can be.", .needed = true})
-          .field("t_star_s", &R::t_star, {.text = "Time of the slowest point.", .needed = true})
-          .field("t_least_total_s", &R::t_least_total, {.text = "Time of the point of least energy."})
-          .field("base_point", &R::base_point, {.text = "The point that is run while nobody is waited for."})
-          .field(
-              "limited_by", &R::limited_by,
-              {.text = "Why the base point is no slower: it slows nothing (baseline_time), none that ends by "
-                       "target_time_s takes less energy (target_time), or more time is allowed but all slower points "
-                       "take more energy (least_energy)."})
-          .field("expected_saving_pct", &R::expected_saving_pct,
-                 {.text = "The saving of the base point that is to be expected against maximum clocks, in per cent: "
-                          "less than the plan promises by what the noise of the measurements flatters it, as far as "
-                          "their smoothness tells that noise. Null where too few clocks were measured."})
-          .field("expected_saving_deviation_pct", &R::expected_saving_deviation_pct,
-                 {.text = "Standard deviation of the expected saving."})
-          .field("max_clock_time_s", &R::max_clock_time,
-                 {.text = "Time with all computations at their highest clock.", .needed = true})
-          .field("max_clock_energy_j", &R::max_clock_energy,
-                 {.text = "Energy with all computations at their highest clock.", .needed = true})
-          .field("points", &R::points, {.text = "The points, fastest first."});
-  return kRecord;
+  return Record<R>::answer("FrontierReport", kAnswer,
+                           "The frontier of one iteration of one pipeline with one GPU per stage, blocking included.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("planner", &R::planner, "The planner that made it.")
+      .field("plan_status", &R::plan_status, kPlanStatus)
+      .field("version", &R::version, "Version of the frontier; it grows with every new frontier of the job.")
+      .field("t_min_s", &R::t_min, "Time of the fastest point: all computations as fast as they can be.",
+             {.needed = true})
+      .field("t_star_s", &R::t_star, "Time of the slowest point.", {.needed = true})
+      .field("t_least_total_s", &R::t_least_total, "Time of the point of least energy.")
+      .field("base_point", &R::base_point, "The point that is run while nobody is waited for.")
+      .field(
+          "limited_by", &R::limited_by,
+          "Why the base point is no slower: it slows nothing (baseline_time), none that ends by target_time_s takes "
+          "less energy (target_time), or more time is allowed but all slower points take more energy (least_energy).")
+      .field("expected_saving_pct", &R::expected_saving_pct,
+             "The saving of the base point that is to be expected against maximum clocks, in per cent: less than the "
+             "plan promises by what the noise of the measurements flatters it, as far as their smoothness tells that "
+             "noise. Null where too few clocks were measured.")
+      .field("expected_saving_deviation_pct", &R::expected_saving_deviation_pct,
+             "Standard deviation of the expected saving.")
+      .field("max_clock_time_s", &R::max_clock_time, "Time with all computations at their highest clock.",
+             {.needed = true})
+      .field("max_clock_energy_j", &R::max_clock_energy, "Energy with all computations at their highest clock.",
+             {.needed = true})
+      .field("points", &R::points, "The points, fastest first.");
 }
 
-const Record<RankSchedule>& description_of(const RankSchedule* /*type*/) {
+Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
   using R = RankSchedule;
-  static const auto kRecord =
-      Record<R>::answer("RankSchedule", kAnswer)
-          .field("job", &R::job, {.text = "The job's id.", .needed = true})
-          .field("rank", &R::rank, {.text = "The rank that asked.", .needed = true, .minimum = 0})
-          .field("stage", &R::stage, {.text = "The rank's stage.", .needed = true, .minimum = 0})
-          .field("version", &R::version,
-                 {.text = "Version of the schedule; it grows with every new schedule of the job.",
-                  .needed = true,
-                  .minimum = 1})
-          .field("point", &R::point, {.text = "Index of the point of the frontier that it runs.", .needed = true})
-          .field("iteration_time_s", &R::iteration_time,
-                 {.text = "Time that an iteration takes by the plan.", .needed = true})
-          .field("iteration_energy_j", &R::iteration_energy,
-                 {.text = "Energy of one pipeline with one GPU per stage.", .needed = true})
-          .field("allowed_time_s", &R::allowed_time,
-                 {.text = "Time that an iteration may take: the straggler's, where there is one.", .needed = true})
-          .field("report_steps", &R::report_steps,
-                 {.text = "Whether ranks are to report the iterations that they run by this schedule."})
-          .field("computations", &R::computations,
-                 {.text = "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in "
-                          "MHz]; clock 0 leaves the clock as it is."});
-  return kRecord;
+  return Record<R>::answer("RankSchedule", kAnswer)
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("rank", &R::rank, "The rank that asked.", {.needed = true, .minimum = 0})
+      .field("stage", &R::stage, "The rank's stage.", {.needed = true, .minimum = 0})
+      .field("version", &R::version, "Version of the schedule; it grows with every new schedule of the job.",
+             {.needed = true, .minimum = 1})
+      .field("point", &R::point, "Index of the point of the frontier that it runs.", {.needed = true})
+      .field("iteration_time_s", &R::iteration_time, "Time that an iteration takes by the plan.", {.needed = true})
+      .field("iteration_energy_j", &R::iteration_energy, "Energy of one pipeline with one GPU per stage.",
+             {.needed = true})
+      .field("allowed_time_s", &R::allowed_time,
+             "Time that an iteration may take: the straggler's, where there is one.", {.needed = true})
+      .field("report_steps", &R::report_steps,
+             "Whether ranks are to report the iterations that they run by this schedule.")
+      .field("computations", &R::computations,
+             "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]; clock 0 "
+             "leaves the clock as it is.");
 }
 
 }  // namespace flyball

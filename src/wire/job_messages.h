@@ -40,8 +40,8 @@ struct JobRequest {
   std::string name;   // for people
   std::string planner = "perseus";
   std::string schedule = "1f1b";
-  int stages = 0;
-  int microbatches = 0;
+  int stages = 1;
+  int microbatches = 1;
   int chunks = 1;  // model chunks per stage
   int data_parallel = 1;
   int tensor_parallel = 1;
@@ -52,12 +52,8 @@ struct JobRequest {
   Seconds switch_latency;             // the time after which a clock change takes hold; 0: at once
   Seconds min_dwell;                  // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
-  // A planner that adjusts its plan from step to step (envpipe, envpipe-greedy) learns from the iterations that the
-  // ranks have run and report (StepReport), rather than from emulated ones.
-  bool executed_steps = false;
-  // How long the server waits, from the first profiled rank on, for the ranks that have not reported. Then it plans
-  // with what it has; a stage that nobody has profiled stays at its highest clock.
-  Seconds patience{300.0};
+  bool executed_steps = false;         // planners learn from the ranks' StepReports
+  Seconds patience{300.0};             // from the first profiled rank on
 
   bool operator==(const JobRequest&) const = default;
   [[nodiscard]] std::int64_t ranks() const {
@@ -133,9 +129,6 @@ enum class JobState {
   kReady,   // there is a frontier; ranks that measure again keep their schedule until the next one
   kFailed,  // no plan could be made from the measurements; the next ones start over
 };
-inline constexpr JobState kAllJobStates[] = {JobState::kRegistering, JobState::kProfiling, JobState::kPlanning,
-                                             JobState::kReady, JobState::kFailed};
-[[nodiscard]] std::string_view name_of(JobState state);  // "registering"
 
 // What a notice is about: a rank of the job, or, by a name, anything outside the job that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
@@ -143,10 +136,9 @@ using StragglerId = std::variant<int, std::string>;
 // POST /v1/jobs/{job}/stragglers: set_straggler of Perseus table 2.
 struct StragglerNotice {
   StragglerId straggler;
-  double degree = 1.0;  // iteration time over the usual; 1: recovered
-  Seconds delay;        // until it begins
-  std::optional<std::int64_t>
-      sequence;  // of this straggler's notices; one that is not above the last is stale. None: newest
+  double degree = 1.0;                   // iteration time over the usual; 1: recovered
+  Seconds delay;                         // until it begins
+  std::optional<std::int64_t> sequence;  // one that is not above this straggler's last is stale; none: newest
 };
 
 struct StragglerTaken {
@@ -172,7 +164,6 @@ enum class PlanStatus {
   kComplete,
   kIncomplete,  // the server's time limit ended it (JobPlan::make)
 };
-[[nodiscard]] std::string_view name_of(PlanStatus status);  // "incomplete"
 
 // GET /v1/jobs/{job}
 struct JobStatus {
@@ -195,6 +186,26 @@ struct JobStatus {
   std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::vector<StragglerState> stragglers;
+};
+
+// What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state") and a StragglerNotice ("straggler").
+struct PlanningProgress {  // "progress"
+  std::string job;
+  double share = 0.0;
+};
+struct SchedulesReplaced {  // "schedule"
+  std::string job;
+  std::int64_t version = 0;
+  std::int64_t frontier_version = 0;
+  Seconds allowed_time;
+};
+struct JobTrouble {  // "trouble"
+  std::string job;
+  std::string trouble;
+};
+struct JobDeleted {  // "deleted"
+  std::string job;
+  std::string why;
 };
 
 // GET /v1/jobs
@@ -226,11 +237,9 @@ struct FrontierReport {
   std::int64_t version = 0;
   Seconds t_min;
   Seconds t_star;
-  Seconds t_least_total;       // of the point of least energy
-  std::size_t base_point = 0;  // the point that is run while nobody is waited for
-  // The saving of the base point that is to be expected against maximum clocks, and its standard deviation, in per
-  // cent; none where too few clocks were measured to tell their noise.
-  std::optional<double> expected_saving_pct;
+  Seconds t_least_total;                      // of the point of least energy
+  std::size_t base_point = 0;                 // the point that is run while nobody is waited for
+  std::optional<double> expected_saving_pct;  // none where too few clocks were measured
   std::optional<double> expected_saving_deviation_pct;
   std::string limited_by;  // why the base point is no slower: baseline_time, target_time or least_energy
   Seconds max_clock_time;  // all at their highest clock
@@ -267,31 +276,40 @@ struct RankSchedule {
 
 template <>
 struct Choices<PlanStatus> {
-  static constexpr PlanStatus kAll[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
+  static constexpr Named<PlanStatus> kNames[] = {{PlanStatus::kComplete, "complete"},
+                                                 {PlanStatus::kIncomplete, "incomplete"}};
   static constexpr PlanStatus kUnknown = PlanStatus::kIncomplete;
 };
 template <>
 struct Choices<JobState> {
-  static constexpr const auto& kAll = kAllJobStates;
+  static constexpr Named<JobState> kNames[] = {{JobState::kRegistering, "registering"},
+                                               {JobState::kProfiling, "profiling"},
+                                               {JobState::kPlanning, "planning"},
+                                               {JobState::kReady, "ready"},
+                                               {JobState::kFailed, "failed"}};
 };
 
-[[nodiscard]] const Record<JobRequest>& description_of(const JobRequest*);
-[[nodiscard]] const Record<JobRegistered>& description_of(const JobRegistered*);
-[[nodiscard]] const Record<RankRequest>& description_of(const RankRequest*);
-[[nodiscard]] const Record<RankRegistered>& description_of(const RankRegistered*);
-[[nodiscard]] const Record<InstructionMeasurement>& description_of(const InstructionMeasurement*);
-[[nodiscard]] const Record<MeasurementReport>& description_of(const MeasurementReport*);
-[[nodiscard]] const Record<MeasurementsTaken>& description_of(const MeasurementsTaken*);
-[[nodiscard]] const Record<StepReport>& description_of(const StepReport*);
-[[nodiscard]] const Record<StragglerNotice>& description_of(const StragglerNotice*);
-[[nodiscard]] const Record<StragglerTaken>& description_of(const StragglerTaken*);
-[[nodiscard]] const Record<StragglerState::Announced>& description_of(const StragglerState::Announced*);
-[[nodiscard]] const Record<StragglerState>& description_of(const StragglerState*);
-[[nodiscard]] const Record<JobStatus>& description_of(const JobStatus*);
-[[nodiscard]] const Record<JobListing>& description_of(const JobListing*);
-[[nodiscard]] const Record<JobList>& description_of(const JobList*);
-[[nodiscard]] const Record<FrontierPointReport>& description_of(const FrontierPointReport*);
-[[nodiscard]] const Record<FrontierReport>& description_of(const FrontierReport*);
-[[nodiscard]] const Record<RankSchedule>& description_of(const RankSchedule*);
+[[nodiscard]] Record<JobRequest> description_of(const JobRequest*);
+[[nodiscard]] Record<JobRegistered> description_of(const JobRegistered*);
+[[nodiscard]] Record<RankRequest> description_of(const RankRequest*);
+[[nodiscard]] Record<RankRegistered> description_of(const RankRegistered*);
+[[nodiscard]] Record<InstructionMeasurement> description_of(const InstructionMeasurement*);
+[[nodiscard]] Record<MeasurementReport> description_of(const MeasurementReport*);
+[[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
+[[nodiscard]] Record<StepReport> description_of(const StepReport*);
+[[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
+[[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
+[[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);
+[[nodiscard]] Record<StragglerState> description_of(const StragglerState*);
+[[nodiscard]] Record<JobStatus> description_of(const JobStatus*);
+[[nodiscard]] Record<PlanningProgress> description_of(const PlanningProgress*);
+[[nodiscard]] Record<SchedulesReplaced> description_of(const SchedulesReplaced*);
+[[nodiscard]] Record<JobTrouble> description_of(const JobTrouble*);
+[[nodiscard]] Record<JobDeleted> description_of(const JobDeleted*);
+[[nodiscard]] Record<JobListing> description_of(const JobListing*);
+[[nodiscard]] Record<JobList> description_of(const JobList*);
+[[nodiscard]] Record<FrontierPointReport> description_of(const FrontierPointReport*);
+[[nodiscard]] Record<FrontierReport> description_of(const FrontierReport*);
+[[nodiscard]] Record<RankSchedule> description_of(const RankSchedule*);
 
 }  // namespace flyball

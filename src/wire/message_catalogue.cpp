@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "wire/account_session_messages.h"
 #include "wire/agent_messages.h"
 #include "wire/job_messages.h"
 
@@ -53,16 +52,16 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 
 }  // namespace
 
-std::string_view name_of(Interface interface) { return interface == Interface::kServer ? "server" : "agent"; }
-
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   static const auto kServer =
       descriptions<JobRequest, JobRegistered, JobList, JobListing, JobStatus, StragglerState, StragglerState::Announced,
                    RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken,
-                   RankSchedule, FrontierReport, FrontierPointReport, StepReport, StragglerNotice, StragglerTaken>();
-  static const auto kAgent = descriptions<LeaseRequest, LeaseInfo, LeaseHolder, ClockBounds, SettingsChange,
-                                          GpuSettings, AccountSessionRequest, AccountSessionInfo, NodeStatus, GpuStatus,
-                                          CpuStatus, PowerEvent, PowerPoint>();
+                   RankSchedule, FrontierReport, FrontierPointReport, StepReport, StragglerNotice, StragglerTaken,
+                   PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
+  static const auto kAgent =
+      descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
+                   GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo, AccountSessionList,
+                   AccountSessionDropped, NodeStatus, GpuStatus, CpuStatus, PowerEvent, PowerPoint>();
   return interface == Interface::kServer ? kServer : kAgent;
 }
 

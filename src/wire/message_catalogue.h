@@ -10,10 +10,9 @@
 namespace flyball {
 
 enum class Interface { kServer, kAgent };
-[[nodiscard]] std::string_view name_of(Interface interface);  // "server"
 template <>
 struct Choices<Interface> {
-  static constexpr Interface kAll[] = {Interface::kServer, Interface::kAgent};
+  static constexpr Named<Interface> kNames[] = {{Interface::kServer, "server"}, {Interface::kAgent, "agent"}};
 };
 
 // Returns the messages in the order of their document. The descriptions live as long as the process.

@@ -12,10 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 enum class Colour { kRed, kGreen };
-[[maybe_unused]] std::string_view name_of(Colour colour) { return colour == Colour::kRed ? "red" : "green"; }
 
 enum class Shape { kRound, kOther };
-[[maybe_unused]] std::string_view name_of(Shape shape) { return shape == Shape::kRound ? "round" : "other"; }
 
 struct Part {
   int size = 3;
@@ -38,37 +36,34 @@ struct Whole {
 
 template <>
 struct Choices<Colour> {
-  static constexpr Colour kAll[] = {Colour::kRed, Colour::kGreen};
+  static constexpr Named<Colour> kNames[] = {{Colour::kRed, "red"}, {Colour::kGreen, "green"}};
 };
 
 template <>
 struct Choices<Shape> {
-  static constexpr Shape kAll[] = {Shape::kRound, Shape::kOther};
+  static constexpr Named<Shape> kNames[] = {{Shape::kRound, "round"}, {Shape::kOther, "other"}};
   static constexpr Shape kUnknown = Shape::kOther;
 };
 
 namespace {
 
-const Record<Part>& description_of(const Part* /*type*/) {
-  static const auto kRecord =
-      Record<Part>::request("Part").field("size", &Part::size, {.text = "How large.", .minimum = 1, .maximum = 9});
-  return kRecord;
+Record<Part> description_of(const Part* /*type*/) {
+  return Record<Part>::request("Part").field("size", &Part::size, "How large.", {.minimum = 1, .maximum = 9});
 }
 
 Record<Whole> described(Record<Whole> record) {
   return std::move(record)
-      .field("name", &Whole::name,
-             {.text = "Its name.", .needed = true, .shortest = 2, .longest = 4, .marks = "-.", .example = "a-b"})
-      .field("count", &Whole::count,
-             {.text = "How many.", .left_out = true, .minimum = -2, .maximum = 4611686018427387904.0})
-      .field("time_s", &Whole::time, {.text = "How long.", .minimum = 0.25})
-      .field("on", &Whole::on, {.text = "Whether."})
-      .field("colour", &Whole::colour, {.text = "Which."})
-      .field("powers_w", &Whole::powers, {.text = "Of each.", .minimum = 0, .fewest = 1, .most = 2, .single = true})
-      .field("energy_j", &Whole::energy, {.text = "Where known."})
-      .field("clock_mhz", &Whole::clock, {.text = "Null resets it."})
-      .field("parts", &Whole::parts, {.text = "Of it."})
-      .field("ranges_j", &Whole::ranges, {.text = "By name.", .left_out = true, .minimum = 0});
+      .field("name", &Whole::name, "Its name.",
+             {.needed = true, .shortest = 2, .longest = 4, .marks = "-.", .example = "a-b"})
+      .field("count", &Whole::count, "How many.", {.left_out = true, .minimum = -2, .maximum = 4611686018427387904.0})
+      .field("time_s", &Whole::time, "How long.", {.minimum = 0.25})
+      .field("on", &Whole::on, "Whether.")
+      .field("colour", &Whole::colour, "Which.")
+      .field("powers_w", &Whole::powers, "Of each.", {.minimum = 0, .fewest = 1, .most = 2, .single = true})
+      .field("energy_j", &Whole::energy, "Where known.")
+      .field("clock_mhz", &Whole::clock, "Null resets it.")
+      .field("parts", &Whole::parts, "Of it.")
+      .field("ranges_j", &Whole::ranges, "By name.", {.left_out = true, .minimum = 0});
 }
 
 const Record<Whole>& request() {
@@ -147,8 +142,8 @@ TEST(Record, AnAnswerMaySayMore) {
                      "colour: is 'blue'");
   // A name that newer programs may give is not the one that stands for nothing said.
   const auto shaped = Record<Shaped>::answer("Shaped", "the answer")
-                          .field("shape", &Shaped::shape, {.text = "Now."})
-                          .field("before", &Shaped::before, {.text = "Before."});
+                          .field("shape", &Shaped::shape, "Now.")
+                          .field("before", &Shaped::before, "Before.");
   const auto json = nlohmann::json::parse(R"({"shape": "square", "before": "oval"})");
   const Shaped known = shaped.read(JsonObject(json, "the answer"));
   EXPECT_EQ(known.shape, Shape::kOther);
@@ -192,6 +187,20 @@ TEST(Record, ItsSchemaSaysTheSame) {
                    "additionalProperties": {"type": "number", "minimum": 0.0}}
     }})");
   EXPECT_EQ(nlohmann::json(request().schema()), wanted);
+}
+
+// Fields of a part stand in the record itself.
+struct Parcel {
+  Part part;
+};
+
+TEST(Record, APartsMembersMayStandInTheRecordItself) {
+  const auto parcel = Record<Parcel>::request("Parcel").field("size_of_it", &Parcel::part, &Part::size, "How large.",
+                                                              {.minimum = 1, .maximum = 9});
+  const auto json = nlohmann::json::parse(R"({"size_of_it": 8})");
+  EXPECT_EQ(parcel.read(JsonObject(json, "it")).part.size, 8);
+  EXPECT_EQ(parcel.write({}).dump(), R"({"size_of_it":3})");
+  EXPECT_EQ(parcel.fields().front().standard, 3);
 }
 
 }  // namespace

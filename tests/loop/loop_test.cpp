@@ -363,6 +363,13 @@ TEST_F(CInterface, WhatCannotBeOpenedSaysWhy) {
   EXPECT_EQ(open(&options), nullptr);
   EXPECT_THAT(words(), HasSubstr("size"));
   function<decltype(flyball_session_options_init)>("flyball_session_options_init")(&options);
+  EXPECT_EQ(options.stages, 1);
+  EXPECT_EQ(options.executed_steps, 1);
+  EXPECT_EQ(options.steps_per_clock, 5);
+  EXPECT_EQ(options.settle_s, 0.03);
+  EXPECT_EQ(options.time_scale, 1.0);
+  EXPECT_EQ(options.blocking_w, 0.0);
+  EXPECT_EQ(options.schedule, nullptr);
   options.steps_per_clock = 0;
   EXPECT_EQ(open(&options), nullptr);
   EXPECT_THAT(words(), HasSubstr("steps_per_clock"));

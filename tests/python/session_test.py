@@ -82,6 +82,28 @@ def test_arguments_that_do_not_fit_are_value_errors(one_gpu):
     assert len(words) == len(told) and all(part in sentence for part, sentence in zip(told, words)), words
 
 
+def test_options_are_read_as_they_are_given(one_gpu):
+    assert run("""
+        import flyball, json
+        class Number:  # as NumPy's
+            def tolist(self):
+                return 3
+        flyball.Session(clocks="none", stages=2, rank=Number(), pp_rank=1, memory_limit=range(1, 3),
+                        blocking_w=(60, 70.5)).close()
+        flyball.Session(clocks="none", memory_limit=2, blocking_w=0.0).close()
+        words = []
+        for wrong in dict(stages="two"), dict(chunks=65), dict(noise=float("nan")), dict(profile=2):
+            try:
+                flyball.Session(clocks="none", **wrong)
+            except ValueError as error:
+                words.append(str(error))
+        assert "stages: is \\"two\\", not a whole number" in words[0], words
+        assert "chunks: is 65, out of range" in words[1], words
+        assert "profile: is 2, not true or false" in words[3], words
+        print(json.dumps(len(words)))
+        """, one_gpu) == 4
+
+
 def test_training_goes_on_without_a_gpu(one_gpu):
     assert run("""
         import flyball, json, warnings

@@ -357,6 +357,21 @@ TEST(PlanningServer, HonoursTheDelayOfANotice) {
   EXPECT_EQ(client.schedule("job", 2, normal->version)->point, slowed->point);
 }
 
+// What the event's description makes of it is what was sent.
+template <class Message>
+void expect_described_as(const ServerEvent& event) {
+  EXPECT_EQ(to_json(read_message<Message>(nlohmann::json::parse(event.data))).dump(), event.data) << event.name;
+}
+
+void expect_described(const ServerEvent& event) {
+  if (event.name == "state") return expect_described_as<JobStatus>(event);
+  if (event.name == "progress") return expect_described_as<PlanningProgress>(event);
+  if (event.name == "schedule") return expect_described_as<SchedulesReplaced>(event);
+  if (event.name == "straggler") return expect_described_as<StragglerNotice>(event);
+  if (event.name == "deleted") return expect_described_as<JobDeleted>(event);
+  ADD_FAILURE() << event.name << " is no event of an untroubled job";
+}
+
 TEST(PlanningServer, TellsWhatHappensAsEvents) {
   ServerThread server;
   const JobRequest job = small_job();
@@ -369,7 +384,7 @@ TEST(PlanningServer, TellsWhatHappensAsEvents) {
     other.http().stream("/v1/jobs/job/events", [&](const ServerEvent& event) {
       if (names.empty()) subscribed.set_value();
       names.push_back(event.name);
-      EXPECT_TRUE(nlohmann::json::parse(event.data).is_object());
+      expect_described(event);
       return event.name != "deleted";
     });
   });

@@ -137,6 +137,19 @@ TEST(AgentMessages, ANewerAgentMaySayMore) {
   EXPECT_EQ(read_message<NodeStatus>(json).gpus.size(), 2u);
 }
 
+TEST(AgentMessages, SmallAnswersAreWrittenInOneWay) {
+  EXPECT_EQ(to_json(LeaseAlive{"L3", Seconds(1.5)}).dump(), R"({"id":"L3","age_s":1.5})");
+  EXPECT_EQ(to_json(LeaseEnded{"L3"}).dump(), R"({"id":"L3","restored":true})");
+  EXPECT_EQ(to_json(AccountSessionDropped{"epoch"}).dump(), R"({"name":"epoch","dropped":true})");
+  EXPECT_EQ(to_json(LeaseList{}).dump(), R"({"leases":[]})");
+  EXPECT_EQ(to_json(AccountSessionList{}).dump(), R"({"sessions":[]})");
+  const GpuClocks clocks{{Megahertz(1410), Megahertz(210)}, {Megahertz(1215)}, {Watts(100), Watts(300), Watts(250)}};
+  const std::string text = to_json(clocks).dump();
+  EXPECT_EQ(text, R"({"sm_clocks_mhz":[1410.0,210.0],"memory_clocks_mhz":[1215.0],)"
+                  R"("power_limit_w":{"minimum":100.0,"maximum":300.0,"standard":250.0}})");
+  EXPECT_EQ(to_json(read_message<GpuClocks>(parsed(text))).dump(), text);
+}
+
 TEST(AgentMessages, PowerPointsSurviveTheWire) {
   const PowerEvent event{
       {{"GPU:0", Seconds(1.25), Watts(70), Joules(2)}, {"DRAM:0", Seconds(1.5), Watts(6), Joules(3)}}};

@@ -139,8 +139,19 @@ TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
   EXPECT_THAT(told.waiting_for, ElementsAre(3, 4));
   ASSERT_EQ(told.stragglers.size(), 1u);
   EXPECT_EQ(told.stragglers[0].announced.at(0).remaining, Seconds(60));
-  for (const JobState state : kAllJobStates) EXPECT_EQ(Codec<JobState>::named(name_of(state)), state);
+  for (const auto& [state, name] : Choices<JobState>::kNames) {
+    EXPECT_EQ(name_of(state), name);
+    EXPECT_EQ(Codec<JobState>::named(name), state);
+  }
   EXPECT_FALSE(Codec<JobState>::named("asleep"));
+}
+
+TEST(JobMessages, EventsAreWrittenInOneWay) {
+  EXPECT_EQ(to_json(PlanningProgress{"run-12", 0.5}).dump(), R"({"job":"run-12","planning_progress":0.5})");
+  EXPECT_EQ(to_json(SchedulesReplaced{"run-12", 3, 2, Seconds(0.25)}).dump(),
+            R"({"job":"run-12","version":3,"frontier_version":2,"allowed_time_s":0.25})");
+  EXPECT_EQ(to_json(JobTrouble{"run-12", "why"}).dump(), R"({"job":"run-12","trouble":"why"})");
+  EXPECT_EQ(to_json(JobDeleted{"run-12", "why"}).dump(), R"({"job":"run-12","why":"why"})");
 }
 
 TEST(JobMessages, RefusalsNameTheField) {

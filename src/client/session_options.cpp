@@ -1,0 +1,120 @@
+// The options' names, bounds and meanings. What a session hands on to the server is held to the bounds of the message
+// that it goes into, and mostly described in that message's words.
+#include "client/session_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/record.h"
+#include "net/client.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kShortest = 1e-9;  // s
+constexpr double kLongest = 1e6;
+
+// The rules of a message's field, which a session without a server need not be given.
+template <Described Message>
+FieldRules as_in(const char* field) {
+  const auto& fields = record_of<Message>().fields();
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& one) { return one.name == field; });
+  FieldRules rules = fields.at(static_cast<std::size_t>(found - fields.begin())).rules;
+  rules.needed = rules.left_out = false;
+  rules.fewest = 0;
+  return rules;
+}
+
+}  // namespace
+
+Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
+  using R = SessionOptions;
+  using Job = JobRequest;
+  using Rank = RankRequest;
+  using Sweep = OnlineProfiler::Options;
+  return Record<R>::request("SessionOptions",
+                            "Of flyball_session_open in C and flyball.Session in Python. What is said of the job is "
+                            "the same on every rank.")
+      .field("server", &R::server,
+             "Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. "
+             "Empty: nowhere; the rank still profiles and measures.")
+      .field("ca_file", &R::ca_file,
+             "PEM file of the authorities that the certificate of an https:// server may come from. Empty: those that "
+             "this machine trusts.")
+      .field("job", &R::job, &Job::id, "The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'.")
+      .field("token", &R::job, &Job::token, "The job's secret: 32 to 128 letters, digits, '_' and '-'.")
+      .field("registration_token", &R::registration_token,
+             "For a server that lets only those register jobs who show it. Empty: what the environment variable "
+             "FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names.")
+      .field("stages", &R::job, &Job::stages, as_in<Job>("stages"))
+      .field("microbatches", &R::job, &Job::microbatches, as_in<Job>("microbatches"))
+      .field("chunks", &R::job, &Job::chunks, as_in<Job>("chunks"))
+      .field("data_parallel", &R::job, &Job::data_parallel, as_in<Job>("data_parallel"))
+      .field("tensor_parallel", &R::job, &Job::tensor_parallel, as_in<Job>("tensor_parallel"))
+      .field("schedule", &R::job, &Job::schedule, as_in<Job>("schedule"))
+      .field("planner", &R::job, &Job::planner, as_in<Job>("planner"))
+      .field("executed_steps", &R::executed_steps, as_in<Job>("executed_steps").text)
+      .field("blocking_w", &R::job, &Job::blocking_power,
+             "Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.",
+             as_in<Job>("blocking_power_w"))
+      .field("noise", &R::job, &Job::noise, as_in<Job>("noise"))
+      .field("memory_limit", &R::job, &Job::memory_limit, as_in<Job>("memory_limit"))
+      .field("switch_latency_s", &R::job, &Job::switch_latency, as_in<Job>("switch_latency_s"))
+      .field("min_dwell_s", &R::job, &Job::min_dwell, as_in<Job>("min_dwell_s"))
+      .field("rank", &R::rank, &Rank::rank, as_in<Rank>("rank"))
+      .field("dp_rank", &R::rank, &Rank::dp_rank, as_in<Rank>("dp_rank"))
+      .field("pp_rank", &R::rank, &Rank::pp_rank, as_in<Rank>("pp_rank"))
+      .field("tp_rank", &R::rank, &Rank::tp_rank, as_in<Rank>("tp_rank"))
+      .field("gpu", &R::gpu, &SessionGpuRequest::gpu,
+             "The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball "
+             "devices` counts.")
+      .field(
+          "clocks", &R::gpu, &SessionGpuRequest::clocks,
+          "Where clocks are set: \"device\", \"none\" or the agent's address (\"/run/flyball/agent.sock\", "
+          "\"HOST:PORT\"). Empty: through the agent where one listens at its usual place, else on the device itself.")
+      .field("profile", &R::profile, "Whether the rank is profiled while it trains: a sweep over its clocks.")
+      .field("steps_per_clock", &R::sweep, &Sweep::steps_per_clock, "Steps at each clock of the sweep.", {.minimum = 1})
+      .field("rises_to_stop", &R::sweep, &Sweep::rises_to_stop,
+             "The sweep ends when the energy of a step's computations has risen this often in a row.", {.minimum = 1})
+      .field("clock_stride", &R::sweep, &Sweep::clock_stride, "The sweep takes every so many-th clock.", {.minimum = 1})
+      .field("settle_s", &R::settle, "Not measured after a clock took hold.", {.minimum = 0, .maximum = kLongest})
+      .field("sampling_s", &R::sampling_period, "How often the energy counter is read.",
+             {.minimum = kShortest, .maximum = kLongest})
+      .field("clock_poll_s", &R::controller, &ClockController::Options::poll_period,
+             "How often the control thread looks for a new clock.", {.minimum = kShortest, .maximum = kLongest})
+      .field("time_scale", &R::time_scale, "The GPU's seconds in one second of this machine: 1 but for simulated GPUs.",
+             {.minimum = 1e-6, .maximum = 1e6})
+      .check([](const JsonObject& /*object*/, R& options) {
+        Job& job = options.job;
+        if (job.blocking_power == std::vector{Watts(0)}) job.blocking_power.clear();
+        // Others would be planned alike; only a job that needs it says so.
+        job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
+        options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);
+        check_options(options);
+        // What the server would refuse later is refused now.
+        if (!options.server.empty()) (void)read_message<Job>(nlohmann::json(to_json(job)));
+      });
+}
+
+SessionOptions read_session_options(const std::string& source, const nlohmann::json& json) {
+  try {
+    return record_of<SessionOptions>().read(JsonObject(json, source));
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+void check_options(const SessionOptions& options) {
+  if (options.server.empty()) return;
+  if (options.job.id.empty() || options.job.token.empty()) {
+    throw UsageError("a session with a server needs the job's id and token, the same on every rank");
+  }
+  if (!options.ca_file.empty() && !parse_endpoint(options.server).tls) {
+    throw UsageError(fmt::format(
+        "ca_file is for a server that is named https://; {} would get the job's token in the clear", options.server));
+  }
+}
+
+}  // namespace flyball

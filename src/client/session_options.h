@@ -1,0 +1,56 @@
+// What a session is to do, described once for every door to it: flyball_session_options (C), the arguments of
+// flyball.Session (Python) and the manual's table.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/record_codec.h"
+#include "base/units.h"
+#include "client/clock_controller.h"
+#include "client/online_profiler.h"
+#include "driver/gpu_vendors.h"
+#include "measure/sampler.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+
+struct SessionGpuRequest {
+  std::size_t gpu = 0;  // as `flyball devices` counts
+  std::string clocks;   // where they are set
+  std::string purpose;
+  std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
+};
+
+struct SessionOptions {
+  std::string server;  // "": none, and no schedule ever comes
+  std::string ca_file;
+  std::string registration_token;  // "": default_registration_token()
+  JobRequest job;                  // id and token are needed with a server; every rank sends the same
+  RankRequest rank;                // without clocks: the session fills them in
+  bool executed_steps = true;      // read_session_options() makes that of `job` of it, for a planner that adjusts plans
+  SessionGpuRequest gpu;           // for open_session_gpu()
+  bool profile = true;
+  OnlineProfiler::Options sweep;
+  double time_scale = 1.0;  // times are reported in the GPU's seconds, as its energies are
+  Seconds settle{0.03};     // twice what a change of clock takes
+  Seconds sampling_period = kDefaultSamplingPeriod;
+  ClockController::Options controller;  // the session sets on_change itself
+  // Called with a sentence when something has failed or works again, by any of the session's threads, one at a time.
+  std::function<void(const std::string&)> notice;
+};
+
+[[nodiscard]] Record<SessionOptions> description_of(const SessionOptions*);
+
+// From a JSON object as a C or Python program gives it: all but `notice`. `source` stands in errors. Throws UsageError
+// for values out of range and for those that check_options() refuses.
+[[nodiscard]] SessionOptions read_session_options(const std::string& source, const nlohmann::json& json);
+
+// Throws UsageError for a server without the job's id and token, and for a CA file with a server that is not reached by
+// TLS.
+void check_options(const SessionOptions& options);
+
+}  // namespace flyball
