@@ -92,7 +92,7 @@ class Planner {
   [[nodiscard]] virtual PlannerResult plan(const PlanProblem& problem, const Progress& progress) const = 0;
 };
 
-// Planners by name: perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global,
+// Planners by name: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global,
 // zeus-per-stage. Throws UsageError that lists them.
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);
 [[nodiscard]] std::vector<std::string> planner_names();
