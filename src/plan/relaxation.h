@@ -36,7 +36,7 @@
 
 namespace flyball {
 
-// Net energy (Perseus eq. 4) against iteration time, J and ns: convex, falling, one straight piece per price.
+// Net energy (Perseus eq. 4) in J over iteration time in ns: convex and falling, one straight piece per price of time.
 class BoundCurve {
  public:
   struct Piece {
@@ -46,7 +46,7 @@ class BoundCurve {
   };
 
   BoundCurve() = default;
-  // Pieces in falling order of time, as the solver finds them; `t_star` is where the first ends.
+  // The pieces in falling order of time, as the solver finds them. The first ends at `t_star`.
   BoundCurve(std::vector<Piece> pieces, Nanoseconds t_star);
 
   // Least net energy of any plan, relaxed or discrete, that ends by `time` >= t_min(); constant above t_star().
@@ -63,8 +63,9 @@ class BoundCurve {
   Nanoseconds t_star_ = 0;
 };
 
-// A stretch of the frontier over which one price holds. Event times at any T in [t_low, t_high]:
-// start(i, T) = start[i] - min(start_shift[i], t_high - T), likewise finish. Views into the solver's state.
+// A part of the frontier with one price of time. Event times at any T in [t_low, t_high]: start(i, T) = start[i] -
+// min(start_shift[i], t_high - T), and finish(i, T) likewise. The spans refer to the solver's state and are valid only
+// during the visit.
 struct FrontierStretch {
   Nanoseconds t_high = 0;
   Nanoseconds t_low = 0;

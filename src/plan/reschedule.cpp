@@ -1,3 +1,5 @@
+// Cuts each stage's order into units (a forward with its data loading, a backward) and puts the units into another
+// order.
 #include "plan/reschedule.h"
 
 #include <fmt/format.h>
@@ -14,7 +16,7 @@
 namespace flyball {
 namespace {
 
-// A stage's order, cut into what moves together: a forward with the loading of its data, a backward.
+// A stage's order, cut into units that move together.
 struct StageUnits {
   std::vector<std::vector<int>> forwards;
   std::vector<std::vector<int>> backwards;
@@ -33,7 +35,7 @@ StageUnits stage_units(const ComputationDag& dag, int stage) {
     const bool backward = instruction == instruction_name(InstructionKind::kBackward);
     pending.push_back(i);
     if (!forward && !backward) {
-      // Whatever has a choice of clocks and is neither belongs to another schedule.
+      // An operation with a choice of clocks that is neither belongs to another schedule.
       if (dag.type_of(i).options.size() > 1) units.is_1f1b = false;
       continue;
     }
@@ -46,7 +48,7 @@ StageUnits stage_units(const ComputationDag& dag, int stage) {
   return units;
 }
 
-// A warm-up of `in_flight` forwards, then backwards and forwards in turn.
+// The order with `in_flight` forwards first, then backwards and forwards in turn.
 std::vector<int> order_with(const StageUnits& units, int in_flight) {
   std::vector<int> order;
   const auto append = [&](const std::vector<int>& unit) { order.insert(order.end(), unit.begin(), unit.end()); };
@@ -140,7 +142,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
     if (extra[s + 1] > extra[s] && !holds_all) extra[s + 1] = extra[s];
   }
 
-  // Bubbles of an unbalanced pipeline may not take what they seem to: forwards come late from a slow stage above.
+  // In an unbalanced pipeline not all of a bubble can be used, since forwards come late from a slow stage before it.
   std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
   const auto capped = [&](int cap) {
     std::vector<int> in_flight = *base;
