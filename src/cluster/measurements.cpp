@@ -56,7 +56,7 @@ JobMeasurement own_row(const CsvReader& csv, Megahertz default_clock) {
   return row;
 }
 
-// "21" is a node with two GPUs and one with one.
+// "21" means a node with two GPUs and a node with one.
 void read_placement(const CsvReader& csv, JobConfiguration& configuration) {
   const std::string_view digits = csv.text("placement");
   configuration.gpus = 0;

@@ -37,7 +37,7 @@ struct Share {
   [[nodiscard]] double time_left() const { return iterations / rate; }
 };
 
-// The paper's TopPriority.
+// TopPriority of the paper: whether `a` is served before `b`.
 bool precedes(const Share& a, const Share& b) {
   const bool a_shorter = a.time_left() < b.time_left();
   const Share& s = a_shorter ? a : b;
@@ -99,22 +99,22 @@ class Afs : public Policy {
     return share;
   }
 
-  // Every job its smallest size, the shortest first; jobs that have GPUs and are left without lose them. How many GPUs
-  // are left. Of those that wait, only as many are looked at as there is room for.
+  // Gives every job its smallest size, shortest job first; jobs for which no GPUs are left lose theirs. Returns how
+  // many GPUs are left. Of the jobs that wait, only as many are looked at as there is room for.
   int first_gpus(const ClusterState& cluster, Decision& decision) {
     running_.clear();
     for (const int job : cluster.holding) running_.push_back(smallest_share(cluster, job));
     std::sort(running_.begin(), running_.end(), [](const Share& a, const Share& b) {
       return std::pair(a.time_left(), a.job) < std::pair(b.time_left(), b.job);
     });
-    std::vector<double> rates(sizes_.size());  // of jobs that wait, all of a kind alike
+    std::vector<double> rates(sizes_.size());  // by kind: the rate of a job that waits
     auto walk = waiting_.queue.walk([&](std::size_t kind, double iterations) {
       if (rates[kind] == 0.0) rates[kind] = rate_of_kind(cluster, kind);
       return iterations / rates[kind];
     });
     int free = cluster.spec.gpus();
     shares_.clear();
-    std::size_t next = 0;  // of those that run
+    std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
       if (walk.done() || (next < running_.size() && std::pair(running_[next].time_left(), running_[next].job) <
                                                         std::pair(walk.front().key, walk.front().job))) {
@@ -136,7 +136,7 @@ class Afs : public Policy {
     return free;
   }
 
-  // Of the jobs that a larger size serves and that have one within `free`.
+  // The first by top priority of the jobs that gain from a larger size that fits into `free`.
   Share* top_priority(int free) {
     Share* top = nullptr;
     for (Share& share : shares_) {

@@ -39,10 +39,10 @@ namespace {
 
 constexpr std::array kThresholds = {3250.0, 7200.0};  // GPU-seconds, rising
 constexpr std::size_t kQueues = kThresholds.size() + 1;
-// Of a threshold: a job that is woken at it has passed it, whatever was rounded.
+// Relative to a threshold: a job that was woken at the threshold has reached it, whatever was rounded.
 constexpr double kRounding = 1e-6;
 
-// Whether a job that has had so much is through with the queue, which is not the last.
+// Whether a job that has attained this service leaves the queue, which must not be the last.
 bool passes(double service, std::size_t queue) { return service >= kThresholds[queue] * (1.0 - kRounding); }
 
 double service_of(std::size_t queue) {
@@ -51,19 +51,18 @@ double service_of(std::size_t queue) {
 }
 
 std::size_t at(int job) { return static_cast<std::size_t>(job); }
-// Who wants to run in one of the queues. The jobs that wait do so in an order that the two disciplines keep in their
-// own ways.
+// The jobs of one queue. The two disciplines differ in the order of the jobs that wait.
 class ServiceQueue {
  public:
   virtual ~ServiceQueue() = default;
 
-  // A job that has no GPUs, at the end.
+  // Puts a job without GPUs at the end.
   virtual void enter(const ClusterState& cluster, int job) = 0;
-  // One that has GPUs and has fallen from the queue before, at the end. In one decision in rising order.
+  // Puts a job with GPUs that fell from the queue before at the end. Within one decision, to be called by rising job.
   void fall_in(int job) { fallen_.push_back(job); }
-  // A job that runs here has finished.
+  // Removes a job that ran here and has finished.
   void leave(int job) { std::erase(running_, job); }
-  // Those that run here, or have fallen to here, and are through with the queue, leave it; in rising order.
+  // Removes and returns the jobs with GPUs that have attained the queue's service, in rising order.
   [[nodiscard]] std::vector<int> fall_out(const ClusterState& cluster, std::size_t queue) {
     std::vector<int> out;
     for (std::vector<int>* list : {&running_, &fallen_}) {
@@ -79,7 +78,7 @@ class ServiceQueue {
   virtual void serve(const ClusterState& cluster, Dealing& dealing) = 0;
 
   [[nodiscard]] const std::vector<int>& running() const { return running_; }
-  // All of its jobs, such that restore() in this order gives the same queue.
+  // All jobs of the queue. restore() in this order gives the same queue.
   [[nodiscard]] virtual std::vector<int> jobs() const = 0;
   void restore(const ClusterState& cluster, int job) {
     if (cluster.jobs[at(job)].has_gpus()) {
@@ -90,11 +89,12 @@ class ServiceQueue {
   }
 
  protected:
-  std::vector<int> running_;  // those that have GPUs
-  std::vector<int> fallen_;   // those that have, too, and come from the queue before by this decision
+  std::vector<int> running_;  // jobs that have GPUs
+  std::vector<int> fallen_;   // jobs that have GPUs and come from the queue before by this decision
 };
 
-// Those that run, then those that wait; of these, who had to give way comes before the others, and who fell comes last.
+// Jobs that run come before jobs that wait. Of the latter, those that had to give way come first, and those that fell
+// come last.
 class LasQueue : public ServiceQueue {
  public:
   void enter(const ClusterState& cluster, int job) override {
@@ -138,7 +138,7 @@ class LasQueue : public ServiceQueue {
   std::vector<int> served_;             // reused
 };
 
-// By Gittins index, whether they run or wait.
+// By Gittins index, whether jobs run or wait.
 class GittinsQueue : public ServiceQueue {
  public:
   GittinsQueue(const ServiceHistory& history, double quantum) : history_(&history), quantum_(quantum) {}
@@ -158,7 +158,7 @@ class GittinsQueue : public ServiceQueue {
     std::sort(ranked_.begin(), ranked_.end());
     running_.clear();
     std::vector<int> stopped;
-    std::map<int, AttainedLine::Walk> lines;  // those who wait, by GPUs
+    std::map<int, AttainedLine::Walk> lines;  // jobs that wait, by GPUs
     for (const auto& [gpus, line] : waiting_) {
       if (gpus <= dealing.left()) lines.try_emplace(gpus, line, *history_, quantum_);
     }
@@ -268,7 +268,7 @@ class Tiresias : public Policy {
     if (gittins_) history_.add(cluster.jobs[at(job)].gpu_time.value());
   }
 
-  // Those that run may be the ones that fall next.
+  // Only jobs that run can fall next.
   void wake_at_threshold(const ClusterState& cluster, Decision& decision) const {
     for (std::size_t queue = 0; queue + 1 < kQueues; ++queue) {
       for (const int job : queues_[queue]->running()) {
