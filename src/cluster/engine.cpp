@@ -1,3 +1,5 @@
+// Time and power of the simulation: between events every job has a constant rate and power, and each event settles the
+// jobs that it concerns before it changes them.
 #include "cluster/engine.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The table is a tree with one axis per level; a lookup interpolates between two neighbours on every axis.
 #include "cluster/ground_truth.h"
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 //           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU approaches a limit as n grows,
 //           which no line does. With rho = 0 it is the paper's equation.
 //   eq. 5   The outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
-//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many. Here it is log(bs + theta) + beta, alpha being part
+//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many. Here it is log(bs + theta) + beta; alpha is part
 //           of kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
 //   eqs. 16, 17 are not printed. By the text and section 5: JCT = iterations * T_iter, E = iterations * E_iter.
 #pragma once

@@ -1,3 +1,4 @@
+// Reduces each size's speeds to a convex hull, on which the best speed at given prices is found by going along it.
 #include "cluster/offers.h"
 
 #include <algorithm>

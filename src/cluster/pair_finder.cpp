@@ -1,3 +1,4 @@
+// Candidates are grouped by GPUs and memory, so that a candidate is compared with groups that fit, not with every job.
 #include "cluster/pair_finder.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Buddy allocation within nodes (kPacked), and placement on the fullest node that fits (kAnywhere).
 #include "cluster/placement.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Counted power is the belief, scaled to the nearest reading of the same size and bounded by readings of other sizes.
 #include "cluster/power_book.h"
 
 #include <algorithm>

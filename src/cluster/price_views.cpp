@@ -1,3 +1,4 @@
+// A view is computed when it is first asked for, and again only after the kind's costs have changed.
 #include "cluster/price_views.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sets a simulation up from setup, ground truth and trace, and reports its figures.
 #include "cluster/simulator.h"
 
 #include <fmt/format.h>

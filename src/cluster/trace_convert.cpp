@@ -1,3 +1,4 @@
+// Reads published traces by the columns that they have, into the columns of Flyball's own.
 #include <fmt/format.h>
 
 #include <algorithm>

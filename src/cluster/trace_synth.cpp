@@ -1,3 +1,4 @@
+// Draws arrivals by the hour of the day, sizes by fixed shares and durations from a log-normal distribution.
 #include <algorithm>
 #include <array>
 #include <cmath>

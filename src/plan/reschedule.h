@@ -5,11 +5,10 @@
 // In 1F1B, stage s of S runs S - s forwards before its first backward, then backwards and forwards in turn. The
 // rescheduled order differs in that number alone, the microbatches in flight h[s]. Two rules apply:
 //   - No deadlock: h must not rise along the stages. If it did, stage s + 1 would wait for a forward that stage s runs
-//     only
-//   after a backward that waits for stage s + 1.
+//     only after a backward that waits for stage s + 1.
 //   - No loss of throughput: h must fall by one from stage to stage, as in 1F1B, except after a stage that holds all
-//   microbatches. With h[s] = h[s + 1], stage s would send a microbatch and then wait until it is back. The second rule
-//     implies the first. Where it is broken, the later stage is given fewer microbatches.
+//     microbatches. With h[s] = h[s + 1], stage s would send a microbatch and then wait until it is back.
+// The second rule implies the first. Where it is broken, the later stage is given fewer microbatches.
 #pragma once
 
 #include <optional>

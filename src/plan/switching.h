@@ -14,16 +14,14 @@ namespace flyball {
 
 // Returns the plan with its clocks changed in four steps, so that it takes the time that it promises:
 //   1. While the charged iteration is longer than `deadline`: an operation on the critical path is delayed because its
-//   clock is requested too late. The nearest operation before it with a lower clock is raised to that clock.
+//      clock is requested too late. The nearest operation before it with a lower clock is raised to that clock.
 //   2. Where a stage changes its clock twice within `min_dwell`, operations of equal clock on one side of the change
-//      take
-//   the clock of the other side; of the ways to do so the one of least energy within the deadline is taken.
+//      take the clock of the other side; of the ways to do so the one of least energy within the deadline is taken.
 //   3. Neighbouring operations of equal clock (a run) take the clock of the run before or after them wherever that
-//      meets
-//   the deadline and does not raise the charged energy.
-//   4. Runs take the next lower clock under the same conditions, which spends the slack that is left. The plan is taken
-//      to repeat: the last operation of a stage precedes its first. Where the charged iterations of such a repetition
-//      differ, times are those of the longest and energies are means.
+//      meets the deadline and does not raise the charged energy.
+//   4. Runs take the next lower clock under the same conditions, which spends the slack that is left.
+// The plan is taken to repeat: the last operation of a stage precedes its first. Where the charged iterations of such a
+// repetition differ, times are those of the longest and energies are means.
 //
 // Guarantees, where the operations of a stage share their clocks and higher clocks are faster:
 //   - The result has no more switches than `plan`.

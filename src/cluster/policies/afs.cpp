@@ -2,16 +2,17 @@
 // PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware. With "+zeus", jobs run
 // at the clock that Zeus chooses for their GPUs.
 //
-// GPUs are dealt out one by one. While several jobs have none, the shortest comes first. Of two jobs that have GPUs, s
-// the one with less time left at its share and l the other, with p the throughput now and p' with one GPU more,
-//   l comes first where (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, else s:
-// a GPU goes where it is used well, with some lead for the job that is done sooner. The job to be served is found by
-// comparing all in turn. Shares are dealt out anew at every arrival and completion.
+// GPUs are given one by one. While several jobs have none, the shortest job comes first. Of two jobs that have GPUs,
+// let s be the one with less time left at its share and l the other, p the throughput now and p' that with one GPU
+// more. Then
+//   l comes first if (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, otherwise s:
+// a GPU goes where it is used well, with some preference for the job that is done sooner. The job to be served is found
+// by comparing all jobs in turn. Shares are computed anew at every arrival and completion.
 //
-// Jobs are packed and migrated, for which they have a power of two of GPUs (network packing, which PowerFlow 5.3 takes
-// from here). So a job goes up by doubling, and p' lies on the line between the two sizes. All jobs have one GPU before
-// one has two, which the rule says, too, unless a job gains more than twofold. A larger share that would cost more time
-// for the restart than it saves is left out, as under powerflow.
+// Jobs are packed and migrated, which requires a power of two of GPUs (network packing, which PowerFlow 5.3 takes from
+// here). So a job grows by doubling, and p' lies on the line between the two sizes. All jobs get one GPU before one
+// gets two; the rule implies that too, unless a job gains more than twofold. As under powerflow, a larger share is left
+// out if its restart would cost more time than it saves.
 //
 // Cost of a decision: O(GPUs * jobs with GPUs), however many wait.
 #include <algorithm>

@@ -10,16 +10,12 @@
 //
 // Where the paper leaves details open:
 //   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling. If not all jobs can
-//     have
-//   one, those with the least energy left come first (the smallest denominator), which is close to the shortest
-//     remaining
-//   time. For a job without GPUs its restart is included, so that two near equals do not take turns.
+//     have one, those with the least energy left come first (the smallest denominator), which is close to the shortest
+//     remaining time. For a job without GPUs its restart is included, so that two near equals do not take turns.
 //   - Of the jobs of one kind, those that have the larger size keep it, then those with most work left. A resize that
-//     would
-//   cost more time than it saves is left out.
+//     would cost more time than it saves is left out.
 //   - A job that is being profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts
-//     with
-//   that.
+//     with that.
 //   - A pipeline has one size; its frontier is its list of speeds.
 #include <algorithm>
 #include <cmath>

@@ -1,24 +1,24 @@
 // Tiresias (Gu et al.: "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019), as PowerFlow
-// compares with it (section 6.1): not elastic, not energy-aware, blind to how long jobs will run. With "+zeus", jobs
-// run at the clock that Zeus chooses.
+// compares with it (section 6.1): not elastic, not energy-aware, and without knowledge of how long jobs will run. With
+// "+zeus", jobs run at the clock that Zeus chooses.
 //
-// Discretised 2D-LAS (section 3.3), by the rules and with the constants of the authors' simulator (dlas-gpu): what
-// counts is attained service, a job's GPUs times the time that it held them. There are three queues. A job enters the
-// first at its end and falls to the end of the next as its service reaches 3,250 and 7,200 GPU-seconds. Jobs of an
-// earlier queue come first, and within a queue those that run stay ahead of those that wait; a job that does not fit
-// is passed over. A job that has to give way loses its GPUs and restarts later. Promotion of starving jobs is off, as
-// it is there.
+// Discretised 2D-LAS (section 3.3), with the rules and constants of the authors' simulator (dlas-gpu). Jobs are ranked
+// by attained service, which is a job's GPUs times the time that it held them. There are three queues. A job enters at
+// the end of the first, and falls to the end of the next when its service reaches 3,250 and 7,200 GPU-seconds. Jobs of
+// an earlier queue come first. Within a queue, jobs that run stay ahead of jobs that wait, and a job that does not fit
+// is passed over. A job that has to give way loses its GPUs and restarts later. As in that simulator, starving jobs are
+// not promoted.
 //
-// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins"): the same queues, but within one the jobs of the
-// highest Gittins index come first, whether they run or wait: with S the service of a job that has had a, and D the
-// service of the queue (no limit for the last),
+// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins") has the same queues, but within one the jobs of the
+// highest Gittins index come first, whether they run or wait. With S the service that a job needs, a the service that
+// it has had, and D the service of the queue (no limit for the last),
 //   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
-// The distribution of S is that of the jobs that have finished so far (the authors' simulator is given it beforehand,
-// and takes 3,250 for every D); a job that has had more than all of them comes last. The index of a job that runs is
-// read when something else happens, not all the time.
+// S is distributed as the services of the jobs that have finished so far (the authors' simulator is given the
+// distribution beforehand, and takes 3,250 for every D). A job that has had more than all of them comes last. The index
+// of a job that runs is computed when something happens, not continuously.
 //
-// Cost of a decision: O(jobs with GPUs * log jobs), however many wait; with Gittins indices, the history of finished
-// jobs is summed anew from where one is put in.
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait. With Gittins indices, the history of finished
+// jobs is summed again from the point at which one is inserted.
 #include <algorithm>
 #include <array>
 #include <cstdint>
