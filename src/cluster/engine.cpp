@@ -351,7 +351,7 @@ void Simulation::Engine::read_meter(int job, int speed) {
   insert_sorted(happened.power_changed, one.kind);
 }
 
-// By the meters, which a policy that learns watches: it decides again at once when it was wrong.
+// Whether the meters show more than the limit. Only a policy that learns watches them, and decides again if they do.
 bool Simulation::Engine::over_limit() const {
   const auto rounding = static_cast<Microwatts>(state.active.size());
   return belief && job_power > microwatts(state.spendable_power()) + rounding;

@@ -138,7 +138,7 @@ class LasQueue : public ServiceQueue {
   std::vector<int> served_;             // reused
 };
 
-// By Gittins index, whether jobs run or wait.
+// Serves jobs by Gittins index, whether they run or wait.
 class GittinsQueue : public ServiceQueue {
  public:
   GittinsQueue(const ServiceHistory& history, double quantum) : history_(&history), quantum_(quantum) {}
