@@ -104,10 +104,9 @@ class ClockRounder {
   std::vector<ClockLadder> ladder_;    // by operation
   GateGraph graph_;
   PathSearch paths_;
-  GateSchedule schedule_;          // where follow() continues
-  std::vector<Nanoseconds> tail_;  // by gate: the least time from there to the end
-  std::vector<Nanoseconds> relaxed_,
-      last_relaxed_;  // by gate: its time in the relaxation, at this point and at the last
+  GateSchedule schedule_;                            // where follow() continues
+  std::vector<Nanoseconds> tail_;                    // by gate: the least time from there to the end
+  std::vector<Nanoseconds> relaxed_, last_relaxed_;  // by gate: relaxed times of this and the last point
   int next_stage_ = 0;
   std::vector<Level> level_;        // the plan
   std::vector<Nanoseconds> early_;  // by gate: the earliest time that the plan allows

@@ -43,8 +43,7 @@ struct ClockChoices {
   std::vector<double> net;            // J (Perseus eq. 4)
   Nanoseconds longest_step = 0;       // the longest between neighbouring options
   std::vector<std::uint16_t> option;  // index into the type's measured options
-  std::vector<Nanoseconds>
-      fenced;  // the times between two that fit every window and none: what ClockLadder::time points into
+  std::vector<Nanoseconds> fenced;    // the times, with one before that fits always and one after that never does
 
   [[nodiscard]] Level slowest() const { return static_cast<Level>(time.size()) - 1; }
   [[nodiscard]] ClockLadder ladder() const { return {fenced.data() + 1, net.data()}; }

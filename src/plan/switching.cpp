@@ -290,9 +290,8 @@ class SwitchReducer {
   const ComputationDag& dag_;
   Nanoseconds latency_;
   ClockPlan plan_;
-  std::vector<std::vector<int>> order_;  // by stage: the operations with a choice of clocks
-  std::vector<std::pair<int, int>>
-      beside_;  // by operation: the ones before and after it on the stage; the last is before the first
+  std::vector<std::vector<int>> order_;      // by stage: the operations with a choice of clocks
+  std::vector<std::pair<int, int>> beside_;  // by operation: those before and after it on the stage, in a circle
   LateClocks late_;
   std::vector<Nanoseconds> durations_;  // charged, of the longest iteration
   Timeline timeline_;                   // of durations_

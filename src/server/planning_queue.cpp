@@ -15,8 +15,7 @@ namespace flyball {
 namespace {
 
 constexpr double kProgressStep = 0.01;
-constexpr double kMistaken =
-    10.0;  // times longest_short: the expected time of an order that was mistaken for a short one
+constexpr double kMistaken = 10.0;  // times longest_short: expected of an order mistaken for a short one
 
 }  // namespace
 

@@ -114,8 +114,7 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   int value_column = -1;
   std::size_t width = 0;
   ReadingKind kind = ReadingKind::kPower;
-  std::set<std::string, std::less<>>
-      integrated;  // devices whose energy comes from no counter at this place of the file
+  std::set<std::string, std::less<>> integrated;  // devices without a counter, at this place of the file
   while (lines.next(line)) {
     if (bare(line).empty()) continue;
     if (line.front() == '#') {
@@ -186,7 +185,8 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
     if (bare(line).empty()) continue;
     split(line, ", ", fields);
     if (fields.size() < 2 && line.find(',') != std::string_view::npos) split(line, ",", fields);
-    if (fields.front().text == "timestamp" || find_named(fields, "timestamp") >= 0) {  // repeated if files were joined
+    if (fields.front().text == "timestamp" ||
+        find_named(fields, "timestamp") >= 0) {  // repeated where files are joined
       time_column = find_named(fields, "timestamp");
       power_column = find_column(fields, [](std::string_view text) { return text.starts_with("power.draw"); });
       // Of several columns, the one that averages least.
