@@ -12,8 +12,8 @@
 //
 // The model was fitted to measured pairs: the throughputs of ResNet-18 beside itself on a V100 at five batch sizes,
 // published with Gavel (Narayanan et al., OSDI 2020; stanford-futuredata/gavel, oracle_throughputs.json). There, the
-// sums of the two relative speeds are 0.93 to 1.43. This model is off by 0.06 on average and 0.14 at most, with u = (1
-// + w) / 2 for a job whose work would take a well-filled GPU the share w of its time.
+// sums of the two relative speeds are 0.93 to 1.43. This model is off by 0.06 on average and 0.14 at most, with
+// u = (1 + w) / 2 for a job whose work would take a well-filled GPU the share w of its time.
 //
 // Power: what a board draws while any kernel runs is drawn once. What each job draws above that when alone is added,
 // slowed down by c but not by the disturbance. So a shared GPU draws no less than the thriftier job alone, and less

@@ -82,8 +82,8 @@ class WaitingQueue {
       heads_.pop();
     }
 
-    // How many jobs come before this key and job: those walked past and those of dropped groups. Cost: O(dropped groups
-    // * log jobs).
+    // How many jobs come before this key and job: those walked past and those of dropped groups. Cost:
+    // O(dropped groups * log jobs).
     [[nodiscard]] std::size_t before(double key, int job) const {
       std::size_t count = passed_;
       for (const std::size_t group : dropped_) {

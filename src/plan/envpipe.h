@@ -70,8 +70,8 @@ class Reconfiguration {
   // The share of all possible clock raises that were made, in [0, 1].
   [[nodiscard]] double progress() const;
 
-  // Takes in an iteration that was executed under plan(), and raises clocks on its critical path. Cost: O(nodes +
-  // edges).
+  // Takes in an iteration that was executed under plan(), and raises clocks on its critical path. Cost:
+  // O(nodes + edges).
   ReconfigureStatus learn(const ExecutedStep& step);
 
  private:
