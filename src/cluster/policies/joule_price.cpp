@@ -17,8 +17,8 @@
 // jobs without energies). Where no GPU is scarce, no job is sped up beyond what a joule is worth.
 //
 // Prices lie on grids. Each is searched from its last value by doubling steps and then by halving the interval, at
-// O(jobs * sizes) for each price tried, some ten prices. In a cluster of more than 64 GPUs, prices are found again every
-// GPUs / 64 events only; between those, new jobs choose at the present prices, and GPUs that become free wait for them.
+// O(jobs * sizes) for each price tried, some ten prices. In a cluster of more than 64 GPUs, they are found again only
+// every GPUs / 64 events; between those, new jobs choose at the present prices, and GPUs that get free wait for them.
 //
 // Jobs for which there is no GPU or no power wait, those first that have most left to pay. A restart is weighed against
 // what a size gains over the rest of the job. A job that is being profiled keeps its GPUs.
