@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What another order of forwards and backwards saves, against the memory that it needs: the tables of docs/manual/order.md.
+"""What another order of forwards and backwards saves, and the memory it needs: the tables of docs/manual/order.md.
 
     python3 bench/order_tables.py --program build/flyball                                  # print
     python3 bench/order_tables.py --program build/flyball --write docs/manual/order.md     # rewrite in place

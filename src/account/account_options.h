@@ -1,5 +1,5 @@
-// What one asks of an account, described once for every door to it: the options of `flyball account`, the JSON object
-// of flyball_footprint_open (C), the arguments of flyball.account (Python).
+// The options of an account, described once for all interfaces: the options of `flyball account`, the JSON object of
+// flyball_footprint_open (C), and the arguments of flyball.account (Python).
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Choices<ChromeDevice> {
 
 struct AccountOptions {
   std::vector<std::string> events;
-  std::vector<std::string> power;    // as many
-  std::vector<std::string> jiffies;  // as many, or none
+  std::vector<std::string> power;    // as many as events
+  std::vector<std::string> jiffies;  // as many as events, or none
   AccountMethod method = AccountMethod::kSweep;
   std::optional<Seconds> sensor_window;
   Multiplicity share = Multiplicity::kOperations;
@@ -58,8 +58,8 @@ struct AccountOptions {
 
 [[nodiscard]] const Record<AccountOptions>& description_of(const AccountOptions*);
 
-// From a JSON object as a C or Python program gives it; `source` stands in errors. Throws InputError, and UsageError as
-// account_request does.
+// Reads the JSON object of a C or Python program; `source` names it in errors. Throws InputError, and UsageError as
+// account_request() does.
 [[nodiscard]] AccountRequest read_account_options(const std::string& source, std::string_view json);
 
 // Throws UsageError where options contradict each other, or `similar` is no pattern.

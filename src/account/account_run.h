@@ -34,22 +34,22 @@ struct AccountSettings {
 
 // Functions that are called while it works. Either may be missing.
 struct AccountListener {
-  // `share`, in [0, 1], of what it is doing is done.
+  // Called when `share`, in [0, 1], of the work that `doing` names is done.
   std::function<void(std::string_view doing, double share)> progress;
-  std::function<void(const std::string& text)> warning;  // `text` is among the notes, too
+  std::function<void(const std::string& text)> warning;  // `text` is also among the notes
 };
 
 struct TraceFiles {
   std::string events;
   std::string power;
-  std::string jiffies;  // none: the whole processor's energy is the program's
+  std::string jiffies;  // if empty, the whole processor's energy is the program's
 };
 
 struct AccountRequest {
   std::vector<TraceFiles> runs;  // at least one
   AccountSettings settings;
   SelfSimilar similar;
-  bool summary = false;  // whether the result is to have it; so below
+  bool summary = false;  // whether the result is to have it, as below
   bool tree = false;
   bool picture = false;  // of the first run; needs the tree
 };

@@ -1,3 +1,4 @@
+// Reads one row at a time, and tells Flyball's own columns from those of Pollux and Sia by the header.
 #include "cluster/measurements.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ JobMeasurement own_row(const CsvReader& csv, Megahertz default_clock) {
   return row;
 }
 
-// "21" is a node with two GPUs and one with one.
+// "21" means a node with two GPUs and a node with one.
 void read_placement(const CsvReader& csv, JobConfiguration& configuration) {
   const std::string_view digits = csv.text("placement");
   configuration.gpus = 0;

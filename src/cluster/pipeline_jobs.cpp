@@ -1,3 +1,4 @@
+// Plans the pipeline of each row, and turns the points of its frontier from least energy to least time into speeds.
 #include "cluster/pipeline_jobs.h"
 
 #include <fmt/format.h>

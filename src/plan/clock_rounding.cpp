@@ -1,3 +1,6 @@
+// Every operation has a level, and a plan is made by assigning times to gates and taking the slowest level that fits
+// between them. All passes below run over the operations in topological order, forwards for earliest times and
+// backwards for latest.
 #include "plan/clock_rounding.h"
 
 #include <algorithm>
@@ -6,8 +9,8 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns: each makes room for the other. Half as many turns cost 0.012 points where a time was
-// asked for, two paths a turn 0.012; ten paths bring 0.006.
+// Search and paths take turns, since each makes room for the other. Half as many turns cost 0.012 points where a time
+// was asked for, two paths a turn cost 0.012; ten paths save 0.006.
 constexpr int kPolishTurns = 20;
 constexpr int kPathsPerTurn = 5;
 
@@ -81,7 +84,7 @@ void ClockRounder::schedule_relaxed(const FrontierStretch& stretch, Nanoseconds 
   settle(deadline);
 }
 
-// Gates for the plan, each as early or as late as it may pass.
+// Sets the gates from the plan, each at the earliest or at the latest time that the plan allows.
 void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
   late ? place_late(deadline) : place_early();
   schedule_.passes = late ? late_ : early_;
@@ -89,9 +92,9 @@ void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
   settle(deadline);
 }
 
-// Moves gates that are too late for the deadline, or too early for the operations before them, and fits the options.
-// Gates brought forward to where the rest just meets the deadline at its fastest leave room for all before them, as
-// long as the deadline can be met at all.
+// Moves gates that are too late for the deadline or too early for the operations before them, and fits the options. A
+// gate is brought forward to where the operations behind it, at their fastest, just meet the deadline. That leaves room
+// for all operations before it, provided that the deadline can be met at all.
 void ClockRounder::settle(Nanoseconds deadline) {
   std::vector<Nanoseconds>& passes = schedule_.passes;
   for (std::size_t gate = 0; gate < graph_.size(); ++gate)
@@ -117,7 +120,7 @@ void ClockRounder::fit(int i) {
   level = ladder_[index(i)].slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
 }
 
-// The plan is the schedule's levels, with the slack filled that they leave.
+// Takes the schedule's levels as the plan, and fills the slack that they leave.
 void ClockRounder::publish() {
   level_ = schedule_.level;
   is_early_ = searches_.fill;
@@ -237,7 +240,7 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
 }
 
 void ClockRounder::polish(Nanoseconds deadline, int trials) {
-  random_ = 0x9E3779B97F4A7C15u;  // the same trials whatever was planned before
+  random_ = 0x9E3779B97F4A7C15u;  // the same trials, whatever was planned before
   for (int turn = 0; turn < kPolishTurns; ++turn) {
     if (searches_.neighbourhoods) search(deadline, trials / kPolishTurns);
     if (!searches_.random_paths) continue;

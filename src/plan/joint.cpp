@@ -1,5 +1,5 @@
-// The search changes one step of one staircase at a time, or all steps from there on, and what neighbours need to follow
-// suit. It keeps what lowers the bound until nothing does. Last, it gives back the memory that bought nothing.
+// The search changes one step of one staircase at a time, or all steps from there on, and what neighbours need to
+// follow suit. It keeps what lowers the bound until nothing does. Last, it gives back the memory that bought nothing.
 #include "plan/joint.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ constexpr std::int64_t kTrimOperations = 50'000;
 constexpr double kImprovement = 1e-6;
 // What a microbatch's memory must bring to be taken.
 constexpr double kWorthMemory = 1e-4;
-// The search compares orders by coarser curves than those that bound plans: the solver's rounds are as many as there are
-// prices. A twentieth of the time ranks orders alike.
+// The search compares orders by coarser curves than those that bound plans: the solver's rounds are as many as there
+// are prices. A twentieth of the time ranks orders alike.
 constexpr std::size_t kVertices = 6;
 
 using Orders = std::vector<StageOrder>;

@@ -1,3 +1,6 @@
+// Successive longest paths: each round finds by Dijkstra's algorithm how far every event can move towards T_min at the
+// present price of time, moves the events, and sends flow along the paths that have no slack left, which raises the
+// price.
 #include "plan/parametric_flow.h"
 
 #include <algorithm>
@@ -12,8 +15,8 @@ PricedCurve::PricedCurve(const CostCurve& curve) {
     if (!time.empty()) {
       const double per_second = (net.back() - vertex.net_joules) / static_cast<double>(vertex.time - time.back()) * 1e9;
       const auto price = static_cast<Price>(std::llround(per_second / kPriceUnit));
-      // Slopes that round to the same price (or to none) leave no arc between them. A vertex that is so left out may be
-      // cheaper than its neighbours by a price unit over the curve's length at most.
+      // Slopes that round to the same price (or to none) leave no arc between them, so that a vertex is left out. It
+      // may be cheaper than its neighbours by at most a price unit times the curve's length.
       if (price <= 0 || price >= slope.back()) allowance = kPriceUnit * to_seconds(curve.back().time).value();
       if (price <= 0) break;
       if (price >= slope.back()) {
@@ -82,7 +85,7 @@ void ParametricFlow::add_links() {
   }
 }
 
-// Earliest times with every operation at its cheapest.
+// Sets the earliest times with every operation at its cheapest.
 void ParametricFlow::place_events() {
   event_.assign(index(sink_) + 1, 0);
   for (int i = 0; i < dag_->size(); ++i) {
@@ -98,8 +101,8 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
   RelaxationResult result;
   std::vector<BoundCurve::Piece> pieces;
   const Nanoseconds t_star = event_[index(sink_)];
-  // Where a shift has left a path to the sink without slack, or there was one from the beginning, what fits is sent
-  // along it. A path of unlimited capacity is all at its fastest: T_min.
+  // Flow is sent along paths to the sink that have no slack: those that a shift has left, and those there from the
+  // beginning. On a path of unlimited capacity all computations are at their fastest, so that T_min is reached.
   do {
     find_distances();
     const Nanoseconds t_high = event_[index(sink_)];
@@ -141,7 +144,7 @@ void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amou
   }
 }
 
-// Sends what fits along the shortest path to the sink; false where that has no limit.
+// Sends as much flow as fits along the shortest path to the sink; returns false if its capacity is unlimited.
 bool ParametricFlow::augment() {
   Price amount = kUnlimited;
   for (std::int32_t v = sink_; v != source_; v = step_[index(v)].from) {
@@ -165,7 +168,7 @@ Price ParametricFlow::capacity(const Step& step) const {
   const std::size_t k = index(work.level);
   if ((step.from & 1) == 0) return curve.slope[k] - work.flow;
   if (work.flow > curve.slope[k + 1]) return work.flow - curve.slope[k + 1];
-  return curve.slope[k + 1] - curve.slope[k + 2];  // there is a slower one: else the arc had not been taken
+  return curve.slope[k + 1] - curve.slope[k + 2];  // a slower vertex exists, or the arc would not have been taken
 }
 
 Nanoseconds ParametricFlow::own_slack(std::int32_t v) const {
@@ -178,7 +181,8 @@ Nanoseconds ParametricFlow::own_slack(std::int32_t v) const {
   return k < curve.slowest() ? apart + curve.time[k + 1] : kFar;
 }
 
-// Dijkstra over slacks from the source. Stops at the sink; events not settled by then hold at least its distance.
+// Dijkstra's algorithm from the source, with slacks as lengths. It stops at the sink: the events not settled by then
+// are at least as far.
 void ParametricFlow::find_distances() {
   std::fill(distance_.begin(), distance_.end(), kFar);
   heap_.clear();
@@ -208,7 +212,7 @@ void ParametricFlow::find_distances() {
         }
       }
       if (v < source_) look_at(v ^ 1, reach + own_slack(v), kOwnArc);
-      // Last on the stack, so first gone on from: this way lies the sink.
+      // These are pushed last and so visited first, since they lead towards the sink.
       for (const Arc& arc : links_out(v)) look_at(arc.event, base + event_[index(arc.event)], arc.link);
       if (distance_[index(sink_)] == reach) return;
     }
@@ -235,7 +239,7 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
   return visit({t_high, t_low, start_, finish_, start_shift_, finish_shift_});
 }
 
-// sum_i min_t (c_i(t) + x_i t), J, less what the rounding of the sum may have added: the bound must stay a bound.
+// sum_i min_t (c_i(t) + x_i t) in J, less what rounding the sum may have added, so that it stays a lower bound.
 double ParametricFlow::intercept() {
   for (const std::int32_t i : stale_) {
     const Work& work = work_[index(i)];

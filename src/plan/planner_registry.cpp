@@ -1,4 +1,4 @@
-// The one table of planners: a new one is its own two files and a line here.
+// The table of all planners: a new planner is two files of its own and a line here.
 #include <fmt/format.h>
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Bubbles and stretched forwards are measured on the timeline of maximum clocks; the order itself is stage_orders.h's.
 #include "plan/reschedule.h"
 
 #include <fmt/format.h>

@@ -19,9 +19,9 @@ namespace flyball {
 // least b + 1, and no fewer than the backward before it.
 using StageOrder = std::vector<int>;
 
-// Returns the order of every stage, or none where the DAG is another kind of pipeline: several chunks, backwards in
-// two parts, microbatches that overtake each other, dependencies other than from stage to stage. Loading before forwards and
-// operations of the whole iteration at the end of a stage are allowed. Cost O(nodes + edges).
+// Returns the order of every stage, or none where the DAG is another kind of pipeline: several chunks, backwards in two
+// parts, microbatches that overtake each other, dependencies other than from stage to stage. Loading before forwards
+// and operations of the whole iteration at the end of a stage are allowed. Cost O(nodes + edges).
 [[nodiscard]] std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag);
 
 // The order that runs `in_flight` forwards, then backwards and forwards in turn.
@@ -34,7 +34,8 @@ using StageOrder = std::vector<int>;
 [[nodiscard]] bool can_run(std::span<const StageOrder> orders);
 
 // Returns the same computations and dependencies, with the stages in these orders. original_index() of the result gives
-// the computation's number in `dag`. Requires that stage_orders(dag) is not none, and can_run(orders). Cost O(nodes + edges).
+// the computation's number in `dag`. Requires that stage_orders(dag) is not none, and can_run(orders). Cost O(nodes +
+// edges).
 [[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders);
 
 }  // namespace flyball

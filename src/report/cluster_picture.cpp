@@ -1,4 +1,4 @@
-// Draws average JCT against energy: logarithmic axis, a curve per policy, labels that avoid the lines.
+// Draws average JCT against energy with a curve per policy, and labels that keep clear of the curves.
 #include "report/cluster_picture.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr double kLineStep = 6.0;  // pixels between the points of a line that l
 
 struct Curve {
   std::string name;
-  std::vector<const ComparedRun*> runs;  // rising energy
+  std::vector<const ComparedRun*> runs;  // by rising energy
   Points points;
 };
 
@@ -39,7 +39,7 @@ std::vector<Curve> curves_of(const std::vector<ComparedRun>& runs) {
   return curves;
 }
 
-// 1, 2 and 5 times the powers of ten within the range of logarithms.
+// 1, 2 and 5 times the powers of ten within the scale's range.
 std::vector<double> logarithmic_ticks(const LinearScale& y) {
   std::vector<double> values;
   for (double decade = std::floor(y.from); decade <= y.to; decade += 1.0) {

@@ -1,4 +1,4 @@
-// Draws measured options, their lower hull and fit: one panel per stage and instruction.
+// Draws measured options, their lower hull and the fitted curve: one panel per stage and instruction.
 #include "report/cost_curve_picture.h"
 
 #include <fmt/format.h>
@@ -55,8 +55,8 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
   std::vector<bool> pareto(type.options.size(), false);
   for (const std::uint16_t k : choices.pareto) pareto[k] = true;
 
-  // The range of the options worth having, and some of what lies beyond: the slowest clocks of a GPU would squeeze all
-  // the rest into a corner.
+  // Shows the range of the Pareto-optimal options and a little more: the slowest clocks of a GPU would squeeze all the
+  // rest into a corner.
   const auto ms = [](const ClockOption& option) { return option.time.value() * 1e3; };
   double t_low = ms(type.options[choices.pareto.front()]);
   double t_high = ms(type.options[choices.pareto.back()]);

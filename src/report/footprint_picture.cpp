@@ -1,4 +1,4 @@
-// The power trace with the parts of the model under it.
+// Draws the power trace, and below it when each part of the model was active.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr double kTop = 26.0;
 constexpr double kAxis = 34.0;
 constexpr std::size_t kClasses = 8;
 
-// The end of a path, so far as there is room: its last part tells most.
+// As much of the path's end as there is room for, since its last part says most.
 std::string lane_label(const std::string& path, double room) {
   std::string label = path;
   while (text_width(label, 11.0) > room) {
@@ -83,7 +83,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
     svg.line(left, top + kLaneHeight, right, top + kLaneHeight, "grid");
     const std::string css = fmt::format("f{}", lane % kClasses);
     for (std::size_t bin = 0; bin < activity.size();) {
-      // Runs of bins in which the part was active for more than a tenth.
+      // Joins bins in which the part was active for more than a tenth of the time.
       std::size_t end = bin;
       while (end < activity.size() && activity.activity(lane, end) > 0.1) ++end;
       if (end > bin) {

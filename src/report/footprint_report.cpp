@@ -30,7 +30,7 @@ std::string headline(const FootprintPage& page) {
   const Joules attributed = footprint.attributed();
   std::string text = fmt::format("{}&nbsp;J measured", grouped_number(footprint.measured().value(), 0));
   if (page.tree != nullptr && !page.tree->nodes.front().children.empty()) {
-    // Down to where the energy first parts.
+    // Starts at the first node whose energy is divided among several parts.
     std::size_t node = 0;
     while (page.tree->nodes[node].children.size() == 1) node = page.tree->nodes[node].children.front();
     if (!page.tree->nodes[node].children.empty()) node = page.tree->nodes[node].children.front();

@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// `decimals`, or as many more as four digits of the value take.
+// `decimals`, or more if the value needs them to show four digits.
 int decimals_for(double value, int decimals) {
   constexpr int kMost = 12;
   if (std::abs(value) < 1e-9) return decimals;
   return std::clamp(3 - static_cast<int>(std::floor(std::log10(std::abs(value)))), decimals, kMost);
 }
 
-// As many decimals for all figures of a sheet as give its total five digits or so.
+// The number of decimals for all figures of a sheet: its total has about five digits.
 int decimals_of(const EnergySheet& sheet) {
   const double total = kilowatt_hours(sheet.energy);
   return total >= 1000.0 ? 1 : total >= 100.0 ? 2 : total >= 10.0 ? 3 : decimals_for(total, 4);

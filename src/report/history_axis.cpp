@@ -1,4 +1,4 @@
-// Draws the axes that pictures of a cluster's history share, and reduces histories to what can be seen.
+// Draws the axes that pictures of a cluster's history share, and reduces histories to one value per pixel.
 #include "report/history_axis.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis,
   const auto columns = static_cast<std::size_t>(axis.x.high - axis.x.low);
   const Seconds width = (axis.end - axis.begin) / static_cast<double>(columns);
   Points line;
-  std::size_t k = 0;  // the sample that holds
+  std::size_t k = 0;  // the sample that is valid
   for (std::size_t column = 0; column < columns; ++column) {
     const Seconds from = axis.begin + static_cast<double>(column) * width;
     const Seconds to = from + width;

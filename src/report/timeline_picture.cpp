@@ -1,4 +1,4 @@
-// Draws timelines: the picture that stands alone, and the pieces of the one that a page zooms.
+// Draws timelines: the whole picture for a file, and the parts of the one that a page zooms.
 #include "report/timeline_picture.h"
 
 #include <fmt/format.h>
@@ -25,15 +25,15 @@ constexpr double kTitleHeight = 26.0;
 constexpr double kAxisHeight = 30.0;
 constexpr double kLegendHeight = 50.0;
 constexpr double kBreakWidth = 26.0;
-// An operation's label needs about this much; iterations that give their operations less are drawn in three stretches.
+// The width that an operation's label needs. Iterations with less room per operation are drawn in three parts.
 constexpr double kOperationWidth = 24.0;
 constexpr double kLabelPx = 9.5;
-// Pixels from tick to tick, at least.
+// The least number of pixels between ticks.
 constexpr double kTickWidth = 80.0;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// A stretch of time and where it is drawn.
+// A span of time, and where it is drawn.
 struct Window {
   double from;  // s
   double to;    // s
@@ -43,14 +43,14 @@ struct Window {
   [[nodiscard]] double operator()(double t) const { return x + (t - from) / (to - from) * width; }
 };
 
-// What may be shown in a range of zooms, as attributes of its group. The picture is drawn at zoom 1.
+// The attributes of a group that is shown in a range of zooms. The picture is drawn at zoom 1.
 std::string shown_from(double zoom, double below = 0.0) {
   std::string text = fmt::format(" data-from=\"{:g}\"", zoom);
   if (below > 0.0) text += fmt::format(" data-to=\"{:g}\"", below);
   return text + (zoom > 1.0 || (below > 0.0 && below <= 1.0) ? " display=\"none\"" : "");
 }
 
-// The stretches of one plan: the whole iteration, or start, middle and end on the scale common to both plans.
+// The windows of one plan: the whole iteration, or its start, middle and end, on the scale that both plans share.
 std::vector<Window> windows_of(double makespan, double longest, double operation, double plot_width) {
   if (longest / operation * kOperationWidth <= 1.35 * plot_width) {
     return {{0.0, longest * 1.002, kLeft, plot_width}};
@@ -59,7 +59,7 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
   const double seconds_per_px = operation / kOperationWidth;
   const double ends = 0.38 * usable;
   const double middle = usable - 2.0 * ends;
-  // Plans that end at about the same time share the last stretch, so that the difference shows.
+  // Plans that end at about the same time share the last window's span, so that the difference shows.
   const double end = longest - makespan < 0.4 * ends * seconds_per_px ? longest : makespan;
   const double half = 0.5 * middle * seconds_per_px;
   return {{0.0, ends * seconds_per_px, kLeft, ends},
@@ -84,7 +84,8 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   return text;
 }
 
-// One window at one zoom, or at all of them: then texts are in a picture of their own (SvgCanvas::stretched()).
+// Draws one window for one zoom or for all zooms. In the latter case texts are put into a picture of their own, which
+// is not stretched (SvgCanvas::stretched()).
 class TimelineDrawing {
  public:
   TimelineDrawing(SvgCanvas& svg, SvgCanvas& texts, const RealisedPlan& plan, const Timeline& timeline,
@@ -108,7 +109,7 @@ class TimelineDrawing {
     double x;
     std::string text;
   };
-  // Which labels are shown together: their stretch of a long picture, their least zoom, and whether on dark.
+  // The labels that are shown together: of the same part of a long picture, least zoom, and background (dark or not).
   using Labels = std::map<std::tuple<int, double, bool>, std::vector<Label>>;
 
   void draw_stage(int stage) {
@@ -132,7 +133,7 @@ class TimelineDrawing {
       svg_.open_group(fmt::format("class=\"op\" fill=\"{}\"", colour));
       std::string all;
       for (const auto& [outline, i] : shapes) {
-        // A page has the texts as data, and one path for them all is small.
+        // A page has the operations' texts as data, and a single path for all outlines is small.
         if (zoomed_) all += outline;
         if (!zoomed_) svg_.path(outline, hover_text(plan_, timeline_, i));
       }
@@ -151,7 +152,8 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1.
+  // Adds the operation's name or, if that does not fit at zoom 1, its number. If neither does, a picture that can be
+  // zoomed gets the name, for the zoom at which it fits.
   void add_label(Labels& labels, int i, double x, double width, bool dark) const {
     const std::string name = short_label(*plan_.dag, i);
     const std::size_t digits = name.find_first_of("0123456789");
@@ -166,13 +168,13 @@ class TimelineDrawing {
       if (needs(text) <= 1.0) labels[{0, 1.0, dark}].push_back({x, std::move(text)});
       return;
     }
-    // Few groups: zooms that are close share one.
+    // Zooms that are close share a group, which keeps the groups few.
     const double zoom = std::exp2(std::ceil(std::log2(needs(text)) * 4.0) / 4.0);
     if (zoom > TimelineRows::kMostZoom) return;
     labels[{static_cast<int>(x / TimelineRows::kStretch), zoom, dark}].push_back({x, std::move(text)});
   }
 
-  // One line along the foot of the operations on the path, stepping from stage to stage.
+  // Draws one line along the foot of the operations on the critical path, stepping from stage to stage.
   void draw_critical_path() {
     Points points;
     const auto flush = [&] {
@@ -189,7 +191,7 @@ class TimelineDrawing {
       }
       if (!plan_.dag->type_of(i).occupies_stage) continue;
       const double y = row_top(plan_.dag->type_of(i).stage) + kRowHeight - 4.5;
-      // Operations that follow each other on a stage need one segment.
+      // Operations that follow each other on a stage share a segment.
       if (points.size() >= 2 && points.back().second == y && points[points.size() - 2].second == y)
         points.pop_back();
       else
@@ -206,7 +208,7 @@ class TimelineDrawing {
     if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
     if (!zoomed_) return draw_ticks(1.0, 0.0);
     double least = 0.0;
-    // From what a narrow page gives a whole iteration on, each time twice as many.
+    // The first zoom is the one at which a narrow page shows a whole iteration; each next one is twice the last.
     for (double zoom = std::min(1.0, 200.0 / window_.width); least < TimelineRows::kMostZoom; zoom *= 2.0) {
       const double next = std::exp2(std::round(std::log2(2.0 * zoom)));
       draw_ticks(zoom, next < TimelineRows::kMostZoom ? next : 1e9, least);
@@ -215,7 +217,7 @@ class TimelineDrawing {
     }
   }
 
-  // Round times that are so far apart as they have to be at this zoom.
+  // Draws ticks at round times, as far apart as they must be at this zoom.
   void draw_ticks(double zoom, double below, double from = 0.0) {
     const double y = rows_height(*plan_.dag);
     const Ticks ticks =
@@ -233,7 +235,7 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  // Where a text of the window stands.
+  // The x coordinate of a text of the window.
   std::string place(double x) const {
     return zoomed_ ? fmt::format("{:.4f}%", 100.0 * x / window_.width) : coordinate(x);
   }

@@ -1,4 +1,4 @@
-// The timeline of a page: pictures as wide as the iteration is long in a field that scrolls, and their data.
+// The timeline of a page: pictures of the whole iteration in a field that scrolls, and the data that its script shows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@ Json choice(const RealisedPlan& plan, int i) {
           fmt::format("{} W, {} J", short_number(mean_power(option).value()), short_number(option.energy.value()))};
 }
 
-// As web/timeline.js describes it.
+// The data of a plan, as web/timeline.js describes them.
 Json plan_data(const RealisedPlan& plan, const Timeline& timeline) {
-  std::map<std::pair<int, int>, std::size_t> index_of;  // type and option to choice
+  std::map<std::pair<int, int>, std::size_t> index_of;  // by type and option: the choice's index
   Json choices = Json::array();
   Json stages = Json::array();
   for (int stage = 0; stage < plan.dag->stages(); ++stage) {

@@ -15,7 +15,7 @@ constexpr std::size_t kLongestCredentials = 4096;
 
 HttpError unauthorized(const std::string& what) { return {401, what, {}, {{"WWW-Authenticate", "Bearer"}}}; }
 
-// The password of base64("name:password"); empty where it is none.
+// Returns the password of base64("name:password"); empty if the text is nothing of that kind.
 std::string password_of(std::string_view credentials) {
   if (credentials.size() > kLongestCredentials) return {};
   std::string decoded(credentials.size(), '\0');

@@ -47,9 +47,9 @@ class JobBook {
     Seconds planning_time{600.0};
     Seconds silence{86'400.0};    // a job expires when none of its ranks has been heard for this long; 0: none does
     Seconds return_grace{600.0};  // no job expires for this long after a restart
-    // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
-    // silent one of them; where all have ranks, the longest silent one of them after `least_silence_when_full`, and
-    // after a 24th of `silence`.
+    // When there is no room for another job: jobs without a rank are deleted that have been silent for this long or, if
+    // there are none, the one of them that has been silent longest. If all have ranks, the job that has been silent
+    // longest is deleted, after `least_silence_when_full` and a 24th of `silence` at least.
     Seconds unstarted{600.0};
     Seconds least_silence_when_full{120.0};  // a rank may wait for a minute without a word
   };
@@ -148,7 +148,7 @@ class JobBook {
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
   [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find() for a request of a rank
-  // Called when the job has been deleted on the disk, too: tells all that wait for it.
+  // To be called when the job has also been deleted on the disk: tells all that wait for it.
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
@@ -158,7 +158,8 @@ class JobBook {
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
-  // The ranks may never finish: looks again in `wait`, and says so after the job's patience without any report.
+  // Looks again after `wait` whether the ranks measure, since they may never finish, and reports when the job's
+  // patience has passed without any report.
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
   // Starts planning, from `adjusted` where that fits (JobPlan::make).
@@ -179,7 +180,7 @@ class JobBook {
   std::function<void(const std::string&, Job*)> listener_;
   std::map<std::string, EntryPointer> entries_;
   std::vector<std::string> troubles_;
-  std::set<std::string> left_out_;  // their ids, as far as they are known
+  std::set<std::string> left_out_;  // their ids, if known
   std::int64_t last_number_ = 0;
   std::function<void(std::function<void()>)> post_;
   Store store_;

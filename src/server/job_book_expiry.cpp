@@ -1,5 +1,5 @@
-// Jobs that go without having been deleted, because nothing has been heard of their ranks for long, or because others
-// need the room. A timer looks through all jobs; the times at which they were heard go to the database in coarse steps.
+// Deletes jobs that nobody has deleted: those of whose ranks nothing has been heard for long, and those whose room
+// others need. A timer looks through all jobs; the times at which they were heard are stored in coarse steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace flyball {
 namespace {
 
-// Of the silence after which a job expires: the database knows when it was heard to within this much.
+// As a share of the silence after which a job expires: how exactly the database knows when it was heard.
 constexpr double kHeardStep = 1.0 / 48.0;
 
-// Of that silence, what is enough where another job needs the room: an hour of a day.
+// As a share of that silence: how much is enough if another job needs the room; an hour of a day.
 constexpr double kShareWhenFull = 1.0 / 24.0;
 
 constexpr double kLinesPerSecond = 10.0;
@@ -30,7 +30,7 @@ Seconds since(std::chrono::steady_clock::time_point time) {
 
 void JobBook::tell(const std::string& words) {
   if (!log_) return;
-  // A stranger who makes the server say something must not fill its log, nor keep it busy writing it.
+  // Strangers who cause messages must not fill the server's log, nor keep it busy with writing.
   if (!lines_.admit("", kLinesPerSecond, RateLimit::Clock::now())) {
     ++lines_left_out_;
     return;
@@ -68,7 +68,7 @@ void JobBook::forget(const EntryPointer& entry, const std::string& why) {
 void JobBook::expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why) {
   entry->gone = true;
   store_.submit(DeletedJob{entry->job.stored().job}, [this, entry, &counter, why](const std::exception_ptr& error) {
-    if (error) {  // tried again: it is as silent as before
+    if (error) {  // tried again later, since it is as silent as before
       entry->gone = false;
       return;
     }
@@ -90,7 +90,7 @@ void JobBook::expire_silent_jobs() {
       stored.jobs.push_back({entry->job.stored().job, now_seconds() - since(entry->heard).value()});
     }
   }
-  // Nobody waits for this; what is lost makes a job seem silent for a little longer.
+  // Nobody waits for this write; if it is lost, a job seems to be silent for a little longer.
   if (!stored.jobs.empty()) store_.submit(std::move(stored), [](const std::exception_ptr&) {});
 }
 

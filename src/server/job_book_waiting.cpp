@@ -23,7 +23,7 @@ Response schedule_response(ScheduleText text) {
   return response;
 }
 
-// What a job's trouble quotes may be no UTF-8.
+// What a job's trouble quotes need not be UTF-8.
 std::string event_text(const nlohmann::ordered_json& data) {
   return data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -139,7 +139,7 @@ void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_
 
 void JobBook::emit_state(Entry& entry) {
   if (entry.streams.empty() || std::exchange(entry.state_due, true)) return;
-  // Whatever else one commit of the disk has let through is told in one event.
+  // Everything else that the same commit has completed is reported in one event.
   loop_.post([this, weak = entry.weak_from_this()] {
     const EntryPointer alive = weak.lock();
     if (!alive) return;

@@ -15,7 +15,7 @@ namespace flyball {
 namespace {
 
 constexpr double kProgressStep = 0.01;
-constexpr double kMistaken = 10.0;  // times the longest short one, what has turned out to be long is expected to take
+constexpr double kMistaken = 10.0;  // times longest_short: expected of an order mistaken for a short one
 
 }  // namespace
 
@@ -108,7 +108,7 @@ void PlanningQueue::plan(Entry& entry) {
   const auto begin = now_();
   const auto seconds_since = [&] { return std::chrono::duration<double>(now_() - begin).count(); };
   bool overdue = false;
-  bool mistaken = false;  // for a short one
+  bool mistaken = false;  // it was taken for a short one
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {
@@ -130,7 +130,7 @@ void PlanningQueue::plan(Entry& entry) {
   std::shared_ptr<const JobPlan> made;
   std::exception_ptr error;
   try {
-    // A batch of new measurements may have come while this one waited.
+    // New measurements may have cancelled the order while it waited.
     const Order& order = entry.order;
     if (progress(0.0))
       made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time);

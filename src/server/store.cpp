@@ -23,8 +23,9 @@
 namespace flyball {
 namespace {
 
-// 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts
-// as its last sweep, too. 1 to 3 did not know which plan file a job runs and when it was last heard.
+// Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
+// there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
+// heard.
 constexpr std::int64_t kFormat = 4;
 
 constexpr const char* kTables = R"(
@@ -55,7 +56,7 @@ INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
   WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
 )";
 
-// Columns that older formats lack.
+// A column that older formats do not have.
 struct NewColumn {
   const char* name;
   const char* add;
@@ -77,7 +78,7 @@ StragglerId straggler_of(const std::string& key) {
   return static_cast<int>(*rank);
 }
 
-// Which row is being read, for complaints about it.
+// The row that is being read, for error messages.
 struct RowPlace {
   std::string row = "jobs";  // "ranks, rank 3"
   const char* column = "";
@@ -97,7 +98,7 @@ double positive(double value, const char* column) {
                                path));
 }
 
-// The database says 507 where there is no room; anything else is ours.
+// 507 if there is no room; any other failure is the server's own.
 std::exception_ptr as_answer(const DatabaseError& error) {
   if (!error.no_room()) return std::make_exception_ptr(error);
   return std::make_exception_ptr(HttpError(507,
@@ -148,7 +149,7 @@ class Store::Tables {
   }
 
   void roll_back() {
-    // A full disk may have rolled back already.
+    // A full disk may have caused a rollback already.
     if (database_.in_transaction()) database_.execute("ROLLBACK");
     // Moves the log into the database, whose free pages may hold what the log has no room for.
     database_.execute("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -249,7 +250,7 @@ class Store::Tables {
 
   void write(const StoredNotice& notice) {
     const std::string straggler = key_of(notice.straggler);
-    // What a newer notice in force has overtaken will never be asked for again.
+    // Notices older than the one in force will never be needed again.
     statement(
         "DELETE FROM notices WHERE job=?1 AND straggler=?2 AND sequence < (SELECT max(sequence) FROM notices WHERE "
         "job=?1 AND straggler=?2 AND due<=?3)")
@@ -333,7 +334,7 @@ std::vector<LoadedJob> Store::Tables::load() {
       load_adjusted(job, place);
     } catch (const DatabaseError&) {
       throw;
-    } catch (const Error& error) {  // one damaged row must not keep the other jobs from running
+    } catch (const Error& error) {  // a damaged row must not keep the other jobs from running
       const std::string& id = job.job.request.id;
       job.trouble = fmt::format(
           "{}: table {}{}{}: {}\n  To forget this job: stop the server, then sqlite3 {} 'PRAGMA foreign_keys=ON; "
@@ -357,7 +358,7 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
   const std::string request = row.text(2);
   place.column = "request";
   const nlohmann::json json = parse_json("its JSON", request);
-  // Of a request that is damaged elsewhere the id is good to know.
+  // The id is useful in messages, even if the request is damaged elsewhere.
   if (json.is_object() && json.contains("id") && json["id"].is_string()) job.request.id = json["id"];
   job.request = read_message<JobRequest>(json);
   if (job.request.id.empty()) throw Error("has no id");
@@ -504,7 +505,7 @@ std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_r
     roll_back();
     return as_answer(error);
   } catch (const std::exception& error) {
-    // Of several, each is tried again by itself, so that the one that cannot be written shows.
+    // Of several writes each will be tried again by itself, which shows the one that cannot be written.
     if (batch.size() == 1) note_contained("the store", std::current_exception());
     roll_back();
     return std::make_exception_ptr(HttpError(500, fmt::format("the server cannot store this: {}", error.what())));
@@ -524,7 +525,7 @@ std::vector<std::exception_ptr> Store::commit(const std::vector<Entry>& batch) {
   const std::exception_ptr error = try_to_commit(batch, no_room);
   std::vector<std::exception_ptr> errors(batch.size(), error);
   if (!error || no_room || batch.size() == 1) return errors;
-  // One of them cannot be written; the others are not to suffer for it.
+  // One of the writes fails, and the others must not fail with it.
   for (std::size_t i = 0; i < batch.size(); ++i) errors[i] = try_to_commit(std::span(batch).subspan(i, 1), no_room);
   return errors;
 }

@@ -51,7 +51,7 @@ struct EventTraceOptions {
   std::function<void(double)> progress;  // called with the share of the file that has been read, in [0, 1]
 };
 
-// A reason why entries of the file are no events of the result, and how many.
+// A reason for which entries of the file are not in the result, and their number.
 struct DroppedEvents {
   std::string reason;
   std::uint64_t count = 0;

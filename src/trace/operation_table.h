@@ -1,7 +1,7 @@
-// The names in traces: the operations of a program, with what feeds what, and the devices.
+// The names in traces: the operations of a program, which operation feeds which, and the devices.
 //
-// Events and readings carry small indices; the tables give them their names. A table grows as its traces are read and
-// never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two
+// Events and readings carry small indices, which the tables translate to names. A table grows as its traces are read
+// and never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two
 // traces read into one table have the same operation under the same index. Not thread-safe.
 #pragma once
 
@@ -27,8 +27,8 @@ struct StringHash {
 
 // Why one operation comes after another.
 enum class EdgeKind : std::uint8_t {
-  kData,      // the second takes what the first gives (TensorFlow's inputs)
-  kOrder,     // the second was the next on the same thread, all that a trace without inputs can tell (PyTorch)
+  kData,      // the second takes what the first produces (TensorFlow's inputs)
+  kOrder,     // the second was next on the same thread, which is all that a trace without inputs shows (PyTorch)
   kBackward,  // the second is the backward of the first (PyTorch's sequence numbers)
 };
 
