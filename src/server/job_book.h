@@ -6,6 +6,7 @@
 // engines throw) for requests that cannot be met.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -46,12 +47,12 @@ class JobBook {
     unsigned planning_threads = 1;                    // PlanningQueue::Limits
     Seconds planning_time{600.0};
     Seconds silence{86'400.0};    // a job expires when none of its ranks has been heard for this long; 0: none does
-    Seconds return_grace{600.0};  // no job expires for this long after a restart
-    // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
-    // silent one of them; where all have ranks, the longest silent one of them after `least_silence_when_full`, and
-    // after a 24th of `silence`.
+    Seconds return_grace{600.0};  // no job with ranks expires for this long after a restart unless it has been heard
+    // Where there is no room for a job, those without a rank go that have been silent for so long.
     Seconds unstarted{600.0};
-    Seconds least_silence_when_full{120.0};  // a rank may wait for a minute without a word
+    // After this silence a job with ranks makes room for a party that holds fewer. A rank may wait for a minute without
+    // a word.
+    Seconds least_silence_when_full{120.0};
   };
 
   // Called with a sentence for the administrator, in the loop's thread, ten times a second at most in the long run.
@@ -85,6 +86,7 @@ class JobBook {
     std::uint64_t given_plan = 0;  // StoredJob's
     bool administrator = false;
     std::string shown_token;  // by the client, for a job that is there already
+    std::string party;        // StoredJob's
   };
   void create_job(Registration registration, const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
@@ -152,7 +154,7 @@ class JobBook {
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
-  void make_room();  // throws HttpError 429
+  void make_room(const std::string& party);  // for a job of this party; throws HttpError 429
   void tell(const std::string& words);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
@@ -186,6 +188,7 @@ class JobBook {
   std::unique_ptr<PlanningQueue> planning_;
   EventLoop::Handle sweep_;
   EventLoop::Handle expiry_;
+  std::chrono::steady_clock::time_point begin_;  // of this server; what was heard before, an earlier one heard
   Log log_;
   RateLimit lines_;  // of the log
   std::uint64_t lines_left_out_ = 0;
