@@ -58,11 +58,11 @@ struct AccountOptions {
 
 [[nodiscard]] const Record<AccountOptions>& description_of(const AccountOptions*);
 
-// From a JSON object as a C or Python program gives it; `source` stands in errors. Throws InputError, and UsageError as
-// account_request does.
+// From a JSON object as a C or Python program gives it; `source` stands in errors. Throws UsageError.
 [[nodiscard]] AccountRequest read_account_options(const std::string& source, std::string_view json);
 
-// Throws UsageError where options contradict each other, or `similar` is no pattern.
-[[nodiscard]] AccountRequest account_request(const AccountOptions& options);
+// Throws UsageError where options contradict each other or pass their bounds, a device's name is empty, or `similar` is
+// no pattern. `names` must outlive the request.
+[[nodiscard]] AccountRequest account_request(const AccountOptions& options, const AccountNames& names = {});
 
 }  // namespace flyball
