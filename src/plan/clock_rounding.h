@@ -63,8 +63,11 @@ class ClockRounder {
   // Takes over a plan of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
+  // Search and paths take so many turns: each makes room for the other.
+  static constexpr int kPolishTurns = 20;
+
   // Makes the present plan cheaper within `deadline`, which it must meet. `trials` bounds the random search, each trial
-  // costing O(nodes + edges).
+  // costing O(nodes + edges); with less than one for each turn there is no search.
   void polish(Nanoseconds deadline, int trials);
 
   // What the present plan really gives.

@@ -18,7 +18,8 @@ namespace {
 
 // A frontier of more points is asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// What the random search of one polish replays, operations and edges together: about 12 ms, whatever the pipeline.
+// What the random search of one polish replays, operations and edges together: about 12 ms, whatever the pipeline,
+// unless that were less than a trial for each turn.
 // Twice or four times as much changes nothing that stands out from the luck of the draw.
 constexpr std::int64_t kSearchWork = 3'000'000;
 // Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
@@ -54,7 +55,7 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
 
 int search_trials(const ComputationDag& dag) {
   const std::int64_t replayed = std::max<std::int64_t>(1, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
-  return static_cast<int>(kSearchWork / replayed);
+  return std::max(ClockRounder::kPolishTurns, static_cast<int>(kSearchWork / replayed));
 }
 
 class Crawl {
