@@ -64,7 +64,7 @@ def account(
     """
 
     def path(given: str | os.PathLike) -> str:
-        name = os.fspath(given)
+        name = os.fsdecode(given)
         try:
             name.encode()
         except UnicodeEncodeError:

@@ -1,5 +1,5 @@
-// Contradictions and bounds are checked in account_request(), which every door passes; the description tells programs of
-// the same bounds.
+// Contradictions and bounds are checked in account_request(), which every door passes; the description tells programs
+// of the same bounds.
 #include "account/account_options.h"
 
 #include <fmt/format.h>

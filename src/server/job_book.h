@@ -46,8 +46,9 @@ class JobBook {
     std::int64_t operations = kMostServerOperations;  // in one iteration of a job that registers
     unsigned planning_threads = 1;                    // PlanningQueue::Limits
     Seconds planning_time{600.0};
-    Seconds silence{86'400.0};    // a job expires when none of its ranks has been heard for this long; 0: none does
-    Seconds return_grace{600.0};  // no job with ranks expires for this long after a restart unless it has been heard
+    Seconds silence{86'400.0};  // a job expires when none of its ranks has been heard for this long; 0: none does
+    // For this long after a restart no job expires that has not been heard since, and none with ranks makes room.
+    Seconds return_grace{600.0};
     // Where there is no room for a job, those without a rank go that have been silent for so long.
     Seconds unstarted{600.0};
     // After this silence a job with ranks makes room for a party that holds fewer. A rank may wait for a minute without

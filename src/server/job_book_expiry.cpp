@@ -100,9 +100,9 @@ void JobBook::expire_silent_jobs() {
   if (!stored.jobs.empty()) store_.submit(std::move(stored), [](const std::exception_ptr&) {});
 }
 
-// Jobs are counted by who registered them, so that who fills the table makes room for the others, and nobody loses a job
-// with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a rank
-// before one that has ranks, whose silence must be long enough for its ranks to have gone.
+// Jobs are counted by who registered them, so that who fills the table makes room for the others, and nobody loses a
+// job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
+// rank before one that has ranks, whose silence must be long enough for its ranks to have gone.
 void JobBook::make_room(const std::string& party) {
   if (entries_.size() < limits_.jobs) return;
   const auto now = Entry::Clock::now();
