@@ -60,7 +60,8 @@ def account(
 
     events: of TensorFlow, PyTorch or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each are
     several runs, and the result their mean. `flyball messages AccountOptions` says what the others mean; they are the
-    options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
+    options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError
+    where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
     """
 
     def path(given: str | os.PathLike) -> str:
