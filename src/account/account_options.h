@@ -58,11 +58,11 @@ struct AccountOptions {
 
 [[nodiscard]] const Record<AccountOptions>& description_of(const AccountOptions*);
 
-// Reads the JSON object of a C or Python program; `source` names it in errors. Throws InputError, and UsageError as
-// account_request() does.
+// Reads the JSON object of a C or Python program; `source` names it in errors. Throws UsageError.
 [[nodiscard]] AccountRequest read_account_options(const std::string& source, std::string_view json);
 
-// Throws UsageError where options contradict each other, or `similar` is no pattern.
-[[nodiscard]] AccountRequest account_request(const AccountOptions& options);
+// Throws UsageError where options contradict each other or pass their bounds, a device's name is empty, or `similar` is
+// no pattern. `names` must outlive the request.
+[[nodiscard]] AccountRequest account_request(const AccountOptions& options, const AccountNames& names = {});
 
 }  // namespace flyball

@@ -58,7 +58,7 @@ bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanose
 }
 
 // Jiffies divide the energy of a socket, so that what the power map names socket n must come from socket n.
-void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
+void require_sockets(const PowerTrace& power, const DeviceTable& devices, const AccountNames& names) {
   for (const PowerTraceSensor& sensor : power.stats().sensors) {
     const std::string& device = devices.name(sensor.device);
     const std::optional<int> socket = socket_named(device);
@@ -68,9 +68,8 @@ void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
         std::any_of(sums.begin(), sums.end(), [&](const auto& sum) { return sum.device == sensor.device; });
     if (!socket || (own ? own == socket : !summed)) continue;
     throw UsageError(
-        fmt::format("--power-device {0}={1}: --jiffies would divide the energy of {0} by what ran on socket {2}; drop "
-                    "one of the two",
-                    sensor.name, device, *socket));
+        fmt::format("{3} {0}={1}: {4} would divide the energy of {0} by what ran on socket {2}; drop one of the two",
+                    sensor.name, device, *socket, names.power_devices, names.jiffies));
   }
 }
 
@@ -161,22 +160,23 @@ void AccountRun::note_devices() {
   for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
   std::vector<std::string> power_names;
   for (const PowerTraceSensor& sensor : power_->stats().sensors) power_names.push_back(sensor.name);
-  const auto note_unmet = [this](const char* option, const auto& map, const std::string& path,
+  const AccountNames& names = settings_.names;
+  const auto note_unmet = [this](std::string_view option, const auto& map, const std::string& path,
                                  const std::vector<std::string>& there) {
     for (const auto& [name, value] : map) {
       if (std::find(there.begin(), there.end(), name) != there.end()) continue;
       notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
     }
   };
-  note_unmet("--event-device", settings_.events.device_names, files_.events, event_names);
-  note_unmet("--power-device", settings_.power.device_names, files_.power, power_names);
-  note_unmet("--counter-range", settings_.power.counter_ranges, files_.power, power_names);
+  note_unmet(names.event_devices, settings_.events.device_names, files_.events, event_names);
+  note_unmet(names.power_devices, settings_.power.device_names, files_.power, power_names);
+  note_unmet(names.counter_ranges, settings_.power.counter_ranges, files_.power, power_names);
   if (settings_.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
-    notes_.push_back(
-        fmt::format("--chrome-device changes nothing: {} is {}", files_.events, name_of(events_->stats().format)));
+    notes_.push_back(fmt::format("{} changes nothing: {} is {}", names.chrome_device, files_.events,
+                                 name_of(events_->stats().format)));
   }
   if (settings_.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
-    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", files_.power));
+    notes_.push_back(fmt::format("{} changes nothing: {} has times of its own", names.row_period, files_.power));
   }
   for (const PowerTraceSum& sum : power_->stats().sums) {
     std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
@@ -245,7 +245,7 @@ void AccountRun::find_clock() {
                      fmt::format("the events and {} are of different times, and power does not tell how to lay "
                                  "one over the other; {}",
                                  files_.power, found),
-                     "give --clock-offset TIME, to be added to the events' times");
+                     fmt::format("give {}, which is added to the events' times", settings_.names.clock_offset));
   }
   notes_.push_back(found + ", not applied");
 }
@@ -256,7 +256,7 @@ void AccountRun::find_clock() {
 void AccountRun::check_clock(bool warn) {
   constexpr double kAsWell = 0.9;  // of the best correlation
   const ClockOffset found = estimate_offset(shift_);
-  // Offsets are stated as --clock-offset takes them: relative to the times in the trace.
+  // Offsets are stated as options take them: relative to the times in the trace.
   const Seconds added = to_seconds(shift_);
   const Seconds best = added + to_seconds(found.offset);
   const std::string_view now = shift_ == 0 ? "as they are" : "as they lie now";
@@ -286,8 +286,8 @@ void AccountRun::check_clock(bool warn) {
   } else {
     const std::string text = fmt::format(
         "clocks apart, or the sensor late: power follows the events best with {} added to their times, which was not "
-        "done; --clock-offset={:+.3f}s does it",
-        fit, best.value());
+        "done; {}={:+.3f} does it",
+        fit, settings_.names.clock_offset, best.value());
     notes_.push_back(text);
     if (warn && listener_.warning) listener_.warning(fmt::format("{}: {}", files_.events, text));
   }
@@ -296,7 +296,7 @@ void AccountRun::check_clock(bool warn) {
 void AccountRun::attribute_all() {
   std::vector<ShareInterval> shares;
   if (!files_.jiffies.empty()) {
-    require_sockets(*power_, devices_);
+    require_sockets(*power_, devices_, settings_.names);
     const std::string text = read_text_file(files_.jiffies);
     shares = processor_shares(read_jiffies(files_.jiffies, text));
     if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
@@ -353,8 +353,8 @@ void AccountRun::attribute_power(PowerSource& power) {
     }
     notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
     if (fit.readings < 2 * fit.unknowns) {
-      notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
-                                   devices_.name(fit.device)));
+      notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good",
+                                   devices_.name(fit.device), settings_.names.method));
     }
   }
 }

@@ -22,6 +22,19 @@
 
 namespace flyball {
 
+// What the caller's users call the settings that notes and errors name; here as C and Python programs know them.
+struct AccountNames {
+  std::string_view event_devices = "event_devices";
+  std::string_view power_devices = "power_devices";
+  std::string_view counter_ranges = "counter_ranges_j";
+  std::string_view chrome_device = "chrome_device";
+  std::string_view row_period = "row_period_s";
+  std::string_view clock_offset = "clock_offset_s";
+  std::string_view jiffies = "jiffies";
+  std::string_view method = "method";
+  std::string_view sensor_window = "sensor_window_s";
+};
+
 struct AccountSettings {
   bool regress = false;
   Seconds sensor_window;
@@ -30,6 +43,7 @@ struct AccountSettings {
   bool estimate_offset = false;         // find it even where they overlap
   EventTraceOptions events;
   PowerTraceOptions power;
+  AccountNames names;
 };
 
 // Functions that are called while it works. Either may be missing.

@@ -47,10 +47,11 @@ struct FieldRules {
 template <class T>
 class Record;
 
-// A described type has, beside it, `const Record<T>& description_of(const T*)`; the argument only names the type.
+// A described type has, beside it, `const Record<T>& description_of(const T*)`; the argument only names the type. What
+// is derived from a described type is not described by that.
 template <class T>
 concept Described = requires(const T* type) {
-  description_of(type);
+  { description_of(type) } -> std::same_as<const Record<T>&>;
 };
 
 template <Described T>

@@ -30,6 +30,16 @@
 namespace flyball {
 namespace {
 
+constexpr AccountNames kOptionNames{.event_devices = "--event-device",
+                                    .power_devices = "--power-device",
+                                    .counter_ranges = "--counter-range",
+                                    .chrome_device = "--chrome-device",
+                                    .row_period = "--row-period",
+                                    .clock_offset = "--clock-offset",
+                                    .jiffies = "--jiffies",
+                                    .method = "--method",
+                                    .sensor_window = "--sensor-window"};
+
 // "GPU:0=GPU:4" of an option that is given several times: the name, and what it is to be. Throws UsageError.
 std::pair<std::string, std::string> named_value(const char* option, const std::string& text, const char* wanted) {
   const std::size_t equals = text.rfind('=');
@@ -127,7 +137,7 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   if (arguments.account.events.empty() || arguments.account.power.empty()) {
     throw UsageError("account: --events and --power are required\n  see: flyball account --help");
   }
-  AccountRequest request = account_request(arguments.account);
+  AccountRequest request = account_request(arguments.account, kOptionNames);
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
   request.picture = arguments.html.has_value();

@@ -9,9 +9,7 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns, since each makes room for the other. Half as many turns cost 0.012 points where a time
-// was asked for, two paths a turn cost 0.012; ten paths save 0.006.
-constexpr int kPolishTurns = 20;
+// Half as many turns cost 0.012 points where a time was asked for, two paths a turn cost 0.012; ten paths save 0.006.
 constexpr int kPathsPerTurn = 5;
 
 }  // namespace
@@ -237,6 +235,7 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
       level_ = kept;
     }
   }
+  is_early_ = false;  // early_ is of the last trial, whether or not it was kept
 }
 
 void ClockRounder::polish(Nanoseconds deadline, int trials) {

@@ -65,8 +65,11 @@ class ClockRounder {
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
+  // Search and paths take this many turns, since each makes room for the other.
+  static constexpr int kPolishTurns = 20;
+
   // Makes the present plan cheaper within `deadline`, which it must meet already. `trials` bounds the random search;
-  // each trial costs O(nodes + edges).
+  // each trial costs O(nodes + edges). With fewer trials than turns, nothing is searched.
   void polish(Nanoseconds deadline, int trials);
 
   // Time and energy of the present plan.

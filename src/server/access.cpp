@@ -51,6 +51,11 @@ bool Access::shows_token_of(const Request& request, const Job& job) const {
   return !token.empty() && same_hash(hash_token(token), job.stored().token);
 }
 
+std::string Access::party_of(const Request& request) const {
+  if (is_administrator(request)) return "administrator";
+  return (shows_registration_token(request) ? "registration " : "") + request.peer.party;
+}
+
 bool Access::shows_registration_token(const Request& request) const {
   return tokens_.registration && same_hash(hash_token(shown_token(request)), *tokens_.registration);
 }

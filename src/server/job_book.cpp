@@ -78,6 +78,7 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits, Lo
       if (entries_.count(id) == 0) left_out_.insert(id);
     }
   }
+  begin_ = Entry::Clock::now();
   sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
   if (!(limits_.silence > Seconds(0))) return;
   const Seconds period = std::min(limits_.silence, limits_.return_grace) / 50.0;
@@ -194,7 +195,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
       answer.send({entry->job.id(), token, false});
     });
   }
-  make_room();
+  make_room(registration.party);
   const std::string token = request.token.empty() ? random_token() : request.token;
   StoredJob stored;
   stored.job = ++last_number_;
@@ -204,6 +205,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
   stored.request.token.clear();
   stored.token = hash_token(token);
   stored.heard = now_seconds();
+  stored.party = std::move(registration.party);
   const auto entry = std::make_shared<Entry>(stored, false);
   entries_[entry->job.id()] = entry;
   store(

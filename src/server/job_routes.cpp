@@ -110,11 +110,11 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
                 JobRequest job = read_message<JobRequest>(body_of(request));
                 // For a job that exists already, its own token is needed.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
-                book.create_job(
-                    {std::move(job), JobKind::kOwn, 0, access.is_administrator(request), Access::shown_token(request)},
-                    {reply, [](const JobRegistered& registered) {
-                       return json_response(registered.created ? 201 : 200, to_json(registered));
-                     }});
+                book.create_job({std::move(job), JobKind::kOwn, 0, access.is_administrator(request),
+                                 Access::shown_token(request), access.party_of(request)},
+                                {reply, [](const JobRegistered& registered) {
+                                   return json_response(registered.created ? 201 : 200, to_json(registered));
+                                 }});
               })});
   router.add({"GET", "/v1/jobs", Handler([&book, &access](const Request& request) {
                 access.need_administrator(request);

@@ -121,14 +121,12 @@ class PlanningServer::Impl {
     if (job != nullptr && access_.shows_token_of(request, *job)) {
       const auto ranks = static_cast<double>(job->request().ranks());
       admitted = known_.admit("job " + job->id(), rate + ranks * options_.requests_per_second_rank, now);
-    } else if (access_.is_administrator(request)) {
-      admitted = known_.admit("administrator", rate, now);
-    } else if (access_.shows_registration_token(request)) {
-      admitted = known_.admit("registration " + request.peer.party, rate, now);
+    } else if (const std::string party = access_.party_of(request); party != request.peer.party) {
+      admitted = known_.admit(party, rate, now);
     } else {
       // A request is read, and some are parsed, before it is known whether the client may send it.
       const double cost = 1.0 + static_cast<double>(request.body.size()) / kBytesPerRequest;
-      admitted = strangers_.admit(request.peer.party, rate, now, cost);
+      admitted = strangers_.admit(party, rate, now, cost);
     }
     if (admitted) return;
     ++refused_rate_;

@@ -25,14 +25,14 @@ namespace {
 
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
-// heard.
-constexpr std::int64_t kFormat = 4;
+// heard; formats 1 to 4 did not know who had registered it.
+constexpr std::int64_t kFormat = 5;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
-  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0);
+  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -64,6 +64,7 @@ struct NewColumn {
 constexpr NewColumn kNewColumns[] = {
     {"given_plan", "ALTER TABLE jobs ADD COLUMN given_plan INTEGER NOT NULL DEFAULT 0"},
     {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
+    {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
 };
 
 // "3" for rank 3, "/name" for anything else.
@@ -167,8 +168,8 @@ class Store::Tables {
     request.token.clear();
     const std::string body = to_json(request).dump();
     statement(
-        "INSERT INTO jobs(job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard) "
-        "VALUES(?,?,?,?,?,?,?,?,?)")
+        "INSERT INTO jobs(job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?)")
         .bind(1, job.job)
         .bind(2, std::int64_t{job.kind == JobKind::kZeus ? 1 : 0})
         .bind(3, std::string_view(body))
@@ -178,6 +179,7 @@ class Store::Tables {
         .bind(7, std::bit_cast<std::int64_t>(job.fingerprint))
         .bind(8, std::bit_cast<std::int64_t>(job.given_plan))
         .bind(9, job.heard)
+        .bind(10, std::string_view(job.party))
         .run();
   }
 
@@ -319,7 +321,7 @@ class Store::Tables {
 std::vector<LoadedJob> Store::Tables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
-                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard FROM jobs "
+                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party FROM jobs "
                  "ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
@@ -377,6 +379,7 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
   job.fingerprint = std::bit_cast<std::uint64_t>(row.integer(6));
   job.given_plan = std::bit_cast<std::uint64_t>(row.integer(7));
   job.heard = row.number(8);
+  job.party = row.text(9);
 }
 
 void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {

@@ -263,7 +263,7 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
   const auto now = std::time(nullptr);
   job.id = fmt::format("{:%Y-%m-%d-%H-%M-%S}+dp{}+pp{}+tp{}+flyball+{}", fmt::localtime(now), pipelines, stages,
                        tensors, random_digits(8));
-  book_.create_job({std::move(job), JobKind::kZeus, given, false, {}},
+  book_.create_job({std::move(job), JobKind::kZeus, given, false, {}, access_.party_of(request)},
                    {reply, [](const JobRegistered& registered) { return json_response(200, registered.job); }});
 }
 

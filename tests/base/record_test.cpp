@@ -55,6 +55,14 @@ const Record<Part>& description_of(const Part* /*type*/) {
   return kRecord;
 }
 
+// A description is of its own type only: another one's would drop what a derived type adds.
+struct LargerPart : Part {
+  int weight = 1;
+};
+static_assert(Described<Part> && !Described<LargerPart> && !Described<int>);
+static_assert(!std::is_constructible_v<RecordDescription, std::string, RecordSide, std::string, std::string>);
+static_assert(!std::is_constructible_v<Record<Part>, std::string, RecordSide, std::string, std::string>);
+
 Record<Whole> described(Record<Whole> record) {
   return std::move(record)
       .field("name", &Whole::name,
