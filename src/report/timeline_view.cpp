@@ -86,13 +86,13 @@ constexpr std::string_view kTools = R"(<div class="tools" hidden>
 }  // namespace
 
 std::string timeline_view(const ReportInput& input) {
-  const double operation = median_operation(input.baseline).value();
-  const double longest = to_seconds(std::max(input.baseline.makespan, input.chosen.makespan)).value() * 1.002;
-  const TimelineRows rows{longest, operation / TimelineRows::kOperation};
+  const TimelineRows rows(input);
   const PowerScale power = power_scale(input);
-  Json data = {{"pixel", rows.seconds_per_px * 1e6},    {"pitch", TimelineRows::kPitch},
-               {"operation", TimelineRows::kOperation}, {"stretch", TimelineRows::kStretch},
-               {"most", TimelineRows::kMostZoom},       {"plans", Json::array()}};
+  Json data = {{"pixel", rows.seconds_per_px * 1e6},
+               {"pitch", TimelineRows::kPitch},
+               {"stretch", TimelineRows::kStretch},
+               {"most", rows.most_zoom},
+               {"plans", Json::array()}};
   std::string out = "<plan-timeline>\n" + legend(input);
   out += kTools;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
