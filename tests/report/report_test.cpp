@@ -237,8 +237,8 @@ TEST(Report, UnevenIterationsAreDrawnAsWideAsTheirOperations) {
   EXPECT_THAT(timeline_svg(input), HasSubstr("<title>B0 stage 3\n"));
 }
 
-// 2 * 1,028 operations of some 120 bytes (outline, label, data, step of what is held) and 2 * 2,000 ticks of 50 are 0.45
-// MB, however long the slow stage takes.
+// 2 * 1,028 operations of some 120 bytes (outline, label, data, step of what is held) and 2 * 2,000 ticks of 50 are
+// half a megabyte, however long the slow stage takes.
 TEST(Report, UnevenIterationsKeepThePageSmall) {
   for (const double slow : {1.0, 1e3, 1e6}) {
     const Scene scene(Scene::spec(128), {0.001, 0.001, 0.001, slow});
