@@ -56,7 +56,7 @@ Json plan_data(const RealisedPlan& plan, const Timeline& timeline) {
   return {{"choices", std::move(choices)}, {"stages", std::move(stages)}};
 }
 
-std::string legend(const ReportInput& input) {
+std::string legend(const ReportInput& input, const TimelineRows& rows) {
   const PowerScale power = power_scale(input);
   constexpr int kStops = 8;
   std::string stops;
@@ -66,9 +66,12 @@ std::string legend(const ReportInput& input) {
   return fmt::format(
       "<div class=\"legend\"><span>mean power: {} W <i class=\"bar\" "
       "style=\"background:linear-gradient(90deg,{})\"></i> "
-      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span></div>\n",
+      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span>{}</div>\n",
       short_number(power.least().value()), stops, short_number(power.most().value()),
-      escape_markup(blocking_label(*input.problem)));
+      escape_markup(blocking_label(*input.problem)),
+      rows.most_held > 0
+          ? fmt::format("<span><i class=\"swatch held\"></i>microbatches held, up to {}</span>", rows.most_held)
+          : "");
 }
 
 constexpr std::string_view kTools = R"(<div class="tools" hidden>
@@ -86,20 +89,20 @@ constexpr std::string_view kTools = R"(<div class="tools" hidden>
 }  // namespace
 
 std::string timeline_view(const ReportInput& input) {
-  const double operation = median_operation(input.baseline).value();
-  const double longest = to_seconds(std::max(input.baseline.makespan, input.chosen.makespan)).value() * 1.002;
-  const TimelineRows rows{longest, operation / TimelineRows::kOperation};
+  const TimelineRows rows(input);
   const PowerScale power = power_scale(input);
-  Json data = {{"pixel", rows.seconds_per_px * 1e6},    {"pitch", TimelineRows::kPitch},
-               {"operation", TimelineRows::kOperation}, {"stretch", TimelineRows::kStretch},
-               {"most", TimelineRows::kMostZoom},       {"plans", Json::array()}};
-  std::string out = "<plan-timeline>\n" + legend(input);
+  Json data = {{"pixel", rows.seconds_per_px * 1e6},
+               {"pitch", rows.pitch()},
+               {"stretch", TimelineRows::kStretch},
+               {"most", rows.most_zoom},
+               {"plans", Json::array()}};
+  std::string out = "<plan-timeline>\n" + legend(input, rows);
   out += kTools;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     const Timeline timeline = emulate(*plan->dag, plan->durations);
     out += fmt::format("<h3>{}</h3><div class=\"rows\">\n{}{}</div>\n",
                        escape_markup(plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr)),
-                       timeline_names(*plan->dag).inlined("names"), timeline_rows(*plan, timeline, power, rows));
+                       timeline_names(*plan->dag, rows).inlined("names"), timeline_rows(*plan, timeline, power, rows));
     data["plans"].push_back(plan_data(*plan, timeline));
   }
   out += "</div>\n<script type=\"application/json\">" +
