@@ -63,11 +63,7 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
   stats.entries = reader.entries();
   stats.truncated = reader.truncated();
   stats.truncated_at = reader.whole_bytes();
-  if (reader.not_objects() > 0) {
-    DroppedEvents& dropped = stats.dropped.emplace_back();
-    dropped.reason = "an entry that is no object";
-    dropped.count = reader.not_objects();
-  }
+  if (reader.not_objects() > 0) stats.dropped.push_back({"an entry that is no object", reader.not_objects()});
   return std::make_unique<EventSweep>(std::move(records), options, operations);
 }
 
