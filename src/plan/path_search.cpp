@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
 
@@ -13,8 +15,6 @@ constexpr std::size_t kHalf = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.
 constexpr double kSameJoules = 1e-9;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "plan/stage_clock.h"
 #include "profile/cost_curve.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Operations of equal clock, one after the other on a stage; `begin` counts the stage's operations with a choice and
 // the run may pass the end of the iteration.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/index.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 
@@ -30,8 +31,6 @@ constexpr double kOperationWidth = 24.0;
 constexpr double kLabelPx = 9.5;
 // Pixels from tick to tick, at least.
 constexpr double kTickWidth = 80.0;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // A stretch of time and where it is drawn.
 struct Window {

@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
 #include "cluster/service_history.h"
@@ -50,7 +51,6 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-std::size_t at(int job) { return static_cast<std::size_t>(job); }
 // Who wants to run in one of the queues. The jobs that wait do so in an order that the two disciplines keep in their
 // own ways.
 class ServiceQueue {
