@@ -11,6 +11,7 @@
 #include <vector>
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/names.h"
 #include "cluster/cluster_state.h"
 #include "cluster/placement.h"
 
@@ -98,6 +99,8 @@ enum class PolicySetting {
   kBudget,  // the power limit, SimulationSetup::eta
   kZeusEta  // PolicyOptions::zeus_eta
 };
+template <>
+inline constexpr auto kNamesOf<PolicySetting> = name_list("clock_mhz", "eta", "zeus_eta");
 
 // Flyball's own, which others are measured by (docs/decisions/0022).
 inline constexpr std::string_view kDefaultPolicy = "joule-price";

@@ -15,9 +15,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "plan/executed_step.h"
@@ -30,6 +30,8 @@ enum class EnvPipePolicy {
   kGreedy,         // raise the last unit on the critical path that is below the maximum, to the maximum
   kNoReconfigure,  // keep the initialisation; slows the iteration where bubbles are too small
 };
+template <>
+inline constexpr auto kNamesOf<EnvPipePolicy> = name_list("envpipe", "envpipe-greedy", "envpipe-no-reconfigure");
 
 struct EnvPipeOptions {
   EnvPipePolicy policy = EnvPipePolicy::kBalanced;
@@ -92,9 +94,6 @@ struct Reconfigured {
 // Reconfiguration with an executor, to its end or until `progress` says so.
 [[nodiscard]] Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan,
                                        const StepExecutor& execute, const Progress& progress);
-
-// "envpipe", "envpipe-greedy", "envpipe-no-reconfigure"; none for other planners.
-[[nodiscard]] std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner);
 
 // The planner: names envpipe, envpipe-greedy, envpipe-no-reconfigure by policy. Where it reschedules, the result's
 // plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.
