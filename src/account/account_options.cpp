@@ -51,19 +51,6 @@ void check_values(const AccountOptions& options, const AccountNames& names) {
 
 }  // namespace
 
-std::string_view name_of(AccountMethod method) { return method == AccountMethod::kSweep ? "sweep" : "regress"; }
-
-std::string_view name_of(Multiplicity share) { return share == Multiplicity::kOperations ? "operations" : "events"; }
-
-std::string_view name_of(ChromeDevice device) {
-  switch (device) {
-    case ChromeDevice::kProcess: return "process";
-    case ChromeDevice::kThread: return "thread";
-    case ChromeDevice::kNone: break;
-  }
-  return "none";
-}
-
 const Record<AccountOptions>& description_of(const AccountOptions* /*type*/) {
   using R = AccountOptions;
   static const auto kRecord =

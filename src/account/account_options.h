@@ -11,29 +11,19 @@
 #include <vector>
 
 #include "account/account_run.h"
+#include "base/names.h"
 #include "base/record_codec.h"
 #include "base/units.h"
 
 namespace flyball {
 
 enum class AccountMethod : std::uint8_t { kSweep, kRegress };
-[[nodiscard]] std::string_view name_of(AccountMethod method);  // "sweep", "regress"
 template <>
-struct Choices<AccountMethod> {
-  static constexpr AccountMethod kAll[] = {AccountMethod::kSweep, AccountMethod::kRegress};
-};
-
-[[nodiscard]] std::string_view name_of(Multiplicity share);  // "operations", "events"
+inline constexpr auto kNamesOf<AccountMethod> = name_list("sweep", "regress");
 template <>
-struct Choices<Multiplicity> {
-  static constexpr Multiplicity kAll[] = {Multiplicity::kOperations, Multiplicity::kEvents};
-};
-
-[[nodiscard]] std::string_view name_of(ChromeDevice device);  // "process", "thread", "none"
+inline constexpr auto kNamesOf<Multiplicity> = name_list("operations", "events");
 template <>
-struct Choices<ChromeDevice> {
-  static constexpr ChromeDevice kAll[] = {ChromeDevice::kProcess, ChromeDevice::kThread, ChromeDevice::kNone};
-};
+inline constexpr auto kNamesOf<ChromeDevice> = name_list("process", "thread", "none");
 
 struct AccountOptions {
   std::vector<std::string> events;

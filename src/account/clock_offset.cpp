@@ -241,16 +241,6 @@ void add_busy(DeviceBins& device, const TraceEvent& event, Nanoseconds width) {
 
 }  // namespace
 
-std::string_view name_of(OffsetVerdict verdict) {
-  switch (verdict) {
-    case OffsetVerdict::kCertain: return "certain";
-    case OffsetVerdict::kAmbiguous: return "ambiguous";
-    case OffsetVerdict::kWeak: return "weak";
-    case OffsetVerdict::kNoData: return "no-data";
-  }
-  return "?";
-}
-
 ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const ClockOffsetOptions& options) {
   ClockOffset result;
   const Nanoseconds given = to_nanoseconds(options.bin);

@@ -112,16 +112,6 @@ Joules Footprint::elsewhere() const {
          sum_over(devices, &FootprintDevice::monitor);
 }
 
-std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::kUnknown: return "";
-    case Phase::kForward: return "forward";
-    case Phase::kBackward: return "backward";
-    case Phase::kOptimizer: return "optimizer";
-  }
-  return "";
-}
-
 Footprint make_footprint(const Attribution& attribution, const OperationTable& operations, const DeviceTable& devices) {
   Footprint footprint;
   for (const DeviceShare& share : attribution.devices) {

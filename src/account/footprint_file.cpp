@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -106,7 +107,7 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
                                        {"elsewhere_j", footprint.elsewhere().value()},
                                        {"footprint", std::move(rows)},
                                        {"notes", notes}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 Footprint read_footprint(const std::string& source, std::string_view text) {

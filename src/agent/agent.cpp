@@ -16,6 +16,7 @@
 #include "agent/processes.h"
 #include "agent/routes.h"
 #include "base/contain.h"
+#include "base/json_text.h"
 
 namespace flyball {
 namespace {
@@ -65,11 +66,6 @@ void make_socket_folder(const std::filesystem::path& socket) {
                                   socket.parent_path().string(), error.message(),
                                   ::geteuid() != 0 ? ", or start the agent as root" : ""));
   }
-}
-
-// What a driver calls its device may be no UTF-8.
-std::string json_member(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -123,10 +119,10 @@ Response agent_problem(const std::exception& error) {
   std::vector<std::pair<std::string, std::string>> extra;
   const auto* refused = dynamic_cast<const LeaseRefused*>(&error);
   if (http != nullptr) return problem_response(error);
-  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", json_member(to_json(*refused->holder())));
+  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", dump_json(to_json(*refused->holder())));
   if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
-    extra.emplace_back("device", json_member(device->device()));
-    extra.emplace_back("fault", json_member(key_of(device->fault())));
+    extra.emplace_back("device", dump_json(device->device()));
+    extra.emplace_back("fault", dump_json(key_of(device->fault())));
   }
   return problem_response(HttpError(status, error.what(), std::move(extra)));
 }

@@ -14,26 +14,13 @@
 #include "base/embedded.h"
 #include "base/json_object.h"
 #include "base/text.h"
+#include "net/json_response.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all since the last
 constexpr Seconds kMostInterval{10.0};
-
-Response json_response(const nlohmann::ordered_json& json, unsigned status = 200) {
-  Response response;
-  response.status = status;
-  response.body = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return response;
-}
-
-Response text_response(std::string body, std::string content_type) {
-  Response response;
-  response.content_type = std::move(content_type);
-  response.body = std::move(body);
-  return response;
-}
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
 
@@ -167,7 +154,7 @@ void answer_clocks(const AgentParts& parts, const Request& request, const Reply&
       },
       [json, reply](const std::exception_ptr& error) {
         if (error) return reply.fail(error);
-        reply.send(json_response(*json));
+        reply.send(json_response(200, *json));
       });
 }
 
@@ -179,8 +166,8 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
     vitals.power_listeners = parts.feed.listeners() + parts.glances.listeners();
     vitals.limited = parts.budgets.refused();
     vitals.late_samples = parts.feed.late_samples() + parts.glances.late_samples();
-    reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
-                             "text/plain; version=0.0.4; charset=utf-8"));
+    reply.send(text_response("text/plain; version=0.0.4; charset=utf-8",
+                             expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals)));
   });
 }
 
@@ -197,7 +184,7 @@ void grant_lease(const AgentParts& parts, const Request& request, const Reply& r
   parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
   parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
     if (error) return reply.fail(error);
-    Response response = json_response(to_json(lease), 201);
+    Response response = json_response(201, to_json(lease));
     response.headers.push_back({"Location", "/v1/leases/" + lease.id});
     reply.send(std::move(response));
   });
@@ -210,7 +197,7 @@ void change_settings(const AgentParts& parts, const Request& request, const Repl
   parts.keeper.change(
       id, gpu, change, parts.claimants.of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
         if (error) return reply.fail(error);
-        if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(to_json(*lease)));
+        if (const auto lease = parts.keeper.find(id)) return reply.send(json_response(200, to_json(*lease)));
         reply.fail(HttpError(410, fmt::format("lease {} ended while its setting was made; it is being undone", id)));
       });
 }
@@ -219,7 +206,7 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
   const std::string id = request.parameters.at("lease");
   parts.keeper.release(id, parts.claimants.of(request.peer), [reply, id](const std::exception_ptr& error) {
     if (error) return reply.fail(error);
-    reply.send(json_response({{"id", id}, {"restored", true}}));
+    reply.send(json_response(200, {{"id", id}, {"restored", true}}));
   });
 }
 
@@ -237,14 +224,14 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
     router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
   };
-  add("GET", "/healthz", Handler([](const Request&) { return text_response("ok\n", "text/plain"); }));
+  add("GET", "/healthz", Handler([](const Request&) { return text_response("text/plain", "ok\n"); }));
   add("GET", "/openapi.yaml", Handler([](const Request&) {
-        return text_response(std::string(agent_openapi().front().contents), "application/yaml");
+        return text_response("application/yaml", std::string(agent_openapi().front().contents));
       }));
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
   add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {
         parts.monitor.report(parts.claimants.of(request.peer),
-                             [reply](const NodeStatus& report) { reply.send(json_response(to_json(report))); });
+                             [reply](const NodeStatus& report) { reply.send(json_response(200, to_json(report))); });
       }));
   add("GET", "/v1/gpus/{gpu}/clocks",
       AsyncHandler([parts](const Request& request, const Reply& reply) { answer_clocks(parts, request, reply); }));
@@ -253,19 +240,19 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
         nlohmann::ordered_json leases = nlohmann::ordered_json::array();
         for (const LeaseInfo& lease : parts.keeper.leases(parts.claimants.of(request.peer)))
           leases.push_back(to_json(lease));
-        return json_response({{"leases", leases}});
+        return json_response(200, {{"leases", leases}});
       }));
   add("POST", "/v1/leases",
       AsyncHandler([parts](const Request& request, const Reply& reply) { grant_lease(parts, request, reply); }));
   add("GET", "/v1/leases/{lease}", Handler([parts](const Request& request) {
-        return json_response(to_json(find_lease(parts.keeper, request.parameters.at("lease"))));
+        return json_response(200, to_json(find_lease(parts.keeper, request.parameters.at("lease"))));
       }));
   add("DELETE", "/v1/leases/{lease}",
       AsyncHandler([parts](const Request& request, const Reply& reply) { release_lease(parts, request, reply); }));
   add("POST", "/v1/leases/{lease}/heartbeat", Handler([parts](const Request& request) {
         const LeaseInfo lease =
             parts.keeper.heartbeat(request.parameters.at("lease"), parts.claimants.of(request.peer));
-        return json_response({{"id", lease.id}, {"age_s", lease.age.value()}});
+        return json_response(200, {{"id", lease.id}, {"age_s", lease.age.value()}});
       }));
   add("PATCH", "/v1/leases/{lease}/gpus/{gpu}",
       AsyncHandler([parts](const Request& request, const Reply& reply) { change_settings(parts, request, reply); }));

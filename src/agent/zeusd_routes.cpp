@@ -14,6 +14,7 @@
 #include "agent/change_settings.h"
 #include "agent/routes.h"
 #include "base/text.h"
+#include "net/json_response.h"
 
 namespace flyball {
 namespace {
@@ -30,12 +31,6 @@ std::int64_t unix_milliseconds() {
 std::int64_t thousandths(double value) { return std::llround(value * 1e3); }
 std::int64_t millionths(double value) { return std::llround(value * 1e6); }
 
-Response json_response(const nlohmann::ordered_json& json) {
-  Response response;
-  response.body = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return response;
-}
-
 unsigned zeusd_status(const std::exception& error) {
   const unsigned status = agent_status_of(error);
   return status == 422 || status == 404 ? 400 : status;
@@ -50,13 +45,9 @@ class PlainRefusal : public HttpError {
 
 // {"error": "..."}, or plain text.
 Response zeusd_error(const std::exception& error) {
-  Response response;
-  if (dynamic_cast<const PlainRefusal*>(&error) != nullptr) {
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = error.what();
-  } else {
-    response = json_response({{"error", error.what()}});
-  }
+  const bool plain = dynamic_cast<const PlainRefusal*>(&error) != nullptr;
+  Response response =
+      plain ? text_response("text/plain; charset=utf-8", error.what()) : json_response(200, {{"error", error.what()}});
   response.status = zeusd_status(error);
   if (const auto* http = dynamic_cast<const HttpError*>(&error)) response.headers = http->headers();
   return response;
@@ -77,9 +68,7 @@ class Answers {
     }
     if (--left_ > 0) return;
     if (errors_.empty()) return reply_.send(build());
-    Response response = json_response({{"errors", errors_}});
-    response.status = worst_;
-    reply_.send(std::move(response));
+    reply_.send(json_response(worst_, {{"errors", errors_}}));
   }
 
  private:
@@ -160,7 +149,7 @@ AsyncHandler read_gpus_by(const AgentParts& parts, StartRead read, Wrap wrap) {
   return [parts, read = std::move(read), wrap = std::move(wrap)](const Request& request, const Reply& reply) {
     check_names(request, {"gpu_ids"});
     const auto ids = optional_ids(request, "gpu_ids", "GPU", parts.keeper.gpu_count());
-    if (ids.empty()) return reply.send(json_response(wrap(nlohmann::ordered_json::object())));
+    if (ids.empty()) return reply.send(json_response(200, wrap(nlohmann::ordered_json::object())));
     const auto answers = std::make_shared<Answers>(reply, ids.size());
     const auto all = std::make_shared<std::map<std::size_t, nlohmann::ordered_json>>();
     for (const std::size_t gpu : ids) {
@@ -170,7 +159,7 @@ AsyncHandler read_gpus_by(const AgentParts& parts, StartRead read, Wrap wrap) {
         answers->arrived(gpu, error, [all, wrap] {
           nlohmann::ordered_json body = nlohmann::ordered_json::object();
           for (auto& [id, value] : *all) body[fmt::to_string(id)] = std::move(value);
-          return json_response(wrap(std::move(body)));
+          return json_response(200, wrap(std::move(body)));
         });
       });
     }
@@ -364,7 +353,7 @@ Response cpu_energy(const AgentParts& parts, const Request& request) {
     if (memory) one["dram_energy_uj"] = millionths(memory->value());
     body[fmt::to_string(id)] = one;
   }
-  return json_response(body);
+  return json_response(200, body);
 }
 
 // Two readings one poll period apart.
@@ -399,7 +388,7 @@ void cpu_power(const AgentParts& parts, const Request& request, const Reply& rep
         if (dram && first.dram) one["dram_mw"] = thousandths(((*dram - *first.dram) / elapsed).value());
         power[fmt::to_string(first.id)] = one;
       }
-      reply.send(json_response({{"timestamp_ms", unix_milliseconds()}, {"power_mw", power}}));
+      reply.send(json_response(200, {{"timestamp_ms", unix_milliseconds()}, {"power_mw", power}}));
     } catch (const Error& error) {
       reply.fail(error);
     }
@@ -419,20 +408,18 @@ Response discover(const AgentParts& parts, const Request& request) {
     const bool dram = std::find(streamed.begin(), streamed.end(), fmt::format("DRAM:{}", i)) != streamed.end();
     cpus.push_back({{"id", i}, {"dram_available", dram}});
   }
-  return json_response({{"gpus", gpus},
-                        {"cpus", cpus},
-                        {"enabled_api_groups", kGroups},
-                        {"auth_required", !request.peer.local && !parts.config.token.empty()}});
+  return json_response(200, {{"gpus", gpus},
+                             {"cpus", cpus},
+                             {"enabled_api_groups", kGroups},
+                             {"auth_required", !request.peer.local && !parts.config.token.empty()}});
 }
 
 // The guard has checked the token.
 Response whoami(const AgentParts& parts, const Request& request) {
   if (request.peer.local || parts.config.token.empty()) {
-    Response response = json_response({{"error", "Authentication is not enabled on this server."}});
-    response.status = 404;
-    return response;
+    return json_response(404, {{"error", "Authentication is not enabled on this server."}});
   }
-  return json_response({{"sub", "token"}, {"scopes", kGroups}});
+  return json_response(200, {{"sub", "token"}, {"scopes", kGroups}});
 }
 
 }  // namespace
@@ -442,7 +429,9 @@ void add_zeusd_routes(Router& router, const AgentParts& parts) {
     router.add({method, pattern, std::move(handler), Runs::kInLoop, zeusd_error});
   };
   add("GET", "/discover", Handler([parts](const Request& request) { return discover(parts, request); }));
-  add("GET", "/time", Handler([](const Request&) { return json_response({{"timestamp_ms", unix_milliseconds()}}); }));
+  add("GET", "/time", Handler([](const Request&) {
+        return json_response(200, {{"timestamp_ms", unix_milliseconds()}});
+      }));
   add("GET", "/auth/whoami", Handler([parts](const Request& request) { return whoami(parts, request); }));
 
   add("GET", "/gpu/get_cumulative_energy", read_gpus(parts, energy_of, as_is));

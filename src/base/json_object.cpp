@@ -92,8 +92,6 @@ bool JsonObject::has(const std::string& name) {
   return value_->contains(name);
 }
 
-bool JsonObject::is_null(const std::string& name) { return has(name) && (*value_)[name].is_null(); }
-
 std::optional<JsonValue> JsonObject::find_value(const std::string& name) {
   const auto asked = asked_.insert(name).first;
   const auto found = value_->find(name);
@@ -129,12 +127,6 @@ std::optional<std::int64_t> JsonObject::find_integer(const std::string& name, st
   return value ? std::optional(value->integer(minimum, maximum)) : std::nullopt;
 }
 
-bool JsonObject::boolean(const std::string& name) {
-  // A null is neither true nor false, but it is not missing.
-  const auto value = find_value(name);
-  return value ? value->boolean() : need_value(name).boolean();
-}
-
 std::string JsonObject::text(const std::string& name) { return need_value(name).text(); }
 
 std::optional<std::string> JsonObject::find_text(const std::string& name) {
@@ -164,10 +156,6 @@ std::vector<double> JsonObject::numbers(const std::string& name, const NumberRan
 
 std::vector<std::int64_t> JsonObject::integers(const std::string& name, std::int64_t minimum, std::int64_t maximum) {
   return list(name, [&](const JsonValue& entry) { return entry.integer(minimum, maximum); });
-}
-
-std::vector<std::string> JsonObject::texts(const std::string& name) {
-  return list(name, [](const JsonValue& entry) { return entry.text(); });
 }
 
 void JsonObject::refuse_others() const {

@@ -62,14 +62,12 @@ class JsonObject {
 
   [[nodiscard]] bool has(const std::string& name);                             // even if null
   [[nodiscard]] std::optional<JsonValue> find_value(const std::string& name);  // even if null
-  [[nodiscard]] bool is_null(const std::string& name);                         // there, and null
 
   [[nodiscard]] double number(const std::string& name, const NumberRange& range);
   [[nodiscard]] std::optional<double> find_number(const std::string& name, const NumberRange& range);
   [[nodiscard]] std::int64_t integer(const std::string& name, std::int64_t minimum, std::int64_t maximum);
   [[nodiscard]] std::optional<std::int64_t> find_integer(const std::string& name, std::int64_t minimum,
                                                          std::int64_t maximum);
-  [[nodiscard]] bool boolean(const std::string& name);
   [[nodiscard]] std::string text(const std::string& name);
   [[nodiscard]] std::optional<std::string> find_text(const std::string& name);
   [[nodiscard]] JsonObject object(const std::string& name);
@@ -77,7 +75,6 @@ class JsonObject {
   [[nodiscard]] std::vector<JsonObject> objects(const std::string& name);
   [[nodiscard]] std::vector<double> numbers(const std::string& name, const NumberRange& range);
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name, std::int64_t minimum, std::int64_t maximum);
-  [[nodiscard]] std::vector<std::string> texts(const std::string& name);
 
   // Throws InputError where the object has a field that nobody asked for.
   void refuse_others() const;

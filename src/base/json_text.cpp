@@ -21,6 +21,10 @@ InputLocation place_at(const std::string& source, std::string_view text, std::si
 
 }  // namespace
 
+std::string dump_json(const nlohmann::ordered_json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 void check_json_depth(const std::string& source, std::string_view text) {
   std::size_t depth = 0;
   bool quoted = false;

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -59,11 +60,10 @@ template <Described T>
   return description_of(static_cast<const T*>(nullptr));
 }
 
-// Specialised for each enumeration that a record may have: `kAll` lists its values, name_of() names them. A name that
-// is not among them is read as `kUnknown`, where there is one, since a newer program may send it; otherwise it is
-// refused.
+// What an unknown name is read as: specialised for enumerations of which a newer program may send others. Of the rest
+// (all have names, base/names.h) an unknown name is refused.
 template <class E>
-struct Choices;
+inline constexpr auto kUnknownName = nullptr;
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -173,34 +173,19 @@ struct Codec<std::string> {
   static nlohmann::ordered_json schema(const FieldRules& rules) { return text_schema(rules); }
 };
 
-template <class E>
-requires std::is_enum_v<E>
+template <Named E>
 struct Codec<E> {
-  static std::optional<E> named(std::string_view name) {
-    for (const E one : Choices<E>::kAll) {
-      if (name_of(one) == name) return one;
-    }
-    return std::nullopt;
-  }
   static E read(const JsonValue& value, const FieldRules& /*rules*/) {
     const std::string text = value.text();
-    const auto known = named(text);
-    if (known) return *known;
-    if constexpr (requires { Choices<E>::kUnknown; }) {
-      return Choices<E>::kUnknown;
+    if (const auto known = value_named<E>(text)) return *known;
+    if constexpr (std::is_same_v<decltype(kUnknownName<E>), const E>) {
+      return kUnknownName<E>;
     } else {
-      refuse_choice(value, text, names());
+      refuse_choice(value, text, names_of<E>());
     }
   }
   static nlohmann::ordered_json write(E value) { return name_of(value); }
-  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names()}}; }
-
- private:
-  static std::vector<std::string> names() {
-    std::vector<std::string> all;
-    for (const E one : Choices<E>::kAll) all.emplace_back(name_of(one));
-    return all;
-  }
+  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names_of<E>()}}; }
 };
 
 template <Described T>

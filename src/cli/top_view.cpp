@@ -12,6 +12,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/printable.h"
 
 namespace flyball {
@@ -327,7 +328,7 @@ std::string top_json(const TopFrame& frame) {
     json["gpus"][i]["energy_since_start_j"] =
         energy ? nlohmann::ordered_json(*energy) : nlohmann::ordered_json(nullptr);
   }
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json) + "\n";
 }
 
 }  // namespace flyball

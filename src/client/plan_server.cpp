@@ -67,12 +67,7 @@ Response PlanServer::ask(HttpClient& client, std::string_view method, const std:
 RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) {
   ask(registering_ ? *registering_ : client_, "POST", "/v1/jobs", to_json(job).dump());
   if (registering_) registering_->disconnect();
-  const nlohmann::ordered_json body = {{"rank", rank.rank},
-                                       {"dp_rank", rank.dp_rank},
-                                       {"pp_rank", rank.pp_rank},
-                                       {"tp_rank", rank.tp_rank},
-                                       {"clocks_mhz", rank.clocks_mhz}};
-  const Response response = ask("POST", fmt::format("/v1/jobs/{}/ranks", percent_encode(job.id)), body.dump());
+  const Response response = ask("POST", fmt::format("/v1/jobs/{}/ranks", percent_encode(job.id)), to_json(rank).dump());
   return read_message<RankRegistered>(parse_json(address(), response.body));
 }
 
@@ -101,11 +96,6 @@ StragglerTaken PlanServer::set_straggler(const std::string& job, const Straggler
 
 void PlanServer::send(const std::string& job, const StepReport& report) {
   ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
-}
-
-FrontierReport PlanServer::frontier(const std::string& job) {
-  const Response response = ask("GET", fmt::format("/v1/jobs/{}/frontier", percent_encode(job)));
-  return read_message<FrontierReport>(parse_json(address(), response.body));
 }
 
 }  // namespace flyball

@@ -52,13 +52,6 @@ std::vector<ComparedRun> runs_of(const SimulationSetup& setup, const PolicyOptio
   return runs;
 }
 
-std::vector<double> sorted_jcts(const ClusterState& state) {
-  std::vector<double> seconds;
-  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds;
-}
-
 // Returns false if `progress`, which is given the share of jobs done, does.
 bool run_one(SimulationSetup setup, const GroundTruth& truth, const JobTrace& trace, PolicyOptions options,
              ComparedRun& run, const std::function<bool(double)>& progress) {

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kMostGuessed = 64;  // GPUs
 // Weight of a guessed point beside a measured one.

@@ -6,14 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/engine.h"
 
 namespace flyball {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 void Simulation::Engine::decide() {
   to_decide = false;

@@ -9,12 +9,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/gpu_sharing.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Microwatts microwatts(Watts power) { return std::llround(power.value() * 1e6); }
 

@@ -161,7 +161,6 @@ struct Simulation::Engine {
   Microwatts peak_power = 0;
   Microwatts peak_job_power = 0;
   Microwatts idle_each = 0;
-  int profiling_gpus = 0;
   Microwatts profiling_power = 0;
   std::int64_t restarts = 0;
   std::int64_t decisions = 0;

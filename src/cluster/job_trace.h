@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -47,6 +48,8 @@ enum class TraceFormat {
   kPollux,   // Pollux and Sia workloads (CSV): time, application, num_replicas or num_gpus; no durations, so those of
              // the published size class of each application are taken
 };
+template <>
+inline constexpr auto kNamesOf<TraceFormat> = name_list("philly", "alibaba", "pollux");
 
 // Converts a published trace. Jobs that never ran or need no GPU are left out, and times are shifted to begin at 0.
 // `dropped`, unless null, receives how many rows were left out. Throws InputError as read_job_trace() does.

@@ -7,27 +7,22 @@
 #include <numbers>
 #include <utility>
 
+#include "base/lower_hull.h"
+
 namespace flyball {
 namespace {
 
-// Reduces the speeds to those on the lower hull, by rising energy.
-void keep_hull(std::vector<Offer>& speeds) {
+// Returns the lower hull of the speeds, with rising energies: each joule buys less time than the one before.
+std::vector<Offer> hull_of(std::vector<Offer> speeds) {
   std::sort(speeds.begin(), speeds.end(), [](const Offer& a, const Offer& b) {
     return a.energy != b.energy ? a.energy < b.energy : a.time < b.time;
   });
-  std::size_t kept = 0;
+  const auto slope = [](const Offer& a, const Offer& b) { return (b.time - a.time) / (b.energy - a.energy); };
+  std::vector<Offer> hull;
   for (const Offer& next : speeds) {
-    if (kept > 0 && next.time >= speeds[kept - 1].time) continue;
-    while (kept >= 2) {
-      const Offer& a = speeds[kept - 2];
-      const Offer& b = speeds[kept - 1];
-      // b stays if a joule saves more time from a to b than from b on.
-      if ((a.time - b.time) * (next.energy - b.energy) > (b.time - next.time) * (b.energy - a.energy)) break;
-      --kept;
-    }
-    speeds[kept++] = next;
+    if (hull.empty() || next.time < hull.back().time) push_lower_hull(hull, next, slope);
   }
-  speeds.resize(kept);
+  return hull;
 }
 
 // Calls `each` for the sizes at which a kind was measured, as far as the mask has bits for them.
@@ -87,7 +82,7 @@ std::vector<SizeOffers> offers_of(const ClusterState& cluster, int kind) {
     }
     one.leanest = *std::min_element(one.speeds.begin(), one.speeds.end(),
                                     [](const Offer& a, const Offer& b) { return a.watts < b.watts; });
-    keep_hull(one.speeds);
+    one.speeds = hull_of(std::move(one.speeds));
     sizes.push_back(std::move(one));
   }
   return sizes;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/names.h"
 #include "cluster/simulator.h"
 #include "plan/frontier.h"
 
@@ -19,6 +20,8 @@ enum class PipelineSpeeds {
   kFastest,   // only its fastest point: the plan that costs no time
   kMaxClocks  // no plan: everything at maximum clocks
 };
+template <>
+inline constexpr auto kNamesOf<PipelineSpeeds> = name_list("frontier", "fastest", "max");
 
 // At most `most` points of the frontier, from the point of least energy to the fastest, as speeds of a job of that many
 // pipelines, which run in lock step and take that many times the energy. The frontier must have a point.

@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace flyball {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 constexpr std::uint64_t bits(int first, int count) {
   return (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << first;
 }
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <vector>
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/names.h"
 #include "cluster/cluster_state.h"
 #include "cluster/placement.h"
 
@@ -100,6 +101,8 @@ enum class PolicySetting {
   kBudget,  // the power limit, SimulationSetup::eta
   kZeusEta  // PolicyOptions::zeus_eta
 };
+template <>
+inline constexpr auto kNamesOf<PolicySetting> = name_list("clock_mhz", "eta", "zeus_eta");
 
 // Flyball's own policy, to which others are compared (docs/decisions/0022).
 inline constexpr std::string_view kDefaultPolicy = "joule-price";

@@ -4,12 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/index.h"
+
 namespace flyball {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 PowerBook::PowerBook(ClusterState& state, double reserve)
     : state_(&state), reserve_(reserve), metered_(state.kinds.size()) {

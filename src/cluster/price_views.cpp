@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
 
@@ -11,8 +13,6 @@ namespace {
 constexpr double kLasting = 0.6;
 constexpr std::size_t kRankCount = kRanks + 1;
 constexpr std::size_t kMostViews = 200'000;  // kept; about 150 bytes each
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::size_t view_index(const KindRank& one) { return at(one.kind) * kRankCount + at(one.rank); }
 

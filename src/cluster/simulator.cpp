@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/nearest_name.h"
 #include "cluster/engine.h"
 #include "cluster/random.h"
@@ -22,8 +23,6 @@ namespace {
 constexpr int kMostElasticGpus = 64;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kStepsPerReport = 512;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::size_t percentile_index(std::size_t count, double share) {
   return static_cast<std::size_t>(std::ceil(share * static_cast<double>(count))) - 1;
@@ -387,20 +386,24 @@ const Placement& Simulation::placement() const { return *engine_->placement; }
 const SimulationHistory& Simulation::history() const { return engine_->history; }
 void Simulation::check() const { engine_->check(); }
 
+std::vector<double> sorted_jcts(const ClusterState& state) {
+  std::vector<double> seconds;
+  for (const ClusterJob& job : state.jobs) {
+    if (job.phase == JobPhase::kDone) seconds.push_back((job.finish - job.submit).value());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
 SimulationResult Simulation::result() const {
   const Engine& engine = *engine_;
   SimulationResult result;
   result.policy = engine.policy_name;
   result.jobs = engine.state.jobs.size();
-  std::vector<double> times;
-  CompensatedSum sum;
-  for (const ClusterJob& job : engine.state.jobs) {
-    if (job.phase != JobPhase::kDone) continue;
-    times.push_back((job.finish - job.submit).value());
-    sum.add(times.back());
-  }
-  std::sort(times.begin(), times.end());
+  const std::vector<double> times = sorted_jcts(engine.state);
   if (!times.empty()) {
+    CompensatedSum sum;
+    for (const double time : times) sum.add(time);
     result.avg_jct_s = sum.value() / static_cast<double>(times.size());
     result.p50_jct_s = times[percentile_index(times.size(), 0.50)];
     result.p99_jct_s = times[percentile_index(times.size(), 0.99)];

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "cluster/cluster_state.h"
 #include "cluster/ground_truth.h"
 #include "cluster/job_trace.h"
@@ -32,6 +33,8 @@ enum class Knowledge {
   kFitted,   // models fitted beforehand to measurements at every size; no profiling
   kProfiled  // the truth, without profiling: the ideal case
 };
+template <>
+inline constexpr auto kNamesOf<Knowledge> = name_list("learned", "fitted", "profiled");
 
 // A pipeline-parallel job beside the trace's data-parallel ones. Its GPUs are fixed, its speed is a choice.
 struct PipelineJob {
@@ -76,6 +79,8 @@ struct SimulationResult {
   double gpu_seconds = 0.0;
   double profiling_energy_j = 0.0;
 };
+
+[[nodiscard]] std::vector<double> sorted_jcts(const ClusterState& state);  // s, of the jobs that are done
 
 // For reports; filled if SimulationSetup::record is set.
 struct ClusterPower {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/json_text.h"
 #include "cluster/engine.h"
 
@@ -17,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "flyball-cluster-snapshot-2";
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Json job_json(const ClusterJob& job, const Placement& placement, int index) {
   Json blocks = Json::array();

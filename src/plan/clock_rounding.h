@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "pipeline/timeline.h"
 #include "plan/gates.h"
@@ -78,9 +79,8 @@ class ClockRounder {
   [[nodiscard]] const ClockPlan& plan();
 
  private:
-  [[nodiscard]] static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[index(dag_[i].type)]; }
-  [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[index(i)].time[level_[index(i)]]; }
+  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[at(dag_[i].type)]; }
+  [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[at(i)].time[level_[at(i)]]; }
 
   void find_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
   void schedule_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);

@@ -7,13 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/index.h"
 #include "plan/reschedule.h"
 #include "plan/stage_clock.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // By how many steps the operation's clock can still be raised.
 int steps_below_maximum(const PlanProblem& problem, const ClockPlan& plan, int i) {
@@ -58,15 +57,6 @@ ClockPlan envelope_plan(const PlanProblem& problem) {
     if (outer[at(i)]) plan[at(i)] = problem.choices[at(dag[i].type)].max_clock;
   }
   return plan;
-}
-
-std::string_view name_of(EnvPipePolicy policy) {
-  switch (policy) {
-    case EnvPipePolicy::kBalanced: return "envpipe";
-    case EnvPipePolicy::kGreedy: return "envpipe-greedy";
-    case EnvPipePolicy::kNoReconfigure: return "envpipe-no-reconfigure";
-  }
-  return "";
 }
 
 class EnvPipePlanner : public Planner {
@@ -193,13 +183,6 @@ Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, Clock
     if (progress && !progress(reconfiguration.progress())) return result(ReconfigureStatus::kCancelled);
   }
   return result(reconfiguration.status());
-}
-
-std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner) {
-  for (const EnvPipePolicy policy : {EnvPipePolicy::kBalanced, EnvPipePolicy::kGreedy, EnvPipePolicy::kNoReconfigure}) {
-    if (name_of(policy) == planner) return policy;
-  }
-  return std::nullopt;
 }
 
 std::unique_ptr<Planner> make_envpipe(EnvPipeOptions options, StepExecutor execute) {

@@ -16,9 +16,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "plan/executed_step.h"
@@ -31,6 +31,8 @@ enum class EnvPipePolicy {
   kGreedy,         // raise the last operation on the critical path that is below the maximum clock, to the maximum
   kNoReconfigure,  // keep the initialisation; makes the iteration longer where bubbles are too small
 };
+template <>
+inline constexpr auto kNamesOf<EnvPipePolicy> = name_list("envpipe", "envpipe-greedy", "envpipe-no-reconfigure");
 
 struct EnvPipeOptions {
   EnvPipePolicy policy = EnvPipePolicy::kBalanced;
@@ -94,9 +96,6 @@ struct Reconfigured {
 // Runs a Reconfiguration with an executor to its end, or until `progress` returns false.
 [[nodiscard]] Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan,
                                        const StepExecutor& execute, const Progress& progress);
-
-// The policy of "envpipe", "envpipe-greedy" or "envpipe-no-reconfigure"; none for other planners.
-[[nodiscard]] std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner);
 
 // The planner that the policy names: envpipe, envpipe-greedy or envpipe-no-reconfigure. Where it reschedules, the
 // frontier's plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.

@@ -8,13 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/index.h"
 #include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool is_measured(const OperationType& type) { return type.occupies_stage && !is_constant_operation(type.instruction); }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/index.h"
 #include "pipeline/timeline.h"
 #include "plan/perseus.h"
 #include "plan/relaxation.h"
@@ -32,8 +33,6 @@ constexpr double kWorthMemory = 1e-4;
 constexpr std::size_t kVertices = 6;
 
 using Orders = std::vector<StageOrder>;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Some of the vertices, the first and the last among them.
 std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {

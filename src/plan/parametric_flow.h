@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "plan/radix_heap.h"
@@ -69,8 +70,6 @@ class ParametricFlow {
 
   static constexpr std::int32_t kOwnArc = -1;  // in place of a link's number: the computation's own arc
 
-  static std::size_t index(std::int32_t v) { return static_cast<std::size_t>(v); }
-
   void add_links();
   void place_events();
   bool augment();
@@ -79,10 +78,10 @@ class ParametricFlow {
   bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);
   [[nodiscard]] double intercept();
   [[nodiscard]] std::span<const Arc> links_out(std::int32_t v) const {
-    return {out_.data() + out_begin_[index(v)], out_.data() + out_begin_[index(v) + 1]};
+    return {out_.data() + out_begin_[at(v)], out_.data() + out_begin_[at(v) + 1]};
   }
   [[nodiscard]] std::span<const Arc> links_in(std::int32_t v) const {
-    return {in_.data() + in_begin_[index(v)], in_.data() + in_begin_[index(v) + 1]};
+    return {in_.data() + in_begin_[at(v)], in_.data() + in_begin_[at(v) + 1]};
   }
   // The slack from `v` along the operation's own arc until the arc's flow can change; kFar if it cannot.
   [[nodiscard]] Nanoseconds own_slack(std::int32_t v) const;

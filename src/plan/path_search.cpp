@@ -6,6 +6,8 @@
 #include <array>
 #include <limits>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
 
@@ -15,8 +17,6 @@ constexpr std::size_t kHalf = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Energies closer than this are equal: far less than a meter can tell, far more than a sum's rounding.
 constexpr double kSameJoules = 1e-9;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

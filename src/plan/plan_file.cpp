@@ -18,9 +18,7 @@
 namespace flyball {
 namespace {
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return dump_json(text); }
 
 std::string number_or_null(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 

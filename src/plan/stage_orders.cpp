@@ -9,12 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "base/index.h"
 #include "pipeline/instruction.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
 bool is_backward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kBackward); }

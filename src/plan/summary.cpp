@@ -49,17 +49,6 @@ void compare(PointFigures& point, const PointFigures& baseline) {
 
 }  // namespace
 
-std::string_view name_of(PaceLimit limit) {
-  switch (limit) {
-    case PaceLimit::kBaselineTime: return "baseline_time";
-    case PaceLimit::kTargetTime: return "target_time";
-    case PaceLimit::kLeastEnergy: return "least_energy";
-    case PaceLimit::kStragglerTime: return "straggler_time";
-    case PaceLimit::kTStar: return "t_star";
-  }
-  return "";
-}
-
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound) {
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     FrontierPoint& point = frontier.point(i);

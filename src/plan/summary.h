@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/late_clocks.h"
 #include "plan/frontier.h"
@@ -34,7 +34,9 @@ enum class PaceLimit {
   kStragglerTime,  // it ends by T'
   kTStar,          // plans slower than T* save nothing, however long the straggler takes
 };
-[[nodiscard]] std::string_view name_of(PaceLimit limit);  // "least_energy"
+template <>
+inline constexpr auto kNamesOf<PaceLimit> = name_list("baseline_time", "target_time", "least_energy", "straggler_time",
+                                                      "t_star");
 
 struct PointFigures {
   Seconds time;

@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "plan/stage_clock.h"
 #include "profile/cost_curve.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Consecutive operations of equal clock on a stage. `begin` counts the stage's operations that have a choice of clocks;
 // a run may continue past the end of the iteration at its beginning.

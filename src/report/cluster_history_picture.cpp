@@ -57,13 +57,6 @@ double highest_eta(const SimulationSetup& setup) {
   return eta;
 }
 
-std::vector<double> sorted_jcts(const ClusterState& state) {
-  std::vector<double> seconds;
-  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds;
-}
-
 std::size_t size_colour(int gpus) {
   const auto doublings = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(std::max(1, gpus))) - 1);
   return std::min(doublings, kSizes - 1);

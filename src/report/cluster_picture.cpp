@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "draw/grid.h"
 #include "draw/label_layout.h"
 #include "draw/palette.h"
 #include "draw/scale.h"
@@ -81,11 +82,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
     svg.text(x.low - 6.0, y(log) + 4.0, grouped_number(std::pow(10.0, log), log < 0.0 ? 2 : 0), "small soft",
              Anchor::kEnd);
   }
-  const Ticks joules = round_ticks(x.from, x.to, width < 600 ? 4 : 8);
-  for (const double mega : joules.values) {
-    svg.line(x(mega), y.high, x(mega), y.low, "grid");
-    svg.text(x(mega), y.low + 16.0, joules.label(mega), "small soft", Anchor::kMiddle);
-  }
+  draw_columns(svg, x, y.high, y.low, width < 600 ? 4 : 8);
   svg.line(x.low, y.low, x.high, y.low, "axis");
   svg.text(0.5 * (x.low + x.high), y.low + 34.0, "energy of all GPUs (MJ)", "small soft", Anchor::kMiddle);
   svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");

@@ -26,8 +26,8 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>job completion time</dt><dd>JCT: from a job's submission to its end, waiting included</dd>
 <dt>JCT at equal energy</dt><dd>the run's average JCT over what the reference reaches with that run's energy, on the
 line between its two nearest runs; of a run that takes more energy than the reference's fastest, over that one's</dd>
-<dt>eta</dt><dd>the power budget, over that of all GPUs busy at the highest clock; only policies that are listed with one
-keep to it</dd>
+<dt>eta</dt><dd>the power budget, over that of all GPUs busy at the highest clock; only policies that are listed with
+one keep to it</dd>
 <dt>Zeus eta</dt><dd>what energy counts against time where Zeus chooses the clocks</dd>
 </dl>
 )";

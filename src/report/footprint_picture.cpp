@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "draw/grid.h"
 #include "draw/scale.h"
 #include "report/footprint_report.h"
 
@@ -51,11 +52,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
   const double seconds = to_seconds(activity.width()).value() * static_cast<double>(activity.size());
   const LinearScale x{0.0, seconds, left, right};
   const LinearScale y{0.0, most * 1.05, kTop + kPlotHeight, kTop};
-  const Ticks watts = round_ticks(0.0, most * 1.05, 5);
-  for (const double tick : watts.values) {
-    svg.line(left, y(tick), right, y(tick), "grid");
-    svg.text(left - 6, y(tick) + 4, watts.label(tick), "small soft", Anchor::kEnd);
-  }
+  draw_rows(svg, y, left, right, 5);
   svg.text(left - 6, kTop - 12, "W", "small soft", Anchor::kEnd);
   double key = left;
   for (std::size_t device = 0; device < activity.devices(); ++device) {

@@ -129,8 +129,8 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
 <dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration and the longest all-reduce is
 over</dd>
-<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and nodes differ
-as little as stated or usual</dd>
+<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and
+nodes differ as little as stated or usual</dd>
 </dl>
 )";
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "draw/grid.h"
 #include "draw/label_layout.h"
 #include "draw/palette.h"
 #include "draw/scale.h"
@@ -176,16 +177,8 @@ class FrontierPlot {
   }
 
   void draw_axes() {
-    const Ticks time = round_ticks(x_.from, x_.to, narrow_ ? 4 : 8);
-    for (const double t : time.values) {
-      svg_.line(x_(t), box_.top, x_(t), box_.bottom, "grid");
-      svg_.text(x_(t), box_.bottom + 16.0, time.label(t), "small soft", Anchor::kMiddle);
-    }
-    const Ticks energy = round_ticks(y_.from, y_.to, narrow_ ? 5 : 7);
-    for (const double e : energy.values) {
-      svg_.line(box_.left, y_(e), box_.right, y_(e), "grid");
-      svg_.text(box_.left - 6.0, y_(e) + 4.0, energy.label(e), "small soft", Anchor::kEnd);
-    }
+    draw_columns(svg_, x_, box_.top, box_.bottom, narrow_ ? 4 : 8);
+    draw_rows(svg_, y_, box_.left, box_.right, narrow_ ? 5 : 7);
     // The same axis, relative to all-maximum clocks.
     const auto slower = [&](double t) { return (t / baseline_.time - 1.0) * 100.0; };
     const Ticks slowdown = round_ticks(slower(x_.from), slower(x_.to), narrow_ ? 4 : 8);

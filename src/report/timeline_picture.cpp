@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/index.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "pipeline/instruction.h"
@@ -34,8 +35,6 @@ constexpr double kTickWidth = 80.0;
 // Of operations narrower than this, little but borders would be seen; of those below a hairline, nothing without one.
 constexpr double kBorderedWidth = 6.0;
 constexpr double kHairline = 0.5;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // A span of time, and where it is drawn.
 struct Window {

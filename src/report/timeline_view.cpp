@@ -7,6 +7,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/svg_canvas.h"
@@ -16,8 +17,6 @@ namespace flyball {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::int64_t microseconds(Nanoseconds t) { return (t + 500) / 1000; }
 

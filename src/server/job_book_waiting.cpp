@@ -8,6 +8,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 
@@ -21,11 +22,6 @@ Response schedule_response(ScheduleText text) {
   response.body = std::move(text.head);
   response.tail = std::move(text.tail);
   return response;
-}
-
-// What a job's trouble quotes need not be UTF-8.
-std::string event_text(const nlohmann::ordered_json& data) {
-  return data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 HttpError unavailable() { return {503, "the server is stopping; ask again in a moment", {}, {{"Retry-After", "1"}}}; }
@@ -133,7 +129,7 @@ void JobBook::changed(Entry& entry) {
 
 void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data) {
   if (entry.streams.empty()) return;
-  const std::string text = event_text(data);
+  const std::string text = dump_json(data);
   std::erase_if(entry.streams, [&](const auto& stream) { return !stream->send(name, text); });
 }
 
@@ -161,7 +157,7 @@ void JobBook::subscribe(const std::string& id, std::shared_ptr<EventStream> stre
     const EntryPointer alive = weak.lock();
     if (alive) std::erase_if(alive->streams, [raw](const auto& open) { return open.get() == raw; });
   });
-  stream->send("state", event_text(to_json(entry->job.status(now_seconds()))));
+  stream->send("state", dump_json(to_json(entry->job.status(now_seconds()))));
   entry->streams.push_back(std::move(stream));
 }
 

@@ -51,7 +51,7 @@ PaceRequest pace_of(const JobRequest& request) {
 
 // The policy of planners that adjust a plan by what is executed.
 std::optional<EnvPipePolicy> executed_policy(const std::string& planner) {
-  const auto policy = envpipe_policy_named(planner);
+  const auto policy = value_named<EnvPipePolicy>(planner);
   return policy == EnvPipePolicy::kNoReconfigure ? std::nullopt : policy;
 }
 

@@ -37,13 +37,6 @@ Access::Tokens tokens_of(const PlanningServerOptions& options) {
           options.open_registration || (!options.registration_token && !reachable)};
 }
 
-Response text_response(std::string content_type, std::string body) {
-  Response response;
-  response.content_type = std::move(content_type);
-  response.body = std::move(body);
-  return response;
-}
-
 }  // namespace
 
 class PlanningServer::Impl {

@@ -79,7 +79,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
     ++states[job->state()];
     ranks += job->ranks().size();
   }
-  for (const JobState state : kAllJobStates) {
+  for (const JobState state : values_of<JobState>()) {
     text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
   }
   add("ranks", ranks);

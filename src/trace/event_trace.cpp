@@ -69,16 +69,6 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
 
 }  // namespace
 
-std::string_view name_of(EventFormat format) {
-  switch (format) {
-    case EventFormat::kDetect: return "detect";
-    case EventFormat::kTensorFlow: return "tensorflow";
-    case EventFormat::kKineto: return "kineto";
-    case EventFormat::kChrome: return "chrome";
-  }
-  return "?";
-}
-
 std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                              OperationTable& operations, DeviceTable& devices) {
   ByteSource bytes(path);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -71,7 +70,6 @@ class DeviceTable {
   // Returns the device of this name, and adds it if it is new: "GPU:0", "CPU:0", "DRAM:0", or the trace's own name.
   DeviceId intern(std::string_view name);
 
-  [[nodiscard]] std::optional<DeviceId> find(std::string_view name) const;
   [[nodiscard]] std::size_t size() const { return names_.size(); }
   [[nodiscard]] const std::string& name(DeviceId device) const { return names_[device]; }
 

@@ -354,20 +354,6 @@ std::unique_ptr<PowerTrace> read_trace(ByteSource& bytes, const PowerTraceOption
 
 }  // namespace
 
-std::string_view name_of(PowerFormat format) {
-  switch (format) {
-    case PowerFormat::kDetect: return "detect";
-    case PowerFormat::kFlyball: return "flyball";
-    case PowerFormat::kCsv: return "csv";
-    case PowerFormat::kNvidiaSmi: return "nvidia-smi";
-    case PowerFormat::kDcgm: return "dcgm";
-    case PowerFormat::kZeus: return "zeus";
-    case PowerFormat::kPrometheusText: return "prometheus-text";
-    case PowerFormat::kPrometheus: return "prometheus";
-  }
-  return "?";
-}
-
 std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                              DeviceTable& devices) {
   ByteSource bytes(path);

@@ -33,8 +33,6 @@ enum class PowerFormat : std::uint8_t {
   kPrometheus
 };
 
-[[nodiscard]] std::string_view name_of(PowerFormat format);
-
 struct PowerTraceOptions {
   PowerFormat format = PowerFormat::kDetect;
   // Maps a device's name in the trace to its name here ("GPU-5c9e..." to "GPU:3"), before any other rule. The power of

@@ -16,16 +16,6 @@ bool is_session_name(std::string_view name) {
          name.find_first_not_of('.') != std::string_view::npos;  // "..": no segment of a path
 }
 
-std::string_view name_of(AccountSessionState state) {
-  switch (state) {
-    case AccountSessionState::kRecording: return "recording";
-    case AccountSessionState::kStopped: return "stopped";
-    case AccountSessionState::kTooLong: return "too_long";
-    case AccountSessionState::kTooLarge: return "too_large";
-  }
-  return "stopped";
-}
-
 const Record<AccountSessionRequest>& description_of(const AccountSessionRequest* /*type*/) {
   using R = AccountSessionRequest;
   static const auto kRecord =

@@ -10,6 +10,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/record.h"
 #include "base/units.h"
 
@@ -31,13 +32,10 @@ enum class AccountSessionState {
   kTooLong,   // the agent ended it at the longest time that a session may take
   kTooLarge,  // the agent ended it at the largest size that a trace may have
 };
-[[nodiscard]] std::string_view name_of(AccountSessionState state);  // "too_long"
 template <>
-struct Choices<AccountSessionState> {
-  static constexpr AccountSessionState kAll[] = {AccountSessionState::kRecording, AccountSessionState::kStopped,
-                                                 AccountSessionState::kTooLong, AccountSessionState::kTooLarge};
-  static constexpr AccountSessionState kUnknown = AccountSessionState::kStopped;  // a newer agent may know other ends
-};
+inline constexpr auto kNamesOf<AccountSessionState> = name_list("recording", "stopped", "too_long", "too_large");
+template <>
+inline constexpr auto kUnknownName<AccountSessionState> = AccountSessionState::kStopped;
 
 struct AccountSessionInfo {
   std::string name;

@@ -20,27 +20,6 @@ constexpr const char* kAnswer = "the agent's answer";
 
 }  // namespace
 
-std::string_view name_of(Knob knob) {
-  switch (knob) {
-    case Knob::kSmClocks: return "sm_clocks";
-    case Knob::kMemoryClocks: return "memory_clocks";
-    case Knob::kPowerLimit: return "power_limit";
-  }
-  return "";
-}
-
-std::string_view name_of(LeaseBinding binding) { return binding == LeaseBinding::kProcess ? "process" : "connection"; }
-
-std::string_view name_of(GpuHealth health) {
-  switch (health) {
-    case GpuHealth::kWell: return "well";
-    case GpuHealth::kUnwell: return "unwell";
-    case GpuHealth::kLost: return "lost";
-    case GpuHealth::kRestoring: return "restoring";
-  }
-  return "";
-}
-
 std::vector<Knob> SettingsChange::knobs() const {
   std::vector<Knob> knobs;
   if (sm_clocks) knobs.push_back(Knob::kSmClocks);

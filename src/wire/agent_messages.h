@@ -8,10 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/record.h"
 #include "base/units.h"
 
@@ -22,12 +22,9 @@ inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to resto
 
 // The settings of a GPU that can be changed.
 enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
-inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
-[[nodiscard]] std::string_view name_of(Knob knob);  // "sm_clocks"
 template <>
-struct Choices<Knob> {
-  static constexpr const auto& kAll = kAllKnobs;
-};
+inline constexpr auto kNamesOf<Knob> = name_list("sm_clocks", "memory_clocks", "power_limit");
+inline constexpr auto kAllKnobs = values_of<Knob>();
 
 struct ClockBounds {
   Megahertz minimum;
@@ -63,11 +60,8 @@ enum class LeaseBinding {
   kConnection,  // the end of the connection that made it, or of its process
   kProcess,     // the end of its process only; Unix sockets only
 };
-[[nodiscard]] std::string_view name_of(LeaseBinding binding);
 template <>
-struct Choices<LeaseBinding> {
-  static constexpr LeaseBinding kAll[] = {LeaseBinding::kConnection, LeaseBinding::kProcess};
-};
+inline constexpr auto kNamesOf<LeaseBinding> = name_list("connection", "process");
 
 struct LeaseRequest {
   std::vector<std::size_t> gpus;
@@ -105,12 +99,10 @@ enum class GpuHealth {
   kLost,       // fell off the bus
   kRestoring,  // a lease has ended, its settings are not yet undone
 };
-[[nodiscard]] std::string_view name_of(GpuHealth health);
 template <>
-struct Choices<GpuHealth> {
-  static constexpr GpuHealth kAll[] = {GpuHealth::kWell, GpuHealth::kUnwell, GpuHealth::kLost, GpuHealth::kRestoring};
-  static constexpr GpuHealth kUnknown = GpuHealth::kUnwell;
-};
+inline constexpr auto kNamesOf<GpuHealth> = name_list("well", "unwell", "lost", "restoring");
+template <>
+inline constexpr auto kUnknownName<GpuHealth> = GpuHealth::kUnwell;
 
 struct GpuStatus {
   std::size_t index = 0;

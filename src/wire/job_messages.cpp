@@ -33,19 +33,6 @@ void need_one_or_per_stage(const JsonObject& object, const char* field, std::siz
 
 }  // namespace
 
-std::string_view name_of(PlanStatus status) { return status == PlanStatus::kComplete ? "complete" : "incomplete"; }
-
-std::string_view name_of(JobState state) {
-  switch (state) {
-    case JobState::kRegistering: return "registering";
-    case JobState::kProfiling: return "profiling";
-    case JobState::kPlanning: return "planning";
-    case JobState::kReady: return "ready";
-    case JobState::kFailed: return "failed";
-  }
-  return "";
-}
-
 // A rank's number, or a name.
 template <>
 struct Codec<StragglerId> {

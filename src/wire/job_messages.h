@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/record.h"
 #include "base/units.h"
 
@@ -133,9 +133,8 @@ enum class JobState {
   kReady,   // there is a frontier; ranks that measure again keep their schedule until the next one
   kFailed,  // no plan could be made from the measurements; the next ones start over
 };
-inline constexpr JobState kAllJobStates[] = {JobState::kRegistering, JobState::kProfiling, JobState::kPlanning,
-                                             JobState::kReady, JobState::kFailed};
-[[nodiscard]] std::string_view name_of(JobState state);  // "registering"
+template <>
+inline constexpr auto kNamesOf<JobState> = name_list("registering", "profiling", "planning", "ready", "failed");
 
 // What a notice is about: a rank of the job, or, by a name, anything outside the job that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
@@ -172,7 +171,10 @@ enum class PlanStatus {
   kComplete,
   kIncomplete,  // the server's time limit ended it (JobPlan::make)
 };
-[[nodiscard]] std::string_view name_of(PlanStatus status);  // "incomplete"
+template <>
+inline constexpr auto kNamesOf<PlanStatus> = name_list("complete", "incomplete");
+template <>
+inline constexpr auto kUnknownName<PlanStatus> = PlanStatus::kIncomplete;
 
 // GET /v1/jobs/{job}
 struct JobStatus {
@@ -264,16 +266,6 @@ struct RankSchedule {
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
-
-template <>
-struct Choices<PlanStatus> {
-  static constexpr PlanStatus kAll[] = {PlanStatus::kComplete, PlanStatus::kIncomplete};
-  static constexpr PlanStatus kUnknown = PlanStatus::kIncomplete;
-};
-template <>
-struct Choices<JobState> {
-  static constexpr const auto& kAll = kAllJobStates;
-};
 
 [[nodiscard]] const Record<JobRequest>& description_of(const JobRequest*);
 [[nodiscard]] const Record<JobRegistered>& description_of(const JobRegistered*);

@@ -53,8 +53,6 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 
 }  // namespace
 
-std::string_view name_of(Interface interface) { return interface == Interface::kServer ? "server" : "agent"; }
-
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   static const auto kServer =
       descriptions<JobRequest, JobRegistered, JobList, JobListing, JobStatus, StragglerState, StragglerState::Announced,

@@ -2,19 +2,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/record.h"
 
 namespace flyball {
 
 enum class Interface { kServer, kAgent };
-[[nodiscard]] std::string_view name_of(Interface interface);  // "server"
 template <>
-struct Choices<Interface> {
-  static constexpr Interface kAll[] = {Interface::kServer, Interface::kAgent};
-};
+inline constexpr auto kNamesOf<Interface> = name_list("server", "agent");
 
 // Returns the messages in the order of their document. The descriptions live as long as the process.
 [[nodiscard]] const std::vector<const RecordDescription*>& messages_of(Interface interface);

@@ -7,11 +7,13 @@
 #include <set>
 
 #include "base/text.h"
+#include "support/metrics_markdown.h"
 
 namespace flyball {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
+using testing::metrics_as_markdown;
 
 TEST(Metrics, NamesFollowPrometheusRules) {
   std::set<std::string> names;

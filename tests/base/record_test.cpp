@@ -12,10 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 enum class Colour { kRed, kGreen };
-[[maybe_unused]] std::string_view name_of(Colour colour) { return colour == Colour::kRed ? "red" : "green"; }
-
 enum class Shape { kRound, kOther };
-[[maybe_unused]] std::string_view name_of(Shape shape) { return shape == Shape::kRound ? "round" : "other"; }
 
 struct Part {
   int size = 3;
@@ -37,15 +34,11 @@ struct Whole {
 }  // namespace
 
 template <>
-struct Choices<Colour> {
-  static constexpr Colour kAll[] = {Colour::kRed, Colour::kGreen};
-};
-
+inline constexpr auto kNamesOf<Colour> = name_list("red", "green");
 template <>
-struct Choices<Shape> {
-  static constexpr Shape kAll[] = {Shape::kRound, Shape::kOther};
-  static constexpr Shape kUnknown = Shape::kOther;
-};
+inline constexpr auto kNamesOf<Shape> = name_list("round", "other");
+template <>
+inline constexpr auto kUnknownName<Shape> = Shape::kOther;
 
 namespace {
 
@@ -192,7 +185,8 @@ TEST(Record, ItsSchemaSaysTheSame) {
       "on": {"description": "Whether.", "type": "boolean", "default": false},
       "colour": {"description": "Which.", "oneOf": [{"enum": ["red", "green"]}, {"type": "null"}], "default": "green"},
       "powers_w": {"description": "Of each.", "oneOf": [{"oneOf": [{"type": "number", "minimum": 0.0},
-        {"type": "array", "items": {"type": "number", "minimum": 0.0}, "minItems": 1, "maxItems": 2}]}, {"type": "null"}]},
+        {"type": "array", "items": {"type": "number", "minimum": 0.0}, "minItems": 1, "maxItems": 2}]},
+        {"type": "null"}]},
       "energy_j": {"description": "Where known.", "type": ["number", "null"]},
       "clock_mhz": {"description": "Null resets it.", "type": ["number", "null"]},
       "parts": {"description": "Of it.", "type": ["array", "null"], "items": {"$ref": "#/components/schemas/Part"}},

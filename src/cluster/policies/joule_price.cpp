@@ -29,6 +29,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
 #include "cluster/price_views.h"
@@ -41,8 +42,6 @@ namespace {
 constexpr int kProfiledSpeeds = 5;
 
 constexpr int kPatience = 64;  // GPUs per event until prices are found again
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 struct Candidate : KindRank {  // `rank`: how many of the others outlast it
   int job = 0;

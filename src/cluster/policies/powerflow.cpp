@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
 #include "cluster/waiting_queue.h"
@@ -34,8 +35,6 @@ namespace flyball {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Eqs. 20 and 21 without the factors that cancel: seconds saved per joule spent.
 double marginal_return(const IterationCost& now, const IterationCost& next) {

@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
 #include "cluster/service_history.h"
@@ -50,7 +51,6 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-std::size_t at(int job) { return static_cast<std::size_t>(job); }
 // The jobs of one queue. The two disciplines differ in the order of the jobs that wait.
 class ServiceQueue {
  public:
