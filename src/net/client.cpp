@@ -185,6 +185,7 @@ class HttpClient::Impl {
     stream->expires_after(duration_of(options.timeout));
     http::async_write(*stream, request, StoreResult{&error}, nullptr);
     run();
+    if (interrupted) error = asio::error::operation_aborted;  // what was to cancel the read came before it began
     if (!error) {
       http::async_read(*stream, buffer, parser, StoreResult{&error});
       run();

@@ -66,7 +66,7 @@ TEST(Metrics, EveryMetricOfTheRegistryIsExposed) {
 TEST(Metrics, WhatADeviceDoesNotSayIsLeftOut) {
   NodeStatus node;
   node.gpus.emplace_back();
-  EXPECT_THAT(expose_metrics(node, {}, {}, {}), testing::Not(HasSubstr("flyball_gpu_power_watts")));
+  EXPECT_THAT(expose_metrics(node, {}, {}, {}), ::testing::Not(HasSubstr("flyball_gpu_power_watts")));
 }
 
 }  // namespace

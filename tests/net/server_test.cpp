@@ -250,6 +250,7 @@ TEST(HttpServer, ARequestCanBeInterruptedFromAnotherThread) {
   begun.get_future().wait();
   client.interrupt();
   reader.join();
+  owed->send(text("too late"));
   EXPECT_TRUE(host.wait_disconnects(1));
 }
 
