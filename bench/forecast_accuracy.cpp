@@ -1,5 +1,5 @@
 // How far forecasts are off on simulated runs whose energy is known, MC2 and what it is compared with (its section
-// 3.4). Run from the repository's root; the tables of docs/performance.md.
+// 3.4). Run from the repository's root; makes the tables of docs/performance.md and docs/forecast-intervals.md.
 #include <fmt/format.h>
 
 #include <algorithm>

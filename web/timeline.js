@@ -6,10 +6,9 @@
  * Times in microseconds. `choices`: instruction, clock, power and energy as text. `stages`: for each stage columns of
  * choice, microbatch (-1: none), chunk, the time since the operation before, duration, slack.
  * @typedef {{choices: string[][], stages: number[][][]}} TimelinePlan
- * `pixel`: microseconds per pixel at zoom 1. In pixels: `pitch` from row to row, `operation` the width of a usual one,
- * `stretch` what groups with data-x are shown for. `most`: the greatest zoom.
- * @typedef {{pixel: number, pitch: number, operation: number, stretch: number, most: number, plans: TimelinePlan[]}}
- *   TimelineData
+ * `pixel`: microseconds per pixel at zoom 1. In pixels: `pitch` from row to row, `stretch` what groups with data-x are
+ * shown for. `most`: the greatest zoom.
+ * @typedef {{pixel: number, pitch: number, stretch: number, most: number, plans: TimelinePlan[]}} TimelineData
  */
 
 class Timeline {
@@ -24,50 +23,66 @@ class Timeline {
     const drawn = [...this.view.querySelectorAll('svg.bars > svg')].map(svg => /** @type {SVGSVGElement} */ (svg));
     this.natural = Math.max(...drawn.map(svg => svg.viewBox.baseVal.width));
     this.groups = [...this.view.querySelectorAll('[data-from]')].map(group => /** @type {SVGElement} */ (group));
+    this.shapes = [...this.view.querySelectorAll('[data-border]')].map(group => /** @type {SVGElement} */ (group));
     this.zoom = 1;
     this.whole = false;
     /** @type {{x: number, left: number, moved: boolean} | null} */
     this.grip = null;
-    this.listen(part(host, '.tools'));
+    this.listening = new AbortController();
+    this.listen(part(host, '.tools'), this.listening.signal);
     this.go(this.fit() > 0.75 ? 'all' : 'start');
-    new ResizeObserver(() => {
+    this.resized = new ResizeObserver(() => {
       if (this.whole) this.go('all');
       else this.setZoom(this.zoom, 0);
-    }).observe(this.view);
+    });
+    this.resized.observe(this.view);
   }
 
-  /** @param {HTMLElement} tools */
-  listen(tools) {
+  // Forgets the page; what it is about may be given to another.
+  close() {
+    this.listening.abort();
+    this.resized.disconnect();
+    this.release();
+    this.light(null);
+  }
+
+  /**
+   * @param {HTMLElement} tools
+   * @param {AbortSignal} signal
+   */
+  listen(tools, signal) {
     tools.hidden = false;
     for (const button of tools.querySelectorAll('button')) {
       const {go, zoom} = button.dataset;
       button.addEventListener('click', () => {
         if (zoom) this.setZoom(this.zoom * Number(zoom));
         else this.go(go || '');
-      });
+      }, {signal});
       // A short iteration is seen whole at once.
       button.hidden = this.fit() > 0.75 && go !== undefined && go !== 'all';
     }
     const view = this.view;
-    view.addEventListener('scroll', () => this.showGroups(), {passive: true});
-    view.addEventListener('keydown', event => this.key(event));
+    view.addEventListener('scroll', () => this.showGroups(), {passive: true, signal});
+    view.addEventListener('keydown', event => this.key(event), {signal});
     view.addEventListener('wheel', event => {
       if (!event.ctrlKey) return;
       event.preventDefault();
       this.setZoom(this.zoom * (event.deltaY > 0 ? 1 / 1.2 : 1.2), event.clientX - view.getBoundingClientRect().left);
-    }, {passive: false});
+    }, {passive: false, signal});
     view.addEventListener('pointerdown', event => {
       if (event.button !== 0 || event.pointerType !== 'mouse') return;
+      // What is below is the view's own scroll bar.
+      if (event.clientY - view.getBoundingClientRect().top >= view.clientTop + view.clientHeight) return;
       this.grip = {x: event.clientX, left: view.scrollLeft, moved: false};
-    });
-    view.addEventListener('pointermove', event => this.point(event));
-    view.addEventListener('pointerleave', () => this.light(null));
-    for (const end of ['pointerup', 'pointercancel']) {
-      addEventListener(end, () => {
-        this.grip = null;
-        view.classList.remove('dragging');
-      });
-    }
+    }, {signal});
+    view.addEventListener('pointermove', event => this.point(event), {signal});
+    view.addEventListener('pointerleave', () => this.light(null), {signal});
+    for (const end of ['pointerup', 'pointercancel']) addEventListener(end, () => this.release(), {signal});
+  }
+
+  release() {
+    this.grip = null;
+    this.view.classList.remove('dragging');
   }
 
   // The zoom at which the whole iteration is in view, beside the names and the pictures' margins.
@@ -88,7 +103,7 @@ class Timeline {
     this.zoom = Math.max(fit, Math.min(zoom, Math.max(this.data.most, fit)));
     this.whole = this.zoom === fit;
     this.host.style.setProperty('--zoom', String(this.zoom));
-    this.host.classList.toggle('far', this.zoom * this.data.operation < 6);
+    for (const group of this.shapes) group.classList.toggle('far', this.zoom < Number(group.dataset.border));
     view.scrollLeft = (view.scrollLeft + pivot) * this.zoom / before - pivot;
     this.showGroups();
     this.light(null);
@@ -135,6 +150,8 @@ class Timeline {
   /** @param {PointerEvent} event */
   point(event) {
     const view = this.view;
+    // A button that is let go outside of the window is not told.
+    if (!(event.buttons & 1)) this.release();
     if (this.grip) {
       const moved = event.clientX - this.grip.x;
       if (Math.abs(moved) > 3) this.grip.moved = true;
@@ -190,6 +207,10 @@ class Timeline {
 
 customElements.define('plan-timeline', class extends HTMLElement {
   connectedCallback() {
-    if (!this.timeline) this.timeline = new Timeline(this);
+    this.timeline = new Timeline(this);
+  }
+
+  disconnectedCallback() {
+    if (this.timeline) this.timeline.close();
   }
 });

@@ -70,8 +70,8 @@ typedef struct flyball_session_options {
   /* The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b, early-recompute-1f1b,
    * zb-h1. Default: 1f1b. */
   const char* schedule;
-  /* The planner that makes the frontier. One of: perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max,
-   * uniform, zeus-global, zeus-per-stage. Default: perseus. */
+  /* The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure,
+   * max, uniform, zeus-global, zeus-per-stage. Default: perseus. */
   const char* planner;
   /* Stages of the pipeline. Default: 1. */
   int stages;
@@ -87,8 +87,8 @@ typedef struct flyball_session_options {
   double blocking_w;
   /* The share of energy below which the meter cannot tell two measurements apart. Default: 0.0. */
   double noise;
-  /* Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to; one number for
-   * all stages, or one per stage. Where it is missing, there is no limit. */
+  /* Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe) keep to; one number
+   * for all stages, or one per stage. Where it is missing, there is no limit. */
   const int* memory_limit;
 
   /* The rank's number in the job. Default: 0. */

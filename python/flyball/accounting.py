@@ -60,12 +60,20 @@ def account(
 
     events: of TensorFlow, PyTorch or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each are
     several runs, and the result their mean. `flyball messages AccountOptions` says what the others mean; they are the
-    options of `flyball account`. Raises UsageError (a ValueError) for options that contradict each other, DeviceError
+    options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError
     where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
     """
 
+    def path(given: str | os.PathLike) -> str:
+        name = os.fsdecode(given)
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise _native.UsageError(f"{name!r}: this file's name is no UTF-8; give it another") from None
+        return name
+
     def paths(given: Paths) -> list[str]:
-        return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(one) for one in given]
+        return [path(given)] if isinstance(given, (str, os.PathLike)) else [path(one) for one in given]
 
     options = {
         "events": paths(events),

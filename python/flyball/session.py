@@ -99,14 +99,14 @@ class Session:
       tensor_parallel   Ranks of a stage. The job may have 131,072 ranks in all.
       schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
                         early-recompute-1f1b, zb-h1.
-      planner           The planner that makes the frontier. One of: perseus, envpipe, envpipe-greedy,
+      planner           The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy,
                         envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
       executed_steps    Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
       blocking_w        Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.
       noise             The share of energy below which the meter cannot tell two measurements apart.
-      memory_limit      Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to;
-                        one number for all stages, or one per stage. Where it is missing, there is no limit.
+      memory_limit      Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe)
+                        keep to; one number for all stages, or one per stage. Where it is missing, there is no limit.
       switch_latency_s  The time after which a clock change takes hold. The plan avoids changes that do not pay, and
                         counts what the others cost.
       min_dwell_s       Least time between two clock changes of one stage.

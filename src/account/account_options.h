@@ -1,5 +1,5 @@
-// What one asks of an account, described once for every door to it: the options of `flyball account`, the JSON object
-// of flyball_footprint_open (C), the arguments of flyball.account (Python).
+// The options of an account, described once for all interfaces: the options of `flyball account`, the JSON object of
+// flyball_footprint_open (C), and the arguments of flyball.account (Python).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "account/account_run.h"
+#include "base/names.h"
 #include "base/record_codec.h"
 #include "base/units.h"
 
@@ -18,27 +19,16 @@ namespace flyball {
 
 enum class AccountMethod : std::uint8_t { kSweep, kRegress };
 template <>
-struct Choices<AccountMethod> {
-  static constexpr Named<AccountMethod> kNames[] = {{AccountMethod::kSweep, "sweep"},
-                                                    {AccountMethod::kRegress, "regress"}};
-};
-
+inline constexpr auto kNamesOf<AccountMethod> = name_list("sweep", "regress");
 template <>
-struct Choices<Multiplicity> {
-  static constexpr Named<Multiplicity> kNames[] = {{Multiplicity::kOperations, "operations"},
-                                                   {Multiplicity::kEvents, "events"}};
-};
-
+inline constexpr auto kNamesOf<Multiplicity> = name_list("operations", "events");
 template <>
-struct Choices<ChromeDevice> {
-  static constexpr Named<ChromeDevice> kNames[] = {
-      {ChromeDevice::kProcess, "process"}, {ChromeDevice::kThread, "thread"}, {ChromeDevice::kNone, "none"}};
-};
+inline constexpr auto kNamesOf<ChromeDevice> = name_list("process", "thread", "none");
 
 struct AccountOptions {
   std::vector<std::string> events;
-  std::vector<std::string> power;    // as many
-  std::vector<std::string> jiffies;  // as many, or none
+  std::vector<std::string> power;    // as many as events
+  std::vector<std::string> jiffies;  // as many as events, or none
   AccountMethod method = AccountMethod::kSweep;
   std::optional<Seconds> sensor_window;
   Multiplicity share = Multiplicity::kOperations;
@@ -58,11 +48,11 @@ struct AccountOptions {
 
 [[nodiscard]] Record<AccountOptions> description_of(const AccountOptions*);
 
-// From a JSON object as a C or Python program gives it; `source` stands in errors. Throws InputError, and UsageError as
-// account_request does.
+// Reads the JSON object of a C or Python program; `source` names it in errors. Throws UsageError.
 [[nodiscard]] AccountRequest read_account_options(const std::string& source, std::string_view json);
 
-// Throws UsageError where options contradict each other, or `similar` is no pattern.
-[[nodiscard]] AccountRequest account_request(const AccountOptions& options);
+// Throws UsageError where options contradict each other or pass their bounds, a device's name is empty, or `similar` is
+// no pattern. `names` must outlive the request.
+[[nodiscard]] AccountRequest account_request(const AccountOptions& options, const AccountNames& names = {});
 
 }  // namespace flyball

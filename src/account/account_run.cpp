@@ -31,7 +31,7 @@ constexpr std::size_t kPictureLanes = 20;
 
 using Progress = std::function<void(double)>;
 
-// Shows how far a sweep has come, by the time of its events.
+// Reports the progress of a sweep, by the time of its events.
 class WatchedEvents final : public EventSource {
  public:
   WatchedEvents(EventTrace& source, const Progress& progress)
@@ -57,8 +57,8 @@ bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanose
   return events.first + shift < power.last && power.first < events.last + shift;
 }
 
-// Jiffies divide a socket's energy: what the power map calls socket n must be of that socket.
-void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
+// Jiffies divide the energy of a socket, so that what the power map names socket n must come from socket n.
+void require_sockets(const PowerTrace& power, const DeviceTable& devices, const AccountNames& names) {
   for (const PowerTraceSensor& sensor : power.stats().sensors) {
     const std::string& device = devices.name(sensor.device);
     const std::optional<int> socket = socket_named(device);
@@ -68,9 +68,8 @@ void require_sockets(const PowerTrace& power, const DeviceTable& devices) {
         std::any_of(sums.begin(), sums.end(), [&](const auto& sum) { return sum.device == sensor.device; });
     if (!socket || (own ? own == socket : !summed)) continue;
     throw UsageError(
-        fmt::format("--power-device {0}={1}: --jiffies would divide the energy of {0} by what ran on socket {2}; drop "
-                    "one of the two",
-                    sensor.name, device, *socket));
+        fmt::format("{3} {0}={1}: {4} would divide the energy of {0} by what ran on socket {2}; drop one of the two",
+                    sensor.name, device, *socket, names.power_devices, names.jiffies));
   }
 }
 
@@ -91,21 +90,20 @@ std::string seconds_text(Nanoseconds time) {
   return none ? "0.000000 s" : fmt::format("{:+.6f} s", to_seconds(time).value());
 }
 
-// One run: its traces on one clock, and what they come to.
+// One run: its two traces by one clock, and what is computed from them.
 class AccountRun {
  public:
-  // Names go into the tables, which must outlive the run, as must all else that is given. Throws what the readers
-  // throw.
+  // Adds names to the tables, which must outlive the run, as must all other arguments. Throws what the readers throw.
   AccountRun(const TraceFiles& files, const AccountSettings& settings, const AccountListener& listener,
              OperationTable& operations, DeviceTable& devices);
 
   [[nodiscard]] const Footprint& footprint() const { return footprint_; }
   [[nodiscard]] const FootprintNotes& notes() const { return notes_; }
 
-  // The sweep again, with only every `keep`-th reading of each device (Smaragdine 5.4.1: sample sparsing).
+  // Repeats the sweep with only every `keep`-th reading of each device (Smaragdine 5.4.1: sample sparsing).
   [[nodiscard]] Footprint sparser(std::size_t keep);
 
-  // Power and the activity of the tree's most telling parts.
+  // Power over time, and the activity of the tree's most telling parts.
   [[nodiscard]] PowerPicture picture(const EnergyTree& tree);
 
  private:
@@ -129,7 +127,7 @@ class AccountRun {
   DeviceTable& devices_;
   std::unique_ptr<EventTrace> events_;
   std::unique_ptr<PowerTrace> power_;
-  Nanoseconds shift_ = 0;  // of the events
+  Nanoseconds shift_ = 0;  // added to the events' times
   Footprint footprint_;
   FootprintNotes notes_;
 };
@@ -156,28 +154,29 @@ Progress AccountRun::progress_of(std::string doing) const {
   return [this, doing = std::move(doing)](double share) { listener_.progress(doing, share); };
 }
 
-// What the device maps did, and what they did not.
+// Notes which entries of the device maps were applied, and which were not.
 void AccountRun::note_devices() {
   std::vector<std::string> event_names;
   for (const TracedDevice& device : events_->stats().devices) event_names.push_back(device.name);
   std::vector<std::string> power_names;
   for (const PowerTraceSensor& sensor : power_->stats().sensors) power_names.push_back(sensor.name);
-  const auto note_unmet = [this](const char* option, const auto& map, const std::string& path,
+  const AccountNames& names = settings_.names;
+  const auto note_unmet = [this](std::string_view option, const auto& map, const std::string& path,
                                  const std::vector<std::string>& there) {
     for (const auto& [name, value] : map) {
       if (std::find(there.begin(), there.end(), name) != there.end()) continue;
       notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
     }
   };
-  note_unmet("--event-device", settings_.events.device_names, files_.events, event_names);
-  note_unmet("--power-device", settings_.power.device_names, files_.power, power_names);
-  note_unmet("--counter-range", settings_.power.counter_ranges, files_.power, power_names);
+  note_unmet(names.event_devices, settings_.events.device_names, files_.events, event_names);
+  note_unmet(names.power_devices, settings_.power.device_names, files_.power, power_names);
+  note_unmet(names.counter_ranges, settings_.power.counter_ranges, files_.power, power_names);
   if (settings_.events.chrome_device != ChromeDevice::kProcess && events_->stats().format != EventFormat::kChrome) {
-    notes_.push_back(
-        fmt::format("--chrome-device changes nothing: {} is {}", files_.events, name_of(events_->stats().format)));
+    notes_.push_back(fmt::format("{} changes nothing: {} is {}", names.chrome_device, files_.events,
+                                 name_of(events_->stats().format)));
   }
   if (settings_.power.row_period != PowerTraceOptions().row_period && power_->stats().format != PowerFormat::kDcgm) {
-    notes_.push_back(fmt::format("--row-period changes nothing: {} has times of its own", files_.power));
+    notes_.push_back(fmt::format("{} changes nothing: {} has times of its own", names.row_period, files_.power));
   }
   for (const PowerTraceSum& sum : power_->stats().sums) {
     std::string note = fmt::format("{} is the sum of {} of the power trace", devices_.name(sum.device),
@@ -189,7 +188,7 @@ void AccountRun::note_devices() {
   }
 }
 
-// Not a matter of clocks, though no offset lays nothing over power.
+// Reports that nothing ran, which is no matter of clocks although no offset lays the events over the power.
 void AccountRun::throw_nothing_ran() const {
   const EventTraceStats& stats = events_->stats();
   std::string problem = fmt::format("nothing ran in this trace: its list has {}, and none is an operation that ran",
@@ -207,7 +206,8 @@ ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
   return estimate_clock_offset(events, *power_);
 }
 
-// As they are; by the offset that a recording of ours brings; by where power follows the events.
+// Takes the clocks as they are, or by the offset that a recording of Flyball's states, or by where power follows the
+// events.
 void AccountRun::settle_clock() {
   const EventTraceStats& events = events_->stats();
   const PowerTraceStats& power = power_->stats();
@@ -216,7 +216,7 @@ void AccountRun::settle_clock() {
     shift_ = to_nanoseconds(*settings_.clock_offset);
     notes_.push_back(fmt::format("clock offset {} given, added to the events' times", seconds_text(shift_)));
   } else if (!settings_.estimate_offset && overlap(events, power, 0)) {
-    // As they are.
+    // The traces overlap as they are.
   } else if (!settings_.estimate_offset && power.monotonic_offset && overlap(events, power, *power.monotonic_offset)) {
     shift_ = *power.monotonic_offset;
     notes_.push_back(fmt::format("the events' times are of the monotonic clock, {} added", seconds_text(shift_)));
@@ -245,18 +245,18 @@ void AccountRun::find_clock() {
                      fmt::format("the events and {} are of different times, and power does not tell how to lay "
                                  "one over the other; {}",
                                  files_.power, found),
-                     "give --clock-offset TIME, to be added to the events' times");
+                     fmt::format("give {}, which is added to the events' times", settings_.names.clock_offset));
   }
   notes_.push_back(found + ", not applied");
 }
 
-// Whether power follows the events as they lie now, which a clock that is wrong by less than the traces' length does
-// not show otherwise. Says what was found, and warns where it is certain that they lie wrong, unless the user laid them
-// so.
+// Checks whether power follows the events at their present times. Otherwise, a clock that is off by less than the
+// traces' length would not be noticed. Notes what was found, and warns if the times are certainly wrong, unless the
+// user has chosen them.
 void AccountRun::check_clock(bool warn) {
   constexpr double kAsWell = 0.9;  // of the best correlation
   const ClockOffset found = estimate_offset(shift_);
-  // Offsets as --clock-offset takes them: of the times in the trace, not of those that lie here.
+  // Offsets are stated as options take them: relative to the times in the trace.
   const Seconds added = to_seconds(shift_);
   const Seconds best = added + to_seconds(found.offset);
   const std::string_view now = shift_ == 0 ? "as they are" : "as they lie now";
@@ -286,8 +286,8 @@ void AccountRun::check_clock(bool warn) {
   } else {
     const std::string text = fmt::format(
         "clocks apart, or the sensor late: power follows the events best with {} added to their times, which was not "
-        "done; --clock-offset={:+.3f}s does it",
-        fit, best.value());
+        "done; {}={:+.3f} does it",
+        fit, settings_.names.clock_offset, best.value());
     notes_.push_back(text);
     if (warn && listener_.warning) listener_.warning(fmt::format("{}: {}", files_.events, text));
   }
@@ -296,7 +296,7 @@ void AccountRun::check_clock(bool warn) {
 void AccountRun::attribute_all() {
   std::vector<ShareInterval> shares;
   if (!files_.jiffies.empty()) {
-    require_sockets(*power_, devices_);
+    require_sockets(*power_, devices_, settings_.names);
     const std::string text = read_text_file(files_.jiffies);
     shares = processor_shares(read_jiffies(files_.jiffies, text));
     if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
@@ -353,8 +353,8 @@ void AccountRun::attribute_power(PowerSource& power) {
     }
     notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
     if (fit.readings < 2 * fit.unknowns) {
-      notes_.push_back(fmt::format("{}: few readings for so many operations; --method sweep may be as good",
-                                   devices_.name(fit.device)));
+      notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good",
+                                   devices_.name(fit.device), settings_.names.method));
     }
   }
 }
@@ -421,7 +421,7 @@ void AccountRun::note_traces() {
 Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
-  // A sum is one of means where all of it are.
+  // A sum has mean powers if all of its parts have.
   std::vector<bool> means(devices_.size(), true);
   for (const PowerTraceSensor& sensor : power_->stats().sensors) {
     means[sensor.device] = means[sensor.device] && sensor.means;
@@ -486,8 +486,8 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
     if (request.picture && !first) first = std::move(run);
   }
   result.footprint = mean_of_runs(footprints);
-  // Names by the hundred thousand cost as much to summarise, or to put into a tree, as the account itself. What layers
-  // draw varies together, so each run is summarised by itself.
+  // With hundreds of thousands of names, a summary or a tree takes as long as the account itself. Each run is
+  // summarised by itself, since what the layers of a run draw varies together.
   if (request.summary) {
     for (Footprint& run : footprints) run = summarised(run, request.similar);
     result.summary = mean_of_runs(footprints);

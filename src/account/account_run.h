@@ -22,6 +22,19 @@
 
 namespace flyball {
 
+// What the caller's users call the settings that notes and errors name; here as C and Python programs know them.
+struct AccountNames {
+  std::string_view event_devices = "event_devices";
+  std::string_view power_devices = "power_devices";
+  std::string_view counter_ranges = "counter_ranges_j";
+  std::string_view chrome_device = "chrome_device";
+  std::string_view row_period = "row_period_s";
+  std::string_view clock_offset = "clock_offset_s";
+  std::string_view jiffies = "jiffies";
+  std::string_view method = "method";
+  std::string_view sensor_window = "sensor_window_s";
+};
+
 struct AccountSettings {
   bool regress = false;
   Seconds sensor_window;
@@ -30,26 +43,27 @@ struct AccountSettings {
   bool estimate_offset = false;         // find it even where they overlap
   EventTraceOptions events;
   PowerTraceOptions power;
+  AccountNames names;
 };
 
 // Functions that are called while it works. Either may be missing.
 struct AccountListener {
-  // `share`, in [0, 1], of what it is doing is done.
+  // Called when `share`, in [0, 1], of the work that `doing` names is done.
   std::function<void(std::string_view doing, double share)> progress;
-  std::function<void(const std::string& text)> warning;  // `text` is among the notes, too
+  std::function<void(const std::string& text)> warning;  // `text` is also among the notes
 };
 
 struct TraceFiles {
   std::string events;
   std::string power;
-  std::string jiffies;  // none: the whole processor's energy is the program's
+  std::string jiffies;  // if empty, the whole processor's energy is the program's
 };
 
 struct AccountRequest {
   std::vector<TraceFiles> runs;  // at least one
   AccountSettings settings;
   SelfSimilar similar;
-  bool summary = false;  // whether the result is to have it; so below
+  bool summary = false;  // whether the result is to have it, as below
   bool tree = false;
   bool picture = false;  // of the first run; needs the tree
 };

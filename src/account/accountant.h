@@ -1,4 +1,4 @@
-// The bookkeeping of the sweep's attribution: a visitor of sweep.h, which regression.cpp uses, too.
+// The bookkeeping of the sweep's attribution: a visitor of sweep.h, which regression.cpp uses too.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct ShareIntegral {
 struct OperationState {
   std::uint64_t events = 0;
   std::uint32_t running = 0;
-  ShareIntegral since;  // of the first of those that run
+  ShareIntegral since;  // of the first of the operations that run
   Nanoseconds began = 0;
   CompensatedSum joules;
   Nanoseconds busy = 0;
@@ -172,8 +172,8 @@ class Accountant {
   Multiplicity multiplicity_;
   std::optional<ProfiledWindow> window_;
   std::vector<DeviceState> devices_;
-  std::vector<ShareIntegral> open_;  // of the events that run, where each has a share
-  std::vector<Token> free_;          // places in it
+  std::vector<ShareIntegral> open_;  // of the events that run, if each event has a share
+  std::vector<Token> free_;          // free places in open_
 };
 
 // A source in which every event is `by` longer.

@@ -20,15 +20,16 @@ namespace {
 
 constexpr std::size_t kMostBins = std::size_t{1} << 18;
 constexpr double kWeak = 0.3;
-constexpr double kEqual = 0.95;        // of the best, and another offset is as good
-constexpr double kBeyondChance = 4.0;  // times what other offsets come to, root mean square
+constexpr double kEqual = 0.95;        // of the best correlation: an offset that reaches it fits as well
+constexpr double kBeyondChance = 4.0;  // times the root mean square of other offsets' correlations
 
-// Amounts over time in equal bins; when the bins are used up, two become one. Memory and cost do not follow the span.
+// Amounts over time in equal bins. When the bins are used up, pairs of them become one, so that memory and cost do not
+// depend on the span.
 class Bins {
  public:
   explicit Bins(Nanoseconds width) : width_(width) {}
 
-  // Spreads `amount` evenly over [begin, end); of no length: all in one bin.
+  // Spreads `amount` evenly over [begin, end); if that has no length, it goes into one bin.
   void add(Nanoseconds begin, Nanoseconds end, double amount) {
     if (values_.empty()) origin_ = begin / width_ - (begin % width_ < 0 ? 1 : 0);
     make_room(begin, std::max(begin, end - 1));
@@ -46,7 +47,7 @@ class Bins {
   }
 
   void coarsen() {
-    // Bins come together in pairs that begin at an even number, so that all Bins of a width have the same edges.
+    // Pairs begin at an even number, so that all Bins of equal width have the same edges.
     if (origin_ % 2 != 0) {
       values_.insert(values_.begin(), 0.0);
       --origin_;
@@ -80,7 +81,7 @@ class Bins {
           values_.insert(values_.begin(), static_cast<std::size_t>(origin_ - low), 0.0);
           origin_ = low;
         }
-        // In large steps: events come one by one.
+        // Grows in large steps, since events come one by one.
         const auto size = static_cast<std::size_t>(high - low + 1);
         if (size > values_.size()) values_.resize(size, 0.0);
         return;
@@ -94,7 +95,7 @@ class Bins {
   std::vector<double> values_;
 };
 
-// In place; the size is a power of two. Cooley and Tukey.
+// Fourier transform in place (Cooley and Tukey). The size must be a power of two.
 void transform(std::vector<std::complex<double>>& a, bool inverse) {
   const std::size_t n = a.size();
   for (std::size_t i = 1, j = 0; i < n; ++i) {
@@ -131,7 +132,8 @@ std::vector<double> prefix_sums(const std::vector<double>& values, bool squared)
   return sums;
 }
 
-// Pearson's correlation of `x` shifted by every lag with `y`, over what both cover; weight[lag]: in how many bins.
+// Pearson's correlation with `y` of `x` shifted by each lag, over the bins that both cover; weight[lag] is their
+// number.
 struct Correlation {
   std::int64_t first_lag = 0;
   std::vector<double> value;
@@ -139,7 +141,7 @@ struct Correlation {
 };
 
 Correlation correlate(std::vector<double> x, std::vector<double> y) {
-  // Around their means, where sums lose least. What rounding leaves of them does not count as varying.
+  // Sums of deviations from the mean lose least. Deviations within rounding do not count as varying.
   double rounding_x = 0.0;
   double rounding_y = 0.0;
   for (const auto& [values, rounding] : {std::pair(&x, &rounding_x), {&y, &rounding_y}}) {
@@ -190,8 +192,8 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
 
 using LagSums = std::map<std::int64_t, std::pair<double, double>>;  // by lag: weighted correlation, weight
 
-// The largest weight of the lags whose correlation reaches `least` and is not exceeded by either neighbour's: not that
-// of one on the slope of a broad peak. 0 where there is none.
+// The largest weight among the lags whose correlation reaches `least` and is exceeded by neither neighbour's, which
+// leaves out the slopes of a broad peak. 0 if there is no such lag.
 double most_weight_of_peaks(const LagSums& sums, double least) {
   const auto value = [](LagSums::const_iterator entry) { return entry->second.first / entry->second.second; };
   double most = 0.0;
@@ -207,10 +209,11 @@ double most_weight_of_peaks(const LagSums& sums, double least) {
 struct DeviceBins {
   std::optional<Bins> busy;
   std::optional<Bins> power;
-  std::optional<Bins> powered;  // for how much of each the power is known
+  std::optional<Bins> powered;  // how much of each bin has a known power
   Nanoseconds busy_until = 0;
 
-  // Mean power of each bin; of what is not known (a gap, the ends) the mean of all, which follows nothing.
+  // Mean power of each bin. Where it is unknown (in a gap, at the ends) the mean of all bins is taken, which follows
+  // nothing.
   [[nodiscard]] std::vector<double> mean_power() const {
     std::vector<double> values = power->values();
     const std::vector<double>& known = powered->values();
@@ -221,7 +224,7 @@ struct DeviceBins {
   }
 };
 
-// The busy time of a device whose events come in order: what reaches beyond what was seen before.
+// Adds the busy time of a device whose events come in order: the part of the event that is beyond all earlier ones.
 void add_busy(DeviceBins& device, const TraceEvent& event, Nanoseconds width) {
   if (!device.busy) {
     device.busy.emplace(width);
@@ -238,21 +241,11 @@ void add_busy(DeviceBins& device, const TraceEvent& event, Nanoseconds width) {
 
 }  // namespace
 
-std::string_view name_of(OffsetVerdict verdict) {
-  switch (verdict) {
-    case OffsetVerdict::kCertain: return "certain";
-    case OffsetVerdict::kAmbiguous: return "ambiguous";
-    case OffsetVerdict::kWeak: return "weak";
-    case OffsetVerdict::kNoData: return "no-data";
-  }
-  return "?";
-}
-
 ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const ClockOffsetOptions& options) {
   ClockOffset result;
   const Nanoseconds given = to_nanoseconds(options.bin);
   std::map<DeviceId, DeviceBins> devices;
-  // Power first: finer bins than its segments say nothing.
+  // Power comes first, since bins finer than its segments say nothing.
   double segment_time = 0.0;
   std::uint64_t segment_count = 0;
   PowerSegment segment;
@@ -288,14 +281,14 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   }
   if (devices.empty() || segment_count == 0) return result;
 
-  // One width for all: a quarter of a segment, and no finer than the coarsest had to become.
+  // One width for all devices: a quarter of a segment, but at least the coarsest bins that were needed.
   Nanoseconds width = first_width;
   const double wanted = given > 0 ? 0.0 : segment_time / static_cast<double>(segment_count) / 4.0;
   while (static_cast<double>(width) * 2.0 <= wanted) width *= 2;
   for (const auto& [id, bins] : devices) width = std::max({width, bins.busy->width(), bins.power->width()});
   result.resolution = to_seconds(width);
 
-  // The average over the devices of their correlations, each weighted by the bins that it rests on.
+  // Correlations are averaged over the devices, weighted by the bins that they are based on.
   const bool overlap = events_first < power_last && power_first < events_last;
   const auto reach = static_cast<std::int64_t>(std::llround(options.reach.value() * 1e9 / static_cast<double>(width)));
   LagSums sums;
@@ -324,8 +317,8 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   const auto value = [](const std::pair<double, double>& entry) { return entry.first / entry.second; };
   double best = -2.0;
   for (const auto& [lag, entry] : sums) best = std::max(best, value(entry));
-  // Of different clocks no offset is more likely for being small, but one is that lays more of the traces over each
-  // other: a regular program fits as well with only half of it over power.
+  // If the clocks are different ones, an offset is not more likely because it is small, but because the traces overlap
+  // more: a regular program fits as well with only half of it over power.
   const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best);
   if (least_weight > 0.0) {
     best = -2.0;
@@ -333,7 +326,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
       if (entry.second >= least_weight) best = std::max(best, value(entry));
     }
   }
-  // Of offsets that fit as well as the best, but for noise, the smallest.
+  // Of the offsets that fit as well as the best, up to noise, the smallest is taken.
   auto chosen = sums.end();
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
     if (value(entry->second) < best - 1e-3 || entry->second.second < least_weight) continue;
@@ -343,7 +336,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   if (const auto unshifted = sums.find(0); overlap && unshifted != sums.end()) {
     result.correlation_unshifted = value(unshifted->second);
   }
-  // Between bins by the parabola through the best and its neighbours.
+  // Interpolates between bins by the parabola through the best bin and its neighbours.
   double part = 0.0;
   if (chosen != sums.begin() && std::next(chosen) != sums.end() && std::prev(chosen)->first == chosen->first - 1 &&
       std::next(chosen)->first == chosen->first + 1) {
@@ -353,7 +346,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
     if (bend < 0.0) part = std::clamp(0.5 * (left - right) / bend, -0.5, 0.5);
   }
   result.offset = std::llround((static_cast<double>(chosen->first) + part) * static_cast<double>(width));
-  // The next best peak: beyond where the correlation has fallen away from this one.
+  // The next peak lies beyond where the correlation has fallen to half of this one's.
   const auto falls = [&](double v) { return v < 0.5 * result.correlation; };
   auto left = chosen;
   while (left != sums.begin() && !falls(value(left->second))) --left;
@@ -372,7 +365,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
     result.runner_up_offset = Seconds(static_cast<double>(entry->first) * static_cast<double>(width) * 1e-9);
   }
   result.runner_up = std::max(runner_up, 0.0);
-  // How far traces that have nothing to do with each other come by chance, which is far where they change seldom.
+  // How large correlations by chance are between unrelated traces: large if the traces rarely change.
   const double chance = others > 0.0 ? std::sqrt(squares / others) : 0.0;
   if (result.correlation < kWeak) {
     result.verdict = OffsetVerdict::kWeak;

@@ -13,9 +13,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "trace/trace.h"
 
@@ -36,6 +36,8 @@ enum class OffsetVerdict : std::uint8_t {
   kWeak,    // power hardly follows the events (correlation below 0.3): do not use it
   kNoData,  // no device is in both traces, or its work or power never changes: nothing can be found
 };
+template <>
+inline constexpr auto kNamesOf<OffsetVerdict> = name_list("certain", "ambiguous", "weak", "no-data");
 
 struct ClockOffset {
   OffsetVerdict verdict = OffsetVerdict::kNoData;
@@ -51,7 +53,5 @@ struct ClockOffset {
 // Reads both sources to the end.
 [[nodiscard]] ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power,
                                                 const ClockOffsetOptions& options = {});
-
-[[nodiscard]] std::string_view name_of(OffsetVerdict verdict);
 
 }  // namespace flyball

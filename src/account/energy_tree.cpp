@@ -51,7 +51,7 @@ class Builder {
     return node;
   }
 
-  // The way to an operation, root first; without what is not in the tree.
+  // The nodes from the root to an operation, without those that are not in the tree.
   [[nodiscard]] std::vector<std::size_t> way(std::string_view name) const {
     std::vector<std::size_t> nodes = {0};
     for (const std::string_view part : parts_of(name)) {
@@ -69,15 +69,15 @@ class Builder {
   std::map<std::pair<std::size_t, std::string>, std::size_t> index_;
 };
 
-// Longest path from the sources, over the edges that lead to a node not under way in a walk in the order given: what
-// closes a cycle does not count.
+// The longest path from the sources. An edge that leads to a node which the walk has not left yet closes a cycle, and
+// does not count.
 class Ranking {
  public:
   Ranking(EnergyTree& tree, const std::vector<std::vector<std::size_t>>& before) : tree_(tree), before_(before) {
     state_.assign(tree.nodes.size(), State::kNew);
   }
 
-  // Without recursion: chains of layers may be long.
+  // Without recursion, since chains of layers may be long.
   void settle(std::size_t start) {
     if (state_[start] != State::kNew) return;
     std::vector<std::pair<std::size_t, std::size_t>> stack = {{start, 0}};
@@ -125,8 +125,8 @@ void add_edges(Builder& builder, const OperationTable& operations) {
   }
 }
 
-// Where no dataflow is known, parts follow each other in the order in which they first ran: operations are numbered in
-// that order. Small change and long lists are left without arrows.
+// Without known dataflow, parts follow each other in the order in which they first ran, which is that of the
+// operations' numbers. Parts of little energy and long lists get no arrows.
 void chain_parts(Builder& builder, const OperationTable& operations) {
   constexpr std::size_t kLongestChain = 24;
   constexpr double kSmallChange = 0.002;
@@ -159,7 +159,7 @@ void chain_parts(Builder& builder, const OperationTable& operations) {
   }
 }
 
-// Rows by what the forward pass says, where there is one: the backward pass runs the other way.
+// Rows follow the forward pass if there is one, since the backward pass runs in the other direction.
 void rank_parts(EnergyTree& tree) {
   constexpr std::uint8_t kNotBackward = 0b1011;
   std::vector<std::vector<std::size_t>> before(tree.nodes.size());

@@ -16,7 +16,7 @@ using RowKey = std::tuple<std::string_view, std::string_view, Phase>;
 
 RowKey key_of(const FootprintRow& row) { return {row.name, row.device, row.phase}; }
 
-// By name, of both sides.
+// The values of both footprints, by name.
 struct Pairing {
   std::vector<std::string> names;
   std::vector<double> a, b;              // J
@@ -90,7 +90,7 @@ FootprintDevice divided(FootprintDevice device, double runs) {
   return device;
 }
 
-// Of values that some of `runs` runs lack, with 0 there.
+// Standard deviation over `runs` runs, with 0 for each run that has no value.
 double deviation(const std::vector<double>& values, double runs) {
   if (runs < 2.0) return 0.0;
   double sum = 0.0;
@@ -110,16 +110,6 @@ Joules Footprint::outside() const { return sum_over(devices, &FootprintDevice::o
 Joules Footprint::elsewhere() const {
   return sum_over(devices, &FootprintDevice::other_processes) + sum_over(devices, &FootprintDevice::system) +
          sum_over(devices, &FootprintDevice::monitor);
-}
-
-std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::kUnknown: return "";
-    case Phase::kForward: return "forward";
-    case Phase::kBackward: return "backward";
-    case Phase::kOptimizer: return "optimizer";
-  }
-  return "";
 }
 
 Footprint make_footprint(const Attribution& attribution, const OperationTable& operations, const DeviceTable& devices) {

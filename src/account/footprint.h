@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "account/attribution.h"
@@ -65,8 +64,6 @@ struct Footprint {
   [[nodiscard]] Joules outside() const;
   [[nodiscard]] Joules elsewhere() const;  // other processes, system and monitor
 };
-
-[[nodiscard]] std::string_view name_of(Phase phase);  // "forward", "backward", "optimizer", "" where unknown
 
 // Makes a footprint of an attribution, with the names of the tables that its traces filled.
 [[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,

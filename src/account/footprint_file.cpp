@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -41,7 +42,7 @@ FootprintDevice device_of(JsonObject& object) {
 }
 
 FootprintRow row_of(JsonObject& object, int runs) {
-  // The deviation of several runs that the file does not give is unknown, which is not none.
+  // If the file has several runs but no deviation, the deviation is unknown, not 0.
   const double no_deviation = runs > 1 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
   FootprintRow row;
   row.name = object.text("name");
@@ -80,7 +81,7 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const FootprintRow& row : footprint.rows) {
-    // Member by member: a braced list makes a document of its own of each, and rows come by the thousand.
+    // Member by member, since a braced list copies each member, and there are thousands of rows.
     nlohmann::ordered_json::object_t json;
     json.reserve(9);
     json.emplace_back("name", row.name);
@@ -106,7 +107,7 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
                                        {"elsewhere_j", footprint.elsewhere().value()},
                                        {"footprint", std::move(rows)},
                                        {"notes", notes}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 Footprint read_footprint(const std::string& source, std::string_view text) {

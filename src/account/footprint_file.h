@@ -8,10 +8,11 @@
 
 namespace flyball {
 
-// A member at a time; bytes that are no UTF-8 are replaced.
+// Written one member at a time; bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes);
 
-// Rows come merged and in order, whatever their order in the file. Throws InputError; the file also SystemError.
+// Rows are merged and sorted, whatever their order in the file. Throws InputError; read_footprint_file() also
+// SystemError.
 [[nodiscard]] Footprint read_footprint(const std::string& source, std::string_view text);
 [[nodiscard]] Footprint read_footprint_file(const std::string& path);
 

@@ -9,7 +9,7 @@
 namespace flyball {
 namespace {
 
-// The minimum with all but the free ones at zero, and the gradient there.
+// The minimum with all but the free coefficients at zero, and the gradient there.
 struct Vertex {
   Eigen::VectorXd x;
   Eigen::VectorXd gradient;

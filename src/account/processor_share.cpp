@@ -48,7 +48,7 @@ std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace) {
   for (std::size_t i = 0; i < trace.samples.size(); ++i) {
     const JiffiesSample& sample = trace.samples[i];
     std::vector<Busy> busy(static_cast<std::size_t>(sockets));
-    std::map<int, double> left;  // of a processor's busy time, for tasks
+    std::map<int, double> left;  // of a processor's busy time, for its tasks
     for (const ProcessorJiffies& now : sample.processors) {
       const auto before = processors.find(now.cpu);
       if (before != processors.end()) {
@@ -62,7 +62,7 @@ std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace) {
       processors[now.cpu] = now;
     }
     for (const TaskJiffies& now : sample.tasks) {
-      // One that is new began after the last sample: all of it counts, but not in the first.
+      // A new task has begun since the last sample, so that all of its time counts, except in the first sample.
       const auto before = tasks.find(now.task);
       const std::uint64_t had = before == tasks.end() ? 0 : before->second.busy;
       tasks[now.task] = now;
@@ -94,7 +94,7 @@ std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace) {
 }
 
 bool ProgramPower::next(PowerSegment& segment) {
-  // A piece may only go out when no segment that is still to come can begin before it.
+  // A piece may be given out only when no later segment can begin before it.
   while (!at_end_ && (ready_.empty() || !has_pending_ || ready_.front().begin >= pending_.begin)) {
     if (has_pending_) take_apart(pending_);
     has_pending_ = source_.next(pending_);

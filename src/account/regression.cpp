@@ -22,11 +22,11 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kIdle = 0;   // column of "nothing ran"
-constexpr int kRounds = 8;         // of finding lambda
-constexpr int kBlockWindows = 10;  // in a block of readings, that few windows may reach into two
+constexpr std::size_t kIdle = 0;   // the column of "nothing ran"
+constexpr int kRounds = 8;         // of the search for lambda
+constexpr int kBlockWindows = 10;  // readings in a block, so many windows long that few windows reach into two blocks
 
-// The sums of a growing least-squares problem in which a reading counts by its weight.
+// The sums of a growing least-squares problem in which readings have weights.
 class NormalEquations {
  public:
   void add(const std::vector<std::pair<std::size_t, double>>& row, double y, double weight) {
@@ -46,7 +46,7 @@ class NormalEquations {
     squares_ += weight * y * y;
   }
 
-  // Both have grown to `size`.
+  // Both must have been grown to `size`.
   void add(const NormalEquations& other, std::size_t size) {
     const auto count = static_cast<Eigen::Index>(size);
     products_.topLeftCorner(count, count) += other.products_.topLeftCorner(count, count);
@@ -61,20 +61,21 @@ class NormalEquations {
   [[nodiscard]] std::size_t readings() const { return readings_; }
   [[nodiscard]] double mean() const { return sum_ / weight_; }
   [[nodiscard]] double weight() const { return weight_; }
-  // The readings' variance around their mean; 0 where it is no more than rounding.
+  // The readings' variance around their mean; 0 if it is within rounding.
   [[nodiscard]] double variance() const {
     const double square = squares_ / weight_;
     const double variance = square - mean() * mean();
     return variance > 1e-9 * square ? variance : 0.0;
   }
-  // What these powers leave of the readings, as a sum of squares.
+  // The sum of squares that these powers do not explain.
   [[nodiscard]] double residual(const Eigen::VectorXd& power) const {
     const Eigen::Index size = power.size();
     const Eigen::VectorXd fitted = products_.topLeftCorner(size, size).selfadjointView<Eigen::Lower>() * power;
     return std::max(squares_ - 2.0 * power.dot(right_.head(size)) + power.dot(fitted), 1e-12 * squares_);
   }
 
-  // The mean reading while each operation ran, which is the sweep's power for counters; of what never ran, of all.
+  // The mean reading while each operation ran, which for counters is the sweep's power; for one that never ran, the
+  // mean of all.
   [[nodiscard]] Eigen::VectorXd mean_powers(std::size_t size) const {
     Eigen::VectorXd power = Eigen::VectorXd::Constant(static_cast<Eigen::Index>(size), mean());
     for (Eigen::Index i = 0; i < power.size(); ++i) {
@@ -83,14 +84,14 @@ class NormalEquations {
     return power;
   }
 
-  // Powers near `prior`, one per column, the nearer the greater lambda.
+  // Solves for powers near `prior`, one per column; the larger lambda is, the nearer.
   [[nodiscard]] Eigen::VectorXd solve_with(const Eigen::VectorXd& prior, double lambda) const {
     Eigen::MatrixXd damped = products_.topLeftCorner(prior.size(), prior.size());
     damped.diagonal().array() += lambda;
     return nonnegative_minimum(damped, right_.head(prior.size()) + lambda * prior);
   }
 
-  // The same with the lambda that the readings ask for, which it sets.
+  // The same with the lambda that fits the readings, which it sets.
   [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double& lambda) const {
     const auto readings = static_cast<double>(readings_);
     Eigen::VectorXd power;
@@ -140,8 +141,8 @@ struct Slot {
 struct OperationWatch {
   std::size_t column = kNone;
   std::uint32_t running = 0;
-  std::size_t place = kNone;  // in the device's list of those that run
-  double since = 0.0;         // the device's integral when last looked at
+  std::size_t place = kNone;  // in the device's list of operations that run
+  double since = 0.0;         // the device's integral when this operation was last settled
   double total = 0.0;         // s of its own
 };
 
@@ -250,7 +251,7 @@ class Regression {
     return devices_[id];
   }
 
-  // Books what an operation has had since it was last looked at.
+  // Adds what the operation has had since it was last settled.
   void settle(DeviceWatch& device, OperationWatch& operation) {
     if (operation.running > 0) {
       const double weight = each_ ? static_cast<double>(operation.running) : 1.0;
@@ -280,8 +281,8 @@ class Regression {
     device.integral = 0.0;
     for (const OperationId name : device.running) device.operations[name].since = 0.0;
     if (slot.end <= slot.begin) return;
-    // Outside of the profile nothing tells what ran; it is not idle power that a reading there has measured. Without
-    // the slot, the history does not fill a sensor's window that reaches there.
+    // Outside of the profile it is unknown what ran, so that a reading there has not measured idle power. Since the
+    // slot is left out, the history does not fill a sensor's window that reaches there.
     if (profile_ && (slot.begin < profile_->begin || slot.end > profile_->end)) {
       device.history.clear();
       return;
@@ -290,15 +291,15 @@ class Regression {
       device.history.push_back(std::move(slot));
       return;
     }
-    // A long segment says more than a short one.
+    // Readings are weighted by the length of their segment.
     const double seconds = to_seconds(slot.end - slot.begin).value();
     for (auto& share : slot.shares) share.second /= seconds;
     ++device.blocks;
     half_of(device).add(slot.shares, device.open_power.value(), seconds / kUnitSegment);
   }
 
-  // Which half of the readings the next one belongs to: blocks by the sequence of Thue and Morse, which gives both
-  // halves as many and never falls into step with what a program repeats.
+  // The half of the readings to which the next one belongs. Blocks are assigned by the sequence of Thue and Morse,
+  // which makes the halves equal and never falls into step with a program that repeats itself.
   static NormalEquations& half_of(DeviceWatch& device) {
     return device.halves[static_cast<std::size_t>(std::popcount(device.blocks)) % 2];
   }
@@ -312,7 +313,7 @@ class Regression {
     device.row.resize(device.columns + 1);
     std::vector<std::size_t> touched;
     for (const Slot& slot : device.history) {
-      // Of the oldest only what lies in the window, as if it had been even.
+      // Of the oldest slot, the part within the window, as if it had been even.
       const double part = slot.begin >= begin
                               ? 1.0
                               : static_cast<double>(slot.end - begin) / static_cast<double>(slot.end - slot.begin);
@@ -368,7 +369,7 @@ class Regression {
 
     const double whole = power.dot(seconds);
     if (whole <= 0.0) return fit;
-    fit.scale = (share.measured - share.outside).value() / whole;  // outside, nothing is to be told apart
+    fit.scale = (share.measured - share.outside).value() / whole;  // outside there is nothing to divide
     CompensatedSum attributed;
     for (OperationShare& operation : operations) {
       if (operation.device != share.device) continue;
@@ -382,8 +383,8 @@ class Regression {
     return fit;
   }
 
-  // How well each half of the readings is foretold by the powers that the other half gives. In the readings that powers
-  // were fitted to, they would explain chance as well: the more, the more operations there are.
+  // How well each half of the readings is predicted by powers fitted to the other half. The readings that powers were
+  // fitted to would also be explained by chance, the more so the more operations there are.
   static std::optional<double> explained(const std::array<NormalEquations, 2>& halves, const NormalEquations& all,
                                          std::size_t size, double lambda) {
     if (halves[0].readings() == 0 || halves[1].readings() == 0 || all.variance() <= 0.0) return std::nullopt;
@@ -395,7 +396,7 @@ class Regression {
     return std::max(0.0, 1.0 - residual / (all.variance() * all.weight()));
   }
 
-  static constexpr double kUnitSegment = 0.1;  // s; weights only matter against each other
+  static constexpr double kUnitSegment = 0.1;  // s; weights matter only relative to each other
 
   Accountant accountant_;
   bool each_;

@@ -106,7 +106,7 @@ class Sweep {
     walk(id, device, time);
   }
 
-  // To `time`, with nothing beginning or ending on the way but the segment.
+  // Walks the device to `time`. On the way only its segment may begin or end.
   void walk(DeviceId id, Device& device, Nanoseconds time) {
     if (time <= device.now) return;
     const Nanoseconds powered = std::clamp(device.segment.end, device.now, time);

@@ -119,10 +119,10 @@ Response agent_problem(const std::exception& error) {
   std::vector<std::pair<std::string, std::string>> extra;
   const auto* refused = dynamic_cast<const LeaseRefused*>(&error);
   if (http != nullptr) return problem_response(error);
-  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", json_line(to_json(*refused->holder())));
+  if (refused != nullptr && refused->holder()) extra.emplace_back("holder", dump_json(to_json(*refused->holder())));
   if (const auto* device = dynamic_cast<const DeviceError*>(&error)) {
-    extra.emplace_back("device", json_line(device->device()));
-    extra.emplace_back("fault", json_line(key_of(device->fault())));
+    extra.emplace_back("device", dump_json(device->device()));
+    extra.emplace_back("fault", dump_json(key_of(device->fault())));
   }
   return problem_response(HttpError(status, error.what(), std::move(extra)));
 }

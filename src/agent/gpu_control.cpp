@@ -161,14 +161,13 @@ struct GpuControl::State {
   std::shared_ptr<const ControlEvents> events;
 
   mutable std::mutex mutex;
-  mutable std::condition_variable changed;
-  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next eight
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next seven
   std::deque<std::shared_ptr<Job>> writes;
   std::optional<JournalEntry> found;  // in the journal at the start, not yet restored
   bool restore_wanted = false;
   Clock::time_point restore_due;
   std::shared_ptr<Job> current;
-  bool busy = false;
   bool stopping = false;
   bool ended = false;
 
@@ -362,7 +361,6 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       }
       continue;
     }
-    state->busy = true;
     if (restore_is_due()) {
       if (state->found) {
         const JournalEntry entry = *std::exchange(state->found, std::nullopt);
@@ -406,10 +404,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
     } else {
       break;  // stopping, and nothing is left
     }
-    state->busy = false;
-    state->changed.notify_all();
   }
-  state->busy = false;
   state->ended = true;
   state->changed.notify_all();
 }
@@ -526,11 +521,6 @@ bool GpuControl::restoring() const {
 Seconds GpuControl::call_age() const {
   const std::int64_t since = state_->call_since;
   return since == 0 ? Seconds(0) : to_seconds(monotonic_now() - since);
-}
-
-bool GpuControl::wait_restored(Seconds most) const {
-  std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(lock, duration_of(most), [&] { return !state_->restore_wanted && !state_->busy; });
 }
 
 }  // namespace flyball

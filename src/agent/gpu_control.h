@@ -75,8 +75,6 @@ class GpuControl {
 
   [[nodiscard]] bool restoring() const;
   [[nodiscard]] Seconds call_age() const;  // of the call under way; 0 where there is none
-  // Waits until nothing is left to restore; false when that takes longer. Any thread but the loop's.
-  [[nodiscard]] bool wait_restored(Seconds most) const;
 
  private:
   struct State;

@@ -20,6 +20,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/json_object.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -129,7 +130,7 @@ void Journal::write(const JournalEntry& entry) const {
   nlohmann::ordered_json json = to_json(entry);
   if (!boot_.id.empty()) json["boot"] = boot_.id;
   if (boot_.at > 0) json["booted_at_s"] = boot_.at;
-  const std::string text = json_line(json) + "\n";
+  const std::string text = dump_json(json) + "\n";
   const std::string name = file_of(entry.uuid);
   const std::string half = name + kHalfWritten;
   const std::filesystem::path path = folder_ / name;

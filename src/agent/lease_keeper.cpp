@@ -260,7 +260,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
           if (error) std::rethrow_exception(error);
         } catch (const DeviceError& caught) {
           hangs = caught.fault() == DeviceFault::kTimeout;
-        } catch (const std::exception&) {
+        } catch (const std::exception&) {  // done() tells of it
         }
         table_.note_change(id, gpu, hangs ? change : *applied);
         const Lease* lease = table_.find(id);

@@ -50,21 +50,6 @@ LeaseHolder Claimant::as_holder() const {
   return holder;
 }
 
-std::string_view name_of(LeaseEnd end) {
-  switch (end) {
-    case LeaseEnd::kReleased: return "released";
-    case LeaseEnd::kDisconnected: return "disconnected";
-    case LeaseEnd::kProcessDied: return "process_died";
-    case LeaseEnd::kSilent: return "silent";
-    case LeaseEnd::kGpuLost: return "gpu_lost";
-    case LeaseEnd::kRevoked: return "revoked";
-    case LeaseEnd::kOtherUser: return "other_user";
-    case LeaseEnd::kAgentStop: return "agent_stop";
-    case LeaseEnd::kNoJournal: return "not_begun";
-  }
-  return "";
-}
-
 std::string_view description_of(LeaseEnd end) {
   switch (end) {
     case LeaseEnd::kReleased: return "its holder gave it back";

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/units.h"
 #include "wire/agent_messages.h"
 
@@ -53,11 +54,10 @@ enum class LeaseEnd {
   kAgentStop,  // the agent is stopping
   kNoJournal,  // it could not be recorded, or a GPU did not answer, so it never began
 };
-[[nodiscard]] std::string_view name_of(LeaseEnd end);         // "silent", for metrics and logs
+template <>
+inline constexpr auto kNamesOf<LeaseEnd> = name_list("released", "disconnected", "process_died", "silent", "gpu_lost",
+                                                     "revoked", "other_user", "agent_stop", "not_begun");
 [[nodiscard]] std::string_view description_of(LeaseEnd end);  // "its heartbeats stopped"
-inline constexpr LeaseEnd kAllLeaseEnds[] = {LeaseEnd::kReleased,  LeaseEnd::kDisconnected, LeaseEnd::kProcessDied,
-                                             LeaseEnd::kSilent,    LeaseEnd::kGpuLost,      LeaseEnd::kRevoked,
-                                             LeaseEnd::kAgentStop, LeaseEnd::kNoJournal,    LeaseEnd::kOtherUser};
 
 class LeaseRefused : public Error {
  public:

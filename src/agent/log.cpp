@@ -15,7 +15,7 @@
 namespace flyball {
 namespace {
 
-std::string quoted(std::string_view value) {
+std::string quoted_value(std::string_view value) {
   const bool plain = !value.empty() && value.find_first_of(" \"=\\\n\r\t") == std::string_view::npos;
   if (plain) return printable(value);
   std::string text = "\"";
@@ -33,7 +33,7 @@ void log_event(LogLevel level, std::string_view event,
   static const bool terminal = ::isatty(STDERR_FILENO) != 0;
   std::string line = terminal ? std::string() : fmt::format("<{}>", static_cast<int>(level));
   line += fmt::format("event={}", event);
-  for (const auto& [key, value] : fields) line += fmt::format(" {}={}", key, quoted(value));
+  for (const auto& [key, value] : fields) line += fmt::format(" {}={}", key, quoted_value(value));
   line += '\n';
   // One call, so that lines of different threads do not mix. A log that cannot be written must not stop the agent.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -125,7 +125,7 @@ std::string expose_metrics(const NodeStatus& devices, const LeaseCounts& leases,
   count("flyball_agent_leases", vitals.leases);
   count("flyball_agent_leases_granted_total", leases.granted);
   count("flyball_agent_leases_refused_total", leases.refused);
-  for (const LeaseEnd why : kAllLeaseEnds) {
+  for (const LeaseEnd why : values_of<LeaseEnd>()) {
     const auto found = leases.ended.find(why);
     out.add("flyball_agent_leases_ended_total", {{"why", name_of(why)}},
             found == leases.ended.end() ? 0.0 : static_cast<double>(found->second));

@@ -60,10 +60,8 @@ void add_session_routes(Router& router, const AgentParts& parts) {
       }));
   add("GET", "/v1/sessions/{session}/power.csv", Handler([&sessions, &claimants](const Request& request) {
         refuse_other_queries(request, {"offset"});
-        Response response;
-        response.content_type = "text/csv; charset=utf-8";
-        response.body = sessions.trace(name_in(request), claimants.of(request.peer), offset_of(request));
-        return response;
+        return text_response("text/csv; charset=utf-8",
+                             sessions.trace(name_in(request), claimants.of(request.peer), offset_of(request)));
       }));
 }
 

@@ -22,13 +22,6 @@ namespace {
 constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all since the last
 constexpr Seconds kMostInterval{10.0};
 
-Response text_response(std::string body, std::string content_type) {
-  Response response;
-  response.content_type = std::move(content_type);
-  response.body = std::move(body);
-  return response;
-}
-
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
 
 std::size_t gpu_of(const Request& request, const LeaseKeeper& keeper) {
@@ -167,8 +160,8 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
     vitals.power_listeners = parts.feed.listeners() + parts.glances.listeners();
     vitals.limited = parts.budgets.refused();
     vitals.late_samples = parts.feed.late_samples() + parts.glances.late_samples();
-    reply.send(text_response(expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals),
-                             "text/plain; version=0.0.4; charset=utf-8"));
+    reply.send(text_response("text/plain; version=0.0.4; charset=utf-8",
+                             expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals)));
   });
 }
 
@@ -225,9 +218,9 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
   const auto add = [&](const char* method, const char* pattern, auto handler) {
     router.add({method, pattern, std::move(handler), Runs::kInLoop, agent_problem});
   };
-  add("GET", "/healthz", Handler([](const Request&) { return text_response("ok\n", "text/plain"); }));
+  add("GET", "/healthz", Handler([](const Request&) { return text_response("text/plain", "ok\n"); }));
   add("GET", "/openapi.yaml", Handler([](const Request&) {
-        return text_response(std::string(agent_openapi().front().contents), "application/yaml");
+        return text_response("application/yaml", std::string(agent_openapi().front().contents));
       }));
   add("GET", "/metrics", AsyncHandler([parts](const Request&, const Reply& reply) { answer_metrics(parts, reply); }));
   add("GET", "/v1/devices", AsyncHandler([parts](const Request& request, const Reply& reply) {

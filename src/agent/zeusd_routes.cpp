@@ -45,13 +45,9 @@ class PlainRefusal : public HttpError {
 
 // {"error": "..."}, or plain text.
 Response zeusd_error(const std::exception& error) {
-  Response response;
-  if (dynamic_cast<const PlainRefusal*>(&error) != nullptr) {
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = error.what();
-  } else {
-    response = json_response(200, {{"error", error.what()}});
-  }
+  const bool plain = dynamic_cast<const PlainRefusal*>(&error) != nullptr;
+  Response response =
+      plain ? text_response("text/plain; charset=utf-8", error.what()) : json_response(200, {{"error", error.what()}});
   response.status = zeusd_status(error);
   if (const auto* http = dynamic_cast<const HttpError*>(&error)) response.headers = http->headers();
   return response;
@@ -72,9 +68,7 @@ class Answers {
     }
     if (--left_ > 0) return;
     if (errors_.empty()) return reply_.send(build());
-    Response response = json_response(200, {{"errors", errors_}});
-    response.status = worst_;
-    reply_.send(std::move(response));
+    reply_.send(json_response(worst_, {{"errors", errors_}}));
   }
 
  private:
@@ -423,9 +417,7 @@ Response discover(const AgentParts& parts, const Request& request) {
 // The guard has checked the token.
 Response whoami(const AgentParts& parts, const Request& request) {
   if (request.peer.local || parts.config.token.empty()) {
-    Response response = json_response(200, {{"error", "Authentication is not enabled on this server."}});
-    response.status = 404;
-    return response;
+    return json_response(404, {{"error", "Authentication is not enabled on this server."}});
   }
   return json_response(200, {{"sub", "token"}, {"scopes", kGroups}});
 }

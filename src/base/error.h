@@ -1,4 +1,4 @@
-// The one family of exceptions, for bad input and failed systems. Our own bugs are assertions or std::logic_error.
+// The one family of exceptions, for bad input and failed systems. Our own bugs are assertions.
 //
 // An error ends where there is somebody to tell of it:
 // - main() of the command line (cli/main.cpp): a message and an exit status;

@@ -21,6 +21,10 @@ InputLocation place_at(const std::string& source, std::string_view text, std::si
 
 }  // namespace
 
+std::string dump_json(const nlohmann::ordered_json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 void check_json_depth(const std::string& source, std::string_view text) {
   std::size_t depth = 0;
   bool quoted = false;
@@ -51,10 +55,6 @@ nlohmann::json parse_json(const std::string& source, std::string_view text, cons
   } catch (const nlohmann::json::out_of_range&) {
     throw InputError({source}, "a number is too large to be read", "write numbers below 1e308");
   }
-}
-
-std::string json_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace flyball

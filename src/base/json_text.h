@@ -1,4 +1,4 @@
-// Parses the JSON of messages and files into a document.
+// Between the JSON of messages and files and documents.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ inline constexpr std::size_t kDeepestJson = 64;
 [[nodiscard]] nlohmann::json parse_json(const std::string& source, std::string_view text,
                                         const std::string& mend = "send one JSON object in UTF-8");
 
-// On one line; bytes that are no UTF-8, as quoted from requests and drivers, are replaced.
-[[nodiscard]] std::string json_line(const nlohmann::ordered_json& json);
+// Writes a document; bytes that are not UTF-8, as users and drivers may have named things, are replaced.
+[[nodiscard]] std::string dump_json(const nlohmann::ordered_json& document, int indent = -1);
 
 // Checks only the depth, for readers that have a parser of their own. Throws InputError. Reads the text once.
 void check_json_depth(const std::string& source, std::string_view text);

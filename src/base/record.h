@@ -44,9 +44,6 @@ struct FieldDescription {
 // The part of a record's description that does not depend on its C++ type.
 class RecordDescription {
  public:
-  RecordDescription(std::string name, RecordSide side, std::string source, std::string text)
-      : name_(std::move(name)), side_(side), source_(std::move(source)), text_(std::move(text)) {}
-
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_request() const { return side_ == RecordSide::kRequest; }
   [[nodiscard]] const std::string& source() const { return source_; }  // of errors: "the request"
@@ -56,6 +53,9 @@ class RecordDescription {
   [[nodiscard]] nlohmann::ordered_json schema() const;
 
  protected:
+  RecordDescription(std::string name, RecordSide side, std::string source, std::string text)
+      : name_(std::move(name)), side_(side), source_(std::move(source)), text_(std::move(text)) {}
+
   void describe(std::string name, const char* unit, const FieldRules& rules, nlohmann::ordered_json schema,
                 nlohmann::ordered_json standard, bool can_be_null);
 
@@ -123,7 +123,8 @@ class Record : public RecordDescription {
   }
 
  private:
-  using RecordDescription::RecordDescription;
+  Record(std::string name, RecordSide side, std::string source, std::string text)
+      : RecordDescription(std::move(name), side, std::move(source), std::move(text)) {}
 
   template <class Member, class At>
   void add(const char* name, const At& at, const FieldRules& rules) {

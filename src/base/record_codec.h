@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -47,10 +48,11 @@ struct FieldRules {
 template <class T>
 class Record;
 
-// A described type has, beside it, `Record<T> description_of(const T*)`; the argument only names the type.
+// A described type has, beside it, `Record<T> description_of(const T*)`; the argument only names the type. What is
+// derived from a described type is not described by that.
 template <class T>
 concept Described = requires(const T* type) {
-  requires std::is_same_v<decltype(description_of(type)), Record<T>>;
+  { description_of(type) } -> std::same_as<Record<T>>;
 };
 
 // The description, made at its first use.
@@ -60,21 +62,10 @@ template <Described T>
   return kRecord;
 }
 
-// Specialised for each enumeration that a record may have: `kNames` pairs its values with their names. A name that is
-// not among them is read as `kUnknown`, where there is one, since a newer program may send it; otherwise it is refused.
+// What an unknown name is read as: specialised for enumerations of which a newer program may send others. Of the rest
+// (all have names, base/names.h) an unknown name is refused.
 template <class E>
-struct Choices;
-template <class E>
-using Named = std::pair<E, std::string_view>;
-
-template <class E>
-requires requires { Choices<E>::kNames; }
-[[nodiscard]] constexpr std::string_view name_of(E value) {
-  for (const auto& [one, name] : Choices<E>::kNames) {
-    if (one == value) return name;
-  }
-  return {};
-}
+inline constexpr auto kUnknownName = nullptr;
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -185,32 +176,19 @@ struct Codec<std::string> {
   static nlohmann::ordered_json schema(const FieldRules& rules) { return text_schema(rules); }
 };
 
-template <class E>
-requires std::is_enum_v<E>
+template <Named E>
 struct Codec<E> {
-  static std::optional<E> named(std::string_view name) {
-    for (const auto& [one, its_name] : Choices<E>::kNames) {
-      if (its_name == name) return one;
-    }
-    return std::nullopt;
-  }
   static E read(const JsonValue& value, const FieldRules& /*rules*/) {
     const std::string text = value.text();
-    const auto known = named(text);
-    if (known) return *known;
-    if constexpr (requires { Choices<E>::kUnknown; }) {
-      return Choices<E>::kUnknown;
+    if (const auto known = value_named<E>(text)) return *known;
+    if constexpr (std::is_same_v<decltype(kUnknownName<E>), const E>) {
+      return kUnknownName<E>;
     } else {
-      refuse_choice(value, text, names());
+      refuse_choice(value, text, names_of<E>());
     }
   }
   static nlohmann::ordered_json write(E value) { return name_of(value); }
-  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names()}}; }
-  static std::vector<std::string> names() {
-    std::vector<std::string> all;
-    for (const auto& [one, name] : Choices<E>::kNames) all.emplace_back(name);
-    return all;
-  }
+  static nlohmann::ordered_json schema(const FieldRules& /*rules*/) { return {{"enum", names_of<E>()}}; }
 };
 
 template <Described T>

@@ -218,4 +218,10 @@ long CsvReader::integer(std::string_view column) const {
                    "write a whole number");
 }
 
+int CsvReader::count(std::string_view column, int most, const std::string& mend) const {
+  const long value = integer(column);
+  if (value >= 1 && value <= most) return static_cast<int>(value);
+  throw InputError(where(column), fmt::format("{} is {}, it must be from 1 to {}", column, value, most), mend);
+}
+
 }  // namespace flyball

@@ -50,6 +50,7 @@ class CsvReader {
   [[nodiscard]] std::string_view text(std::string_view column) const;
   [[nodiscard]] double number(std::string_view column) const;  // finite
   [[nodiscard]] long integer(std::string_view column) const;
+  [[nodiscard]] int count(std::string_view column, int most, const std::string& mend) const;  // from 1
 
   // The place of a field of the current row, for the caller's own errors.
   [[nodiscard]] InputLocation where(std::string_view column) const;

@@ -30,6 +30,16 @@
 namespace flyball {
 namespace {
 
+constexpr AccountNames kOptionNames{.event_devices = "--event-device",
+                                    .power_devices = "--power-device",
+                                    .counter_ranges = "--counter-range",
+                                    .chrome_device = "--chrome-device",
+                                    .row_period = "--row-period",
+                                    .clock_offset = "--clock-offset",
+                                    .jiffies = "--jiffies",
+                                    .method = "--method",
+                                    .sensor_window = "--sensor-window"};
+
 // "GPU:0=GPU:4" of an option that is given several times: the name, and what it is to be. Throws UsageError.
 std::pair<std::string, std::string> named_value(const char* option, const std::string& text, const char* wanted) {
   const std::size_t equals = text.rfind('=');
@@ -62,19 +72,6 @@ void add_named(CLI::App& command, const char* option, Map& target, const Parse& 
           description)
       ->type_name(type)
       ->allow_extra_args(false);
-}
-
-// One of the enumeration's names.
-template <class E>
-void add_choice_of(CLI::App& command, const char* option, E& target, const std::string& description) {
-  command
-      .add_option_function<std::string>(
-          option,
-          [=, &target](const std::string& text) {
-            target = *Codec<E>::named(parse_choice(option, text, Codec<E>::names()));
-          },
-          description)
-      ->type_name("NAME");
 }
 
 void parse_clock_offset(std::string_view text, AccountOptions& options) {
@@ -127,7 +124,7 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   if (arguments.account.events.empty() || arguments.account.power.empty()) {
     throw UsageError("account: --events and --power are required\n  see: flyball account --help");
   }
-  AccountRequest request = account_request(arguments.account);
+  AccountRequest request = account_request(arguments.account, kOptionNames);
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
   request.picture = arguments.html.has_value();
@@ -166,8 +163,8 @@ void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
             "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4");
   add_named(command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
             "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0");
-  add_choice_of(command, "--chrome-device", options.chrome_device,
-                "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
+  add_value(command, "--chrome-device", options.chrome_device, parse_named<ChromeDevice>, "NAME",
+            "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
   add_named(
       command, "--counter-range", options.counter_ranges,
       [](const std::string& text) { return Joules(parse_positive("--counter-range", text)); }, "NAME=JOULES",
@@ -178,11 +175,12 @@ void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
   add_parsed(command, "--row-period", "TIME",
              "between rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
              [&options](const std::string& text) { options.row_period = parse_duration("--row-period", text); });
-  add_choice_of(command, "--method", options.method,
-                "sweep (default); regress: for kernels far shorter than the sensor's window");
+  add_value(command, "--method", options.method, parse_named<AccountMethod>, "NAME",
+            "sweep (default); regress: for kernels far shorter than the sensor's window");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
             "regress: what one power reading averages over, such as 100ms (default 0: the time since the last)");
-  add_choice_of(command, "--share", options.share, "who shares power: distinct operations (default) or events");
+  add_value(command, "--share", options.share, parse_named<Multiplicity>, "NAME",
+            "who shares power: distinct operations (default) or events");
   add_parsed(command, "--clock-offset", "TIME",
              "add to the events' times; auto: find it. Default: 0 where the traces overlap, checked; else auto",
              [&options](const std::string& text) { parse_clock_offset(text, options); });
@@ -199,7 +197,7 @@ void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
   add_value(command, "--svg", arguments.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
   add_value(command, "--module", arguments.module, parse_path, "PATH", "which one: bert/encoder (default the model)");
   add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
-  add_choice(command, "--format", arguments.format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(command, arguments.format);
 }
 
 namespace {
@@ -219,7 +217,7 @@ void add_diff(CLI::App& parent) {
   command->add_flag("--summary", options->summary, "add up self-similar layers first");
   add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
   add_value(*command, "--top", options->top, parse_count, "N", "how many of the largest changes (default 20)");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Examples:\n"
       "  flyball account diff before.json after.json\n"
@@ -250,7 +248,7 @@ void add_quality(CLI::App& parent) {
   command->add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
       ->required();
   add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "All are Pearson correlations of summarised footprints. ASSS, of folders only: with\n"
       "the power readings thinned out, which changes little where they are dense enough.\n"

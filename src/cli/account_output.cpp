@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/file_descriptor.h"
+#include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -141,7 +142,7 @@ std::string comparison_json(const FootprintComparison& comparison) {
                                        {"mean_energy_difference_j", comparison.mean_energy_difference.value()},
                                        {"mean_power_difference_w", comparison.mean_power_difference.value()},
                                        {"moves", std::move(moves)}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 void write_diagram_svg(const EnergyTree& tree, const std::string& module, const std::string& path) {

@@ -45,10 +45,6 @@ void add_name_option(CLI::App& command, std::string& name) {
   command.add_option("NAME", name, "the session, one of yours (default: default)");
 }
 
-void add_format_option(CLI::App& command, std::optional<std::string>& format) {
-  add_choice(command, "--format", format, {"text", "json"}, "NAME", "text (default) or json");
-}
-
 std::string rows_text(const AccountSessionInfo& session) {
   return fmt::format("{} rows of {}, {:.3f} s", session.rows, fmt::join(session.devices, ", "), session.length.value());
 }
@@ -78,7 +74,7 @@ void add_start(CLI::App& parent) {
   add_value(*command, "--period", options->period, parse_duration, "TIME",
             "at most one row of a device in this time (default: every change of its sensor that the agent sees)");
   add_agent_option(*command, options->agent);
-  add_format_option(*command, options->format);
+  add_format(*command, options->format);
   command->footer(
       "Returns when the sensors have been seen to change, half a second at most: from\n"
       "then on nothing is missed. The session is its user's, goes on when the caller\n"
@@ -107,7 +103,7 @@ void add_stop(CLI::App& parent) {
   const auto options = std::make_shared<SessionCall>();
   add_name_option(*command, options->name);
   add_agent_option(*command, options->agent);
-  add_format_option(*command, options->format);
+  add_format(*command, options->format);
   command->footer(
       "Returns when the sensors have shown what flowed until now, half a second at\n"
       "most. A session that the agent had ended before stays as it was, with a warning.\n\n"
@@ -207,7 +203,7 @@ void add_list(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("list", "your sessions in the agent");
   const auto options = std::make_shared<SessionCall>();
   add_agent_option(*command, options->agent);
-  add_format_option(*command, options->format);
+  add_format(*command, options->format);
   command->footer(
       "Examples:\n"
       "  flyball account list\n"

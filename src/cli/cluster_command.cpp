@@ -119,7 +119,7 @@ void add_simulate(CLI::App& parent, const std::string& command_line) {
              fmt::format("{} (default {})", fmt::join(names, ", "), kDefaultPolicy));
   add_value(*command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Costs come from a synthetic table of five networks, or from --table. JCT is job\n"
       "completion time; energy is that of the GPUs, idle ones included.\n\n"
@@ -313,7 +313,7 @@ void add_fit(CLI::App& parent) {
   add_value(*command, "--seed", options->seed, parse_count, "N", "which rows are held out (default 1)");
   command->add_flag("--outside", options->outside,
                     "instead: fit to sizes up to n GPUs, predict 2 n; for n = 1, 2, 4, ...");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j. Step\n"
       "times of the Pollux and Sia artifacts are read, too.\n\n"

@@ -65,22 +65,13 @@ auto parse_list(ParseNumber parse) {
   };
 }
 
-const char* json_name(PolicySetting setting) {
-  switch (setting) {
-    case PolicySetting::kClock: return "clock_mhz";
-    case PolicySetting::kBudget: return "eta";
-    case PolicySetting::kZeusEta: return "zeus_eta";
-  }
-  return "";
-}
-
 Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) {
   const ComparedRun& main = reference_run(runs);
   const SimulationResult& reference = main.result;
   Json list = Json::array();
   for (const ComparedRun& run : runs) {
     Json json = result_json(run.result);
-    json[json_name(run.setting)] = run.value;
+    json[std::string(name_of(run.setting))] = run.value;
     json["jct_ratio"] = run.result.avg_jct_s / reference.avg_jct_s;
     json["energy_ratio"] = run.result.energy_j / reference.energy_j;
     const auto at_equal_energy = jct_ratio_at_equal_energy(runs, run);
@@ -222,7 +213,7 @@ void add_cluster_compare_command(CLI::App& parent, const std::string& command_li
   add_value(*command, "--svg", options->svg, parse_path, "FILE", "write average JCT against energy as a picture");
   add_value(*command, "--out", options->out, parse_path, "DIR",
             "write report.html (every policy over time, among others) and comparison.json there");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Each is measured by joule-price, or by the first where that is not among them:\n"
       "by its first run, and with several by what it reaches with equal energy. Only\n"

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
-#include "cluster/pipeline_jobs.h"
 
 namespace flyball {
 double parse_eta(std::string_view option, std::string_view text) {
@@ -29,24 +28,24 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   command.add_option("--trace", options.trace, "jobs: CSV submit_time,num_gpus,duration[,model,batch_size]")
       ->type_name("JOBS")
       ->required();
-  add_value(command, "--nodes", options.nodes, parse_count, "N", "nodes of the cluster (default 16)");
-  add_value(command, "--gpus-per-node", options.gpus_per_node, parse_count, "N",
+  add_value(command, "--nodes", options.setup.spec.nodes, parse_count, "N", "nodes of the cluster (default 16)");
+  add_value(command, "--gpus-per-node", options.setup.spec.gpus_per_node, parse_count, "N",
             "GPUs of a node, a power of two (default 4)");
-  add_value(command, "--gpu", options.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100");
+  add_value(command, "--gpu", options.setup.spec.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100");
   add_value(command, "--table", options.table, parse_path, "FILE",
             "what iterations cost, instead of the synthetic table of --gpu");
   add_value(command, "--pipelines", options.pipelines, parse_path, "FILE",
             "pipeline-parallel jobs beside those of the trace: CSV with columns submit_time, profile, microbatches, "
             "pipelines, iterations");
-  add_choice(command, "--pipeline-speeds", options.pipeline_speeds, {"frontier", "fastest", "max"}, "NAME",
-             "what the scheduler may choose from for them: frontier (default), only its fastest plan, or max clocks");
+  add_value(command, "--pipeline-speeds", options.pipeline_speeds, parse_named<PipelineSpeeds>, "NAME",
+            "what the scheduler may choose from for them: frontier (default), only its fastest plan, or max clocks");
   add_value(command, "--eta", options.eta, parse_eta, "SHARE",
             "power budget of the jobs, over all GPUs busy at the highest clock (default 1)");
-  add_value(command, "--seed", options.seed, parse_count, "N",
+  add_value(command, "--seed", options.setup.seed, parse_count, "N",
             "seed of the models that the trace leaves open, and of measurement noise (default 1)");
-  add_choice(command, "--knowledge", options.knowledge, {"learned", "fitted", "profiled"}, "NAME",
-             "learned (default): models are fitted while jobs run; fitted: beforehand; profiled: all is known");
-  add_value(command, "--restart", options.restart, parse_duration_or_zero, "TIME",
+  add_value(command, "--knowledge", options.knowledge, parse_named<Knowledge>, "NAME",
+            "learned (default): models are fitted while jobs run; fitted: beforehand; profiled: all is known");
+  add_value(command, "--restart", options.setup.spec.restart, parse_duration_or_zero, "TIME",
             "what a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
             "how long a job is profiled at a new size, at all clocks (default 240s)");
@@ -90,9 +89,9 @@ void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions&
   warn_if_ignored("--no-packing", options.no_packing, heeded.packing,
                   "; it is for policies that put two jobs on a GPU");
   warn_if_ignored("--knowledge", options.knowledge.has_value(), heeded.learning, kForLearners);
-  if (heeded.learning && options.knowledge.value_or("learned") != "learned") {
+  if (heeded.learning && options.knowledge.value_or(Knowledge::kLearned) != Knowledge::kLearned) {
     warn_if_ignored("--profiling", options.profiling.has_value(), false,
-                    fmt::format(" with --knowledge {}: nothing is profiled", *options.knowledge));
+                    fmt::format(" with --knowledge {}: nothing is profiled", name_of(*options.knowledge)));
   } else {
     warn_if_ignored("--profiling", options.profiling.has_value(), heeded.learning, kForLearners);
   }
@@ -118,24 +117,18 @@ MeasurementSet read_measurements_of(const GpuModel& gpu, const std::string& path
 }
 
 ClusterInput load_cluster(const ClusterOptions& options) {
-  SimulationSetup setup;
+  SimulationSetup setup = options.setup;
   ClusterSpec& spec = setup.spec;
-  spec.nodes = options.nodes.value_or(spec.nodes);
-  spec.gpus_per_node = options.gpus_per_node.value_or(spec.gpus_per_node);
-  spec.gpu = options.gpu.value_or(spec.gpu);
-  spec.restart = options.restart.value_or(spec.restart);
   spec.profiling = options.profiling.value_or(spec.profiling);
   spec.node_shutdown = !options.no_node_shutdown;
   spec.wake = options.wake.value_or(spec.wake);
   spec.off_after = options.off_after.value_or(spec.off_after);
-  setup.eta = options.eta.value_or(1.0);
-  setup.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
-  if (options.knowledge == "fitted") setup.knowledge = Knowledge::kFitted;
-  if (options.knowledge == "profiled") setup.knowledge = Knowledge::kProfiled;
-  const PipelineSpeeds speeds = options.pipeline_speeds == "fastest" ? PipelineSpeeds::kFastest
-                                : options.pipeline_speeds == "max"   ? PipelineSpeeds::kMaxClocks
-                                                                     : PipelineSpeeds::kFrontier;
-  if (options.pipelines) setup.pipelines = read_pipeline_jobs(*options.pipelines, speeds);
+  setup.eta = options.eta.value_or(setup.eta);
+  setup.knowledge = options.knowledge.value_or(setup.knowledge);
+  if (options.pipelines) {
+    const PipelineSpeeds speeds = options.pipeline_speeds.value_or(PipelineSpeeds::kFrontier);
+    setup.pipelines = read_pipeline_jobs(*options.pipelines, speeds);
+  }
   const GpuModel gpu = load_gpu_model(spec.gpu);
   GroundTruth truth = options.table ? GroundTruth(*options.table, read_measurements_of(gpu, *options.table))
                                     : load_ground_truth(spec.gpu);

@@ -10,23 +10,20 @@
 #include "cluster/ground_truth.h"
 #include "cluster/job_trace.h"
 #include "cluster/measurements.h"
+#include "cluster/pipeline_jobs.h"
 #include "cluster/simulator.h"
 #include "profile/gpu_model.h"
 
 namespace flyball {
 
 struct ClusterOptions {
+  SimulationSetup setup;  // what has no option of its own below
   std::string trace;
-  std::optional<int> nodes;
-  std::optional<int> gpus_per_node;
-  std::optional<std::string> gpu;
   std::optional<std::string> table;
   std::optional<std::string> pipelines;
-  std::optional<std::string> pipeline_speeds;
+  std::optional<PipelineSpeeds> pipeline_speeds;
   std::optional<double> eta;
-  std::optional<int> seed;
-  std::optional<std::string> knowledge;
-  std::optional<Seconds> restart;
+  std::optional<Knowledge> knowledge;
   std::optional<Seconds> profiling;
   std::optional<Seconds> wake;
   std::optional<Seconds> off_after;

@@ -22,25 +22,19 @@ void print_or_write(const std::optional<std::string>& out, const std::string& te
 }
 
 struct SynthOptions {
-  std::optional<int> jobs;
-  std::optional<double> hours;
-  std::optional<Seconds> median;
-  std::optional<double> large_jobs;
-  std::optional<int> seed;
-  std::optional<std::string> gpu;
+  TraceSynthesis request;
   bool models = false;
   std::optional<std::string> out;
 };
 
+Seconds parse_hours(std::string_view option, std::string_view text) {
+  return Seconds(parse_positive(option, text) * 3600.0);
+}
+
 void run_synth(const SynthOptions& options) {
-  TraceSynthesis request;
-  request.jobs = options.jobs.value_or(request.jobs);
-  if (options.hours) request.span = Seconds(*options.hours * 3600.0);
-  request.median_duration = options.median.value_or(request.median_duration);
-  request.large_jobs = options.large_jobs.value_or(request.large_jobs);
-  request.seed = static_cast<std::uint64_t>(options.seed.value_or(1));
+  TraceSynthesis request = options.request;
   if (options.models) {
-    const GroundTruth truth = load_ground_truth(options.gpu.value_or("v100"));
+    const GroundTruth truth = load_ground_truth("v100");
     for (std::size_t model = 0; model < truth.models().size(); ++model) {
       request.pool.push_back({truth.models()[model], truth.batch_sizes(static_cast<int>(model))});
     }
@@ -55,12 +49,13 @@ void run_synth(const SynthOptions& options) {
 void add_synth(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("synth", "make a synthetic trace");
   const auto options = std::make_shared<SynthOptions>();
-  add_value(*command, "--jobs", options->jobs, parse_count, "N", "how many jobs (default 1901)");
-  add_value(*command, "--hours", options->hours, parse_positive, "H", "over how many hours (default 24)");
-  add_value(*command, "--median", options->median, parse_duration, "TIME", "median duration (default 500s)");
-  add_value(*command, "--large-jobs", options->large_jobs, parse_positive, "FACTOR",
+  add_value(*command, "--jobs", options->request.jobs, parse_count, "N", "how many jobs (default 1901)");
+  add_value(*command, "--hours", options->request.span, parse_hours, "H", "over how many hours (default 24)");
+  add_value(*command, "--median", options->request.median_duration, parse_duration, "TIME",
+            "median duration (default 500s)");
+  add_value(*command, "--large-jobs", options->request.large_jobs, parse_positive, "FACTOR",
             "scales the share of jobs of more than one GPU, which is 0.3 (default 1)");
-  add_value(*command, "--seed", options->seed, parse_count, "N", "seed (default 1)");
+  add_value(*command, "--seed", options->request.seed, parse_count, "N", "seed (default 1)");
   command->add_flag("--models", options->models, "draw models and batch sizes, too");
   add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
   command->footer(
@@ -72,18 +67,15 @@ void add_synth(CLI::App& parent) {
 
 struct ConvertOptions {
   std::string input;
-  std::optional<std::string> from;
+  TraceFormat from = TraceFormat::kPhilly;
   std::optional<std::string> out;
 };
 
 void run_convert(const ConvertOptions& options) {
-  const TraceFormat format = options.from == "philly"    ? TraceFormat::kPhilly
-                             : options.from == "alibaba" ? TraceFormat::kAlibaba
-                                                         : TraceFormat::kPollux;
   std::size_t dropped = 0;
-  const JobTrace trace = convert_job_trace(format, options.input, read_text_file(options.input), &dropped);
+  const JobTrace trace = convert_job_trace(options.from, options.input, read_text_file(options.input), &dropped);
   print_or_write(options.out,
-                 write_job_trace(trace, {fmt::format("Converted; the original format is {}.", *options.from)}));
+                 write_job_trace(trace, {fmt::format("Converted; the original format is {}.", name_of(options.from))}));
   if (dropped > 0)
     print_warning(
         fmt::format("{} left out: they never ran, or asked for no GPU", counted(static_cast<long>(dropped), "row")));
@@ -93,8 +85,8 @@ void add_convert(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("convert", "read another format's trace");
   const auto options = std::make_shared<ConvertOptions>();
   command->add_option("INPUT", options->input, "the trace")->required();
-  add_choice(*command, "--from", options->from, {"philly", "alibaba", "pollux"}, "NAME",
-             "philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
+  add_value(*command, "--from", options->from, parse_named<TraceFormat>, "NAME",
+            "philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
       ->required();
   add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
   command->footer(

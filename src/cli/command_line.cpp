@@ -80,14 +80,7 @@ std::string shell_line(int argc, const char* const* argv) {
     const bool plain = !word.empty() && word.find_first_not_of(
                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789-_./,:=+@%") == std::string::npos;
-    line += ' ';
-    if (plain) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
+    line += ' ' + (plain ? word : shell_quoted(word));
   }
   return line;
 }

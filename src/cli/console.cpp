@@ -55,6 +55,12 @@ void print_report(std::string_view foreign) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 void print_warning(std::string_view text) { print_message("warning", "33", text); }
 void print_error(std::string_view text) { print_message("error", "31", text); }
 

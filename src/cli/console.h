@@ -19,6 +19,9 @@ void print_data(std::string_view data);
 // Writes all of `text` to standard error: a report that must not mix with what a measured program prints.
 void print_report(std::string_view text);
 
+// As one word of a shell's line.
+[[nodiscard]] std::string shell_quoted(std::string_view text);
+
 // "flyball: warning: ..." and "flyball: error: ..." on standard error. The word is coloured on a terminal unless the
 // environment sets NO_COLOR (no-color.org).
 void print_warning(std::string_view text);

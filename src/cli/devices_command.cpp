@@ -202,7 +202,7 @@ void run_devices(const DevicesOptions& options) {
 void add_devices_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("devices", "list GPUs and processors: what can be measured and set");
   const auto options = std::make_shared<DevicesOptions>();
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Asks the drivers of this machine and changes nothing. Whether clocks may be set is\n"
       "judged for this process; what to do where they may not is told beside it.\n\n"

@@ -225,7 +225,7 @@ void add_forecast_command(CLI::App& program, const std::string& command_line) {
   add_value(*command, "--start", options->start, parse_duration_or_zero, "TIME",
             "with --carbon FILE: the run begins so long after its first row (default 0)");
   add_value(*command, "--price", options->price, parse_price, "PRICE", "of a kWh, in any currency");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   add_value(*command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
   command->footer(
       "Examples:\n"

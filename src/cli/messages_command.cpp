@@ -37,8 +37,8 @@ struct NamedMessage {
 // The interfaces' messages, and what programs hand to the library.
 std::vector<NamedMessage> all_messages() {
   std::vector<NamedMessage> all;
-  for (const auto& [interface, name] : Choices<Interface>::kNames) {
-    for (const RecordDescription* message : messages_of(interface)) all.push_back({name, message});
+  for (const Interface interface : values_of<Interface>()) {
+    for (const RecordDescription* message : messages_of(interface)) all.push_back({name_of(interface), message});
   }
   all.push_back({"library", &record_of<SessionOptions>()});
   all.push_back({"library", &record_of<AccountOptions>()});
@@ -134,7 +134,7 @@ std::string list_of_messages(bool as_json) {
 }
 
 void run_messages(const MessagesOptions& options) {
-  if (const auto interface = Codec<Interface>::named(options.name); interface && options.format == "openapi") {
+  if (const auto interface = value_named<Interface>(options.name); interface && options.format == "openapi") {
     return print_data(openapi_schemas(*interface));
   }
   if (options.format == "openapi") throw UsageError("--format openapi takes 'server' or 'agent'");

@@ -99,18 +99,15 @@ std::vector<Watts> parse_powers(std::string_view option, std::string_view text) 
 std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text) {
   std::vector<std::size_t> gpus;
   if (text == "none") return gpus;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    const auto number = parse_integer(rest.substr(0, comma));
+  for (const std::string_view part : comma_separated(text)) {
+    const auto number = parse_integer(part);
     if (!number || *number < 0 || *number > 4096) {
       throw UsageError(
           fmt::format("{} takes numbers of GPUs with commas between, such as 0,1, or none; not '{}'", option, text));
     }
     gpus.push_back(static_cast<std::size_t>(*number));
-    if (comma == std::string_view::npos) return gpus;
-    rest.remove_prefix(comma + 1);
   }
+  return gpus;
 }
 
 std::string parse_path(std::string_view option, std::string_view text) {
@@ -133,6 +130,10 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<st
         return parse_choice(option, text, choices);
       },
       what, description);
+}
+
+void add_format(CLI::App& app, std::optional<std::string>& target) {
+  add_choice(app, "--format", target, {"text", "json"}, "NAME", "text (default) or json");
 }
 
 }  // namespace flyball

@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 #include <CLI/CLI.hpp>
 
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -34,18 +36,32 @@ namespace flyball {
 [[nodiscard]] std::string parse_choice(std::string_view option, std::string_view text,
                                        const std::vector<std::string>& choices);
 
-// An option that fills `target` by parse(name, text). `target` must outlive the parsing.
-template <class Value, class Parse>
-CLI::Option* add_value(CLI::App& app, const std::string& name, std::optional<Value>& target, const Parse& parse,
+// One of an enumeration's names (base/names.h).
+template <Named E>
+[[nodiscard]] E parse_named(std::string_view option, std::string_view text) {
+  return *value_named<E>(parse_choice(option, text, names_of<E>()));
+}
+
+// An option that fills `target` by parse(name, text): an optional where it matters whether it was given, else a value
+// that holds the default. `target` must outlive the parsing.
+template <class Target, class Parse>
+CLI::Option* add_value(CLI::App& app, const std::string& name, Target& target, const Parse& parse,
                        const std::string& what, const std::string& description) {
-  return app
-      .add_option_function<std::string>(
-          name, [&target, name, parse](const std::string& text) { target = parse(name, text); }, description)
-      ->type_name(what);
+  const auto fill = [&target, name, parse](const std::string& text) {
+    if constexpr (std::is_arithmetic_v<Target>) {
+      target = static_cast<Target>(parse(name, text));
+    } else {
+      target = parse(name, text);
+    }
+  };
+  return app.add_option_function<std::string>(name, fill, description)->type_name(what);
 }
 
 // As above, for one of a fixed list of words.
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<std::string>& target,
                         std::vector<std::string> choices, const std::string& what, const std::string& description);
+
+// --format text|json.
+void add_format(CLI::App& app, std::optional<std::string>& target);
 
 }  // namespace flyball

@@ -107,7 +107,7 @@ void add_partition_command(CLI::App& program) {
   add_value(*command, "--stages", options->stages, parse_count, "N", "stages of the pipeline")->required();
   add_value(*command, "--tail", options->tail, parse_duration_or_zero, "TIME",
             "what only the last stage can run, on top of its layers (a language model's head)");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "The ratio of the longest to the shortest stage is the least possible (Perseus,\n"
       "appendix B). Layers keep their order.\n\n"

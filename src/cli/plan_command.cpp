@@ -107,7 +107,7 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
             "plan-switching.json of an earlier run there go away");
   add_choice(*command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
              "freqs_pipeline files: of the selected plan (default), of all plans, or none");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"
       "included. T_min is the shortest iteration in the schedule's order; T* takes\n"

@@ -77,6 +77,7 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                  {"expected", expected_json(run, noise)}}},
                {"frontier", std::move(points)},
                {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
+  if (!run.in_flight.empty()) json["in_flight"] = run.in_flight;
   if (run.switching) {
     json["switching"] = {{"charged", charged_json(run.switching->charged, run.switching->charged_dwell)},
                          {"reduced", charged_json(run.switching->reduced, run.switching->reduced_dwell)}};
@@ -88,21 +89,26 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
   return json;
 }
 
-TextTable figures_table(const std::string& first_heading) {
-  return TextTable({{first_heading, "", TextTable::Align::kLeft},
-                    {"time s", ""},
-                    {"energy J", ""},
-                    {"saving %", ""},
-                    {"slower %", ""},
-                    {"gap %", ""},
-                    {"switches", ""}});
+TextTable figures_table(const std::string& first_heading, bool with_memory) {
+  std::vector<TextTable::Column> columns{{first_heading, "", TextTable::Align::kLeft},
+                                         {"time s", ""},
+                                         {"energy J", ""},
+                                         {"saving %", ""},
+                                         {"slower %", ""},
+                                         {"gap %", ""},
+                                         {"switches", ""}};
+  if (with_memory) columns.push_back({"in flight", ""});
+  return TextTable(std::move(columns));
 }
 
-void add_figures(TextTable& table, const std::string& label, const PointFigures& figures, bool is_baseline) {
-  table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
-                 is_baseline ? "-" : format_fixed(figures.saving_pct, 2),
-                 is_baseline ? "-" : format_fixed(figures.slowdown_pct, 2), format_fixed(figures.gap_pct, 3),
-                 fmt::to_string(figures.switches)});
+std::vector<std::string> figures_row(const std::string& label, const PointFigures& figures, bool is_baseline) {
+  return {label,
+          format_fixed(figures.time.value(), 4),
+          format_fixed(figures.energy.value(), 1),
+          is_baseline ? "-" : format_fixed(figures.saving_pct, 2),
+          is_baseline ? "-" : format_fixed(figures.slowdown_pct, 2),
+          format_fixed(figures.gap_pct, 3),
+          fmt::to_string(figures.switches)};
 }
 
 // The frontier's landmarks, the chosen one marked.
@@ -123,25 +129,37 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
     }
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
-  TextTable table = figures_table("  plan");
-  add_figures(table, "  max clocks", summary.baseline, true);
+  TextTable table = figures_table("  plan", false);
+  table.add_row(figures_row("  max clocks", summary.baseline, true));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i > 0 && rows[i].first == rows[i - 1].first) continue;
     const bool chosen = rows[i].first == summary.selected_point;
-    add_figures(
-        table, (chosen ? "> " : "  ") + rows[i].second,
-        point_figures(run.result.dag_of(problem), frontier, rows[i].first, summary.baseline, summary.straggler_time),
-        false);
+    const PointFigures figures =
+        point_figures(run.result.dag_of(problem), frontier, rows[i].first, summary.baseline, summary.straggler_time);
+    table.add_row(figures_row((chosen ? "> " : "  ") + rows[i].second, figures, false));
   }
   return table.str();
 }
 
-std::string comparison(const std::vector<PlannerRun>& runs) {
-  TextTable table = figures_table("planner");
-  add_figures(table, "max clocks", runs.front().summary.baseline, true);
+// What a planner's own order costs: memory.
+std::string order_text(const PlanProblem& problem, const PlannerRun& run) {
+  if (!run.result.dag || run.in_flight.empty()) return "";
+  return fmt::format("\norder: the stages hold at most {} microbatches (in the schedule's order {})\n",
+                     fmt::join(run.in_flight, ", "), fmt::join(in_flight_of(*problem.dag), ", "));
+}
+
+// The microbatches that the stages hold at most, where the schedule lets one tell.
+std::string comparison(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
+  const bool with_memory = !runs.front().in_flight.empty();
+  TextTable table = figures_table("planner", with_memory);
+  const auto add = [&](std::vector<std::string> row, const std::vector<int>& in_flight) {
+    if (with_memory) row.push_back(in_flight.empty() ? "-" : fmt::to_string(*std::ranges::max_element(in_flight)));
+    table.add_row(std::move(row));
+  };
+  add(figures_row("max clocks", runs.front().summary.baseline, true), in_flight_of(*problem.dag));
   for (const PlannerRun& run : runs) {
     if (run.summary.planner == "max") continue;  // the row above
-    add_figures(table, run.summary.planner, run.summary.selected, false);
+    add(figures_row(run.summary.planner, run.summary.selected, false), run.in_flight);
   }
   return table.str();
 }
@@ -239,9 +257,9 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   const PlannerRun& main = runs.front();
   const Frontier& frontier = main.result.frontier;
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
-  if (runs.size() > 1) text += comparison(runs) + "\n";
-  text += landmarks(pipeline.problem, main) + expectation(pipeline, main) + switching_table(main) +
-          whole_job(pipeline, main.summary);
+  if (runs.size() > 1) text += comparison(pipeline.problem, runs) + "\n";
+  text += landmarks(pipeline.problem, main) + order_text(pipeline.problem, main) + expectation(pipeline, main) +
+          switching_table(main) + whole_job(pipeline, main.summary);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cli/console.h"
 #include "plan/relaxation.h"
+#include "plan/stage_orders.h"
 
 namespace flyball {
 namespace {
@@ -50,6 +51,14 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
 
 }  // namespace
 
+std::vector<int> in_flight_of(const ComputationDag& dag) {
+  std::vector<int> in_flight;
+  for (const StageOrder& order : stage_orders(dag).value_or(std::vector<StageOrder>{})) {
+    in_flight.push_back(most_in_flight(order));
+  }
+  return in_flight;
+}
+
 std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
                                      const InterruptGuard& guard) {
   std::vector<std::string> names{request.planner};
@@ -67,7 +76,7 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt};
+    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
@@ -77,6 +86,7 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
       run.expected = expected_figures(pipeline.problem, pipeline.noise, dag,
                                       run.result.frontier.plan(run.summary.selected_point), run.summary.straggler_time);
     }
+    run.in_flight = in_flight_of(dag);
     if (request.switching) run.switching = charge_switching(pipeline.problem, run, request);
     runs.push_back(std::move(run));
   }

@@ -23,6 +23,7 @@ struct PlannerRun {
   PlanSummary summary;
   std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
+  std::vector<int> in_flight;                 // microbatches that each stage holds at most; empty where unknown
 };
 
 // What the user asks about a pipeline.
@@ -32,6 +33,10 @@ struct PlanningRequest {
   std::optional<SwitchingLimits> switching;
   std::vector<Nanoseconds> focus;  // iteration times that matter besides the pace's
 };
+
+// Returns the most microbatches of which each stage holds activations at once; empty for schedules with several chunks
+// and other orders than plan/stage_orders.h knows.
+[[nodiscard]] std::vector<int> in_flight_of(const ComputationDag& dag);
 
 // Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for
 // Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no

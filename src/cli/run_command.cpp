@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
@@ -136,7 +137,7 @@ std::string as_json(const MeasuredRuns& measured) {
                                          {"devices", devices},
                                          {"unavailable", unavailable},
                                          {"runs", all}};
-  return result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return dump_json(result, 2) + "\n";
 }
 
 std::string with_deviation(const Spread& spread, int decimals, bool repeated) {
@@ -273,7 +274,7 @@ void add_run_command(CLI::App& program) {
   add_measuring_options(*command, options->measuring);
   add_value(*command, "--repeat", options->repeat, parse_count, "N",
             "run it N times: mean and standard deviation; ends early when one fails");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   add_value(*command, "--output", options->output, parse_path, "FILE",
             "write the report to a file (default: standard error)");
   command->footer(

@@ -30,6 +30,9 @@ constexpr std::size_t kOwnDescriptors = 64;  // beyond the connections: the data
 constexpr Seconds kShortestSilence{300.0};
 
 struct ServeOptions {
+  ServeOptions() { server.book.planning_threads = usable_processors() / 2; }
+
+  PlanningServerOptions server;  // what needs no second look
   std::optional<std::string> listen;
   std::optional<std::string> socket;
   std::optional<std::string> database;
@@ -37,15 +40,6 @@ struct ServeOptions {
   std::optional<std::string> registration_token_file;
   std::optional<std::string> tls_cert;
   std::optional<std::string> tls_key;
-  std::optional<std::string> zeus_plan;
-  std::optional<int> jobs;
-  std::optional<int> rate;
-  std::optional<int> connections_per_address;
-  std::optional<int> planning_threads;
-  std::optional<int> most_operations;
-  std::optional<Seconds> planning_time;
-  std::optional<Seconds> expire_after;
-  bool open_registration = false;
   bool no_zeus = false;
   bool in_memory = false;
 };
@@ -106,7 +100,7 @@ std::size_t most_connections() {
 }
 
 PlanningServerOptions server_options(const ServeOptions& options) {
-  PlanningServerOptions server;
+  PlanningServerOptions server = options.server;
   const HostPort address = parse_host_port("--listen", options.listen.value_or(kDefaultServerAddress));
   server.listen_host = address.host;
   server.listen_port = address.port;
@@ -118,21 +112,12 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database.value_or(default_database());
   if (options.admin_token_file) server.administrator_token = read_token(*options.admin_token_file);
-  if (options.registration_token_file && options.open_registration) {
+  if (options.registration_token_file && server.open_registration) {
     throw UsageError("--registration-token-file and --open-registration exclude each other");
   }
   if (options.registration_token_file) server.registration_token = read_token(*options.registration_token_file);
-  server.open_registration = options.open_registration;
-  if (options.no_zeus && options.zeus_plan) throw UsageError("--no-zeus and --zeus-plan exclude each other");
+  if (options.no_zeus && !server.zeus_plan.empty()) throw UsageError("--no-zeus and --zeus-plan exclude each other");
   server.zeus = !options.no_zeus;
-  server.zeus_plan = options.zeus_plan.value_or("");
-  if (options.jobs) server.book.jobs = static_cast<std::size_t>(*options.jobs);
-  if (options.rate) server.requests_per_second = *options.rate;
-  server.book.planning_threads =
-      options.planning_threads ? static_cast<unsigned>(*options.planning_threads) : usable_processors() / 2;
-  if (options.planning_time) server.book.planning_time = *options.planning_time;
-  if (options.most_operations) server.book.operations = *options.most_operations;
-  if (options.expire_after) server.book.silence = *options.expire_after;
   if (server.book.silence > Seconds(0) && server.book.silence < kShortestSilence) {
     throw UsageError(
         fmt::format("--expire-after must be at least {} s, or 0: ranks may wait for a minute without a word",
@@ -140,9 +125,6 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   }
   server.log = [](const std::string& words) { print_report(fmt::format("flyball serve: {}\n", words)); };
   server.http.connections = most_connections();
-  if (options.connections_per_address) {
-    server.http.connections_per_party = static_cast<std::size_t>(*options.connections_per_address);
-  }
   return server;
 }
 
@@ -185,27 +167,27 @@ void add_serve_command(CLI::App& program) {
       *command, "--registration-token-file", options->registration_token_file, parse_path, "FILE",
       "file with a token that, like the administrator's, lets register jobs, and nothing else; without one, it takes "
       "the administrator's beyond this machine, and none on it");
-  command->add_flag("--open-registration", options->open_registration,
+  command->add_flag("--open-registration", options->server.open_registration,
                     "whoever reaches the server may register jobs, from other machines, too");
   add_value(*command, "--tls-cert", options->tls_cert, parse_path, "FILE",
             "speak TLS on TCP with this certificate (PEM, with those that lead to its authority)");
   add_value(*command, "--tls-key", options->tls_key, parse_path, "FILE", "the certificate's key (PEM)");
-  add_value(*command, "--zeus-plan", options->zeus_plan, parse_path, "FILE",
+  add_value(*command, "--zeus-plan", options->server.zeus_plan, parse_path, "FILE",
             "plan (plan.json of flyball plan) for Zeus clients with as many stages");
   command->add_flag("--no-zeus", options->no_zeus, "leave out the interface of Zeus's pipeline frequency server");
-  add_value(*command, "--jobs", options->jobs, parse_count, "N", "most jobs at a time (default 1024)");
-  add_value(*command, "--rate", options->rate, parse_count, "N",
+  add_value(*command, "--jobs", options->server.book.jobs, parse_count, "N", "most jobs at a time (default 1024)");
+  add_value(*command, "--rate", options->server.requests_per_second, parse_count, "N",
             "most requests per second of one job with its token, besides 20 for each of its ranks, and of one client "
             "address without a token that is right (default 500)");
-  add_value(*command, "--connections-per-address", options->connections_per_address, parse_count, "N",
+  add_value(*command, "--connections-per-address", options->server.http.connections_per_party, parse_count, "N",
             "most connections of one client address, or of one user on the Unix socket (default 1024)");
-  add_value(*command, "--planning-threads", options->planning_threads, parse_count, "N",
+  add_value(*command, "--planning-threads", options->server.book.planning_threads, parse_count, "N",
             "jobs that are planned at a time, at least 2: one is kept for short ones (default half the processors)");
-  add_value(*command, "--planning-time", options->planning_time, parse_duration, "TIME",
+  add_value(*command, "--planning-time", options->server.book.planning_time, parse_duration, "TIME",
             "longest that one plan may take; then the job says so and stays unplanned (default 600s)");
-  add_value(*command, "--most-operations", options->most_operations, parse_count, "N",
+  add_value(*command, "--most-operations", options->server.book.operations, parse_count, "N",
             "largest job that may register: 3 * stages * microbatches * chunks (default 500000, the most there is)");
-  add_value(*command, "--expire-after", options->expire_after, parse_duration_or_zero, "TIME",
+  add_value(*command, "--expire-after", options->server.book.silence, parse_duration_or_zero, "TIME",
             "a job of whose ranks none is heard for so long is deleted, 0: none is (default 86400s)");
   command->footer(
       "Answers survive kill -9: what was acknowledged is in the database.\n"

@@ -66,6 +66,10 @@ int parse_board_count(std::string_view option, std::string_view text) {
   return static_cast<int>(*value);
 }
 
+std::string parse_folder(std::string_view option, std::string_view text) {
+  return std::filesystem::absolute(parse_path(option, text)).lexically_normal().string();
+}
+
 std::uint64_t parse_range(std::string_view option, std::string_view text) {
   const auto value = parse_integer(text);
   if (!value || *value < 1000) throw UsageError(fmt::format("{} takes microjoules from 1000, not '{}'", option, text));
@@ -75,7 +79,7 @@ std::uint64_t parse_range(std::string_view option, std::string_view text) {
 void add_common(CLI::App& command, CommonOptions& options, bool with_format = true) {
   add_value(command, "--name", options.name, parse_name, "NAME",
             "which machine (default: what FLYBALL_SIM names, else the common one)");
-  if (with_format) add_choice(command, "--format", options.format, {"text", "json"}, "NAME", "text (default) or json");
+  if (with_format) add_format(command, options.format);
 }
 
 void require_board(const Machine& machine, std::size_t gpu) {
@@ -85,30 +89,16 @@ void require_board(const Machine& machine, std::size_t gpu) {
   }
 }
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // up
 
 struct UpOptions {
   CommonOptions common;
-  std::optional<int> gpus;
   MachineRequest request;
-  std::optional<double> time_scale;
-  std::optional<std::string> powercap;
-  std::optional<std::uint64_t> powercap_range;
 };
 
 void run_up(UpOptions& options) {
   MachineRequest& request = options.request;
   request.name = options.common.machine_name();
-  if (options.gpus) request.gpus = static_cast<std::size_t>(*options.gpus);
-  if (options.time_scale) request.time_scale = *options.time_scale;
-  if (options.powercap) request.powercap = std::filesystem::absolute(*options.powercap).lexically_normal().string();
-  if (options.powercap_range) request.powercap_range = *options.powercap_range;
   if (request.powercap_range > 0 && request.powercap.empty()) {
     throw UsageError("--powercap-range is where the counters of --powercap wrap; give both");
   }
@@ -132,16 +122,16 @@ void run_up(UpOptions& options) {
 void add_up(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("up", "make a simulated machine that every process sees");
   const auto options = std::make_shared<UpOptions>();
-  add_value(*command, "--gpus", options->gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
+  add_value(*command, "--gpus", options->request.gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
   command->add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
       ->type_name("NAME");
   command->add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
       ->type_name("NAME");
-  add_value(*command, "--time-scale", options->time_scale, parse_scale, "X",
+  add_value(*command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
-  add_value(*command, "--powercap", options->powercap, parse_path, "DIR",
+  add_value(*command, "--powercap", options->request.powercap, parse_folder, "DIR",
             "keep a simulated powercap tree (processor energy) there; a folder in memory is best");
-  add_value(*command, "--powercap-range", options->powercap_range, parse_range, "UJ",
+  add_value(*command, "--powercap-range", options->request.powercap_range, parse_range, "UJ",
             "where its counters wrap, in microjoules");
   add_common(*command, options->common);
   command->footer(

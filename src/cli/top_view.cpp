@@ -328,7 +328,7 @@ std::string top_json(const TopFrame& frame) {
     json["gpus"][i]["energy_since_start_j"] =
         energy ? nlohmann::ordered_json(*energy) : nlohmann::ordered_json(nullptr);
   }
-  return json_line(json) + "\n";
+  return dump_json(json) + "\n";
 }
 
 }  // namespace flyball

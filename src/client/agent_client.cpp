@@ -134,18 +134,6 @@ void AgentLease::reset_sm_clocks(std::size_t gpu) {
   impl_->change(gpu, change);
 }
 
-void AgentLease::set_power_limit(std::size_t gpu, Watts limit) {
-  SettingsChange change;
-  change.power_limit = limit;
-  impl_->change(gpu, change);
-}
-
-void AgentLease::reset_power_limit(std::size_t gpu) {
-  SettingsChange change;
-  change.power_limit = std::optional<Watts>();
-  impl_->change(gpu, change);
-}
-
 void AgentLease::release() { impl_->release(); }
 const LeaseInfo& AgentLease::info() const { return impl_->info; }
 
@@ -156,76 +144,41 @@ std::string AgentLease::lost() const {
 
 // --- Client --------------------------------------------------------------------------------------------------------
 
-class AgentClient::Impl {
- public:
-  Impl(const Endpoint& endpoint, std::string the_token)
-      : token(std::move(the_token)), http(endpoint, options_with(token)), streaming(endpoint, options_with(token)) {}
-
-  std::string token;
-  HttpClient http;
-  HttpClient streaming;
-};
-
 AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(token))) {}
-AgentClient::~AgentClient() = default;
+    : token_(std::move(token)), http_(endpoint, options_with(token_)) {}
 
-NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(impl_->http, "GET", "/v1/devices")); }
-std::vector<LeaseInfo> AgentClient::leases() {
-  return read_message<LeaseList>(call(impl_->http, "GET", "/v1/leases")).leases;
-}
-
-std::string AgentClient::metrics() {
-  const Response response = impl_->http.request("GET", "/metrics");
-  if (response.status != 200) refuse(response.status, response.body);
-  return response.body;
-}
+NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(http_, "GET", "/v1/devices")); }
 
 std::vector<Megahertz> AgentClient::sm_clocks(std::size_t gpu) {
-  return read_message<GpuClocks>(call(impl_->http, "GET", fmt::format("/v1/gpus/{}/clocks", gpu))).sm_clocks;
+  return read_message<GpuClocks>(call(http_, "GET", fmt::format("/v1/gpus/{}/clocks", gpu))).sm_clocks;
 }
 
 AgentLease AgentClient::lease(const LeaseRequest& request) {
-  return AgentLease(std::make_unique<AgentLease::Impl>(impl_->http.endpoint(), impl_->token, request));
-}
-
-void AgentClient::stream_power(const std::vector<std::string>& devices, Seconds interval,
-                               const std::function<bool(const std::vector<PowerPoint>&)>& on_samples) {
-  std::string target = fmt::format("/v1/power?interval={}s", interval.value());
-  if (!devices.empty()) target += "&devices=" + percent_encode(fmt::format("{}", fmt::join(devices, ",")));
-  try {
-    impl_->streaming.stream(target, [&](const ServerEvent& event) {
-      if (event.name != "power") return true;
-      return on_samples(read_message<PowerEvent>(parse_json("the agent's power stream", event.data)).samples);
-    });
-  } catch (const HttpError& error) {
-    refuse(error.status(), error.what());
-  }
+  return AgentLease(std::make_unique<AgentLease::Impl>(http_.endpoint(), token_, request));
 }
 
 AccountSessionInfo AgentClient::start_session(const AccountSessionRequest& request) {
-  return read_message<AccountSessionInfo>(call(impl_->http, "POST", "/v1/sessions", to_json(request).dump()));
+  return read_message<AccountSessionInfo>(call(http_, "POST", "/v1/sessions", to_json(request).dump()));
 }
 
 AccountSessionInfo AgentClient::stop_session(const std::string& name) {
-  return read_message<AccountSessionInfo>(call(impl_->http, "POST", session_path(name) + "/stop"));
+  return read_message<AccountSessionInfo>(call(http_, "POST", session_path(name) + "/stop"));
 }
 
-void AgentClient::drop_session(const std::string& name) { call(impl_->http, "DELETE", session_path(name)); }
+void AgentClient::drop_session(const std::string& name) { call(http_, "DELETE", session_path(name)); }
 
 AccountSessionInfo AgentClient::session(const std::string& name) {
-  return read_message<AccountSessionInfo>(call(impl_->http, "GET", session_path(name)));
+  return read_message<AccountSessionInfo>(call(http_, "GET", session_path(name)));
 }
 
 std::vector<AccountSessionInfo> AgentClient::sessions() {
-  return read_message<AccountSessionList>(call(impl_->http, "GET", "/v1/sessions")).sessions;
+  return read_message<AccountSessionList>(call(http_, "GET", "/v1/sessions")).sessions;
 }
 
 void AgentClient::session_trace(const std::string& name, const std::function<bool(const std::string&)>& on_piece) {
   std::size_t offset = 0;
   while (true) {
-    const Response piece =
-        impl_->http.request("GET", fmt::format("{}/power.csv?offset={}", session_path(name), offset));
+    const Response piece = http_.request("GET", fmt::format("{}/power.csv?offset={}", session_path(name), offset));
     if (piece.status != 200) refuse(piece.status, piece.body);
     if (piece.body.empty() || !on_piece(piece.body)) return;
     offset += piece.body.size();
@@ -240,7 +193,5 @@ std::string AgentClient::session_trace(const std::string& name) {
   });
   return trace;
 }
-
-void AgentClient::interrupt() { impl_->streaming.interrupt(); }
 
 }  // namespace flyball

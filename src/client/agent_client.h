@@ -41,8 +41,6 @@ class AgentLease {
   void change(std::size_t gpu, const SettingsChange& change);
   void lock_sm_clocks(std::size_t gpu, ClockBounds clocks);
   void reset_sm_clocks(std::size_t gpu);
-  void set_power_limit(std::size_t gpu, Watts limit);
-  void reset_power_limit(std::size_t gpu);
   void release();  // gives the lease back, and returns when the GPUs are restored
 
   [[nodiscard]] const LeaseInfo& info() const;  // as granted
@@ -56,28 +54,17 @@ class AgentLease {
   std::unique_ptr<Impl> impl_;
 };
 
-// Not thread-safe, except for interrupt().
+// Not thread-safe.
 class AgentClient {
  public:
   explicit AgentClient(const Endpoint& endpoint = default_agent_endpoint(), std::string token = default_agent_token());
-  ~AgentClient();
-  AgentClient(const AgentClient&) = delete;
-  AgentClient& operator=(const AgentClient&) = delete;
 
   // All throw AgentRefusal, or SystemError where there is no agent.
   [[nodiscard]] NodeStatus devices();
-  [[nodiscard]] std::vector<LeaseInfo> leases();
-  [[nodiscard]] std::string metrics();
   // The clocks that a lease may set, highest first, without those that the agent's configuration allows to nobody.
   [[nodiscard]] std::vector<Megahertz> sm_clocks(std::size_t gpu);
   // Takes a lease, which has a connection of its own and may outlive the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
-
-  // Calls `on_samples` every `interval` with the new samples, until it returns false or interrupt() is called.
-  // `devices` ("GPU:0", "CPU:0", "DRAM:0") empty: all. Times are those of the node's CLOCK_MONOTONIC.
-  void stream_power(const std::vector<std::string>& devices, Seconds interval,
-                    const std::function<bool(const std::vector<PowerPoint>&)>& on_samples);
-  void interrupt();  // any thread
 
   // This user's account sessions, whose power traces the agent records. Start and stop wait for the sensors, half a
   // second at most. They throw AgentRefusal: 404 there is no such session, 409 it records already, 429 there are too
@@ -93,8 +80,8 @@ class AgentClient {
   [[nodiscard]] std::string session_trace(const std::string& name);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::string token_;
+  HttpClient http_;
 };
 
 }  // namespace flyball

@@ -108,15 +108,6 @@ ClockControllerState ClockController::state() const {
   return state;
 }
 
-bool ClockController::wait_until_applied(Seconds limit) const {
-  const Nanoseconds deadline = monotonic_now() + to_nanoseconds(limit);
-  while (brought_.load() != request_.load()) {
-    if (monotonic_now() > deadline) return false;
-    pause(options_.poll_period);
-  }
-  return true;
-}
-
 void ClockController::pause(Seconds time) const {
   const timespec duration = duration_of(time);
   clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);

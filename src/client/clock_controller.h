@@ -87,9 +87,6 @@ class ClockController {
 
   [[nodiscard]] ClockControllerState state() const;
 
-  // Waits until the newest setting has reached the device; false when that takes longer than `limit`. For orderly ends.
-  [[nodiscard]] bool wait_until_applied(Seconds limit) const;
-
  private:
   void run();
   void bring(std::uint64_t word);

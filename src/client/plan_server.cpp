@@ -98,9 +98,4 @@ void PlanServer::send(const std::string& job, const StepReport& report) {
   ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
 }
 
-FrontierReport PlanServer::frontier(const std::string& job) {
-  const Response response = ask("GET", fmt::format("/v1/jobs/{}/frontier", percent_encode(job)));
-  return read_message<FrontierReport>(parse_json(address(), response.body));
-}
-
 }  // namespace flyball

@@ -49,9 +49,6 @@ class PlanServer {
   // Reports a step that was run by a schedule with report_steps.
   void send(const std::string& job, const StepReport& report);
 
-  // Returns the frontier, and with it what the plan promises.
-  [[nodiscard]] FrontierReport frontier(const std::string& job);
-
   void interrupt();  // may be called from any thread: soon ends the call that is under way
 
   [[nodiscard]] std::string address() const { return client_.endpoint().text(); }

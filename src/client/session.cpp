@@ -40,16 +40,6 @@ struct Session::Schedule {
   std::vector<std::uint16_t> types;                                          // of the computations, in that order
 };
 
-std::string_view name_of(SessionPhase phase) {
-  switch (phase) {
-    case SessionPhase::kProfiling: return "profiling";
-    case SessionPhase::kWaiting: return "waiting for a schedule";
-    case SessionPhase::kRunning: return "running a schedule";
-    case SessionPhase::kIdle: return "idle";
-  }
-  return "";
-}
-
 StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
   if (!(delay >= Seconds(0)) || !(degree >= 1.0)) {
     throw UsageError("a straggler's delay is at least 0 s and its degree at least 1");

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "client/clock_controller.h"
 #include "client/instruction_types.h"
@@ -49,7 +50,9 @@ enum class SessionPhase {
   kRunning,    // a schedule
   kIdle,       // neither profiles nor has a server to wait for
 };
-[[nodiscard]] std::string_view name_of(SessionPhase phase);
+template <>
+inline constexpr auto kNamesOf<SessionPhase> = name_list("profiling", "waiting for a schedule", "running a schedule",
+                                                         "idle");
 
 struct SessionState {
   SessionPhase phase = SessionPhase::kIdle;

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "base/index.h"
+
 namespace flyball {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 int ClusterJobKind::size_index(int gpus) const {
   const auto found = std::lower_bound(sizes.begin(), sizes.end(), gpus);

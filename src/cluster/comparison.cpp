@@ -1,3 +1,4 @@
+// The runs are independent simulations, which threads take one after the other from a list.
 #include "cluster/comparison.h"
 
 #include <fmt/format.h>
@@ -51,14 +52,7 @@ std::vector<ComparedRun> runs_of(const SimulationSetup& setup, const PolicyOptio
   return runs;
 }
 
-std::vector<double> sorted_jcts(const ClusterState& state) {
-  std::vector<double> seconds;
-  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds;
-}
-
-// False when `progress`, which is told the share of the jobs that are done, says no.
+// Returns false if `progress`, which is given the share of jobs done, does.
 bool run_one(SimulationSetup setup, const GroundTruth& truth, const JobTrace& trace, PolicyOptions options,
              ComparedRun& run, const std::function<bool(double)>& progress) {
   switch (run.setting) {
@@ -144,7 +138,7 @@ std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::s
     if (run.policy == policy) curve.emplace_back(run.result.energy_j, run.result.avg_jct_s);
   }
   std::sort(curve.begin(), curve.end());
-  std::optional<std::pair<double, double>> below;  // the last that was no slower than all before it
+  std::optional<std::pair<double, double>> below;  // the last run that was no slower than all before it
   for (const auto& [energy, jct] : curve) {
     if (below && jct >= below->second) continue;
     if (energy > energy_j) {

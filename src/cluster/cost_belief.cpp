@@ -1,3 +1,5 @@
+// Believed costs are the fitted model's, scaled to what was measured where something was. A network is fitted from its
+// measurements and, where it has none, from guesses of little weight.
 #include "cluster/cost_belief.h"
 
 #include <algorithm>
@@ -6,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kMostGuessed = 64;  // GPUs
 // Weight of a guessed point beside a measured one.
@@ -17,10 +19,10 @@ constexpr double kGuessWeight = 0.05;
 // A network is fitted anew when what was measured of it has grown by this factor.
 constexpr double kGrowth = 1.3;
 constexpr std::size_t kFittedClocks = 5;  // of a size
-// A refit that leaves a mean error of more than this began at a bad place, and is done again from the beginning.
+// A refit with a mean error of more than this started at a bad point, and is repeated from the default start.
 constexpr double kPoorFit = 0.05;
 
-// By what a guess expects the time of a job to fall from so many GPUs to so many others.
+// The factor by which a guess expects a job's time to fall between these numbers of GPUs.
 double guessed_speedup(const ClusterSpec& spec, int from, int to) {
   const auto doublings = [&](int gpus) {  // within a node, and beyond
     const double inside = std::log2(std::min(gpus, spec.gpus_per_node));
@@ -32,11 +34,11 @@ double guessed_speedup(const ClusterSpec& spec, int from, int to) {
          std::pow(2.0 * kGuessedScalingApart, apart_to - apart_from);
 }
 
-// And how the power of all its GPUs rises.
+// The factor by which a guess expects the power of all its GPUs to rise.
 double guessed_power_rise(int from, int to) { return std::pow(2.0 * 0.97, std::log2(static_cast<double>(to) / from)); }
 
-// A GPU's clock against its time and power, roughly, for networks of which nothing is known: half of the computation
-// waits for the SM clock, and power falls as V^2 f to two thirds.
+// The cost of an iteration of a network of which nothing is known: half of the computation waits for the SM clock, and
+// two thirds of the power fall as V^2 f.
 IterationCost guessed_cost(const ClusterSpec& spec, int gpus, double clock_ratio, Seconds one_gpu, Watts one_power) {
   const double slower = 0.5 + 0.5 / clock_ratio;
   const Seconds time = one_gpu * slower / guessed_speedup(spec, 1, gpus);
@@ -53,7 +55,7 @@ CostBelief::CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind
                        std::vector<CostSheet>& believed)
     : spec_(&spec), kinds_(&kinds), network_of_(kinds.size()) {
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    if (!kinds[kind].elastic) continue;  // a pipeline's frontier is known
+    if (!kinds[kind].elastic) continue;  // a pipeline's costs are known
     auto network = std::find_if(networks_.begin(), networks_.end(),
                                 [&](const Network& one) { return one.model == kinds[kind].model; });
     if (network == networks_.end()) {
@@ -90,8 +92,7 @@ std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const std::vector
   return network.kinds;
 }
 
-// The models are smooth in the clock: a few clocks of a size say as much as all, and are fitted in a fraction of the
-// time.
+// The models are smooth in the clock: a few clocks of a size tell as much as all, and are fitted faster.
 std::vector<JobMeasurement> CostBelief::measurements(const Network& network) const {
   std::vector<JobMeasurement> points;
   for (const auto& [what, costs] : network.known) {
@@ -106,7 +107,7 @@ std::vector<JobMeasurement> CostBelief::measurements(const Network& network) con
   return points;
 }
 
-// For as many GPUs as the network was never seen at, from the nearest number at which it was.
+// Adds guessed points for numbers of GPUs at which the network was not measured, from the nearest at which it was.
 void CostBelief::add_guesses(std::vector<JobMeasurement>& points) const {
   std::set<int> seen;
   for (const JobMeasurement& point : points) seen.insert(point.configuration.gpus);

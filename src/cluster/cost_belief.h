@@ -1,10 +1,10 @@
-// What a scheduler believes jobs to cost, and how it learns: models of each network's time and energy, fitted to what
-// jobs of that network were profiled at (PowerFlow sections 4 and 5.2).
+// What a scheduler believes jobs to cost, and how it learns that: models of each network's time and energy are fitted
+// to measurements of jobs that were profiled (PowerFlow sections 4 and 5.2).
 //
-// Costs come from the model, which is smooth in the clock: differences between neighbouring clocks are smaller than the
-// noise of a measurement. At a size that was profiled the model is scaled to what was measured there. Before anything
-// is known of other sizes a guess stands in: a doubling is worth kGuessedScaling of two within a node, and
-// kGuessedScalingApart where it takes more nodes.
+// Costs come from the model, which is smooth in the clock: the differences between neighbouring clocks are smaller than
+// a measurement's noise. At a size that was profiled, the model is scaled to what was measured there. For sizes about
+// which nothing is known yet, a guess is used: a doubling speeds a job up by kGuessedScaling times two within a node,
+// and by kGuessedScalingApart times two if it takes more nodes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace flyball {
 inline constexpr double kGuessedScaling = 0.85;
 inline constexpr double kGuessedScalingApart = 0.65;
 
-// A profiled configuration: a size of a kind, on so many nodes.
+// A configuration that was profiled: a size of a kind, on so many nodes.
 struct ProfiledSize {
   int kind = 0;
   int size = 0;  // index in the kind's sizes
@@ -29,7 +29,7 @@ struct ProfiledSize {
   auto operator<=>(const ProfiledSize&) const = default;
 };
 
-// And the speeds that it was profiled at, rising.
+// A profiled size with the speeds at which it was profiled, rising.
 struct ProfiledSpeeds {
   ProfiledSize at;
   std::vector<int> speeds;
@@ -40,12 +40,12 @@ class CostBelief {
   // Fills in the sheets of all kinds with guesses.
   CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds, std::vector<CostSheet>& believed);
 
-  // A job was profiled; `measured` has the costs by speed, of which those of `what` are read. What was measured before
-  // at the same size and speed is replaced. The kinds whose believed costs changed, rising.
+  // Learns from a job that was profiled. `measured` holds costs by speed, of which those listed in `what` are read;
+  // they replace earlier ones of the same size and speed. Returns the kinds whose believed costs have changed, rising.
   [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
                                        std::vector<CostSheet>& believed);
 
-  // Whether all of it was profiled before.
+  // Whether all of this was profiled before.
   [[nodiscard]] bool knows(const ProfiledSpeeds& what) const;
 
   [[nodiscard]] int fits() const { return fits_; }
@@ -56,8 +56,8 @@ class CostBelief {
     std::string model;
     std::vector<int> kinds;
     std::map<ProfiledSize, SpeedCosts> known;
-    std::size_t points = 0;     // in `known`, as many of a size as a fit looks at
-    std::size_t fitted_to = 0;  // of them, when last fitted
+    std::size_t points = 0;     // points in `known` that a fit would use
+    std::size_t fitted_to = 0;  // of these, when it was last fitted
     JobModel fitted;
   };
 
@@ -73,7 +73,7 @@ class CostBelief {
   int fits_ = 0;
 };
 
-// How many nodes a job of that many GPUs has when it is packed.
+// On how many nodes a packed job of that many GPUs lies.
 [[nodiscard]] int packed_nodes(const ClusterSpec& spec, int gpus);
 
 }  // namespace flyball

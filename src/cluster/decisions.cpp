@@ -1,4 +1,4 @@
-// What a decision changes: GPUs given and taken, restarts, moves, nodes woken.
+// Carries out a decision: GPUs are given and taken, jobs restart and move, nodes wake.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,14 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/engine.h"
 
 namespace flyball {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 void Simulation::Engine::decide() {
   to_decide = false;
@@ -63,7 +59,8 @@ void Simulation::Engine::check_decision(const Decision& wanted) const {
     throw Error(fmt::format("policy {} at {} s gives away more GPUs than there are", policy_name, state.now.value()));
 }
 
-// Whether a job may be on one GPU with another: what the policy declared, and what fits in the memory.
+// Says why a job may not share a GPU with another, by what the policy declared and what fits into the memory; null if
+// it may.
 const char* Simulation::Engine::not_together(int job, int with, int gpus) const {
   if (traits.jobs_per_gpu < 2) return "is to share GPUs, which the policy does not";
   if (with == job || at(with) >= state.jobs.size() || !state.jobs[at(with)].active()) return "has no such partner";
@@ -85,7 +82,7 @@ void Simulation::Engine::apply(const Decision& wanted) {
     const bool leaves = one.gpus != job.gpus || one.partner != job.partner;
     if (leaves || (one.closer && placement->fits_closer(one.job))) take_gpus(one.job);
   }
-  // Large ones first: they need whole nodes.
+  // Large jobs first, since they need whole nodes.
   std::vector<Assignment> to_place;
   for (const Assignment& one : wanted.assignments) {
     const ClusterJob& job = state.jobs[at(one.job)];
@@ -97,7 +94,7 @@ void Simulation::Engine::apply(const Decision& wanted) {
   }
   std::stable_sort(to_place.begin(), to_place.end(),
                    [](const Assignment& a, const Assignment& b) { return a.gpus > b.gpus; });
-  // Who joins others comes after these have their GPUs.
+  // Jobs that join others are placed after those.
   std::stable_partition(to_place.begin(), to_place.end(), [](const Assignment& one) { return one.partner < 0; });
   std::set<int> placed;
   for (const Assignment& one : to_place) give_gpus(one, placed);
@@ -108,7 +105,7 @@ void Simulation::Engine::apply(const Decision& wanted) {
     throw Error(fmt::format("policy {} at {} s: jobs {} and {} share GPUs at two speeds", policy_name,
                             state.now.value(), one.job, job.partner));
   }
-  // Moving jobs pays where it empties a node that can then be shut down.
+  // Moving jobs pays if it empties a node that can then be shut down.
   if (state.spec.node_shutdown && traits.placement == PlacementRule::kPacked) {
     int on_partial = state.free_gpus_on();
     for (const auto& [time, node] : shut_downs) {
@@ -144,7 +141,7 @@ void Simulation::Engine::give_gpus(const Assignment& assignment, std::set<int>& 
     }
   }
   state.free_gpus = placement->free_gpus();
-  settle(assignment.job);  // what it waited is not service
+  settle(assignment.job);  // the time that it waited is no service
   ClusterJob& one = state.jobs[at(assignment.job)];
   one.gpus = assignment.gpus;
   state.holding.insert(std::lower_bound(state.holding.begin(), state.holding.end(), assignment.job), assignment.job);
@@ -165,7 +162,7 @@ void Simulation::Engine::join(const Assignment& assignment) {
   state.jobs[at(assignment.job)].partner = assignment.partner;
 }
 
-// Jobs that lay elsewhere start again where they are now; those that have not begun yet lose nothing.
+// Jobs that are moved restart; those that have not begun yet lose nothing.
 void Simulation::Engine::compact(const std::set<int>& placed) {
   const std::vector<int> moved_jobs = placement->compact();
   for (const int job : moved_jobs) {
@@ -191,7 +188,7 @@ void Simulation::Engine::moved(int job) {
   start(job);
 }
 
-// The job has new GPUs: wakes their nodes and restarts.
+// The job has new GPUs: their nodes wake and it restarts.
 void Simulation::Engine::start(int job) {
   ClusterJob& one = state.jobs[at(job)];
   Seconds ready = state.now;
@@ -220,7 +217,7 @@ void Simulation::Engine::start(int job) {
   }
   one.phase = JobPhase::kStarting;
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  // One that is moved goes on being profiled where it is now.
+  // A job that was moved during its profiling continues it.
   if (!one.to_profile && state.to_be_profiled(job, size)) {
     one.to_profile = true;
     mark_profiled(job, true);
@@ -238,7 +235,7 @@ void Simulation::Engine::start(int job) {
 void Simulation::Engine::change_speed(int job, int speed) {
   ClusterJob& one = state.jobs[at(job)];
   one.speed = speed;
-  if (one.phase != JobPhase::kRunning) return;  // takes hold when the job runs
+  if (one.phase != JobPhase::kRunning) return;  // takes effect when the job runs
   settle(job);
   begin_run(job);
 }

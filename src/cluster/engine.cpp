@@ -1,3 +1,5 @@
+// Time and power of the simulation: between events every job has a constant rate and power, and each event settles the
+// jobs that it concerns before it changes them.
 #include "cluster/engine.h"
 
 #include <fmt/format.h>
@@ -7,12 +9,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/gpu_sharing.h"
 
 namespace flyball {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Microwatts microwatts(Watts power) { return std::llround(power.value() * 1e6); }
 
@@ -21,7 +22,7 @@ void insert_sorted(std::vector<int>& list, int value) {
   if (place == list.end() || *place != value) list.insert(place, value);
 }
 
-// What a decision lets jobs draw may turn out to be more than was believed, and the next one, too.
+// Jobs may draw more than a decision assumed, and so may those of the decision that corrects it.
 constexpr int kMostCorrections = 16;
 
 }  // namespace
@@ -54,7 +55,7 @@ void Simulation::Engine::settle(int job) {
   one.since = state.now;
 }
 
-// What the job does from now on. The job must be settled.
+// Sets what the job does from now on. The job must be settled.
 void Simulation::Engine::set_pace(int job, double rate, Microwatts power) {
   ClusterJob& one = state.jobs[at(job)];
   JobRun& run = runs[at(job)];
@@ -78,7 +79,7 @@ std::optional<Seconds> Simulation::Engine::next_time() {
   const auto consider = [&](Seconds when) { next = next ? std::min(*next, when) : when; };
   if (next_arrival < state.jobs.size()) consider(state.jobs[next_arrival].submit);
   if (!events.empty()) consider(events.top().at);
-  // What only shuts nodes down or asks the policy matters while there are jobs, or will be.
+  // Events that only shut nodes down or ask the policy matter only while there are jobs, or will be.
   if (!next && finished()) return next;
   if (timer) consider(*timer);
   if (next_budget < setup.budget.size()) consider(setup.budget[next_budget].at);
@@ -109,7 +110,7 @@ bool Simulation::Engine::step() {
   if (over_limit()) to_decide = true;
   if (to_decide) decide();
   correct();
-  if (over_limit() && profiling_power > 0) {  // nothing else can give way
+  if (over_limit() && profiling_power > 0) {  // nothing else can reduce its power
     end_all_profiling();
     decide();
     correct();
@@ -118,7 +119,7 @@ bool Simulation::Engine::step() {
   return true;
 }
 
-// Decides again where what was decided turns out to draw more than the limit, or ended a profiling.
+// Decides again if the decision turns out to draw more than the limit, or has ended a profiling.
 void Simulation::Engine::correct() {
   for (int i = 0; i < kMostCorrections && (to_decide || over_limit()) && !decision.assignments.empty(); ++i) decide();
 }
@@ -136,7 +137,7 @@ void Simulation::Engine::arrive() {
   }
 }
 
-// When a settled job that computes will be done, if it goes on as it does.
+// When a settled job that computes will finish at its present rate.
 Seconds Simulation::Engine::completion(int job) const {
   const ClusterJob& one = state.jobs[at(job)];
   return state.now + Seconds((one.iterations - one.done) / one.iterations_per_second);
@@ -146,15 +147,16 @@ void Simulation::Engine::phase_ends(int job) {
   settle(job);
   ClusterJob& one = state.jobs[at(job)];
   if (one.phase == JobPhase::kStarting) return begin_work(job);
-  // Rounding may leave a trace of work at the time of completion, also one that takes less than the clock can tell.
+  // Rounding may leave a trace of work at completion, also one that takes less time than the simulated time can
+  // resolve.
   const double left = one.iterations - one.done;
   const bool complete_now = left <= one.iterations * 1e-9 || completion(job) <= state.now;
   if (complete_now) return complete(job);
   if (one.phase == JobPhase::kProfiling) return end_slice(job);
-  schedule(job, completion(job));  // a run that ended early by rounding goes on for what is left
+  schedule(job, completion(job));  // a job that was stopped early by rounding continues with what is left
 }
 
-// Restarted, woken, or both: the job computes from now on.
+// The job has restarted, its nodes are awake, or both: it computes from now on.
 void Simulation::Engine::begin_work(int job) {
   ClusterJob& one = state.jobs[at(job)];
   JobRun& run = runs[at(job)];
@@ -163,7 +165,7 @@ void Simulation::Engine::begin_work(int job) {
   one.phase = JobPhase::kProfiling;
   if (run.profiling.top < 0) {
     const auto size = at(state.kinds[at(one.kind)].size_index(one.gpus));
-    // A reserve may be beyond the limit where the job is the only one; the job itself may not be.
+    // The reserve of a job that is alone may exceed the limit; the job itself may not.
     const Watts counted = std::min(state.counted(one.kind, size, at(one.speed)), state.spendable_power());
     run.profiling = {one.speed, 0, slice_time(job), microwatts(counted)};
   }
@@ -180,15 +182,15 @@ void Simulation::Engine::begin_run(int job) {
   if (one.partner >= 0) partner_changed(one.partner);
 }
 
-// Sets the pace at which a running job goes on from now, alone or beside its partner.
+// Sets the rate at which a running job continues, alone or beside its partner.
 void Simulation::Engine::go_on(int job) {
   const ClusterJob& one = state.jobs[at(job)];
-  const IterationCost cost = cost_now(job);  // notes what meters show of its GPUs
+  const IterationCost cost = cost_now(job);  // notes what the meters of its GPUs show
   set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
   schedule(job, state.now + cost.time * (one.iterations - one.done));
 }
 
-// What an iteration takes now: alone, or beside a partner that computes, too.
+// What an iteration takes now: alone, or beside a partner if that computes too.
 IterationCost Simulation::Engine::cost_now(int job) {
   ClusterJob& one = state.jobs[at(job)];
   const auto alone = [&](const ClusterJob& which) {
@@ -214,19 +216,19 @@ IterationCost Simulation::Engine::cost_now(int job) {
   return {time, shared.power[0] * one.gpus * time};
 }
 
-// What a job that has GPUs but does not compute yet is charged with.
+// The power of a job that has GPUs but does not compute yet.
 Microwatts Simulation::Engine::idle_part(int job) const {
   const ClusterJob& one = state.jobs[at(job)];
   const Microwatts idle = idle_each * one.gpus;
   if (one.partner < 0) return idle;
   switch (state.jobs[at(one.partner)].phase) {
-    case JobPhase::kRunning: return 0;  // the other one has it in its own power
+    case JobPhase::kRunning: return 0;  // its partner's power includes it
     case JobPhase::kStarting: return job < one.partner ? idle / 2 : idle - idle / 2;
     default: return idle;
   }
 }
 
-// The other job on its GPUs came, left, or began to compute.
+// To be called when the other job on its GPUs has come, left, or begun to compute.
 void Simulation::Engine::partner_changed(int job) {
   settle(job);
   const JobPhase phase = state.jobs[at(job)].phase;
@@ -235,20 +237,20 @@ void Simulation::Engine::partner_changed(int job) {
   record_span(job);
 }
 
-// All speeds take the time that a profiling is said to take; fewer take their share of it.
+// Profiling all speeds takes the time given for a profiling; fewer speeds take their share of it.
 Seconds Simulation::Engine::slice_time(int job) const {
   return state.spec.profiling / static_cast<double>(state.kind_of(job).speeds);
 }
 
 int Simulation::Engine::slices_up_to(int top) const { return std::min(top + 1, traits.profiled_speeds); }
 
-// Evenly spread.
+// Slices are spread evenly over the speeds.
 int Simulation::Engine::profiled_speed(int top, int slice) const {
   const int last = slices_up_to(top) - 1;
   return last == 0 ? top : (top * slice + last / 2) / last;
 }
 
-// Where a job draws more than it was counted with, and all of them more than they may, it is not profiled any further.
+// Profiling ends if the job draws more than it was counted with and all jobs together exceed the limit.
 void Simulation::Engine::begin_slice(int job) {
   const ClusterJob& one = state.jobs[at(job)];
   const JobRun& run = runs[at(job)];
@@ -276,7 +278,7 @@ void Simulation::Engine::end_slice(int job) {
   begin_slice(job);
 }
 
-// The job goes on at the fastest speed that it was profiled at.
+// The job continues at the fastest speed at which it was profiled.
 void Simulation::Engine::end_profiling(int job) {
   ClusterJob& one = state.jobs[at(job)];
   const Profiling done = runs[at(job)].profiling;
@@ -302,7 +304,7 @@ void Simulation::Engine::end_all_profiling() {
   }
 }
 
-// That the job's kind is taken care of at the job's size.
+// Marks that a job of this kind is being, or was, profiled at the job's size.
 void Simulation::Engine::mark_profiled(int job, bool marked) {
   if (state.profiled_sizes.empty()) return;
   const ClusterJob& one = state.jobs[at(job)];
@@ -313,7 +315,7 @@ void Simulation::Engine::mark_profiled(int job, bool marked) {
   sizes = marked ? sizes | bit : sizes & ~bit;
 }
 
-// What the job's profiling has shown so far; false: nothing.
+// Learns what the job's profiling has shown so far; returns false if that is nothing.
 bool Simulation::Engine::learn(int job) {
   const ClusterJob& one = state.jobs[at(job)];
   const Profiling& seen = runs[at(job)].profiling;
@@ -336,8 +338,8 @@ void Simulation::Engine::learn(const ProfiledSpeeds& what) {
   }
 }
 
-// Under a policy that learns, what jobs draw is known where they have run. A job that lies on more nodes than it need
-// is no guide for others.
+// Under a policy that learns, the power of a job is known where it has run. A job that lies on more nodes than it needs
+// says nothing about others.
 void Simulation::Engine::read_meter(int job, int speed) {
   if (!belief) return;
   const ClusterJob& one = state.jobs[at(job)];
@@ -348,7 +350,7 @@ void Simulation::Engine::read_meter(int job, int speed) {
   insert_sorted(happened.power_changed, one.kind);
 }
 
-// By the meters, which a policy that learns watches: it decides anew at once where it was wrong.
+// Whether the meters show more than the limit. Only a policy that learns watches them, and decides again if they do.
 bool Simulation::Engine::over_limit() const {
   const auto rounding = static_cast<Microwatts>(state.active.size());
   return belief && job_power > microwatts(state.spendable_power()) + rounding;
@@ -371,7 +373,7 @@ void Simulation::Engine::complete(int job) {
   if (one.phase == JobPhase::kProfiling) {
     profiling_power -= runs[at(job)].power;
     (void)learn(job);
-    mark_profiled(job, false);  // cut short: the next of its kind is profiled
+    mark_profiled(job, false);  // cut short, so that the next job of its kind is profiled
     one.to_profile = false;
     runs[at(job)].profiling = {};
   }
@@ -390,7 +392,7 @@ void Simulation::Engine::complete(int job) {
   record_span(job);
 }
 
-// Gives a job's GPUs back, or leaves them to its partner; nodes that are left empty are shut down after a while.
+// Frees a job's GPUs, or leaves them to its partner. Nodes that become empty are shut down after a while.
 void Simulation::Engine::free_nodes_of(int job) {
   ClusterJob& one = state.jobs[at(job)];
   one.gpus = one.nodes = 0;
@@ -452,7 +454,7 @@ void Simulation::Engine::must_hold(bool holds, const char* what) const {
   if (!holds) throw Error(fmt::format("the simulator is wrong at {} s: {}", state.now.value(), what));
 }
 
-// Of a job that shares its GPUs.
+// Checks a job that shares its GPUs.
 void Simulation::Engine::check_pair(int job) const {
   const ClusterJob& one = state.jobs[at(job)];
   const ClusterJob& other = state.jobs[at(one.partner)];

@@ -1,4 +1,4 @@
-// The inside of the simulator (simulator.h): events, power and what decisions change. Not for others to include.
+// The inside of the simulator: events, power, and the effects of decisions. Internal to simulator.h.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@
 
 namespace flyball {
 
-// Powers add up in whole microwatts, so that sums never drift and an idle cluster is idle to the last bit.
+// Powers are added in whole microwatts, so that sums never drift and an idle cluster is exactly idle.
 using Microwatts = std::int64_t;
 
 struct Simulation::Engine {
   Engine(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy_name,
          const PolicyOptions& options);
 
-  // One instant: everything that happens then, and the decision on it. False when nothing is left to happen.
+  // Handles one instant: all that happens then, and the decision about it. Returns false when nothing is left to
+  // happen.
   bool step();
   [[nodiscard]] std::optional<Seconds> next_time();
   [[nodiscard]] bool finished() const { return state.done == static_cast<int>(state.jobs.size()); }
@@ -37,25 +38,25 @@ struct Simulation::Engine {
   void restore(const std::string& text);
   [[noreturn]] void fail_waiting() const;
 
-  // The profiling that a job goes through, or that a restart interrupts: a slice of time at each of some speeds, from
+  // The profiling that a job goes through, or that a restart interrupts: one slice of time at each of some speeds, from
   // the thriftiest up.
   struct Profiling {
-    int top = -1;            // the fastest speed; -1: it has not begun
+    int top = -1;            // the fastest speed; -1: not begun yet
     int slice = 0;           // slices that are done
-    Seconds left;            // of the one that is not
-    Microwatts allowed = 0;  // what the policy counted the job with
+    Seconds left;            // of the present slice
+    Microwatts allowed = 0;  // the power that the policy counted for the job
   };
-  // What a job has beyond what policies see.
+  // What the engine knows of a job beyond what policies see.
   struct JobRun {
-    int version = 0;      // of its pending event; older ones are stale
-    Seconds event{-1.0};  // when its phase ends, or a slice of its profiling; negative: never
+    int version = 0;      // of its pending event; events of older versions are ignored
+    Seconds event{-1.0};  // when its phase or a slice of its profiling ends; negative: never
     Microwatts power = 0;
     Profiling profiling;
-    std::size_t span_open = SIZE_MAX;  // in the history
+    std::size_t span_open = SIZE_MAX;  // index into the history
   };
   struct NodeRun {
-    Seconds usable;        // from when on, while it is on
-    Seconds off_at{-1.0};  // when it will be shut down, if it stays empty
+    Seconds usable;        // the time from which it can be used, while it is on
+    Seconds off_at{-1.0};  // when it will be shut down if it stays empty
     bool on = true;
   };
   struct Event {
@@ -63,7 +64,7 @@ struct Simulation::Engine {
     int job;
     int version;
 
-    // Earliest first, then by job: the order of events never depends on how they were queued.
+    // By time, then by job, so that the order of events never depends on the order in which they were queued.
     bool operator<(const Event& other) const {
       return std::tie(other.at, other.job, other.version) < std::tie(at, job, version);
     }
@@ -134,10 +135,10 @@ struct Simulation::Engine {
   std::optional<Placement> placement;
   std::optional<CostBelief> belief;
   std::optional<PowerBook> power_book;
-  std::vector<CostSheet> packed_truth;                                                   // by kind, jobs packed
+  std::vector<CostSheet> packed_truth;                                                   // by kind, for packed jobs
   std::vector<int> truth_model;                                                          // by kind; -1: a pipeline
   mutable std::map<std::tuple<int, int, int>, std::vector<IterationCost>> spread_truth;  // by kind, size, nodes
-  mutable std::map<std::tuple<int, int, int>, std::vector<double>> utilisations;         // alike, by speed
+  mutable std::map<std::tuple<int, int, int>, std::vector<double>> utilisations;  // by the same keys, then by speed
 
   std::vector<JobRun> runs;
   std::vector<NodeRun> nodes;
@@ -160,7 +161,6 @@ struct Simulation::Engine {
   Microwatts peak_power = 0;
   Microwatts peak_job_power = 0;
   Microwatts idle_each = 0;
-  int profiling_gpus = 0;
   Microwatts profiling_power = 0;
   std::int64_t restarts = 0;
   std::int64_t decisions = 0;

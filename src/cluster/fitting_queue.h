@@ -1,5 +1,5 @@
-// Jobs that wait for as many GPUs as they asked for, each with a place in an order that does not change while they
-// wait. Who comes first of those for whom there is room is found without looking at those for whom there is none.
+// Jobs that wait for as many GPUs as they asked for, in an order that does not change while they wait. The first job
+// for which there is room is found without looking at those for which there is none.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ struct JobPlace {
   auto operator<=>(const JobPlace&) const = default;
 };
 
-// Not thread-safe, also for reading.
+// Not thread-safe, not even for reading.
 template <class Key>
 class FittingQueue {
  public:
   using Place = JobPlace<Key>;
 
-  // O(log jobs), each.
+  // Each O(log jobs).
   void add(int gpus, const Place& place) {
     places_[gpus].insert(place);
     ++size_;
@@ -33,7 +33,7 @@ class FittingQueue {
     if (of_size->second.empty()) places_.erase(of_size);
   }
 
-  // The first of those that ask for at most so many GPUs. O(different numbers of GPUs).
+  // The first job of those that ask for at most this many GPUs. Cost: O(different numbers of GPUs).
   [[nodiscard]] std::optional<Place> first(int gpus) const {
     std::optional<Place> best;
     for (const auto& [needed, places] : places_) {
@@ -47,7 +47,7 @@ class FittingQueue {
   // How many jobs first() has looked at.
   [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // By number of GPUs, each in order.
+  // The jobs by number of GPUs, each list in order.
   [[nodiscard]] const std::map<int, std::set<Place>>& places() const { return places_; }
 
  private:

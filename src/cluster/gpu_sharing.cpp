@@ -1,3 +1,4 @@
+// Both jobs are slowed down until their shares fit, then by their disturbance, and last by the board's limit.
 #include "cluster/gpu_sharing.h"
 
 #include <algorithm>

@@ -1,23 +1,23 @@
-// Two jobs on one GPU: how fast each goes on, and what the board draws. Part of the simulator's truth; policies see
-// only what comes of it.
+// Two jobs on one GPU: how fast each one runs, and what the board draws. This is part of the simulator's truth;
+// policies see only its effects.
 //
-// A job that has a GPU alone keeps it for a share u of the time (GpuUse::utilisation), in which others cannot use it.
-// Two jobs whose shares add up to more than 1 both slow down until they fit: by c = min(1, 1 / (u_a + u_b)). The rest
-// is disturbance, of caches, memory bandwidth and the order of kernels: each loses kDisturbance of the share that the
-// other has. So the pace of a, over that when it is alone, is
+// A job that has a GPU alone occupies it for a share u of the time (GpuUse::utilisation), in which others cannot use
+// it. If the shares of two jobs add up to more than 1, both slow down by c = min(1, 1 / (u_a + u_b)) so that they fit.
+// In addition they disturb each other in caches, memory bandwidth and the order of kernels: each loses kDisturbance
+// times the other's share. The speed of a, relative to running alone, is thus
 //
 //   c (1 - kDisturbance * c * u_b)
 //
-// and two jobs that fill a GPU do 0.9 of what they would do by turns, two that need half of it 1.8.
+// so that two jobs that each fill a GPU do 0.9 of what they would do by turns, and two jobs that need half of it 1.8.
 //
-// Fitted to measured pairs: the throughputs of ResNet-18 beside itself on a V100, at five batch sizes, published with
-// Gavel (Narayanan et al., OSDI 2020; stanford-futuredata/gavel, oracle_throughputs.json). Sums of the two paces are
-// 0.93 to 1.43 there, and those of this model 0.06 off on average (at most 0.14), with u = (1 + w) / 2 for a job whose
-// work would take a well-filled GPU the share w of its time.
+// The model was fitted to measured pairs: the throughputs of ResNet-18 beside itself on a V100 at five batch sizes,
+// published with Gavel (Narayanan et al., OSDI 2020; stanford-futuredata/gavel, oracle_throughputs.json). There, the
+// sums of the two relative speeds are 0.93 to 1.43. This model is off by 0.06 on average and 0.14 at most, with
+// u = (1 + w) / 2 for a job whose work would take a well-filled GPU the share w of its time.
 //
-// What a board draws while any kernel runs is drawn once; what each job alone draws above that, slowed by c: what is
-// lost by disturbance is drawn all the same. So a shared GPU draws no less than the thriftier of the two jobs alone and
-// less than both together. At the board's limit both slow down together. Assumed; no measured powers of pairs are
+// Power: what a board draws while any kernel runs is drawn once. What each job draws above that when alone is added,
+// slowed down by c but not by the disturbance. So a shared GPU draws no less than the thriftier job alone, and less
+// than both together. At the board's limit both slow down together. This is assumed; no measured powers of pairs are
 // published.
 #pragma once
 
@@ -35,12 +35,12 @@ struct GpuTenant {
 };
 
 struct SharedGpu {
-  std::array<double, 2> pace;  // over that of the job alone, above 0 and up to 1
-  std::array<Watts, 2> power;  // each job's part; what is drawn once by halves
+  std::array<double, 2> pace;  // speed relative to running alone, above 0 and up to 1
+  std::array<Watts, 2> power;  // each job's part; what is drawn only once is divided in halves
 };
 
-// `busy`: while any kernel runs. A limit below what either draws alone counts as that, and `busy` as no more than
-// either.
+// `busy` is the power while any kernel runs; it counts as at most what either job draws alone. `limit` counts as at
+// least that.
 [[nodiscard]] SharedGpu share_gpu(const std::array<GpuTenant, 2>& tenants, Watts busy, Watts limit);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// The table is a tree with one axis per level; a lookup interpolates between two neighbours on every axis.
 #include "cluster/ground_truth.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ Key key_of(const JobConfiguration& configuration) {
 
 GroundTruth::GroundTruth(const std::string& source, const MeasurementSet& measured) {
   for (const auto& [model, rows] : measured) {
-    // Sorted as the axes nest; a configuration that was measured twice counts with its (logarithmic) mean.
+    // Sorted in the order in which the axes nest; the points of a configuration that was measured twice are averaged in
+    // the logarithms.
     std::map<Key, std::pair<Point, int>> sorted;
     std::set<int> batches;
     for (const JobMeasurement& row : rows) {
@@ -132,7 +134,7 @@ std::vector<std::string> ground_truth_gpus() {
 
 GroundTruth load_ground_truth(std::string_view gpu) {
   const std::vector<std::string> names = ground_truth_gpus();
-  // "a100" is the first of the a100s.
+  // "a100" finds the first A100.
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     return name == gpu || (name.starts_with(gpu) && name.size() > gpu.size() && name[gpu.size()] == '-');
   });

@@ -1,10 +1,10 @@
-// The simulator's truth: what an iteration really takes, from a table of measurements. It is not of the form of the
-// performance models (job_model.h), so that what they predict can be wrong.
+// The simulator's truth: what an iteration really takes, from a table of measurements. It has another form than the
+// performance models (job_model.h), so that their predictions can be wrong.
 //
 // Between measured points, the time per iteration and the power of a GPU are interpolated linearly in the logarithms:
-// over clocks, then local batches, then nodes, then GPUs. Outside the measured range the nearest point holds, except
-// that time goes on as 1/f beyond the clocks. The shipped tables (data/cluster/*.csv) are synthetic: scripts/
-// synth_cluster_tables says how they were made and what they were calibrated to.
+// over clocks, then local batches, then nodes, then GPUs. Outside the measured range the nearest point is used, except
+// that time continues as 1/f beyond the clocks. The shipped tables (data/cluster/*.csv) are synthetic:
+// scripts/synth_cluster_tables says how they were made and to what they were calibrated.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ namespace flyball {
 // Immutable; safe to share between threads.
 class GroundTruth {
  public:
-  // Throws InputError (`source` names the set) where a row lacks its energy: nothing could be said about power.
+  // Throws InputError, with `source` in its text, when a row has no energy.
   GroundTruth(const std::string& source, const MeasurementSet& measured);
 
   [[nodiscard]] const std::vector<std::string>& models() const { return models_; }
@@ -31,13 +31,11 @@ class GroundTruth {
   // O(log points).
   [[nodiscard]] IterationCost at(int model, const JobConfiguration& configuration) const;
 
-  // What such a job takes of each GPU, interpolated linearly over the same logarithms; all 0 where the table does not
-  // say.
+  // How such a job uses each of its GPUs, interpolated as above; all 0 where the table does not say.
   [[nodiscard]] GpuUse use(int model, const JobConfiguration& configuration) const;
 
  private:
-  // One axis of the table: rising logarithms, and what lies at each (an index into the next axis' tables, or
-  // `points_`).
+  // One axis of the table: logarithms in rising order, and for each the index into the next axis' tables or `points_`.
   struct Axis {
     std::vector<double> keys;
     std::vector<std::size_t> children;
@@ -57,8 +55,8 @@ class GroundTruth {
   std::vector<Point> points_;
 };
 
-// The synthetic table shipped for that GPU model, short names included ("v100", "a100"). Throws UsageError naming those
-// there are.
+// The synthetic table that is shipped for this GPU model; short names such as "v100" are understood. Throws UsageError,
+// which lists the models, for any other.
 [[nodiscard]] GroundTruth load_ground_truth(std::string_view gpu);
 [[nodiscard]] std::vector<std::string> ground_truth_gpus();
 

@@ -1,12 +1,13 @@
-// What the cluster's engines say about one training iteration of a data-parallel job: how it runs, and what that takes.
+// How a data-parallel job runs one training iteration, and what that takes: the values that the cluster's engines
+// exchange.
 #pragma once
 
 #include "base/units.h"
 
 namespace flyball {
 
-// The configuration of a job (PowerFlow section 4). All GPUs of a job run at one clock, and its nodes hold as many of
-// them each, as near as the numbers allow.
+// The configuration of a job (PowerFlow section 4). All its GPUs run at one clock, and are spread over its nodes as
+// evenly as the numbers allow.
 struct JobConfiguration {
   int gpus = 1;             // n
   int nodes = 1;            // n / r
@@ -17,7 +18,7 @@ struct JobConfiguration {
   [[nodiscard]] double gpus_per_node() const { return static_cast<double>(gpus) / nodes; }  // r
 };
 
-// One iteration; the energy of all its GPUs.
+// Time and energy of one iteration; the energy is that of all GPUs.
 struct IterationCost {
   Seconds time;
   Joules energy;
@@ -25,7 +26,7 @@ struct IterationCost {
   [[nodiscard]] Watts power() const { return energy / time; }
 };
 
-// What a job takes of each of its GPUs when it has them alone. 0: not stated.
+// How a job uses each of its GPUs when it has them alone. 0: not stated.
 struct GpuUse {
   double utilisation = 0.0;  // share of the time in which others cannot use the GPU, up to 1
   double memory_gib = 0.0;

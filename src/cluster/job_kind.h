@@ -1,8 +1,8 @@
-// Kinds of jobs: all jobs that train one model with one batch size cost the same per iteration, at each size and speed
+// Kinds of jobs. All jobs that train one model with one batch size cost the same per iteration, at each size and speed
 // that a scheduler may give them.
 //
-// A speed is a place on the kind's curve from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs,
-// for a pipeline-parallel job a point of its planner's frontier. What a scheduler chooses is (GPUs, speed) for either.
+// A speed is a place on the kind's curve, from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs,
+// for a pipeline-parallel job a point of its planner's frontier. A scheduler chooses (GPUs, speed) for both.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace flyball {
 
-// The costs of an iteration by size and speed. A plain value.
+// The costs of an iteration by size and speed.
 class CostSheet {
  public:
   CostSheet() = default;
@@ -33,16 +33,16 @@ class CostSheet {
 struct ClusterJobKind {
   std::string model;
   double batch_size = 0.0;        // of all GPUs together
-  bool elastic = true;            // false: a pipeline, which has the one size
+  bool elastic = true;            // false: a pipeline, which has one size only
   std::vector<int> sizes;         // GPUs, rising: powers of two, and what jobs of the kind asked for
   std::vector<Megahertz> clocks;  // of the speeds, rising; empty for a pipeline
   std::size_t speeds = 0;
-  std::vector<double> memory_gib;  // by size, as jobs declare it: what they need on each GPU; 0: unknown, all of it
+  std::vector<double> memory_gib;  // by size, as jobs declare it: the need per GPU; 0: unknown, all of it
 
-  // The index of that many GPUs in `sizes`, or -1.
+  // The index of this number of GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;
-  // What a scheduler that resizes jobs chooses from: the powers of two that leave every GPU a sample; a pipeline's
-  // size.
+  // The sizes from which a scheduler that resizes jobs chooses: the powers of two that leave every GPU a sample; of a
+  // pipeline its one size.
   [[nodiscard]] std::vector<int> elastic_sizes() const;
 };
 

@@ -1,3 +1,4 @@
+// PowerFlow's equations in the order of the paper: parts of an iteration, its time, and its power by part.
 #include "cluster/job_model.h"
 
 #include <cmath>

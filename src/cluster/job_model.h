@@ -1,16 +1,17 @@
-// PowerFlow's performance models: the time (eqs. 1-5) and the energy (eqs. 6-17) of an iteration of a data-parallel job
-// as functions of the number of GPUs n, GPUs per node r, local batch bs and clock f, with parameters that are fitted to
-// what was measured.
+// PowerFlow's performance models: the time (eqs. 1-5) and the energy (eqs. 6-17) of an iteration of a data-parallel
+// job, as functions of the number of GPUs n, GPUs per node r, local batch bs and clock f. Their parameters are fitted
+// to measurements.
 //
-// Clocks enter relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that
-// all parameters are of the size of a time or a power. Equations that cannot be meant as printed, and what stands here:
-//   eq. 4   the node branch prints beta_sync^local; it has a beta of its own, as the text lists.
-//           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU saturates with their number,
+// Clocks are relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that
+// every parameter has the magnitude of a time or a power. Some equations cannot be meant as printed. They are replaced
+// as follows:
+//   eq. 4   The node branch prints beta_sync^local. Here it has a beta of its own, as the text lists it.
+//           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU approaches a limit as n grows,
 //           which no line does. With rho = 0 it is the paper's equation.
-//   eq. 5   the outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
-//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many: it is log(bs + theta) + beta, alpha being part
+//   eq. 5   The outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
+//   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many. Here it is log(bs + theta) + beta; alpha is part
 //           of kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
-//   eqs. 16, 17 are not printed. The text and section 5 give them: JCT = iterations * T_iter, E = iterations * E_iter.
+//   eqs. 16, 17 are not printed. By the text and section 5: JCT = iterations * T_iter, E = iterations * E_iter.
 #pragma once
 
 #include <span>
@@ -19,7 +20,7 @@
 
 namespace flyball {
 
-// Eqs. 2-5; seconds, clocks relative to f0, all >= 0.
+// Parameters of eqs. 2-5; seconds, clocks relative to f0, all >= 0.
 struct SyncModel {
   double alpha = 0.0;  // of f^-1
   double kappa = 0.0;  // of f^-1 (n - 2)
@@ -34,14 +35,14 @@ struct ThroughputModel {
   double alpha_grad = 0.0;
   double beta_grad = 0.0;
   double kappa_grad = 0.0;
-  SyncModel local;      // one node
-  SyncModel node;       // several nodes
+  SyncModel local;      // on one node
+  SyncModel node;       // on several nodes
   double gamma1 = 1.0;  // >= 1
   double gamma2 = 1.0;  // >= 1
 };
 
-// Eqs. 12-15 on one side of f0: polynomials in f, lowest power first; watts of one GPU, all >= 0. Below f0 the
-// polynomials are linear and the static power constant; above they are cubic and the static power grows with f.
+// Parameters of eqs. 12-15 on one side of f0: polynomials in f, lowest power first; watts of one GPU, all >= 0. Below
+// f0 the polynomials are linear and static power is constant; above f0 they are cubic and static power grows with f.
 struct PowerModel {
   double grad[4] = {0.0, 0.0, 0.0, 0.0};  // kappa_grad
   double theta = 1.0;                     // >= 1
@@ -72,14 +73,15 @@ class JobModel {
   PowerModel high_;
 };
 
-// Least squares of the relative errors under the constraints above. With `start`, the fit begins there: the way to
-// refit after a few more observations. Parameters that nothing was measured for stay where they began.
-// The side of f0 without measurements takes over the other side's power at f0, continued as the voltage says.
-// Deterministic; some milliseconds for a few hundred measurements. Throws Error when there is no measurement.
+// Fits the model by least squares of the relative errors under the constraints above. With `start`, the fit begins
+// there, which suits a refit after a few more observations. Parameters without measurements keep their start values. A
+// side of f0 without measurements takes the other side's power at f0, and continues it as the voltage implies.
+// Deterministic. Takes some milliseconds for a few hundred measurements. Throws Error when there is no measurement.
 [[nodiscard]] JobModel fit_job_model(std::span<const JobMeasurement> measured, Megahertz f0,
                                      const JobModel* start = nullptr);
 
-// Mean absolute percentage errors, as fractions. Energy over the measurements that have one; NaN for none.
+// Mean absolute errors as fractions of the measured values. That of energy is over the measurements that have one; NaN
+// if none has.
 struct ModelError {
   double time = 0.0;
   double energy = 0.0;

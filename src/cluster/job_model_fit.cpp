@@ -1,5 +1,5 @@
-// Least squares of the logarithms of predicted over measured, so that a configuration of a millisecond counts as much
-// as one of a second. A weak pull to the starting point settles what the measurements leave open.
+// Least squares of the logarithms of predicted over measured values, so that a configuration of a millisecond counts as
+// much as one of a second. A weak pull towards the starting point determines what the measurements leave open.
 #include <ceres/ceres.h>
 
 #include <algorithm>
@@ -31,13 +31,13 @@ struct TimeRow {
 
 struct PowerRow {
   PowerConditions at;
-  double log_measured = 0.0;  // of one GPU, measured energy over predicted time
+  double log_measured = 0.0;  // of one GPU: measured energy over predicted time
   double weight = 1.0;
 
   double residual(const double* p, double* slopes) const { return log_power(p, at, slopes) - log_measured; }
 };
 
-// All measurements and the pull to where the fit starts as one block: Ceres' work per block is more than a row's.
+// All measurements and the pull are one block, since Ceres' work per block exceeds that of a row.
 template <class Row, int Size>
 class FitCost : public ceres::CostFunction {
  public:
@@ -71,7 +71,7 @@ double solve(ceres::Problem& problem, int iterations) {
   ceres::Solver::Options options;
   options.max_num_iterations = iterations;
   options.function_tolerance = 1e-7;
-  // Of the search along a step that a bound has bent: cubic needs all slopes at every point that it looks at.
+  // For the line search after a step that meets a bound: cubic interpolation would need all slopes at every point.
   options.line_search_interpolation_type = ceres::QUADRATIC;
   options.linear_solver_type = ceres::DENSE_NORMAL_CHOLESKY;  // the pull keeps it from being singular
   options.logging_type = ceres::SILENT;
@@ -200,7 +200,7 @@ PowerModel fit_power(std::span<const JobMeasurement> measured, Megahertz f0, con
     if ((at.f >= 1.0) != above || point.cost.energy.value() <= 0.0) continue;
     const TimeTerms terms = time_terms(time.data(), at, nullptr);
     const double iteration = std::exp(terms.log_time);
-    // Energy over the predicted time: what the model's power must be for the energy to come out right.
+    // The measured energy over the predicted time is the power that gives the right energy.
     const double power = point.cost.energy.value() / (iteration * scales.time * point.configuration.gpus);
     rows.push_back({{point.configuration.local_batch(), at.f, above, terms.grad / iteration, terms.sync / iteration},
                     std::log(power / scales.power),

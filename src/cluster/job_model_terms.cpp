@@ -1,3 +1,4 @@
+// The equations in logarithms, each with its derivatives by the chain rule.
 #include "cluster/job_model_terms.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace {
 
 constexpr double kTiny = 1e-12;  // 0 has no logarithm
 
-// log((a^gamma + b^gamma)^(1/gamma)) from the logarithms of a and b, and its derivatives by these and by gamma.
+// log((a^gamma + b^gamma)^(1/gamma)) from the logarithms of a and b, and its derivatives by these two and by gamma.
 struct SmoothMaximum {
   double log_value;
   double by_log_a;
@@ -18,7 +19,7 @@ struct SmoothMaximum {
 
 SmoothMaximum smooth_maximum(double log_a, double log_b, double gamma) {
   const double apart = std::abs(log_a - log_b);
-  const double ratio = std::exp(-gamma * apart);  // the lesser's power over the larger's
+  const double ratio = std::exp(-gamma * apart);  // the smaller one's power over the larger one's
   const double larger = 1.0 / (1.0 + ratio);
   const double lesser = ratio * larger;
   const double above = std::log1p(ratio);

@@ -1,14 +1,14 @@
-// What fitting the performance models looks at: the logarithms of an iteration's time (eqs. 2-5) and of a GPU's power
-// (eqs. 12-15), with their derivatives by the parameters in closed form. Parameters are in units of what was measured,
-// all of the size of 1.
+// The functions that the performance models are fitted by: logarithms of an iteration's time (eqs. 2-5) and of a GPU's
+// power (eqs. 12-15), with their derivatives by the parameters in closed form. Parameters are scaled to a magnitude of
+// 1.
 #pragma once
 
 #include <array>
 
 namespace flyball {
 
-// alpha_io beta_io alpha_grad beta_grad kappa_grad, 5 of SyncModel for one node, 5 for several (alpha kappa beta theta
-// rho), gamma1 gamma2.
+// alpha_io, beta_io, alpha_grad, beta_grad, kappa_grad; 5 of SyncModel for one node and 5 for several (alpha, kappa,
+// beta, theta, rho); gamma1, gamma2.
 inline constexpr int kTimeParameters = 17;
 inline constexpr int kLocalSync = 5;
 inline constexpr int kNodeSync = 10;
@@ -30,10 +30,10 @@ struct TimeTerms {
   double log_time = 0.0;  // of the iteration
 };
 
-// `slopes`: where not null, kTimeParameters derivatives of log_time.
+// `slopes`, unless null, receives the kTimeParameters derivatives of log_time.
 [[nodiscard]] TimeTerms time_terms(const double* parameters, const TimePoint& at, double* slopes);
 
-// 4 of kappa_grad, theta, beta, 4 of the synchronisation, static: of one side of f0.
+// Of one side of f0: 4 of kappa_grad, theta, beta, 4 of synchronisation, static power.
 inline constexpr int kPowerParameters = 11;
 inline constexpr int kTheta = 4;
 inline constexpr int kBeta = 5;
@@ -49,7 +49,8 @@ struct PowerConditions {
   double sync_share = 0.0;
 };
 
-// The logarithm of one GPU's mean power over the iteration. `slopes`: where not null, its kPowerParameters derivatives.
+// The logarithm of one GPU's mean power over the iteration. `slopes`, unless null, receives its kPowerParameters
+// derivatives.
 [[nodiscard]] double log_power(const double* parameters, const PowerConditions& at, double* slopes);
 
 }  // namespace flyball

@@ -19,10 +19,7 @@ Seconds read_trace_time(const CsvReader& csv, std::string_view column) {
 }
 
 int read_trace_gpus(const CsvReader& csv, std::string_view column) {
-  const long value = csv.integer(column);
-  if (value >= 1 && value <= kMostJobGpus) return static_cast<int>(value);
-  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 1 to {}", column, value, kMostJobGpus),
-                   "write how many GPUs the job asked for, or delete the row of a job without");
+  return csv.count(column, kMostJobGpus, "write how many GPUs the job asked for, or delete the row of a job without");
 }
 
 void finish_trace(JobTrace& trace, std::size_t last_line) {

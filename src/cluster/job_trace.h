@@ -1,7 +1,7 @@
-// Job traces: which jobs were submitted when, how large they were and how long they ran (docs/formats/job-trace.md).
+// Job traces: when each job was submitted, how large it was and how long it ran (docs/formats/job-trace.md).
 //
-// CSV `submit_time,num_gpus,duration[,model,batch_size]` in seconds. `duration` is what the job took on the GPUs that
-// it asked for, at the default clock.
+// CSV `submit_time,num_gpus,duration[,model,batch_size]` in seconds. `duration` is the job's time on the GPUs that it
+// asked for, at the default clock.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -19,8 +20,8 @@ struct TraceJob {
   int gpus = 1;
   Seconds duration;
   std::string model;     // empty: the simulator draws one
-  int batch_size = 0;    // 0: likewise
-  std::size_t line = 0;  // in its file; 0 when made
+  int batch_size = 0;    // 0: the simulator draws one
+  std::size_t line = 0;  // in its file; 0 if it comes from none
 };
 
 struct JobTrace {
@@ -31,37 +32,39 @@ struct JobTrace {
 inline constexpr int kMostJobGpus = 4096;
 inline constexpr std::size_t kMostTraceJobs = 5'000'000;
 
-// Throws InputError (file, line, column, mend) for missing columns, no jobs, fields that are no numbers, times that are
-// negative or beyond ten years, durations of 0 (or below), GPUs outside 1 to kMostJobGpus, a batch size below 1, a
-// batch size without a model column. Rows may stand in any order; those of one time keep theirs.
+// Reads a trace. Rows may be in any order; those of one time keep theirs. Throws InputError (file, line, column, mend)
+// for missing columns, no jobs, fields that are no numbers, times that are negative or beyond ten years, durations of 0
+// or below, GPUs outside 1 to kMostJobGpus, a batch size below 1, and a batch size without a model column.
 [[nodiscard]] JobTrace read_job_trace(const std::string& source, std::string_view text);
 [[nodiscard]] JobTrace read_job_trace_file(const std::filesystem::path& path);
 
-// As CSV, with `comment` lines above the header.
+// The trace as CSV, with the `comment` lines above the header.
 [[nodiscard]] std::string write_job_trace(const JobTrace& trace, const std::vector<std::string>& comment);
 
-// Other people's formats.
+// Formats of published traces.
 enum class TraceFormat {
   kPhilly,   // Microsoft's cluster_job_log (JSON)
   kAlibaba,  // cluster-trace-gpu-v2023 pods (CSV): num_gpu, creation_time, deletion_time, scheduled_time
   kPollux,   // Pollux and Sia workloads (CSV): time, application, num_replicas or num_gpus; no durations, so those of
              // the published size class of each application are taken
 };
+template <>
+inline constexpr auto kNamesOf<TraceFormat> = name_list("philly", "alibaba", "pollux");
 
-// Jobs that never ran or need no GPU are left out; times are shifted to begin at 0. `dropped` (may be null) receives
-// how many rows were left out. Throws InputError as read_job_trace.
+// Converts a published trace. Jobs that never ran or need no GPU are left out, and times are shifted to begin at 0.
+// `dropped`, unless null, receives how many rows were left out. Throws InputError as read_job_trace() does.
 [[nodiscard]] JobTrace convert_job_trace(TraceFormat format, const std::string& source, std::string_view text,
                                          std::size_t* dropped = nullptr);
 
-// A synthetic trace. Arrivals follow the hours of a day, sizes and durations the published shape of production traces:
-// mostly one GPU, durations log-normal with a long tail. Same request, same bytes.
+// A synthetic trace. Arrivals follow the hours of a day; sizes and durations have the published shape of production
+// traces: mostly one GPU, and log-normal durations with a long tail. The same request gives the same bytes.
 struct TraceSynthesis {
   int jobs = 1901;  // as many as PowerFlow's evaluation has in a day
   Seconds span{86400.0};
   Seconds median_duration{500.0};
   double large_jobs = 1.0;  // scales the share of jobs of more than one GPU
   std::uint64_t seed = 1;
-  // Which models and batch sizes jobs are drawn from; empty: the columns are left out.
+  // The models and batch sizes that jobs are drawn from; if empty, the columns are left out.
   struct Pool {
     std::string model;
     std::vector<int> batch_sizes;

@@ -1,3 +1,4 @@
+// Reads one row at a time, and tells Flyball's own columns from those of Pollux and Sia by the header.
 #include "cluster/measurements.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace flyball {
 namespace {
 
-constexpr long kMostGpus = 65536;
+constexpr int kMostGpus = 65536;
 constexpr double kMostBatch = 1e9;
 
 double number_within(const CsvReader& csv, std::string_view column, double least, double most, std::string_view unit) {
@@ -22,11 +23,8 @@ double number_within(const CsvReader& csv, std::string_view column, double least
                    "measure the configuration again, or delete the row");
 }
 
-int count_within(const CsvReader& csv, std::string_view column, long most) {
-  const long value = csv.integer(column);
-  if (value >= 1 && value <= most) return static_cast<int>(value);
-  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 1 to {}", column, value, most),
-                   "count GPUs and nodes from 1");
+int count_of(const CsvReader& csv, std::string_view column) {
+  return csv.count(column, kMostGpus, "count GPUs and nodes from 1");
 }
 
 double step_time(const CsvReader& csv, std::string_view column) { return number_within(csv, column, 1e-9, 1e6, "s"); }
@@ -39,8 +37,8 @@ void check_nodes(const CsvReader& csv, std::string_view column, int gpus, int no
 
 JobMeasurement own_row(const CsvReader& csv, Megahertz default_clock) {
   JobMeasurement row;
-  row.configuration.gpus = count_within(csv, "gpus", kMostGpus);
-  row.configuration.nodes = csv.has_column("nodes") ? count_within(csv, "nodes", kMostGpus) : 1;
+  row.configuration.gpus = count_of(csv, "gpus");
+  row.configuration.nodes = csv.has_column("nodes") ? count_of(csv, "nodes") : 1;
   check_nodes(csv, csv.has_column("nodes") ? "nodes" : "gpus", row.configuration.gpus, row.configuration.nodes);
   row.configuration.batch_size = number_within(csv, "batch_size", 1e-3, kMostBatch, "samples");
   row.configuration.clock =
@@ -56,7 +54,7 @@ JobMeasurement own_row(const CsvReader& csv, Megahertz default_clock) {
   return row;
 }
 
-// "21" is a node with two GPUs and one with one.
+// "21" means a node with two GPUs and a node with one.
 void read_placement(const CsvReader& csv, JobConfiguration& configuration) {
   const std::string_view digits = csv.text("placement");
   configuration.gpus = 0;
@@ -80,8 +78,8 @@ JobMeasurement artifact_row(const CsvReader& csv, Megahertz default_clock) {
   if (csv.has_column("placement")) {
     read_placement(csv, row.configuration);
   } else {
-    row.configuration.gpus = count_within(csv, "num_replicas", kMostGpus);
-    row.configuration.nodes = count_within(csv, "num_nodes", kMostGpus);
+    row.configuration.gpus = count_of(csv, "num_replicas");
+    row.configuration.nodes = count_of(csv, "num_nodes");
     check_nodes(csv, "num_nodes", row.configuration.gpus, row.configuration.nodes);
   }
   row.configuration.batch_size = number_within(csv, "local_bsz", 1e-3, kMostBatch, "samples") * row.configuration.gpus;

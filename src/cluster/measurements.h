@@ -1,9 +1,9 @@
 // Measured or synthetic costs of iterations, as CSV (docs/formats/job-measurements.md).
 //
-// Own columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j and, for jobs that share GPUs,
-// gpu_utilisation,memory_gib (both or neither); batch_size counts all GPUs of the job.
-// Also read: the step times of the Pollux and Sia artifacts (`placement` or `num_nodes,num_replicas`, with
-// `local_bsz,step_time`), which have neither clock nor energy; the model is then named after the file.
+// Flyball's columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j and, for jobs that share GPUs,
+// gpu_utilisation,memory_gib (both or neither); batch_size counts all GPUs of the job. Also read are the step times of
+// the Pollux and Sia artifacts (`placement` or `num_nodes,num_replicas`, with `local_bsz,step_time`), which have
+// neither clock nor energy and whose model is named after the file.
 #pragma once
 
 #include <filesystem>
@@ -16,11 +16,11 @@
 
 namespace flyball {
 
-// By model's name; within one, in the order of the file.
+// By the model's name, then in the order of the file.
 using MeasurementSet = std::map<std::string, std::vector<JobMeasurement>>;
 
-// `source` names the text in messages; `default_clock` stands for a missing clock column. Throws InputError with line,
-// column and mend. Linear in the text.
+// `source` names the text in messages; `default_clock` is used where the clock column is missing. Throws InputError
+// with line, column and mend. Cost: linear in the text.
 [[nodiscard]] MeasurementSet read_measurements(const std::string& source, std::string_view text,
                                                Megahertz default_clock);
 [[nodiscard]] MeasurementSet read_measurements_file(const std::filesystem::path& path, Megahertz default_clock);

@@ -1,3 +1,4 @@
+// Reduces each size's speeds to a convex hull, on which the best speed at given prices is found by going along it.
 #include "cluster/offers.h"
 
 #include <algorithm>
@@ -6,30 +7,25 @@
 #include <numbers>
 #include <utility>
 
+#include "base/lower_hull.h"
+
 namespace flyball {
 namespace {
 
-// Keeps the lower hull of speeds that come with rising energies.
-void keep_hull(std::vector<Offer>& speeds) {
+// Returns the lower hull of the speeds, with rising energies: each joule buys less time than the one before.
+std::vector<Offer> hull_of(std::vector<Offer> speeds) {
   std::sort(speeds.begin(), speeds.end(), [](const Offer& a, const Offer& b) {
     return a.energy != b.energy ? a.energy < b.energy : a.time < b.time;
   });
-  std::size_t kept = 0;
+  const auto slope = [](const Offer& a, const Offer& b) { return (b.time - a.time) / (b.energy - a.energy); };
+  std::vector<Offer> hull;
   for (const Offer& next : speeds) {
-    if (kept > 0 && next.time >= speeds[kept - 1].time) continue;
-    while (kept >= 2) {
-      const Offer& a = speeds[kept - 2];
-      const Offer& b = speeds[kept - 1];
-      // b stays where a joule buys more from a to b than from b on.
-      if ((a.time - b.time) * (next.energy - b.energy) > (b.time - next.time) * (b.energy - a.energy)) break;
-      --kept;
-    }
-    speeds[kept++] = next;
+    if (hull.empty() || next.time < hull.back().time) push_lower_hull(hull, next, slope);
   }
-  speeds.resize(kept);
+  return hull;
 }
 
-// The sizes that a kind was measured at, of those that a mask has room for.
+// Calls `each` for the sizes at which a kind was measured, as far as the mask has bits for them.
 template <class Each>
 void for_each_measured(const ClusterState& cluster, std::size_t kind, Each each) {
   const std::vector<int>& sizes = cluster.kinds[kind].sizes;
@@ -86,7 +82,7 @@ std::vector<SizeOffers> offers_of(const ClusterState& cluster, int kind) {
     }
     one.leanest = *std::min_element(one.speeds.begin(), one.speeds.end(),
                                     [](const Offer& a, const Offer& b) { return a.watts < b.watts; });
-    keep_hull(one.speeds);
+    one.speeds = hull_of(std::move(one.speeds));
     sizes.push_back(std::move(one));
   }
   return sizes;
@@ -99,7 +95,7 @@ double least_cost(const std::vector<SizeOffers>& sizes, const Prices& prices) {
     double before = std::numeric_limits<double>::infinity();
     for (const Offer& offer : size.speeds) {
       const double cost = offer.time * second + offer.energy * prices.energy;
-      if (cost >= before) break;  // on a hull costs fall, then rise
+      if (cost >= before) break;  // on a hull costs first fall, then rise
       before = cost;
     }
     least = std::min(least, before);
@@ -112,7 +108,7 @@ Gain best_gain(const SizeOffers& size, double worth, const Prices& prices) {
   for (std::size_t i = 0; i < size.speeds.size(); ++i) {
     const Offer& offer = size.speeds[i];
     const double value = worth * offer.rate - prices.energy * offer.power;
-    if (value <= best.value) break;  // on a hull what is left rises, then falls
+    if (value <= best.value) break;  // on a hull gains first rise, then fall
     best = {value, static_cast<int>(i)};
   }
   best.value -= prices.gpu * size.gpus;

@@ -1,3 +1,4 @@
+// Each fit sees only packed configurations up to a size, and is judged by the ratio of times on twice that size.
 #include "cluster/outside_error.h"
 
 #include <algorithm>

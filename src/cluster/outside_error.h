@@ -1,5 +1,5 @@
-// How far off the time model is outside of the sizes that it was fitted to: what a scheduler relies on when it gives a
-// job more GPUs than it has seen.
+// How far off the time model is beyond the sizes that it was fitted to, which is what a scheduler relies on when it
+// gives a job more GPUs than the job has had.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@
 
 namespace flyball {
 
-// For n = 1, 2, 4, ... a model is fitted to all packed configurations of up to n GPUs and says how much longer or
-// shorter an iteration takes on 2 n with the same batch and clock; held against the medians of what was measured on
-// both.
+// For n = 1, 2, 4, ..., a model is fitted to all packed configurations of up to n GPUs and predicts by what factor the
+// time of an iteration changes on 2 n, with the same batch and clock. This is compared with the medians measured on n
+// and 2 n.
 struct OutsideError {
   struct Step {
     int count = 0;
-    double error = 0.0;  // mean absolute, of the predicted time over the measured one; NaN for none
+    double error = 0.0;  // mean absolute error of the predicted time over the measured one; NaN for none
   };
-  // Both within a node; from one node to two; several nodes each.
+  // Both sizes within a node; from one node to two; both on several nodes.
   std::array<Step, 3> steps;
 };
-// A node has as many GPUs as the largest configuration on one.
+// The largest configuration on one node tells how many GPUs a node has.
 [[nodiscard]] OutsideError outside_error(std::span<const JobMeasurement> measured, Megahertz f0);
 
 }  // namespace flyball

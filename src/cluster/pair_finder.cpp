@@ -1,3 +1,4 @@
+// Candidates are grouped by GPUs and memory, so that a candidate is compared with groups that fit, not with every job.
 #include "cluster/pair_finder.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ void PairFinder::remove(int job) {
 std::vector<std::pair<int, int>> PairFinder::pair_up(double memory, std::int64_t lacking, const Refused& refused) {
   std::vector<Pair> found;
   for (auto& [gpus, groups] : groups_) find_pairs(groups, gpus, memory, refused, found);
-  // Jobs of different numbers of GPUs have nothing to do with one another, but for what lacks in all.
+  // Jobs of different numbers of GPUs are independent, except that all count towards what is lacking.
   std::sort(found.begin(), found.end(), [](const Pair& a, const Pair& b) { return a.first < b.first; });
   std::vector<std::pair<int, int>> pairs;
   std::vector<Pair> too_many;
@@ -47,7 +48,7 @@ std::vector<std::pair<int, int>> PairFinder::pair_up(double memory, std::int64_t
   for (auto& [gpus, groups] : groups_) {
     for (auto& [needed, group] : groups) group.fresh.clear();
   }
-  // Those may still be paired with one another.
+  // These may still be paired with one another.
   for (const Pair& one : too_many) {
     for (const Candidate& candidate : {one.first, one.second}) {
       const Where& where = where_.at(candidate.job);
@@ -59,10 +60,10 @@ std::vector<std::pair<int, int>> PairFinder::pair_up(double memory, std::int64_t
   return pairs;
 }
 
-// Who is paired leaves the groups. Two that are not fresh do not fit together, so that one that is not is only looked
-// at where a fresh one that it may fit comes after it.
+// Finds pairs and removes them from the groups. Two jobs that are not fresh are known not to fit, so that a job that is
+// not fresh is looked at only if a fresh one that may fit comes after it.
 void PairFinder::find_pairs(Groups& groups, int gpus, double memory, const Refused& refused, std::vector<Pair>& pairs) {
-  std::optional<Candidate> last;  // who was looked at
+  std::optional<Candidate> last;  // the last job looked at
   const auto after = [&](const std::set<Candidate>& candidates) {
     return last ? candidates.upper_bound(*last) : candidates.begin();
   };

@@ -1,8 +1,8 @@
-// Which jobs are put on the same GPUs two at a time (policies/gandiva.cpp): those that use theirs least, each with
-// the one of least use that asks for as many GPUs and fits in the memory beside it.
+// Chooses the jobs that share GPUs in pairs (policies/gandiva.cpp): those that use their GPUs least. Each is paired
+// with the job of least use that asks for as many GPUs and fits into the memory beside it.
 //
-// Whom it has tried in vain to pair with one another is remembered, so that the next time only those that have come
-// since are looked at, and whom of the others they fit.
+// The finder remembers which jobs it has compared in vain, so that the next time it looks only at new jobs and at those
+// that they fit.
 #pragma once
 
 #include <compare>
@@ -22,27 +22,27 @@ class PairFinder {
     int job;
     auto operator<=>(const Candidate&) const = default;
   };
-  // What two of each other's jobs were refused; both ways. May only grow while its jobs are candidates.
+  // For each job, the jobs with which it must not be paired; symmetric. May only grow while its jobs are candidates.
   using Refused = std::map<int, std::set<int>>;
 
-  // What a job needs of each GPU's memory has few values, as there are few kinds of jobs. Putting one again with the
-  // same changes nothing. O(log jobs).
+  // Adds a candidate, or does nothing if it is there with the same values. `memory`, the need per GPU, should have few
+  // different values. Cost: O(log jobs).
   void put(const Candidate& candidate, int gpus, double memory);
-  // Nothing happens to one that is no candidate.
+  // Removes a candidate; does nothing for other jobs.
   void remove(int job);
 
-  // Pairs jobs whose needs add up to at most `memory`, in rising order of candidates, until at least `lacking` GPUs
-  // are saved. Who is paired is no candidate any more. The first of a pair is the lesser candidate. O((new jobs, and
-  // their refused pairs) * needs * log jobs).
+  // Pairs jobs whose needs add up to at most `memory`, lowest candidates first, until at least `lacking` GPUs are
+  // saved. Paired jobs are no candidates any more. The first of each pair is the lower candidate. Cost: O((new jobs,
+  // and their refused pairs) * needs * log jobs).
   [[nodiscard]] std::vector<std::pair<int, int>> pair_up(double memory, std::int64_t lacking, const Refused& refused);
 
   // How many candidates pair_up() has looked at.
   [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
 
  private:
-  struct Group {  // alike in GPUs and memory
+  struct Group {  // jobs of equal GPUs and memory
     std::set<Candidate> all;
-    std::set<Candidate> fresh;  // of these: not yet tried with one another and with the rest
+    std::set<Candidate> fresh;  // those not yet compared with one another and with the rest
   };
   using Groups = std::map<double, Group>;  // by memory
   struct Where {

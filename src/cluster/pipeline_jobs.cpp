@@ -1,3 +1,4 @@
+// Plans the pipeline of each row, and turns the points of its frontier from least energy to least time into speeds.
 #include "cluster/pipeline_jobs.h"
 
 #include <fmt/format.h>
@@ -34,13 +35,6 @@ Planned plan_pipeline(const std::filesystem::path& path, int microbatches, Pipel
           make_planner(speeds == PipelineSpeeds::kMaxClocks ? "max" : "perseus")->plan(problem, {}).frontier};
 }
 
-int count_of(const CsvReader& csv, std::string_view column, long most) {
-  const long value = csv.integer(column);
-  if (value >= 1 && value <= most) return static_cast<int>(value);
-  throw InputError(csv.where(column), fmt::format("{} is {}, it must be from 1 to {}", column, value, most),
-                   "write a whole number");
-}
-
 }  // namespace
 
 std::vector<IterationCost> frontier_speeds(const Frontier& frontier, int pipelines, std::size_t most) {
@@ -63,9 +57,9 @@ std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path, P
     PipelineJob job;
     job.submit = read_trace_time(csv, "submit_time");
     job.name = std::string(csv.text("profile"));
-    const int pipelines = count_of(csv, "pipelines", kMostJobGpus);
-    job.iterations = count_of(csv, "iterations", 1'000'000'000);
-    const std::pair<std::string, int> key(job.name, count_of(csv, "microbatches", 100'000));
+    const int pipelines = csv.count("pipelines", kMostJobGpus, "write a whole number");
+    job.iterations = csv.count("iterations", 1'000'000'000, "write a whole number");
+    const std::pair<std::string, int> key(job.name, csv.count("microbatches", 100'000, "write a whole number"));
     auto found = planned.find(key);
     if (found == planned.end()) {
       found = planned.emplace(key, plan_pipeline(path.parent_path() / job.name, key.second, speeds)).first;

@@ -1,11 +1,12 @@
-// Pipeline-parallel jobs for the cluster: their planner's frontier is their energy curve. The allocation is fixed, the
-// iteration time is a choice, so a change of the cluster's budget moves them along the frontier like any other job.
+// Pipeline-parallel jobs in the cluster, with their planner's frontier as energy curve. Their GPUs are fixed and their
+// iteration time is a choice, so that a change of the cluster's budget moves them along the frontier.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/names.h"
 #include "cluster/simulator.h"
 #include "plan/frontier.h"
 
@@ -13,22 +14,24 @@ namespace flyball {
 
 inline constexpr std::size_t kMostPipelineSpeeds = 32;
 
-// What a scheduler may choose from for a pipeline job.
+// The speeds from which a scheduler may choose for a pipeline job.
 enum class PipelineSpeeds {
-  kFrontier,  // all of it
-  kFastest,   // its fast end alone: the plan that costs no time
-  kMaxClocks  // no plan: everything at the maximum clocks
+  kFrontier,  // the whole frontier
+  kFastest,   // only its fastest point: the plan that costs no time
+  kMaxClocks  // no plan: everything at maximum clocks
 };
+template <>
+inline constexpr auto kNamesOf<PipelineSpeeds> = name_list("frontier", "fastest", "max");
 
-// At most `most` points of the frontier from the least-energy time to the fastest, as speeds of a job of that many
-// pipelines (which run in lock step and cost as many times as much). The frontier must have a point.
+// At most `most` points of the frontier, from the point of least energy to the fastest, as speeds of a job of that many
+// pipelines, which run in lock step and take that many times the energy. The frontier must have a point.
 [[nodiscard]] std::vector<IterationCost> frontier_speeds(const Frontier& frontier, int pipelines,
                                                          std::size_t most = kMostPipelineSpeeds);
 
-// CSV `submit_time,profile,microbatches,pipelines,iterations`: a 1F1B pipeline of one GPU per stage of that profile (a
-// path relative to the CSV's folder), planned by Perseus unless `speeds` says otherwise, `pipelines` of them in data
-// parallel. Throws InputError with line and column, for GPUs that are no power of two among others, and what planning
-// throws. Each profile and number of microbatches is planned once.
+// Reads CSV `submit_time,profile,microbatches,pipelines,iterations`. Each job is a 1F1B pipeline with one GPU per stage
+// of that profile (a path relative to the CSV's folder), planned by Perseus unless `speeds` says otherwise, with
+// `pipelines` of them in data parallel. Each pair of profile and microbatches is planned once. Throws InputError with
+// line and column, also for a number of GPUs that is no power of two, and as planning does.
 [[nodiscard]] std::vector<PipelineJob> read_pipeline_jobs(const std::filesystem::path& path,
                                                           PipelineSpeeds speeds = PipelineSpeeds::kFrontier);
 

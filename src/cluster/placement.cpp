@@ -1,3 +1,4 @@
+// Buddy allocation within nodes (kPacked), and placement on the fullest node that fits (kAnywhere).
 #include "cluster/placement.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <cassert>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace flyball {
 namespace {
@@ -12,8 +14,6 @@ namespace {
 constexpr std::uint64_t bits(int first, int count) {
   return (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << first;
 }
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
@@ -65,7 +65,7 @@ bool Placement::place(int job, int gpus) {
   return rule_ == PlacementRule::kPacked ? place_packed(job, gpus) : place_anywhere(job, gpus);
 }
 
-// The node is taken out of the set of free nodes.
+// Removes a node from the set of free nodes and returns it.
 int Placement::take_whole_node() {
   std::set<int>& from = whole_on_.empty() ? whole_off_ : whole_on_;
   const int node = *from.begin();
@@ -86,7 +86,7 @@ bool Placement::place_packed(int job, int gpus) {
     const int nodes = gpus / gpus_per_node_;
     if (whole_on_.size() + whole_off_.size() < at(nodes)) return false;
     for (int i = 0; i < nodes; ++i) give(job, {take_whole_node(), 0, gpus_per_node_});
-    // Nodes that are on come first, and both sets are sorted; together they need not be.
+    // Each set is sorted and nodes that are on come first, so that the blocks as a whole need not be sorted.
     std::sort(blocks_[at(job)].begin(), blocks_[at(job)].end(),
               [](const GpuBlock& a, const GpuBlock& b) { return a.node < b.node; });
     return true;
@@ -97,7 +97,7 @@ bool Placement::place_packed(int job, int gpus) {
   return true;
 }
 
-// The smallest free block that holds 2^level GPUs, split down to that size.
+// Takes the smallest free block of at least 2^level GPUs, split down to that size.
 std::optional<GpuBlock> Placement::take_block(std::size_t level) {
   GpuBlock block;
   std::size_t from = level;
@@ -119,7 +119,7 @@ std::optional<GpuBlock> Placement::take_block(std::size_t level) {
   return block;
 }
 
-// Joins the block with its buddy while that is free, too.
+// Frees the block, and joins it with its buddy as long as that is free too.
 void Placement::return_block(GpuBlock block) {
   std::size_t level = level_of(block.count);
   while (level < free_blocks_.size()) {
@@ -174,7 +174,7 @@ void Placement::release(int job) {
   blocks_[at(job)].clear();
 }
 
-// Takes a certain block out of the free one that holds it.
+// Takes this block out of the free block that contains it.
 void Placement::carve(GpuBlock block) {
   std::size_t level = level_of(block.count);
   int first = block.first;
@@ -186,7 +186,7 @@ void Placement::carve(GpuBlock block) {
     whole_on_.erase(block.node);
     whole_off_.erase(block.node);
   }
-  // Halve; the half without the block stays free.
+  // Halves the free block; the half without the wanted one stays free.
   while ((1 << level) > block.count) {
     --level;
     const int upper = first + (1 << level);
@@ -224,14 +224,15 @@ std::vector<int> Placement::compact() {
   std::vector<int> moved;
   for (std::size_t level = 0; level < free_blocks_.size(); ++level) {
     while (free_blocks_[level].size() > 1) {
-      // The last free block is to grow: what lies in its buddy moves into the first one. Buddies of free blocks hold
-      // something (both free would be one block), and hold nothing but whole jobs, since jobs' blocks nest.
+      // The last free block will grow: what lies in its buddy is moved into the first free block. A buddy of a free
+      // block has jobs in it (if it were free, the two would be one block), and only whole ones, since jobs' blocks
+      // nest.
       const auto [node, first] = *std::prev(free_blocks_[level].end());
       const auto [to_node, to_first] = *free_blocks_[level].begin();
       free_blocks_[level].erase(free_blocks_[level].begin());
       const int size = 1 << level;
       const int buddy = first ^ size;
-      // The layout of the buddy is kept: jobs and free blocks (which are smaller) keep their offsets.
+      // Jobs and free blocks, which are smaller, keep their offsets within the buddy.
       std::vector<int> here = jobs_on_[at(node)];
       for (const int job : here) {
         GpuBlock& block = blocks_[at(job)].front();
@@ -278,7 +279,7 @@ bool Placement::fits_closer(int job) {
 }
 
 void Placement::refile(int node) {
-  // A node stands in exactly one set; which one it left is not known here, so all that could hold it are looked at.
+  // A node is in exactly one set. Since it is not known in which one it was, all that are possible are searched.
   const int free = gpus_per_node_ - used_on(node);
   for (std::set<int>& nodes : nodes_by_free_) nodes.erase(node);
   whole_on_.erase(node);
@@ -290,7 +291,7 @@ void Placement::refile(int node) {
   }
 }
 
-// The lowest free GPUs of the node, as blocks of neighbours.
+// Takes the lowest free GPUs of the node, as blocks of neighbours.
 void Placement::take_from_node(int job, int node, int gpus) {
   int first = 0;
   while (gpus > 0) {
@@ -316,14 +317,14 @@ bool Placement::place_anywhere(int job, int gpus) {
       return true;
     }
   }
-  // Over several nodes: whole ones first, then those with most free.
+  // On several nodes: whole nodes first, then those with most free GPUs.
   while (gpus >= gpus_per_node_ && !(whole_on_.empty() && whole_off_.empty())) {
     take_from_node(job, take_whole_node(), gpus_per_node_);
     gpus -= gpus_per_node_;
   }
   while (gpus > 0) {
     if (gpus < gpus_per_node_) {
-      // What is left may fit on one node.
+      // The rest may fit on one node.
       const auto fits = std::find_if(nodes_by_free_.begin() + gpus, nodes_by_free_.end(),
                                      [](const std::set<int>& nodes) { return !nodes.empty(); });
       if (fits != nodes_by_free_.end()) {

@@ -1,14 +1,14 @@
-// Which GPUs a job gets. Nodes are alike and hold a power of two of GPUs, at most 64.
+// Which GPUs a job gets. All nodes have the same number of GPUs, a power of two of at most 64.
 //
-// kPacked is network packing with buddy allocation (PowerFlow 5.3): a job has a power of two of GPUs; one smaller than
-// a node lies in one aligned block of it, a larger one has whole nodes to itself, so that no two jobs of several nodes
-// meet on one. After compact() at most one block of each size below a node's is free in the whole cluster: two free
-// blocks of one size are joined by moving what lies beside one of them into the other. What is free on partly used
-// nodes is then a sum of distinct powers of two, less than one node; hence every size that is at most the number of
+// kPacked is network packing with buddy allocation (PowerFlow 5.3). A job has a power of two of GPUs. A job smaller
+// than a node lies in one aligned block of it; a larger job has whole nodes to itself, so that jobs on several nodes
+// never share one. After compact(), at most one block of each size below a node's is free in the whole cluster: of two
+// free blocks of one size, what lies beside the one is moved into the other, which joins them. The free GPUs of partly
+// used nodes are then a sum of distinct powers of two that is less than a node. Hence every size up to the number of
 // free GPUs fits, and as few nodes are in use as the jobs' sizes allow.
 //
-// kAnywhere takes any number of GPUs from as few nodes as it finds, as schedulers do that do not migrate: one node if
-// any holds the job (the fullest such), else the emptiest nodes first. It never fails while enough GPUs are free, and
+// kAnywhere takes any number of GPUs from as few nodes as it finds, like schedulers that do not migrate: the fullest
+// node that holds the whole job, or else the emptiest nodes first. It never fails while enough GPUs are free, but
 // fragments.
 #pragma once
 
@@ -26,7 +26,7 @@ enum class PlacementRule { kPacked, kAnywhere };
 
 struct GpuBlock {
   int node = 0;
-  int first = 0;  // GPU within the node
+  int first = 0;  // index of a GPU within the node
   int count = 0;
 
   bool operator==(const GpuBlock&) const = default;
@@ -38,31 +38,31 @@ class Placement {
   // Throws Error unless `gpus_per_node` is a power of two up to 64 and `nodes` is at least 1.
   Placement(PlacementRule rule, int nodes, int gpus_per_node);
 
-  // False, and nothing changed, where the GPUs are not to be had: too few free, or (kPacked) no block of that size.
-  // A node that is on is taken before one that is off, then the smallest block, then the first. The job must not have
-  // GPUs already; kPacked asks for a power of two. Cost O((log nodes + log gpus) * nodes of the job); kAnywhere adds
-  // O(nodes) for a job that fits on no single node.
+  // Places a job that has no GPUs; kPacked requires a power of two. Returns false, with nothing changed, if too few
+  // GPUs are free or (kPacked) no block of that size is. Nodes that are on are preferred, then smaller blocks, then
+  // lower indices. Cost: O((log nodes + log gpus) * nodes of the job); kAnywhere adds O(nodes) for a job that fits on
+  // no single node.
   [[nodiscard]] bool place(int job, int gpus);
 
-  // The job has the same GPUs as another, which has them alone. kAnywhere only; throws Error otherwise.
+  // Gives the job the same GPUs as another job that has them alone. Only for kAnywhere; throws Error otherwise.
   void share(int job, int with);
 
-  // A job that shares its GPUs leaves them to the other.
+  // Takes the job's GPUs away. If it shares them, the other job keeps them.
   void release(int job);
 
-  // Gives a job just these blocks, which must be free and of the rule's shape: to go on from a snapshot.
-  // False, and nothing changed, where they are not.
+  // Gives the job exactly these blocks, to restore a snapshot. Returns false, with nothing changed, if they are not
+  // free or not of the rule's shape.
   [[nodiscard]] bool put(int job, std::span<const GpuBlock> blocks);
 
-  // kPacked only: moves jobs until at most one block of each size below a node's is free. The jobs that moved, each
-  // once, rising. At most log2(gpus_per_node) merges for each release before it.
+  // Only for kPacked: moves jobs until at most one block of each size below a node's is free. Returns the jobs that
+  // moved, each once, rising. At most log2(gpus_per_node) merges for each release before it.
   [[nodiscard]] std::vector<int> compact();
 
-  // kAnywhere only: whether the job, which has its GPUs alone, would lie on fewer nodes if it were placed anew.
-  // O(nodes).
+  // Only for kAnywhere: whether the job, which must have its GPUs alone, would lie on fewer nodes if it were placed
+  // again. Cost: O(nodes).
   [[nodiscard]] bool fits_closer(int job);
 
-  // Empty for a job without GPUs.
+  // The blocks of a job; empty if it has no GPUs.
   [[nodiscard]] std::span<const GpuBlock> blocks(int job) const;
   [[nodiscard]] int nodes_of(int job) const;
 
@@ -71,7 +71,7 @@ class Placement {
   [[nodiscard]] int free_gpus() const { return free_gpus_; }
   [[nodiscard]] int used_on(int node) const;
 
-  // Whether a node is on is for the caller to say; it steers which free node is taken first.
+  // Tells whether a node is on, which decides which free node is taken first.
   void set_powered(int node, bool on);
 
  private:
@@ -91,7 +91,7 @@ class Placement {
   PlacementRule rule_;
   int gpus_per_node_;
   int free_gpus_;
-  std::vector<std::uint64_t> used_;  // by node: a bit per GPU
+  std::vector<std::uint64_t> used_;  // by node, one bit per GPU
   std::vector<bool> powered_;
   std::set<int> whole_on_;  // nodes without jobs, by whether they are on
   std::set<int> whole_off_;

@@ -1,3 +1,4 @@
+// Zeus's rule tries every speed of the job. Dealing adds to the decision only what changes.
 #include "cluster/policy_rules.h"
 
 namespace flyball {

@@ -1,5 +1,5 @@
-// What policies share that keep jobs at the GPUs they asked for: the speed of a job, and who runs when jobs are
-// served in an order (with fitting_queue.h, without looking at all who wait).
+// What policies share that leave jobs the GPUs that they asked for: a rule for a job's speed, and the dealing out of
+// GPUs in an order (with fitting_queue.h, without looking at all jobs that wait).
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,18 @@
 
 namespace flyball {
 
-// The speed of jobs under a policy that weighs no speeds itself.
+// The speed of jobs under a policy that does not choose speeds itself.
 class SpeedRule {
  public:
-  // PolicyOptions::clock for all jobs; without it, each as fast as it can.
+  // PolicyOptions::clock for all jobs; without it, each job's fastest speed.
   [[nodiscard]] static SpeedRule one_clock(const PolicyOptions& options);
 
   // Zeus (You, Chung, Chowdhury: "Zeus: Understanding and Optimizing GPU Energy Consumption of DNN Training", NSDI
   // 2023) at the job's own batch size: the speed of least eta * energy + (1 - eta) * MAXPOWER * time, with
-  // PolicyOptions::zeus_eta. MAXPOWER is ClusterSpec::p_max for each of the job's GPUs. Of equals the slower one.
+  // PolicyOptions::zeus_eta and ClusterSpec::p_max as the MAXPOWER of each GPU. Of equals the slower speed.
   [[nodiscard]] static SpeedRule zeus(const PolicyOptions& options);
 
-  // Of a job that has so many GPUs, a size of its kind.
+  // The speed of a job on this number of GPUs, which must be a size of its kind.
   [[nodiscard]] int operator()(const ClusterState& cluster, int job, int gpus) const;
 
  private:
@@ -30,8 +30,8 @@ class SpeedRule {
   std::optional<double> zeus_eta_;
 };
 
-// Sorts what was in order the last time and has changed in few places since: O(items + changes log changes). No two
-// items may be equal. `apart` is reused.
+// Sorts items that were in order before a few of them changed. No two items may be equal. `apart` is scratch space.
+// Cost: O(items + changes log changes).
 template <class Item>
 void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
   apart.clear();
@@ -50,15 +50,15 @@ void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
   std::inplace_merge(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
 }
 
-// Deals a cluster's GPUs out anew, to jobs in the order in which they are offered: each gets what it asked for if so
-// much is left; one that does not fit is passed over, and loses the GPUs that it had.
+// Deals a cluster's GPUs out anew, to jobs in the order in which they are offered: each job gets the number it asked
+// for if that many are left, and otherwise is passed over and loses the GPUs that it had.
 class Dealing {
  public:
-  // All of them are kept by reference.
+  // Keeps references to all three.
   Dealing(const ClusterState& cluster, const SpeedRule& speed, Decision& decision)
       : cluster_(&cluster), speed_(&speed), decision_(&decision), left_(cluster.spec.gpus()) {}
 
-  // Whether the job runs. Adds to the decision what that changes.
+  // Returns whether the job gets GPUs. Adds what that changes to the decision.
   bool offer(int job);
   [[nodiscard]] int left() const { return left_; }  // GPUs
 

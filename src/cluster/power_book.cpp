@@ -1,14 +1,12 @@
+// Counted power is the belief, scaled to the nearest reading of the same size and bounded by readings of other sizes.
 #include "cluster/power_book.h"
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/index.h"
+
 namespace flyball {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 PowerBook::PowerBook(ClusterState& state, double reserve)
     : state_(&state), reserve_(reserve), metered_(state.kinds.size()) {
@@ -33,7 +31,7 @@ void PowerBook::recount(int kind) {
   const std::size_t sizes = given.sizes.size();
   std::vector<bool> known(sizes);
   for (std::size_t size = 0; size < sizes; ++size) known[size] = count_metered(kind, size);
-  // A pipeline's frontier is known.
+  // A pipeline's power is known.
   state_->unmetered[at(kind)] =
       given.elastic && reserve_ > 0.0 && std::find(known.begin(), known.end(), true) == known.end();
   for (std::size_t size = 0; size < sizes; ++size) {
@@ -60,7 +58,7 @@ void PowerBook::recount(int kind) {
   }
 }
 
-// False: nothing was metered at that size.
+// Returns false if nothing was metered at that size.
 bool PowerBook::count_metered(int kind, std::size_t size) {
   const CostSheet& believed = state_->believed[at(kind)];
   const auto speeds = static_cast<int>(state_->kinds[at(kind)].speeds);

@@ -1,13 +1,15 @@
-// What jobs are counted with against the power limit: what the meters show, where a job has run at that size and speed,
-// and what is believed elsewhere. While models are learned, beliefs are some per cent off, and a limit that is kept by
-// belief alone is exceeded by as much.
+// The power with which jobs count against the power limit: what the meters showed, where a job has run at that size and
+// speed, and what is believed elsewhere. While models are learned, beliefs are some per cent off, and a limit that is
+// kept by beliefs alone is exceeded by as much.
 //
-// A size that no job of the kind has run at counts with the belief, within what its other sizes bound: with more GPUs
-// the same batch draws no less, and each GPU no more. Only where nothing of the kind was metered is there a reserve on
-// top, so that no reserve outlasts the first reading. Nor does it keep a job waiting where none runs, for then nothing
-// would ever be metered: such a job may run where the belief is within the limit (ClusterState::unmetered).
+// A size at which no job of the kind has run counts with the belief, within the bounds that the kind's other sizes
+// give: with more GPUs the same batch draws no less in all, and each GPU draws no more. A reserve is added only for
+// kinds of which nothing was metered, so that it ends with the first reading. It must not keep a job waiting when no
+// job runs, since then nothing would ever be metered: such a job may run if the belief is within the limit
+// (ClusterState::unmetered).
 //
-// Costs that are compared with one another stay the smooth beliefs (cost_belief.h); only sums of power come from here.
+// Only sums of power come from here. Costs that are compared with one another remain the smooth beliefs
+// (cost_belief.h).
 #pragma once
 
 #include <vector>
@@ -16,24 +18,24 @@
 
 namespace flyball {
 
-// What a job of a kind that has not run draws was up to 1.3 times the belief (on the shipped tables, while little is
-// known of its network).
+// A job of an unmetered kind drew up to 1.3 times what was believed (on the shipped tables, while little is known of
+// its network).
 inline constexpr double kUnseenReserve = 0.3;
 
 class PowerBook {
  public:
-  // Counts with beliefs, and so much more (a share) for kinds of which nothing was metered yet. `state` must outlive
-  // it.
+  // Kinds of which nothing was metered count with beliefs and `reserve`, a share, on top. `state` must outlive it.
   PowerBook(ClusterState& state, double reserve);
 
-  // Jobs of the kind draw so much now at that size and speed. False: as before.
+  // Notes that jobs of the kind now draw this power at that size and speed. Returns false if that is what was noted
+  // before.
   bool meter(int kind, int size, int speed, Watts power);
 
-  // Writes the kind's state.counted_power again, after beliefs or readings have changed: what was metered last, and
-  // between that the belief, scaled as at the nearest metered speed of the size. O(sizes * speeds^2).
+  // Computes the kind's state.counted_power again, after beliefs or readings have changed: the last reading or, between
+  // readings, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds^2).
   void recount(int kind);
 
-  // All that was metered, in order. For snapshots.
+  // All readings, in order, for snapshots.
   struct Place {
     int kind = 0;
     int size = 0;

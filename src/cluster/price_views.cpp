@@ -1,17 +1,18 @@
+// A view is computed when it is first asked for, and again only after the kind's costs have changed.
 #include "cluster/price_views.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
 
-// Of the present price of a GPU, what counts for a job that all others outlast by far.
+// The share of the present GPU price that counts for a job that none of the others outlasts.
 constexpr double kLasting = 0.6;
 constexpr std::size_t kRankCount = kRanks + 1;
-constexpr std::size_t kMostViews = 200'000;  // kept, some 150 bytes each
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+constexpr std::size_t kMostViews = 200'000;  // kept; about 150 bytes each
 
 std::size_t view_index(const KindRank& one) { return at(one.kind) * kRankCount + at(one.rank); }
 
@@ -60,7 +61,7 @@ void PriceViews::read_offers(const ClusterState& cluster, const std::vector<int>
     }
     return;
   }
-  // What one kind was measured at says which sizes the others of its network are offered.
+  // What one kind was measured at decides which sizes the other kinds of its network are offered.
   for (const int changed : kinds_changed) {
     for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) {
       if (cluster.kinds[at(kind)].model != cluster.kinds[at(changed)].model) continue;
@@ -108,7 +109,7 @@ void PriceViews::look(View& seen, Gain* gains, const KindRank& one, const PriceS
   seen.best = {static_cast<int>(best), gains[best].offer, sizes[best].gpus};
 }
 
-// The price of power is not for long, and has no part in it.
+// The price of power has no part in this, since it does not last.
 double PriceViews::worth_of(const KindRank& one, int gpu_step) {
   worths_.resize(kGpuPrices * offers_.size() * kRankCount);
   Worth& seen = worths_[at(gpu_step) * offers_.size() * kRankCount + view_index(one)];

@@ -1,8 +1,8 @@
-// What jobs of every kind would choose at every price that was asked for, kept because decisions come back to the same
-// few prices. For policies/joule_price.cpp, which says what the prices are.
+// What jobs of each kind would choose at each price that was asked for, kept because decisions return to the same few
+// prices. Used by policies/joule_price.cpp, which explains the prices.
 //
-// Prices are on grids: of a GPU-second 0, then rising by a tenth, to where a GPU is worth more than any job; of a joule
-// drawn now, beyond that of every joule, 0, then rising by a fifth.
+// Prices lie on grids. The price of a GPU-second is 0, then rises in steps of a tenth until no job would pay it. The
+// price of a joule drawn now, in addition to that of every joule, is 0, then rises in steps of a fifth.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace flyball {
 
 inline constexpr int kGpuPrices = 180;
 inline constexpr int kPowerPrices = 90;
-// How many of the others outlast a job, from 0, none, to all.
+// Ranks tell how many of the other jobs outlast a job, from 0 (none) to kRanks (all).
 inline constexpr int kRanks = 8;
 
 struct PriceSteps {
@@ -24,32 +24,33 @@ struct PriceSteps {
 };
 
 struct SizeChoice {
-  int level = -1;  // of the kind's sizes; -1: none
+  int level = -1;  // index into the kind's sizes; -1: none
   int offer = 0;
   int gpus = 0;
 };
 
 struct KindRank {
   int kind = 0;
-  int rank = 0;  // of kRanks
+  int rank = 0;  // from 0 to kRanks
 };
 
 // Not thread-safe.
 class PriceViews {
  public:
-  // What a kind would choose, by rank.
+  // What jobs of one kind and rank would choose.
   struct View {
     int version = -1;  // of the kind's offers
     SizeChoice best;   // of a job that need not restart
     double worth = 0.0;
   };
-  // At one pair of prices.
+  // The choices at one pair of prices.
   struct Page {
     std::vector<View> views;  // by kind and rank
-    std::vector<Gain> gains;  // and level
+    std::vector<Gain> gains;  // by view, then by level
   };
 
-  // Reads the energy price from the power limit, and the offers of the kinds that changed; at the first call, of all.
+  // Reads the energy price from the power limit, and the offers of the kinds that changed; at the first call those of
+  // all.
   void read(const ClusterState& cluster, const std::vector<int>& kinds_changed, const std::vector<int>& power_changed);
 
   [[nodiscard]] const std::vector<SizeOffers>& offers(int kind) const {
@@ -57,11 +58,11 @@ class PriceViews {
   }
   [[nodiscard]] double energy_price() const { return energy_price_; }
 
-  // Valid until the next call.
+  // The returned reference is valid until the next call.
   [[nodiscard]] Page& page_at(const PriceSteps& steps);
-  // `page` is that of `steps`.
+  // `page` must be that of `steps`.
   const View& view(Page& page, const KindRank& one, const PriceSteps& steps);
-  // Of a kind that was viewed on that page, by level.
+  // The gains of a kind and rank that were viewed on this page, by level.
   [[nodiscard]] Gain* gains(Page& page, const KindRank& one) const;
   int offer_at(Page& page, const KindRank& one, const PriceSteps& steps, int level);
 
@@ -77,10 +78,10 @@ class PriceViews {
   double worth_of(const KindRank& one, int gpu_step);
 
   std::vector<std::vector<SizeOffers>> offers_;  // by kind
-  std::vector<int> versions_;                    // of what they cost, to tell when it changes
-  std::vector<std::size_t> first_gain_;          // of a page's views, by kind and rank, and all
-  std::map<int, Page> pages_;                    // by steps
-  std::vector<Worth> worths_;                    // by GPU step, kind and rank
+  std::vector<int> versions_;                    // of the kind's costs, to tell when they change
+  std::vector<std::size_t> first_gain_;  // where a view's gains begin, by kind and rank; the last is their number
+  std::map<int, Page> pages_;            // by steps
+  std::vector<Worth> worths_;            // by GPU step, kind and rank
   double energy_price_ = 0.0;
 };
 

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every machine: the standard's engine, but not its distributions, which each
-// library implements in its own way.
+// Random numbers that are the same on every machine: the standard library's engine, but not its distributions, which
+// differ from library to library.
 #pragma once
 
 #include <cmath>
@@ -14,9 +14,9 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  // In [0, 1).
+  // Uniform in [0, 1).
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // In [0, count).
+  // Uniform in [0, count).
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(uniform() * static_cast<double>(count)); }
   // Standard normal (Box-Muller).
   double normal() {

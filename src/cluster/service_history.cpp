@@ -1,3 +1,5 @@
+// Sums over the sorted services give an index in O(log jobs). The line is a treap whose nodes know the bounds of what
+// lies below them, so that a walk opens only nodes that may hold the next job.
 #include "cluster/service_history.h"
 
 #include <algorithm>
@@ -8,10 +10,10 @@
 namespace flyball {
 namespace {
 
-// Of the sum of all services: far more than is rounded in it.
+// Relative to the sum of all services: far more than its rounding.
 constexpr double kRounding = 1e-9;
 
-// Spread evenly, and the same in every run.
+// Evenly spread, and the same in every run.
 std::uint32_t priority_of(int job) {
   std::uint64_t mixed = (static_cast<std::uint64_t>(job) + 1) * 0x9e3779b97f4a7c15u;
   mixed ^= mixed >> 29;
@@ -47,8 +49,8 @@ double ServiceHistory::gittins_index(double had, double quantum) const {
   return index_of(up_to(had), up_to(had + quantum), had, quantum);
 }
 
-// Between two services that finished, and two that would within the quantum, the index rises with what a job has had,
-// also as it is rounded. Over more of them, the most that may end is divided by the least that is expected.
+// Between two finished services, and between two that would be reached within the quantum, the index rises with the
+// service had, also when rounded. Over wider ranges, the most that may finish is divided by the least that is expected.
 double ServiceHistory::most_index(double low, double high, double quantum) const {
   const std::size_t from = up_to(low);
   const std::size_t to = up_to(high + quantum);

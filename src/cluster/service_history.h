@@ -1,9 +1,9 @@
 // The order of jobs that wait by their Gittins index (policies/tiresias.cpp), which changes with every job that
 // finishes.
 //
-// With S the service that a job needs in all, a what it has had, and a quantum D,
-//   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a],
-// the distribution of S being that of the jobs that have finished.
+// Let S be the service that a job needs in all, distributed as that of the jobs that have finished; a the service that
+// the job has had; and D a quantum. Then
+//   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
 #pragma once
 
 #include <cstddef>
@@ -15,59 +15,59 @@
 
 namespace flyball {
 
-// Services of finished jobs, GPU-seconds.
+// Services of finished jobs, in GPU-seconds.
 class ServiceHistory {
  public:
-  // O(jobs), as memory is moved and summed.
+  // Adds a finished job. Cost: O(jobs), moved in memory and summed.
   void add(double service);
 
-  // Of a job that has had so much; 0 for one that has had more than all. O(log jobs).
+  // G of a job that has had this service; 0 for one that has had more than all that finished. Cost: O(log jobs).
   [[nodiscard]] double gittins_index(double had, double quantum) const;
 
-  // What no index of jobs that have had from `low` to `high` exceeds, and of one of them is: for `low` and `high`
-  // alike, and where nothing finished between them, or between where their quanta end, it is the index at `high`.
-  // O(log jobs).
+  // An upper bound for the indices of jobs that have had from `low` to `high`. It is the index at `high` if `low`
+  // equals `high`, and if no finished job lies between these two nor between the ends of their quanta. Cost: O(log
+  // jobs).
   [[nodiscard]] double most_index(double low, double high, double quantum) const;
 
  private:
-  [[nodiscard]] std::size_t up_to(double service) const;  // how many are at most that
+  [[nodiscard]] std::size_t up_to(double service) const;  // how many are at most this
   [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const;
-  // Of what `from` to `to` and those behind need, for a job that has had `had`.
+  // What a job that has had `had` is expected to need, from the services `from` to `to` and those behind.
   [[nodiscard]] double expected(std::size_t from, std::size_t to, double had, double quantum) const;
 
   std::vector<double> services_;   // rising
-  std::vector<double> sums_{0.0};  // of the first so many
+  std::vector<double> sums_{0.0};  // of the first n services
 };
 
-// Jobs that wait, by what they have had, with who comes first by Gittins index found by bounds: those who have had
-// about as much have about the same index, so that most are never looked at.
+// Jobs that wait, by the service that they have had. The job of the highest index is found by bounds: jobs with about
+// the same service have about the same index, so that most need not be looked at.
 class AttainedLine {
  public:
-  // O(log jobs) on average.
+  // Cost: O(log jobs) on average.
   void add(double had, int job);
   void remove(double had, int job);
 
   [[nodiscard]] std::vector<int> jobs() const;
 
-  // From the highest index down, equal ones by job. Both must outlive it, unchanged.
+  // Goes through the jobs by falling index, equal ones by job. Line and history must outlive it, unchanged.
   class Walk {
    public:
-    using Place = JobPlace<double>;  // by the index, negated
+    using Place = JobPlace<double>;  // by the negated index
 
     Walk(const AttainedLine& line, const ServiceHistory& history, double quantum);
 
-    // nullptr: none. O(log jobs) for each that is popped, where indices do not go up and down between one job and the
-    // next.
+    // The next job; null if there is none. Cost: O(log jobs) for each job popped, unless indices rise and fall from one
+    // job to the next.
     [[nodiscard]] const Place* front();
     void pop() { heads_.pop(); }
-    // How many jobs and ranges of jobs were weighed.
+    // How many jobs and ranges of jobs were looked at.
     [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
 
    private:
     struct Head {
-      Place place;  // no job of the range comes before that
+      Place place;  // no job of the range comes before this
       int node;
-      bool range;  // the node and all below, or it alone
+      bool range;  // whether it stands for the node and all below it, or for the node alone
       bool operator<(const Head& other) const { return other.place < place; }
     };
     void push_range(int node);
@@ -80,24 +80,24 @@ class AttainedLine {
   };
 
  private:
-  // Of a treap by (had, job).
+  // A node of a treap, which is sorted by (had, job).
   struct Node {
     double had;
     int job;
     std::uint32_t priority;
     int left = -1;
     int right = -1;
-    // Of it and all below:
-    double least = 0.0;  // had
+    // Over the node and all below it:
+    double least = 0.0;  // least service had
     double most = 0.0;
-    int first = 0;  // job
+    int first = 0;  // lowest job
   };
 
   [[nodiscard]] Node& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] const Node& at(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
   void sum_up(int node);
   [[nodiscard]] int merge(int left, int right);
-  // Those before (had, job), and the others.
+  // Splits off the nodes before (had, job).
   void split(int node, double had, int job, int& before, int& others);
 
   std::vector<Node> nodes_;

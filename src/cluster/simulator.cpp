@@ -1,3 +1,4 @@
+// Sets a simulation up from setup, ground truth and trace, and reports its figures.
 #include "cluster/simulator.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/nearest_name.h"
 #include "cluster/engine.h"
 #include "cluster/random.h"
@@ -22,13 +24,11 @@ constexpr int kMostElasticGpus = 64;
 constexpr std::size_t kMostNodes = 1'000'000;
 constexpr std::size_t kStepsPerReport = 512;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 std::size_t percentile_index(std::size_t count, double share) {
   return static_cast<std::size_t>(std::ceil(share * static_cast<double>(count))) - 1;
 }
 
-// Standard normal, by what is measured alone, so that the order of profiling does not matter.
+// Standard normal. Depends only on what is measured, so that the order of profiling does not matter.
 double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int nodes, std::size_t speed, int which) {
   std::uint64_t key = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
   const auto mix = [&](std::uint64_t value) { key = (key ^ value) * 0x100000001b3u; };
@@ -39,7 +39,7 @@ double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int no
   return Random(key).normal();
 }
 
-// The model and batch size of a job that the trace leaves open: drawn with enough samples for its GPUs.
+// Draws the model and batch size that the trace leaves open, with at least one sample per GPU.
 std::pair<int, double> draw_kind(const GroundTruth& truth, int model, int gpus, Random& random) {
   std::vector<std::pair<int, double>> candidates;
   for (int index = 0; index < static_cast<int>(truth.models().size()); ++index) {
@@ -49,7 +49,7 @@ std::pair<int, double> draw_kind(const GroundTruth& truth, int model, int gpus, 
     }
   }
   if (!candidates.empty()) {
-    // The model first, so that each is as likely, however many batch sizes it has.
+    // The model is drawn first, so that models are equally likely however many batch sizes they have.
     std::vector<int> models;
     for (const auto& [index, batch] : candidates) {
       if (models.empty() || models.back() != index) models.push_back(index);
@@ -149,7 +149,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   idle_each = std::llround(spec.idle.value() * 1e6);
   make_kinds(trace);
   fill_truth();
-  // Policies that do not profile are told the truth: they stand for schedulers that know what they need.
+  // Policies that do not profile are told the truth: they stand for schedulers that know what they need to.
   state.profiling = traits.profiles && setup.knowledge == Knowledge::kLearned;
   if (traits.profiles && setup.knowledge != Knowledge::kProfiled) {
     belief.emplace(state.spec, state.kinds, state.believed);
@@ -178,7 +178,7 @@ void Simulation::Engine::make_kinds(const JobTrace& trace) {
   std::vector<std::set<int>> sizes;
   struct Draft {
     ClusterJob job;
-    Seconds duration;  // 0: a pipeline
+    Seconds duration;  // 0: it is a pipeline
   };
   std::vector<Draft> drafts;
   drafts.reserve(trace.jobs.size() + setup.pipelines.size());
@@ -245,7 +245,7 @@ void Simulation::Engine::make_kinds(const JobTrace& trace) {
     ClusterJob& job = draft.job;
     const int model = truth_model[at(job.kind)];
     if (model >= 0) {
-      // As PowerFlow's evaluation: the trace's duration at the throughput of the GPUs that were asked for.
+      // As in PowerFlow's evaluation: the trace's duration times the throughput of the GPUs that were asked for.
       const JobConfiguration asked{job.requested_gpus, packed_nodes(spec, job.requested_gpus),
                                    state.kinds[at(job.kind)].batch_size, spec.clocks.back()};
       job.iterations = std::max(1.0, std::round(draft.duration / truth->at(model, asked).time));
@@ -328,9 +328,9 @@ std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size
   return costs;
 }
 
-// Nothing will happen any more, and jobs are left: the limit is less than the least that one of them counts with.
+// Nothing will happen any more and jobs are left: the limit is below the least that any of them counts with.
 void Simulation::Engine::fail_waiting() const {
-  Watts most;  // of what jobs count with at least
+  Watts most;  // the most of what jobs count with at least
   int hungriest = -1;
   for (const int job : state.active) {
     const int kind = state.jobs[at(job)].kind;
@@ -339,7 +339,7 @@ void Simulation::Engine::fail_waiting() const {
     for (std::size_t speed = 0; speed < state.kinds[at(kind)].speeds; ++speed) {
       least = std::min(least, state.counted(kind, at(size), speed));
     }
-    if (state.unmetered[at(kind)]) least = least / (1.0 + kUnseenReserve);  // alone it would run without
+    if (state.unmetered[at(kind)]) least = least / (1.0 + kUnseenReserve);  // a job alone would run without the reserve
     if (hungriest < 0 || least > most) most = least, hungriest = job;
   }
   const std::string who = fmt::format("policy {} leaves {} waiting for ever", policy_name,
@@ -386,20 +386,24 @@ const Placement& Simulation::placement() const { return *engine_->placement; }
 const SimulationHistory& Simulation::history() const { return engine_->history; }
 void Simulation::check() const { engine_->check(); }
 
+std::vector<double> sorted_jcts(const ClusterState& state) {
+  std::vector<double> seconds;
+  for (const ClusterJob& job : state.jobs) {
+    if (job.phase == JobPhase::kDone) seconds.push_back((job.finish - job.submit).value());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
 SimulationResult Simulation::result() const {
   const Engine& engine = *engine_;
   SimulationResult result;
   result.policy = engine.policy_name;
   result.jobs = engine.state.jobs.size();
-  std::vector<double> times;
-  CompensatedSum sum;
-  for (const ClusterJob& job : engine.state.jobs) {
-    if (job.phase != JobPhase::kDone) continue;
-    times.push_back((job.finish - job.submit).value());
-    sum.add(times.back());
-  }
-  std::sort(times.begin(), times.end());
+  const std::vector<double> times = sorted_jcts(engine.state);
   if (!times.empty()) {
+    CompensatedSum sum;
+    for (const double time : times) sum.add(time);
     result.avg_jct_s = sum.value() / static_cast<double>(times.size());
     result.p50_jct_s = times[percentile_index(times.size(), 0.50)];
     result.p99_jct_s = times[percentile_index(times.size(), 0.99)];

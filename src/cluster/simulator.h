@@ -1,13 +1,14 @@
-// The cluster simulator: jobs arrive, a policy decides, iterations advance at the pace of the ground truth, and every
-// joule is counted. Event-driven and deterministic: same input, same bytes, on every machine.
+// The cluster simulator: jobs arrive, a policy decides, iterations advance at the speed of the ground truth, and every
+// joule is counted. Event-driven and deterministic: the same input gives the same bytes on every machine.
 //
-// What costs time and energy: a job that changes its GPUs restarts (its GPUs idle meanwhile); a node without jobs is
-// shut down after a while, whatever the policy, and wakes before it is used again; a size that is new is profiled, at
-// one speed after another; GPUs without work draw idle power while their node is on. Energy is the exact integral of a
+// What costs time and energy: a job whose GPUs change restarts, and its GPUs idle meanwhile. A node without jobs is
+// shut down after a while, under every policy, and must wake before it is used again. A size that is new is profiled at
+// one speed after another. GPUs without work draw idle power while their node is on. Energy is the exact integral of a
 // power that is constant between events.
 //
-// A decision follows every arrival, completion, end of profiling, change of the budget, and when a policy asked for it;
-// what happens at one instant is decided once. Cost: O(log jobs) per event and changed job, plus the policy's.
+// A decision follows every arrival, completion, end of profiling and change of the budget, and when a policy asked for
+// it; there is one decision for all that happens at one instant. Cost: O(log jobs) per event and per changed job, plus
+// the policy's own.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "cluster/cluster_state.h"
 #include "cluster/ground_truth.h"
 #include "cluster/job_trace.h"
@@ -27,12 +29,14 @@ namespace flyball {
 
 // What a policy knows about costs (PowerFlow figure 9).
 enum class Knowledge {
-  kLearned,  // models fitted to what was profiled so far, by jobs of the same model
+  kLearned,  // models fitted to what jobs of the same model were profiled at so far
   kFitted,   // models fitted beforehand to measurements at every size; no profiling
-  kProfiled  // the truth, and no profiling: the ideal case
+  kProfiled  // the truth, without profiling: the ideal case
 };
+template <>
+inline constexpr auto kNamesOf<Knowledge> = name_list("learned", "fitted", "profiled");
 
-// A pipeline-parallel job (its allocation fixed, its time a choice) beside the trace's data-parallel ones.
+// A pipeline-parallel job beside the trace's data-parallel ones. Its GPUs are fixed, its speed is a choice.
 struct PipelineJob {
   Seconds submit;
   int gpus = 1;
@@ -47,12 +51,12 @@ struct BudgetChange {
 };
 
 struct SimulationSetup {
-  ClusterSpec spec;  // clocks, f0, idle and P_max may be left empty: complete_spec() fills them in
+  ClusterSpec spec;  // complete_spec() fills in clocks, f0, idle and P_max where they are empty
   double eta = 1.0;
   std::vector<BudgetChange> budget;  // rising times
   Knowledge knowledge = Knowledge::kLearned;
   double measurement_noise = 0.01;  // relative standard deviation of what profiling measures
-  std::uint64_t seed = 1;           // models and batch sizes that the trace leaves open, and that noise
+  std::uint64_t seed = 1;           // for models and batch sizes that the trace leaves open, and for that noise
   std::vector<PipelineJob> pipelines;
   bool record = false;  // keep the history for reports
 };
@@ -67,18 +71,20 @@ struct SimulationResult {
   double energy_j = 0.0;
   double avg_power_w = 0.0;
   double peak_power_w = 0.0;
-  double gpu_utilisation = 0.0;  // GPU-seconds that jobs held, over those of the makespan
+  double gpu_utilisation = 0.0;  // GPU-seconds that jobs held, over all GPU-seconds of the makespan
   std::int64_t migrations = 0;   // restarts: sizes changed, blocks moved, jobs resumed elsewhere
   std::int64_t decisions = 0;
-  double peak_job_power_w = 0.0;  // of what the limit bounds
+  double peak_job_power_w = 0.0;  // of the power that the limit bounds
   double busy_energy_j = 0.0;     // of GPUs that jobs hold
   double gpu_seconds = 0.0;
   double profiling_energy_j = 0.0;
 };
 
-// For reports; filled when SimulationSetup::record is set.
+[[nodiscard]] std::vector<double> sorted_jcts(const ClusterState& state);  // s, of the jobs that are done
+
+// For reports; filled if SimulationSetup::record is set.
 struct ClusterPower {
-  Seconds at;  // holds until the next
+  Seconds at;  // valid until the next
   int gpus = 0;
   int waiting = 0;  // jobs
   int nodes_on = 0;
@@ -99,7 +105,7 @@ struct SimulationHistory {
 
 class Simulation {
  public:
-  // `truth` must outlive it. Throws UsageError for a cluster that cannot be, InputError for a trace that names models
+  // `truth` must outlive it. Throws UsageError for an impossible cluster, and InputError for a trace with models that
   // the truth does not have or jobs larger than the cluster.
   Simulation(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy,
              const PolicyOptions& options = {});
@@ -107,24 +113,26 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  // Until everything is done, or `keep_going(share of jobs done)`, called now and then, says no: false then.
+  // Runs until everything is done. `keep_going(share of jobs done)` is called now and then; if it returns false, run()
+  // stops and returns false.
   bool run(const std::function<bool(double)>& keep_going = nullptr);
-  // Until the clock passes `until` or everything is done (true then).
+  // Runs until the simulated time passes `until` or everything is done; returns true in the latter case.
   bool run_until(Seconds until);
 
   [[nodiscard]] const ClusterState& state() const;
   [[nodiscard]] const Placement& placement() const;
   [[nodiscard]] const SimulationHistory& history() const;
-  // So far; JCT of the jobs that are done.
+  // The figures so far; JCTs are those of finished jobs.
   [[nodiscard]] SimulationResult result() const;
 
-  // For a restart (snapshot.cpp): all that changes, as JSON. One made with the same arguments goes on alike from it.
+  // All that changes during a run, as JSON (snapshot.cpp). A simulation made with the same arguments can continue from
+  // it with the same result.
   [[nodiscard]] std::string snapshot() const;
-  // Throws InputError for what is no snapshot of such a simulation.
+  // Throws InputError for text that is no snapshot of such a simulation.
   void restore(const std::string& source, std::string_view snapshot);
 
-  // Checks what must hold between events and throws Error where it does not: no GPU on two jobs, none on a node that is
-  // off, GPUs counted once, energy equal to the sum of its parts.
+  // Checks what must hold between events, and throws Error if it does not: no GPU has two jobs (unless they share it)
+  // or is on a node that is off while it has one, GPUs are counted once, and energy equals the sum of its parts.
   void check() const;
 
  private:
@@ -135,11 +143,11 @@ class Simulation {
 // The knee of the GPU model's voltage curve: the last clock at its lowest voltage.
 [[nodiscard]] Megahertz voltage_break_of(const GpuModel& gpu);
 
-// Throws UsageError, naming those there are, for a clock that no job can have.
+// Throws UsageError, which lists the clocks, for a clock that no job can have.
 void check_clock(const ClusterSpec& spec, Megahertz clock);
 
-// Fills in what the GPU model says: clocks every `clock_step` from f0 up, idle power, and P_max over the models of
-// `truth`.
+// Fills in what the GPU model determines: the clocks from f0 up in steps of `clock_step`, idle power, and P_max over
+// the models of `truth`.
 void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step = Megahertz(30.0));
 
 // Runs to the end.

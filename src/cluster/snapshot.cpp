@@ -1,13 +1,14 @@
-// Snapshots: everything that changes during a run. What follows from it (free blocks, beliefs, a policy's lists) is
-// made again, in the same order, so that a restored run goes on to the same bytes.
+// Snapshots hold everything that changes during a run. What follows from that (free blocks, beliefs, a policy's lists)
+// is rebuilt in the same order, so that a restored run continues to the same bytes.
 //
-// No command takes one yet. They are here for whoever drives the engine by real clocks and is restarted: what was
-// profiled and metered cost minutes of GPUs each, and neither that nor a policy's queues could be had from the cluster.
+// No command takes one yet. Snapshots are for a controller that drives the engine in real time and is restarted: it
+// cannot learn a policy's queues from the cluster, and what was profiled and metered took minutes of GPU time.
 #include <algorithm>
 #include <utility>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/json_text.h"
 #include "cluster/engine.h"
 
@@ -17,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "flyball-cluster-snapshot-2";
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Json job_json(const ClusterJob& job, const Placement& placement, int index) {
   Json blocks = Json::array();

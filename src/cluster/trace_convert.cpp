@@ -1,3 +1,4 @@
+// Reads published traces by the columns that they have, into the columns of Flyball's own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "2017-10-09 07:01:55" in seconds since 1970 (the zone does not matter: only differences are used).
+// "2017-10-09 07:01:55" as seconds since 1970; the zone does not matter, since only differences are used.
 std::optional<double> parse_date(std::string_view text) {
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
   constexpr std::array<std::pair<std::size_t, std::size_t>, 6> kParts = {
@@ -44,7 +45,7 @@ std::optional<double> date_of(const Json& object, const char* name) {
   return parse_date(found->get_ref<const std::string&>());
 }
 
-// GPUs of the last attempt, and the time that all attempts ran.
+// GPUs of the last attempt, and the running time of all attempts.
 std::optional<TraceJob> philly_job(const Json& entry) {
   const auto submit = date_of(entry, "submitted_time");
   const auto attempts = entry.find("attempts");
@@ -117,8 +118,8 @@ struct SizeClass {
   double gpu_hours;
 };
 
-// Pollux gives its applications size classes by GPU-hours: small 0-1, medium 1-10, large 10-100, extra large 100-1000.
-// The geometric middle of each class; 0.3 for small.
+// Pollux gives each application a size class by GPU-hours: small 0-1, medium 1-10, large 10-100, extra large 100-1000.
+// These are the geometric middles of the classes, and 0.3 for small.
 constexpr std::array<SizeClass, 6> kSizeClasses = {
     {{"cifar10", 0.3}, {"ncf", 0.3}, {"bert", 3.0}, {"deepspeech2", 3.0}, {"yolov3", 30.0}, {"imagenet", 300.0}}};
 

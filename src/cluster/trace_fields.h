@@ -1,4 +1,4 @@
-// What the readers of job traces share.
+// What all readers of job traces use.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace flyball {
 
 inline constexpr double kMostTraceSeconds = 315'360'000.0;  // ten years
 
-// Fields of the current row, within their bounds; InputError otherwise.
+// Read fields of the current row; throw InputError if they are out of bounds.
 [[nodiscard]] Seconds read_trace_time(const CsvReader& csv, std::string_view column);
 [[nodiscard]] int read_trace_gpus(const CsvReader& csv, std::string_view column);
 

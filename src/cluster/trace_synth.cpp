@@ -1,3 +1,4 @@
+// Draws arrivals by the hour of the day, sizes by fixed shares and durations from a log-normal distribution.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,13 +16,13 @@ struct SizeShare {
   double share;
 };
 
-// Most jobs ask for one GPU, and some for many, as in the published traces of Philly and Alibaba.
+// Most jobs ask for one GPU and some for many, as in the published traces of Philly and Alibaba.
 constexpr std::array<SizeShare, 4> kLargeSizes = {{{2, 0.12}, {4, 0.10}, {8, 0.06}, {16, 0.02}}};
 
 constexpr double kSpread = 1.3;  // of the logarithm of durations
 constexpr double kLeastDuration = 30.0;
 constexpr double kMostDuration = 36'000.0;
-constexpr double kDaySwing = 0.5;  // arrivals at the busiest hour over the mean, less one
+constexpr double kDaySwing = 0.5;  // arrivals in the busiest hour over the mean, less one
 
 int draw_size(Random& random, double large_jobs) {
   double at = random.uniform();
@@ -32,7 +33,7 @@ int draw_size(Random& random, double large_jobs) {
   return 1;
 }
 
-// In [0, 1): the share of the day at which a job arrives; busiest in the afternoon.
+// The share of the day, in [0, 1), at which a job arrives; most arrive in the afternoon.
 double draw_hour(Random& random) {
   while (true) {
     const double at = random.uniform();
@@ -50,7 +51,7 @@ JobTrace synthesize_job_trace(const TraceSynthesis& request) {
   constexpr double kDay = 86400.0;
   const double span = request.span.value();
   for (TraceJob& job : trace.jobs) {
-    // Over several days, every day has its afternoon.
+    // If the trace spans several days, every day has its afternoon.
     const double days = std::max(1.0, std::round(span / kDay));
     const double at = (std::floor(random.uniform() * days) + draw_hour(random)) / days * span;
     job.submit = Seconds(std::floor(at));

@@ -1,6 +1,6 @@
-// Jobs that wait, kept so that a decision looks at those who may be served and not at all: in groups within which the
-// order never changes (by work left, which does not change while a job waits), merged as far as a walk gets. What the
-// work of a group costs may change from walk to walk; only the groups' heads are weighed against one another.
+// Jobs that wait, in groups within which the order (by work left) never changes while they wait. A walk merges the
+// groups only as far as it gets, so that a decision looks only at jobs that it may serve. What the work of a group
+// costs may change from walk to walk, since only the first jobs of the groups are compared.
 #pragma once
 
 #include <algorithm>
@@ -28,16 +28,16 @@ class WaitingQueue {
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Of a group, the least work last.
+  // The jobs of a group, least work last.
   [[nodiscard]] const std::vector<Place>& places(std::size_t group) const { return groups_[group]; }
 
-  // O(jobs of the group behind it, moved in memory).
+  // Cost: O(jobs of the group behind it), moved in memory.
   void add(std::size_t group, Place place) {
     std::vector<Place>& places = groups_[group];
     places.insert(std::lower_bound(places.begin(), places.end(), place, std::greater<>()), place);
     ++size_;
   }
-  // Many at once: O(jobs of the group, sorted).
+  // Adds many jobs at once: O(jobs of the group, sorted).
   void add(std::size_t group, const std::vector<Place>& many) {
     std::vector<Place>& places = groups_[group];
     places.insert(places.end(), many.begin(), many.end());
@@ -50,7 +50,8 @@ class WaitingQueue {
     --size_;
   }
 
-  // From the least key up, equal ones by job. `key_of(group, work)` rises with the work. A step is O(log groups).
+  // Goes through all jobs by rising key, equal ones by job. `key_of(group, work)` must rise with the work. Cost of a
+  // step: O(log groups).
   template <class KeyOf>
   class Walk {
    public:
@@ -75,13 +76,13 @@ class WaitingQueue {
       ++passed_;
       push(group);
     }
-    // None of the rest of the front's group will be served.
+    // Leaves out the rest of the front's group.
     void drop_group() {
       dropped_.push_back(heads_.top().group);
       heads_.pop();
     }
 
-    // How many of all come before such a one: those that were walked past, and those of dropped groups.
+    // How many jobs come before this key and job: those walked past and those of dropped groups. Cost:
     // O(dropped groups * log jobs).
     [[nodiscard]] std::size_t before(double key, int job) const {
       std::size_t count = passed_;
@@ -118,17 +119,18 @@ class WaitingQueue {
   }
 
  private:
-  std::vector<std::vector<Place>> groups_;  // falling, so that who is served first is taken from the end
+  std::vector<std::vector<Place>> groups_;  // by falling work, so that the job served first is taken from the end
   std::size_t size_ = 0;
 };
 
-// Which of a cluster's jobs wait, by what a policy hears and says, with the iterations that they have left as their
-// work. `group_of(ClusterJob)` of a job that waits does not change while it does.
+// Keeps track of which jobs of a cluster wait, from the events that a policy gets and the decisions that it makes;
+// their work is the iterations left. `group_of(ClusterJob)` must not change while a job waits.
 class WaitingJobs {
  public:
   WaitingQueue queue;
 
-  // At the beginning of a decision. The first call reads all jobs of the cluster, for `groups` groups a kind.
+  // To be called at the beginning of a decision. The first call reads all jobs of the cluster; there are `groups`
+  // groups per kind.
   template <class GroupOf>
   void read(const ClusterState& cluster, const ClusterEvents& events, GroupOf group_of, std::size_t groups = 1) {
     if (!where_.empty() || queue.groups() > 0) {
@@ -145,7 +147,8 @@ class WaitingJobs {
     enter(cluster, all, group_of);
   }
 
-  // At its end. Who loses GPUs waits from the next decision on, with the work that is left when it has lost them.
+  // To be called at the end of a decision. A job that loses its GPUs waits from the next decision on, with the work
+  // that is left when it has lost them.
   void note(const Decision& decision) {
     for (const Assignment& given : decision.assignments) {
       if (given.gpus > 0) {

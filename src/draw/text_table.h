@@ -21,8 +21,8 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  // Missing cells at the end are left empty. What a terminal would obey is escaped, line ends included. Throws
-  // std::invalid_argument where there are more cells than columns.
+  // Not more cells than columns; missing ones at the end are left empty. What a terminal would obey is escaped, line
+  // ends included.
   void add_row(std::vector<std::string> cells);
 
   // Heading, rule, rows; every line ends with a newline, none with blanks.

@@ -19,31 +19,19 @@ inline constexpr NvmlReturn kNvmlErrorUninitialized = 1;
 inline constexpr NvmlReturn kNvmlErrorInvalidArgument = 2;
 inline constexpr NvmlReturn kNvmlErrorNotSupported = 3;
 inline constexpr NvmlReturn kNvmlErrorNoPermission = 4;
-inline constexpr NvmlReturn kNvmlErrorAlreadyInitialized = 5;
 inline constexpr NvmlReturn kNvmlErrorNotFound = 6;
 inline constexpr NvmlReturn kNvmlErrorInsufficientSize = 7;
-inline constexpr NvmlReturn kNvmlErrorInsufficientPower = 8;
 inline constexpr NvmlReturn kNvmlErrorDriverNotLoaded = 9;
 inline constexpr NvmlReturn kNvmlErrorTimeout = 10;
-inline constexpr NvmlReturn kNvmlErrorIrqIssue = 11;
 inline constexpr NvmlReturn kNvmlErrorLibraryNotFound = 12;
 inline constexpr NvmlReturn kNvmlErrorFunctionNotFound = 13;
-inline constexpr NvmlReturn kNvmlErrorCorruptedInforom = 14;
 inline constexpr NvmlReturn kNvmlErrorGpuIsLost = 15;
 inline constexpr NvmlReturn kNvmlErrorResetRequired = 16;
 inline constexpr NvmlReturn kNvmlErrorOperatingSystem = 17;
 inline constexpr NvmlReturn kNvmlErrorLibRmVersionMismatch = 18;
-inline constexpr NvmlReturn kNvmlErrorInUse = 19;
-inline constexpr NvmlReturn kNvmlErrorMemory = 20;
-inline constexpr NvmlReturn kNvmlErrorNoData = 21;
-inline constexpr NvmlReturn kNvmlErrorVgpuEccNotSupported = 22;
-inline constexpr NvmlReturn kNvmlErrorInsufficientResources = 23;
 inline constexpr NvmlReturn kNvmlErrorFreqNotSupported = 24;
 inline constexpr NvmlReturn kNvmlErrorArgumentVersionMismatch = 25;
-inline constexpr NvmlReturn kNvmlErrorDeprecated = 26;
-inline constexpr NvmlReturn kNvmlErrorNotReady = 27;
 inline constexpr NvmlReturn kNvmlErrorGpuNotFound = 28;
-inline constexpr NvmlReturn kNvmlErrorInvalidState = 29;
 inline constexpr NvmlReturn kNvmlErrorUnknown = 999;
 
 // Opaque. Belongs to the library; valid until the last nvmlShutdown.
@@ -70,7 +58,6 @@ inline constexpr unsigned kNvmlArchHopper = 9;
 inline constexpr unsigned kNvmlClockGraphics = 0;
 inline constexpr unsigned kNvmlClockSm = 1;
 inline constexpr unsigned kNvmlClockMemory = 2;
-inline constexpr unsigned kNvmlClockVideo = 3;
 
 // nvmlClockId_t
 inline constexpr unsigned kNvmlClockIdCurrent = 0;
@@ -82,8 +69,6 @@ inline constexpr unsigned kNvmlClockIdCustomerBoostMax = 3;
 inline constexpr unsigned kNvmlTemperatureGpu = 0;
 inline constexpr unsigned kNvmlThresholdShutdown = 0;
 inline constexpr unsigned kNvmlThresholdSlowdown = 1;
-inline constexpr unsigned kNvmlThresholdMemoryMaximum = 2;
-inline constexpr unsigned kNvmlThresholdGpuMaximum = 3;
 
 // Why the clock is not the highest: nvmlClocksEventReasons (earlier "throttle reasons"), a set of bits.
 inline constexpr unsigned long long kNvmlReasonNone = 0;
@@ -95,13 +80,8 @@ inline constexpr unsigned long long kNvmlReasonSyncBoost = 0x10;
 inline constexpr unsigned long long kNvmlReasonSwThermalSlowdown = 0x20;
 inline constexpr unsigned long long kNvmlReasonHwThermalSlowdown = 0x40;
 inline constexpr unsigned long long kNvmlReasonHwPowerBrake = 0x80;
-inline constexpr unsigned long long kNvmlReasonDisplayClock = 0x100;
-
-// nvmlPstates_t: 0 is the fastest.
-inline constexpr unsigned kNvmlPstateUnknown = 32;
 
 // What nvmlDeviceGetFieldValues can be asked (field ids), and of which part of the board (scope ids).
-inline constexpr unsigned kNvmlFieldMemoryTemperature = 82;
 inline constexpr unsigned kNvmlFieldTotalEnergy = 83;           // mJ, unsigned long long
 inline constexpr unsigned kNvmlFieldPowerAverage = 185;         // mW, unsigned int, over one second
 inline constexpr unsigned kNvmlFieldPowerInstant = 186;         // mW, unsigned int
@@ -112,23 +92,16 @@ inline constexpr unsigned kNvmlFieldPowerCurrentLimit = 190;    // mW
 inline constexpr unsigned kNvmlFieldPowerRequestedLimit = 192;  // mW
 inline constexpr unsigned kNvmlPowerScopeGpu = 0;
 inline constexpr unsigned kNvmlPowerScopeModule = 1;
-inline constexpr unsigned kNvmlPowerScopeMemory = 2;
 
 // nvmlValueType_t: which member of NvmlValue holds a field's value.
-inline constexpr unsigned kNvmlValueDouble = 0;
 inline constexpr unsigned kNvmlValueUnsignedInt = 1;
-inline constexpr unsigned kNvmlValueUnsignedLong = 2;
 inline constexpr unsigned kNvmlValueUnsignedLongLong = 3;
-inline constexpr unsigned kNvmlValueSignedLongLong = 4;
-inline constexpr unsigned kNvmlValueSignedInt = 5;
-inline constexpr unsigned kNvmlValueUnsignedShort = 6;
 
 // Sizes of text buffers that callers pass, the ending zero included.
 inline constexpr unsigned kNvmlNameSize = 96;
 inline constexpr unsigned kNvmlUuidSize = 96;
 inline constexpr unsigned kNvmlVersionSize = 80;
 inline constexpr unsigned kNvmlSerialSize = 30;
-inline constexpr unsigned kNvmlVbiosVersionSize = 32;
 
 struct NvmlPciInfo {      // nvmlPciInfo_t, third version
   char bus_id_short[16];  // "0000:3B:00.0"

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "base/error.h"
 #include "pipeline/timeline.h"
 #include "plan/stage_clock.h"
 
@@ -62,9 +62,12 @@ std::size_t chosen_point(const Frontier& frontier, const PlannedRun& run, Second
 
 PlanBill bill_of_plan(const ComputationDag& dag, const Frontier& frontier, const std::vector<Watts>& blocking,
                       const PlannedRun& run) {
+  if (frontier.empty()) throw UsageError("the plan has no points; make it again");
   const FrontierPoint before = at_maximum_clocks(dag, blocking);
   const std::size_t point = chosen_point(frontier, run, to_seconds(before.time));
-  assert(point < frontier.size());
+  if (point >= frontier.size()) {
+    throw UsageError(fmt::format("the plan's points are 0 to {}; there is no point {}", frontier.size() - 1, point));
+  }
   const ClockPlan clocks = frontier.plan(point);
   const Seconds time = frontier.time(point);
 

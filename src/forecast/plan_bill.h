@@ -29,8 +29,8 @@ struct PlanBill {
   std::size_t point = 0;  // that it is of
 };
 
-// `blocking` holds one power per stage. Preconditions: the frontier's plans are of `dag` and it is not empty;
-// run.point < frontier.size().
+// `blocking` holds one power per stage, and the frontier's plans are of `dag`. Throws UsageError where the frontier is
+// empty or has no such point.
 [[nodiscard]] PlanBill bill_of_plan(const ComputationDag& dag, const Frontier& frontier,
                                     const std::vector<Watts>& blocking, const PlannedRun& run);
 

@@ -168,18 +168,17 @@ Recording read_recording(const std::string& file) {
 
 std::vector<StageSpan> read_spans(const std::string& source, std::string_view text) {
   CsvReader csv(source, text, {"iteration", "stage", "begin", "end"});
-  const std::vector<std::string>& names = training_stage_names();
   std::vector<StageSpan> spans;
   while (csv.next()) {
     StageSpan span;
     span.iteration = csv.integer("iteration");
     const std::string name(csv.text("stage"));
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
+    const auto stage = value_named<TrainingStage>(name);
+    if (!stage) {
       throw InputError(csv.where("stage"), fmt::format("unknown stage '{}'", name),
-                       fmt::format("the stages are {}", fmt::join(names, ", ")));
+                       fmt::format("the stages are {}", fmt::join(kNamesOf<TrainingStage>, ", ")));
     }
-    span.stage = static_cast<TrainingStage>(found - names.begin());
+    span.stage = *stage;
     span.begin = csv.number("begin");
     span.end = csv.number("end");
     if (span.end < span.begin) {

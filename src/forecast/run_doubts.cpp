@@ -41,7 +41,7 @@ void doubt_batch(const RunDescription& run, std::vector<std::string>& doubts) {
 
 void doubt_powers(const NodeType& type, std::vector<std::string>& doubts) {
   for (std::size_t c = 0; c < kComponents; ++c) {
-    const std::string& name = component_names()[c];
+    const std::string_view name = kNamesOf<Component>[c];
     const auto doubt = [&](Watts power, const std::string& where) {
       if (power.value() <= kMuchWatts[c]) return;
       doubts.push_back(
@@ -51,7 +51,7 @@ void doubt_powers(const NodeType& type, std::vector<std::string>& doubts) {
     if (type.components[c]) doubt(type.components[c]->active, "");
     for (std::size_t s = 0; s < kTrainingStages; ++s) {
       const auto& own = type.stages[s].power[c];
-      if (own) doubt(*own, fmt::format(" in {}", training_stage_names()[s]));
+      if (own) doubt(*own, fmt::format(" in {}", kNamesOf<TrainingStage>[s]));
     }
   }
 }
@@ -81,7 +81,7 @@ void doubt_times(const RunDescription& run, const NodeType& type, std::vector<st
     doubts.push_back(
         fmt::format("{} of '{}' takes {:.4g} s of an iteration, all other stages together {:.4g} s: if it is "
                     "in milliseconds, write milliseconds = ...",
-                    training_stage_names()[s], type.name, times[s].value(), others.value()));
+                    kNamesOf<TrainingStage>[s], type.name, times[s].value(), others.value()));
     return;
   }
 }

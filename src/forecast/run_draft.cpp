@@ -81,11 +81,12 @@ std::string powers_text(const Known& known) {
     const bool measured = known.powers[c].has_value();
     if (static_cast<Component>(c) == Component::kAccelerator && !known.accelerator && !measured) continue;
     const ComponentPower& power = measured ? *known.powers[c] : guesses[c];
-    text += fmt::format(
-        "{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", component_names()[c], power.active.value(), power.idle.value(),
-        !measured                                                                                ? "  # CHANGE"
-        : known.accelerator_idle_guessed && static_cast<Component>(c) == Component::kAccelerator ? "  # CHANGE: idle"
-                                                                                                 : "");
+    text += fmt::format("{} = {{ active = {:.5g}, idle = {:.5g} }}{}\n", kNamesOf<Component>[c], power.active.value(),
+                        power.idle.value(),
+                        !measured ? "  # CHANGE"
+                        : known.accelerator_idle_guessed && static_cast<Component>(c) == Component::kAccelerator
+                            ? "  # CHANGE: idle"
+                            : "");
   }
   return text + "\n";
 }

@@ -166,9 +166,9 @@ class RunFile final : TomlFile {
 
   void read_powers(const toml::node& node, NodeType& type) const {
     const toml::table& powers = table(node, "power_w", "[nodes.power_w]");
-    check_keys(powers, component_names(), " in power_w");
+    check_keys(powers, names_of<Component>(), " in power_w");
     for (std::size_t c = 0; c < kComponents; ++c) {
-      const std::string& name = component_names()[c];
+      const std::string& name = names_of<Component>()[c];
       const toml::node* entry = powers.get(name);
       if (entry == nullptr) continue;
       const toml::table& values = table(*entry, name, name + " = { active = 60, idle = 15 }");
@@ -195,21 +195,19 @@ class RunFile final : TomlFile {
   }
 
   void read_stage(const std::string& name, InputLocation where, const toml::node& node, NodeType& type) const {
-    const std::vector<std::string>& names = training_stage_names();
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      const std::string nearest = nearest_name(name, names);
+    const auto which = value_named<TrainingStage>(name);
+    if (!which) {
+      const std::string nearest = nearest_name(name, names_of<TrainingStage>());
       throw InputError(std::move(where), fmt::format("unknown stage '{}'", name),
-                       nearest.empty() ? fmt::format("the stages are {}", fmt::join(names, ", "))
+                       nearest.empty() ? fmt::format("the stages are {}", fmt::join(kNamesOf<TrainingStage>, ", "))
                                        : fmt::format("did you mean '{}'?", nearest));
     }
-    const auto which = static_cast<TrainingStage>(found - names.begin());
-    StageMeasurement& stage = type.stage(which);
+    StageMeasurement& stage = type.stage(*which);
     const toml::table& own = table(node, name, fmt::format("[nodes.stage.{}]", name));
     check_keys(own, kStageKeys, fmt::format(" in stage {}", name));
     stage.stated = true;
     stage.where = std::move(where);
-    stage.occurrence = usual_occurrence(which);
+    stage.occurrence = usual_occurrence(*which);
     if (const toml::node* per = own.get("per")) stage.occurrence = occurrence(*per);
     if (const toml::node* active = own.get("active")) {
       stage.active = components_of(*active);
@@ -217,12 +215,12 @@ class RunFile final : TomlFile {
     }
     if (const toml::node* powers = own.get("power_w")) {
       const toml::table& values = table(*powers, "power_w", "power_w = { processor = 40 }");
-      check_keys(values, component_names(), fmt::format(" in power_w of {}", name));
+      check_keys(values, names_of<Component>(), fmt::format(" in power_w of {}", name));
       for (std::size_t c = 0; c < kComponents; ++c) {
-        if (const toml::node* value = values.get(component_names()[c])) {
-          stage.power[c] = Watts(watts(*value, component_names()[c]));
+        if (const toml::node* value = values.get(names_of<Component>()[c])) {
+          stage.power[c] = Watts(watts(*value, names_of<Component>()[c]));
           if (!type.components[c]) {
-            fail(*value, fmt::format("the nodes have no {}", component_names()[c]), "list it in [nodes.power_w]");
+            fail(*value, fmt::format("the nodes have no {}", names_of<Component>()[c]), "list it in [nodes.power_w]");
           }
         }
       }
@@ -259,8 +257,7 @@ class RunFile final : TomlFile {
   // Computing is held against its own median. All else may wait, for a disk, the network or a node that stalls, now and
   // then for as long as whole iterations: of those a measurement is too long only beside the iteration.
   void check_outliers(const toml::table& own, const std::string& name, const NodeType& type) const {
-    const auto which = static_cast<TrainingStage>(
-        std::find(training_stage_names().begin(), training_stage_names().end(), name) - training_stage_names().begin());
+    const TrainingStage which = *value_named<TrainingStage>(name);
     const StageMeasurement& stage = type.stage(which);
     if (stage.times.size() < 3) return;
     const bool computes = which == TrainingStage::kForward || which == TrainingStage::kForwardMemory ||
@@ -287,12 +284,9 @@ class RunFile final : TomlFile {
 
   Occurrence occurrence(const toml::node& node) const {
     const std::string name = string(node, "per");
-    const auto& names = occurrence_names();
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      fail(node, fmt::format("unknown per '{}'", name), fmt::format("write one of {}", fmt::join(names, ", ")));
-    }
-    return static_cast<Occurrence>(found - names.begin());
+    if (const auto known = value_named<Occurrence>(name)) return *known;
+    fail(node, fmt::format("unknown per '{}'", name),
+         fmt::format("write one of {}", fmt::join(kNamesOf<Occurrence>, ", ")));
   }
 
   PerComponent<bool> components_of(const toml::node& node) const {
@@ -301,12 +295,12 @@ class RunFile final : TomlFile {
     PerComponent<bool> active{};
     for (const toml::node& one : *list) {
       const std::string name = string(one, "active");
-      const auto& names = component_names();
-      const auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end()) {
-        fail(one, fmt::format("unknown component '{}'", name), fmt::format("write of {}", fmt::join(names, ", ")));
+      const auto known = value_named<Component>(name);
+      if (!known) {
+        fail(one, fmt::format("unknown component '{}'", name),
+             fmt::format("write of {}", fmt::join(kNamesOf<Component>, ", ")));
       }
-      active[static_cast<std::size_t>(found - names.begin())] = true;
+      active[index_of(*known)] = true;
     }
     return active;
   }

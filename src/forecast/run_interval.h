@@ -11,8 +11,8 @@
 // iterations that were measured count to it: those of all measured nodes where the wait shows stalls, else one node's.
 // Its quantile makes the interval higher, not lower. Those that were seen are among the iterations.
 //
-// The assumed figures are deliberately somewhat above what healthy clusters show. docs/performance.md has how often the
-// interval holds the truth, and in which worlds it does not.
+// The assumed figures are deliberately somewhat above what healthy clusters show. docs/forecast-intervals.md says how
+// often the interval holds the truth, and in which worlds it does not.
 //
 // Pure, deterministic; cost O(measurements).
 #pragma once

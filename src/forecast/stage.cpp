@@ -1,44 +1,6 @@
 #include "forecast/stage.h"
 
 namespace flyball {
-namespace {
-
-template <class Enum>
-std::string_view name_in(const std::vector<std::string>& names, Enum value) {
-  return names[static_cast<std::size_t>(value)];
-}
-
-}  // namespace
-
-const std::vector<std::string>& component_names() {
-  static const std::vector<std::string> names = {"processor", "accelerator", "memory", "disk", "network"};
-  return names;
-}
-
-const std::vector<std::string>& training_stage_names() {
-  static const std::vector<std::string> names = {"set_dataset",  "load_data",       "preprocess",    "transfer",
-                                                 "model_in_out", "model_transfer",  "forward",       "forward_memory",
-                                                 "backward",     "backward_memory", "communication", "update",
-                                                 "wait"};
-  return names;
-}
-
-const std::vector<std::string>& occurrence_names() {
-  static const std::vector<std::string> names = {"run", "epoch", "iteration"};
-  return names;
-}
-
-std::string_view name_of(Component component) { return name_in(component_names(), component); }
-std::string_view name_of(TrainingStage stage) { return name_in(training_stage_names(), stage); }
-
-std::string_view name_of(StageGroup group) {
-  switch (group) {
-    case StageGroup::kPreprocess: return "preprocess";
-    case StageGroup::kCompute: return "compute";
-    case StageGroup::kCommunicate: return "communicate";
-  }
-  return "";
-}
 
 StageGroup group_of(TrainingStage stage) {
   if (stage <= TrainingStage::kTransfer) return StageGroup::kPreprocess;

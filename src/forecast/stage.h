@@ -6,14 +6,15 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
+
+#include "base/names.h"
 
 namespace flyball {
 
 enum class Component { kProcessor, kAccelerator, kMemory, kDisk, kNetwork };
-inline constexpr std::size_t kComponents = 5;
+template <>
+inline constexpr auto kNamesOf<Component> = name_list("processor", "accelerator", "memory", "disk", "network");
+inline constexpr std::size_t kComponents = kNamesOf<Component>.size();
 
 enum class TrainingStage {
   kSetDataset,      // eq. 19: index the node's share of the data set
@@ -30,14 +31,23 @@ enum class TrainingStage {
   kUpdate,          // eq. 37
   kWait,            // eqs. 39-40: for the slowest node, all components idle
 };
-inline constexpr std::size_t kTrainingStages = 13;
+template <>
+inline constexpr auto kNamesOf<TrainingStage> = name_list("set_dataset", "load_data", "preprocess", "transfer",
+                                                          "model_in_out", "model_transfer", "forward", "forward_memory",
+                                                          "backward", "backward_memory", "communication", "update",
+                                                          "wait");
+inline constexpr std::size_t kTrainingStages = kNamesOf<TrainingStage>.size();
 
 // The three stages that MC2 is named after. The wait for the slowest node is part of communicating, as in its table 7.
 enum class StageGroup { kPreprocess, kCompute, kCommunicate };
-inline constexpr std::size_t kStageGroups = 3;
+template <>
+inline constexpr auto kNamesOf<StageGroup> = name_list("preprocess", "compute", "communicate");
+inline constexpr std::size_t kStageGroups = kNamesOf<StageGroup>.size();
 
 // How often a stage is run.
 enum class Occurrence { kRun, kEpoch, kIteration };
+template <>
+inline constexpr auto kNamesOf<Occurrence> = name_list("run", "epoch", "iteration");
 
 template <class Value>
 using PerComponent = std::array<Value, kComponents>;
@@ -47,14 +57,6 @@ using PerStage = std::array<Value, kTrainingStages>;
 [[nodiscard]] constexpr std::size_t index_of(Component component) { return static_cast<std::size_t>(component); }
 [[nodiscard]] constexpr std::size_t index_of(TrainingStage stage) { return static_cast<std::size_t>(stage); }
 [[nodiscard]] constexpr std::size_t index_of(StageGroup group) { return static_cast<std::size_t>(group); }
-
-[[nodiscard]] std::string_view name_of(Component component);  // "processor"
-[[nodiscard]] std::string_view name_of(TrainingStage stage);  // "set_dataset"
-[[nodiscard]] std::string_view name_of(StageGroup group);     // "preprocess"
-
-[[nodiscard]] const std::vector<std::string>& component_names();       // in the order of Component
-[[nodiscard]] const std::vector<std::string>& training_stage_names();  // in the order of TrainingStage
-[[nodiscard]] const std::vector<std::string>& occurrence_names();
 
 [[nodiscard]] StageGroup group_of(TrainingStage stage);
 

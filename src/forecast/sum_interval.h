@@ -8,7 +8,7 @@
 // anywhere in `CorrelationRange`. For a given correlation the sum's distribution is Student's t; the interval is that
 // of the mixture, each correlation weighed by how well it explains the measurements (level and spread integrated out).
 // Over correlations drawn from that range it holds the sum as often as it says; with independent measurements more
-// often, where they stay alike for longer than was measured less often. docs/performance.md has how much.
+// often, where they stay alike for longer than was measured less often. docs/forecast-intervals.md says how often.
 //
 // Pure, deterministic; cost O(m). Reference: Zellner, An Introduction to Bayesian Inference in Econometrics, 1971, ch.
 // 4.

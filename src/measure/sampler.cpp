@@ -245,15 +245,6 @@ void add_to(IntervalEnergy& sum, const IntervalEnergy& part) {
 
 }  // namespace
 
-std::string_view name_of(EnergySource source) {
-  switch (source) {
-    case EnergySource::kCounter: return "counter";
-    case EnergySource::kIntegratedPower: return "integrated power";
-    case EnergySource::kFrozenCounter: return "frozen counter, integrated power";
-  }
-  return "counter";
-}
-
 class Sampler::Impl {
  public:
   Impl(std::vector<Meter> meters, const Options& options) : core_(std::make_shared<Core>()) {

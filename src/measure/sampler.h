@@ -16,10 +16,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/monotonic_time.h"
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -52,7 +52,9 @@ enum class EnergySource {
   kIntegratedPower,  // no counter: power integrated
   kFrozenCounter,    // the counter stood still while power flowed: power integrated until it moves again
 };
-[[nodiscard]] std::string_view name_of(EnergySource source);
+template <>
+inline constexpr auto kNamesOf<EnergySource> = name_list("counter", "integrated power",
+                                                         "frozen counter, integrated power");
 
 struct IntervalEnergy {
   Joules energy;

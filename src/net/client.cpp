@@ -1,6 +1,6 @@
 // Each request starts Beast's asynchronous operations on a context of its own and runs that until they have ended:
 // their time limit thereby holds for resolving, connecting, TLS and the message alike, and interrupt() can cancel them
-// from another thread. Events are parsed as the body's pieces arrive.
+// from another thread.
 #include "net/client.h"
 
 #include <fmt/format.h>
@@ -18,10 +18,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/error.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
@@ -180,17 +178,14 @@ class HttpClient::Impl {
     return request;
   }
 
-  void send(http::request<http::string_body>& request, error_code& error) {
-    http::async_write(*stream, request, StoreResult{&error}, nullptr);
-    run();
-  }
-
   // The answer, or what went wrong before its first byte.
   std::optional<Response> exchange(http::request<http::string_body>& request, error_code& error) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(options.body_bytes);
     stream->expires_after(duration_of(options.timeout));
-    send(request, error);
+    http::async_write(*stream, request, StoreResult{&error}, nullptr);
+    run();
+    if (interrupted) error = asio::error::operation_aborted;  // what was to cancel the read came before it began
     if (!error) {
       http::async_read(*stream, buffer, parser, StoreResult{&error});
       run();
@@ -241,55 +236,6 @@ Response HttpClient::request(std::string_view method, std::string_view target, s
   }
   if (!response) impl_->fail(error);
   return std::move(*response);
-}
-
-void HttpClient::stream(std::string_view target, const std::function<bool(const ServerEvent&)>& on_event,
-                        Seconds silence) {
-  impl_->connect();
-  auto message = impl_->message("GET", target, {});
-  message.set(http::field::accept, "text/event-stream");
-  error_code error;
-  http::response_parser<http::buffer_body> parser;
-  parser.body_limit(boost::none);
-  impl_->stream->expires_after(duration_of(impl_->options.timeout));
-  impl_->send(message, error);
-  if (!error) {
-    http::async_read_header(*impl_->stream, impl_->buffer, parser, StoreResult{&error});
-    impl_->run();
-  }
-  if (error) impl_->fail(error);
-  const unsigned status = parser.get().result_int();
-
-  EventParser events;
-  std::string refusal;
-  char block[16384];
-  bool wanted = true;
-  while (wanted && !impl_->interrupted && !parser.is_done()) {
-    parser.get().body().data = block;
-    parser.get().body().size = sizeof block;
-    impl_->stream->expires_after(duration_of(silence));
-    http::async_read_some(*impl_->stream, impl_->buffer, parser, StoreResult{&error});
-    impl_->run();
-    if (impl_->interrupted) break;
-    if (error == http::error::need_buffer) error = {};
-    if (error == http::error::end_of_stream || error == http::error::partial_message ||
-        error == asio::ssl::error::stream_truncated) {
-      break;
-    }
-    if (error) impl_->fail(error);
-    const std::string_view bytes(block, sizeof block - parser.get().body().size);
-    if (status != 200) {
-      refusal += bytes;
-      if (refusal.size() > 65536) break;
-      continue;
-    }
-    for (const ServerEvent& event : events.feed(bytes)) {
-      wanted = on_event(event);
-      if (!wanted) break;
-    }
-  }
-  impl_->stream.reset();
-  if (status != 200) throw HttpError(status, refusal);
 }
 
 bool HttpClient::connected() const { return impl_->stream.has_value(); }

@@ -1,13 +1,13 @@
 // An HTTP/1.1 client over Unix sockets, TCP and TLS, whose calls block until the answer is there.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/units.h"
-#include "net/event_parser.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -49,12 +49,6 @@ class HttpClient {
   // Returns the answer, whatever its status. A GET on a kept connection that the server has closed meanwhile is sent
   // once more.
   Response request(std::string_view method, std::string_view target, std::string_view json_body = {});
-
-  // Calls `on_event` with each event until it returns false, the server ends the stream, or interrupt() is called.
-  // Throws HttpError where the server answers with another status than 200. `silence` is the longest time for which the
-  // server may send nothing at all.
-  void stream(std::string_view target, const std::function<bool(const ServerEvent&)>& on_event,
-              Seconds silence = Seconds(60));
 
   // Whether the connection of the last request is still there.
   [[nodiscard]] bool connected() const;

@@ -62,7 +62,7 @@ struct Readable {
 // forgotten reaches the one that took its place.
 bool is_readable(int descriptor) {
   pollfd look{descriptor, POLLIN, 0};
-  return ::poll(&look, 1, 0) != 0;  // an error of the descriptor is news, too
+  return ::poll(&look, 1, 0) > 0;  // an error of the descriptor is news, too; one of the asking is not
 }
 
 void wait_readable(const std::shared_ptr<Readable>& readable) {

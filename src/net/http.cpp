@@ -71,7 +71,14 @@ std::string_view reason_phrase(unsigned status) {
 Response json_response(unsigned status, const nlohmann::ordered_json& body) {
   Response response;
   response.status = status;
-  response.body = json_line(body);
+  response.body = dump_json(body);
+  return response;
+}
+
+Response text_response(std::string content_type, std::string body) {
+  Response response;
+  response.content_type = std::move(content_type);
+  response.body = std::move(body);
   return response;
 }
 
@@ -80,7 +87,7 @@ std::string detail_of_problem(const std::string& body) {
   try {
     const nlohmann::json json = parse_json("the answer", body);
     if (json.is_object() && json.contains("detail") && json["detail"].is_string()) return json["detail"];
-  } catch (const InputError&) {
+  } catch (const InputError&) {  // quoted as it stands
   }
   return std::string(cut_between_characters(body, kLongest));
 }

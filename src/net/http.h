@@ -80,6 +80,8 @@ class HttpError : public Error {
 // Returns the status that an exception is answered with: HttpError's own, 400 for InputError and UsageError, else 500.
 [[nodiscard]] unsigned status_of(const std::exception& error);
 
+[[nodiscard]] Response text_response(std::string content_type, std::string body);
+
 // RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.
 [[nodiscard]] Response problem_response(const std::exception& error);
 [[nodiscard]] Response problem_response(unsigned status, std::string_view detail);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace flyball {
 namespace {
@@ -20,14 +21,16 @@ struct Adjacency {
   std::vector<std::int32_t> items;
 };
 
-// Compressed rows of `target(edge)` grouped by `key(edge)`.
-template <class Key, class Target>
-Adjacency group_edges(std::size_t nodes, const std::vector<ComputationDag::Edge>& edges, Key key, Target target) {
+using Edge = ComputationDag::Edge;
+
+// Compressed rows of the edges' ends `target`, grouped by their ends `key`.
+Adjacency group_edges(std::size_t nodes, const std::vector<Edge>& edges, std::int32_t Edge::*key,
+                      std::int32_t Edge::*target) {
   Adjacency rows{std::vector<std::size_t>(nodes + 1, 0), std::vector<std::int32_t>(edges.size())};
-  for (const auto& edge : edges) ++rows.begin[static_cast<std::size_t>(key(edge)) + 1];
+  for (const Edge& edge : edges) ++rows.begin[at(edge.*key) + 1];
   std::partial_sum(rows.begin.begin(), rows.begin.end(), rows.begin.begin());
   std::vector<std::size_t> next(rows.begin.begin(), rows.begin.end() - 1);
-  for (const auto& edge : edges) rows.items[next[static_cast<std::size_t>(key(edge))]++] = target(edge);
+  for (const Edge& edge : edges) rows.items[next[at(edge.*key)]++] = edge.*target;
   return rows;
 }
 
@@ -42,16 +45,16 @@ std::string short_name(const std::string& instruction) {
 }
 
 // Follows predecessors that are still unplaced; in a cycle one of them repeats.
-std::vector<std::int32_t> find_cycle(const Adjacency& before, const std::vector<std::int32_t>& open) {
-  const auto unplaced = [&](std::int32_t node) { return open[static_cast<std::size_t>(node)] > 0; };
+std::vector<std::int32_t> cycle_of(const Adjacency& before, const std::vector<std::int32_t>& open) {
+  const auto unplaced = [&](std::int32_t node) { return open[at(node)] > 0; };
   std::vector<std::int32_t> path;
   std::vector<bool> seen(open.size(), false);
   auto node = static_cast<std::int32_t>(
       std::find_if(open.begin(), open.end(), [](std::int32_t count) { return count > 0; }) - open.begin());
-  while (!seen[static_cast<std::size_t>(node)]) {
-    seen[static_cast<std::size_t>(node)] = true;
+  while (!seen[at(node)]) {
+    seen[at(node)] = true;
     path.push_back(node);
-    const auto row = static_cast<std::size_t>(node);
+    const std::size_t row = at(node);
     node = *std::find_if(before.items.begin() + static_cast<std::ptrdiff_t>(before.begin[row]),
                          before.items.begin() + static_cast<std::ptrdiff_t>(before.begin[row + 1]), unplaced);
   }
@@ -71,7 +74,7 @@ void check_total_time(const std::string& source, const std::vector<OperationType
     slowest.push_back(time);
   }
   double total = 0.0;
-  for (const Computation& computation : computations) total += slowest[static_cast<std::size_t>(computation.type)];
+  for (const Computation& computation : computations) total += slowest[at(computation.type)];
   if (total > kMostSeconds) {
     throw InputError({source},
                      fmt::format("the {} operations of one iteration take {:.3g} s in all at their slowest, "
@@ -81,60 +84,74 @@ void check_total_time(const std::string& source, const std::vector<OperationType
   }
 }
 
+// The nodes in topological order; or a cycle, where there is one.
+struct NodeOrder {
+  std::vector<std::int32_t> nodes;
+  std::vector<std::int32_t> cycle;
+};
+
+// Kahn's algorithm with a queue: nodes come out level by level, near in memory to what runs at the same time.
+NodeOrder order_nodes(std::size_t n, const std::vector<Edge>& edges) {
+  const Adjacency before = group_edges(n, edges, &Edge::after, &Edge::before);
+  const Adjacency after = group_edges(n, edges, &Edge::before, &Edge::after);
+  NodeOrder order;
+  std::vector<std::int32_t> open(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    open[i] = static_cast<std::int32_t>(before.begin[i + 1] - before.begin[i]);
+    if (open[i] == 0) order.nodes.push_back(static_cast<std::int32_t>(i));
+  }
+  for (std::size_t head = 0; head < order.nodes.size(); ++head) {
+    const std::size_t node = at(order.nodes[head]);
+    for (std::size_t e = after.begin[node]; e < after.begin[node + 1]; ++e) {
+      if (--open[at(after.items[e])] == 0) order.nodes.push_back(after.items[e]);
+    }
+  }
+  if (order.nodes.size() < n) order.cycle = cycle_of(before, open);
+  return order;
+}
+
 }  // namespace
+
+std::vector<std::int32_t> find_cycle(std::size_t nodes, const std::vector<ComputationDag::Edge>& edges) {
+  return order_nodes(nodes, edges).cycle;
+}
 
 ComputationDag::ComputationDag(std::string source, int stages, std::vector<OperationType> types,
                                std::vector<Computation> computations, const std::vector<Edge>& edges)
     : stages_(stages), types_(std::move(types)) {
   check_total_time(source, types_, computations);
   const std::size_t n = computations.size();
-  const auto before_of = [](const Edge& e) { return e.before; };
-  const auto after_of = [](const Edge& e) { return e.after; };
-  const Adjacency after = group_edges(n, edges, before_of, after_of);
-  const Adjacency before = group_edges(n, edges, after_of, before_of);
-
-  // Kahn's algorithm with a queue: nodes come out level by level, near in memory to what runs at the same time.
-  std::vector<std::int32_t> open(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    open[i] = static_cast<std::int32_t>(before.begin[i + 1] - before.begin[i]);
-    if (open[i] == 0) original_.push_back(static_cast<std::int32_t>(i));
-  }
-  for (std::size_t head = 0; head < original_.size(); ++head) {
-    const auto node = static_cast<std::size_t>(original_[head]);
-    for (std::size_t e = after.begin[node]; e < after.begin[node + 1]; ++e) {
-      if (--open[static_cast<std::size_t>(after.items[e])] == 0) original_.push_back(after.items[e]);
-    }
-  }
-  if (original_.size() < n) {
+  NodeOrder order = order_nodes(n, edges);
+  if (!order.cycle.empty()) {
     computations_ = std::move(computations);
     std::vector<std::string> names;
-    for (const std::int32_t node : find_cycle(before, open)) names.push_back(label(node));
+    for (const std::int32_t node : order.cycle) names.push_back(label(node));
     throw InputError({std::move(source)},
                      fmt::format("the dependencies run in a cycle: {} -> {}", fmt::join(names, " -> "), names.front()),
                      "remove one of these dependencies");
   }
+  original_ = std::move(order.nodes);
 
   std::vector<std::int32_t> position(n);
-  for (std::size_t i = 0; i < n; ++i) position[static_cast<std::size_t>(original_[i])] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < n; ++i) position[at(original_[i])] = static_cast<std::int32_t>(i);
   std::vector<Edge> renumbered;
   renumbered.reserve(edges.size());
   for (const Edge& edge : edges) {
-    renumbered.push_back(
-        {position[static_cast<std::size_t>(edge.before)], position[static_cast<std::size_t>(edge.after)]});
+    renumbered.push_back({position[at(edge.before)], position[at(edge.after)]});
   }
-  Adjacency succ = group_edges(n, renumbered, before_of, after_of);
-  Adjacency pred = group_edges(n, renumbered, after_of, before_of);
+  Adjacency succ = group_edges(n, renumbered, &Edge::before, &Edge::after);
+  Adjacency pred = group_edges(n, renumbered, &Edge::after, &Edge::before);
   succ_begin_ = std::move(succ.begin);
   successors_ = std::move(succ.items);
   pred_begin_ = std::move(pred.begin);
   predecessors_ = std::move(pred.items);
 
-  stage_order_.resize(static_cast<std::size_t>(stages));
+  stage_order_.resize(at(stages));
   for (const std::int32_t node : original_) {
-    const Computation& computation = computations[static_cast<std::size_t>(node)];
-    const OperationType& type = types_[static_cast<std::size_t>(computation.type)];
+    const Computation& computation = computations[at(node)];
+    const OperationType& type = types_[at(computation.type)];
     if (type.occupies_stage) {
-      stage_order_[static_cast<std::size_t>(type.stage)].push_back(static_cast<std::int32_t>(computations_.size()));
+      stage_order_[at(type.stage)].push_back(static_cast<std::int32_t>(computations_.size()));
     }
     computations_.push_back(computation);
   }

@@ -81,4 +81,7 @@ class ComputationDag {
   std::vector<std::vector<std::int32_t>> stage_order_;
 };
 
+// Returns the nodes of a cycle, each before the next and the last before the first; nothing where there is none.
+[[nodiscard]] std::vector<std::int32_t> find_cycle(std::size_t nodes, const std::vector<ComputationDag::Edge>& edges);
+
 }  // namespace flyball

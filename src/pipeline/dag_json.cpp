@@ -365,46 +365,17 @@ class ListedDag {
     return list_.computations[static_cast<std::size_t>(node)].name.name;
   }
 
-  // ComputationDag finds cycles as well, but only here are the names and places known.
+  // ComputationDag refuses cycles as well, but only here are the names and places known.
   void check_acyclic(std::size_t nodes) const {
-    std::vector<std::vector<std::int32_t>> before(nodes);
-    for (const auto& edge : edges_) before[static_cast<std::size_t>(edge.after)].push_back(edge.before);
-    enum : char { kNew, kOpen, kDone };
-    std::vector<char> state(nodes, kNew);
-    std::vector<std::int32_t> path;        // of a depth-first search against the edges
-    std::vector<std::size_t> next(nodes);  // predecessor to look at next
-    for (std::size_t root = 0; root < nodes; ++root) {
-      if (state[root] != kNew) continue;
-      path.push_back(static_cast<std::int32_t>(root));
-      state[root] = kOpen;
-      while (!path.empty()) {
-        const auto node = static_cast<std::size_t>(path.back());
-        if (next[node] == before[node].size()) {
-          state[node] = kDone;
-          path.pop_back();
-          continue;
-        }
-        const std::int32_t other = before[node][next[node]++];
-        if (state[static_cast<std::size_t>(other)] == kOpen) report_cycle(path, other);
-        if (state[static_cast<std::size_t>(other)] == kNew) {
-          state[static_cast<std::size_t>(other)] = kOpen;
-          path.push_back(other);
-        }
-      }
-    }
-  }
-
-  // `path` runs against the edges and its end depends on `first`, which stands somewhere in it.
-  [[noreturn]] void report_cycle(std::vector<std::int32_t> path, std::int32_t first) const {
-    path.erase(path.begin(), std::find(path.begin(), path.end(), first));
-    std::reverse(path.begin(), path.end());
+    const std::vector<std::int32_t> path = find_cycle(nodes, edges_);
+    if (path.empty()) return;
     constexpr std::size_t kMostShown = 20;
     std::string cycle = "'" + name_of(path.back()) + "'";
     for (std::size_t i = 0; i < path.size(); ++i) {
       if (i < kMostShown || i + 1 == path.size()) cycle += fmt::format(" -> '{}'", name_of(path[i]));
       if (i == kMostShown && i + 1 < path.size()) cycle += " -> ...";
     }
-    list_.fail(list_.computations[static_cast<std::size_t>(first)].name.offset,
+    list_.fail(list_.computations[static_cast<std::size_t>(path.back())].name.offset,
                fmt::format("the computations run in a cycle: {}", cycle),
                "remove one of these dependencies, or list each stage's computations in the order in which they run");
   }

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <utility>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool sets_clock(const OperationType& type) { return type.occupies_stage && type.options.size() > 1; }
 

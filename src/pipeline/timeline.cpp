@@ -5,12 +5,9 @@
 #include <cmath>
 #include <optional>
 
+#include "base/index.h"
+
 namespace flyball {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 Nanoseconds makespan(const ComputationDag& dag, std::span<const Nanoseconds> durations, std::span<Nanoseconds> finish) {
   Nanoseconds last = 0;

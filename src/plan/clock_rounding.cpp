@@ -1,3 +1,6 @@
+// Every operation has a level, and a plan is made by assigning times to gates and taking the slowest level that fits
+// between them. All passes below run over the operations in topological order, forwards for earliest times and
+// backwards for latest.
 #include "plan/clock_rounding.h"
 
 #include <algorithm>
@@ -6,9 +9,7 @@
 namespace flyball {
 namespace {
 
-// Search and paths take turns: each makes room for the other. Half as many turns cost 0.012 points where a time was
-// asked for, two paths a turn 0.012; ten paths bring 0.006.
-constexpr int kPolishTurns = 20;
+// Half as many turns cost 0.012 points where a time was asked for, two paths a turn cost 0.012; ten paths save 0.006.
 constexpr int kPathsPerTurn = 5;
 
 }  // namespace
@@ -19,7 +20,7 @@ ClockRounder::ClockRounder(const PlanProblem& problem, Searches searches)
       choices_(clock_choices(problem)),
       graph_(dag_),
       paths_(dag_, graph_, choices_) {
-  const std::size_t n = index(dag_.size());
+  const std::size_t n = at(dag_.size());
   for (int i = 0; i < dag_.size(); ++i) {
     ladder_.push_back(choices(i).ladder());
     level_.push_back(choices(i).slowest());
@@ -30,8 +31,8 @@ ClockRounder::ClockRounder(const PlanProblem& problem, Searches searches)
     times->assign(graph_.size(), 0);
   }
   for (int i = dag_.size() - 1; i >= 0; --i) {
-    const Nanoseconds least = choices(i).time.front() + tail_[index(graph_.end_of(i))];
-    for (const Gate gate : graph_.before(i)) tail_[index(gate)] = std::max(tail_[index(gate)], least);
+    const Nanoseconds least = choices(i).time.front() + tail_[at(graph_.end_of(i))];
+    for (const Gate gate : graph_.before(i)) tail_[at(gate)] = std::max(tail_[at(gate)], least);
   }
   plan_.assign(n, 0);
 }
@@ -70,8 +71,8 @@ void ClockRounder::find_relaxed(const FrontierStretch& stretch, Nanoseconds dead
   std::fill(relaxed_.begin(), relaxed_.end(), 0);
   const Nanoseconds delta = stretch.t_high - deadline;
   for (int i = 0; i < dag_.size(); ++i) {
-    Nanoseconds& gate = relaxed_[index(graph_.end_of(i))];
-    gate = std::max(gate, stretch.finish[index(i)] - std::min(stretch.finish_shift[index(i)], delta));
+    Nanoseconds& gate = relaxed_[at(graph_.end_of(i))];
+    gate = std::max(gate, stretch.finish[at(i)] - std::min(stretch.finish_shift[at(i)], delta));
   }
 }
 
@@ -81,7 +82,7 @@ void ClockRounder::schedule_relaxed(const FrontierStretch& stretch, Nanoseconds 
   settle(deadline);
 }
 
-// Gates for the plan, each as early or as late as it may pass.
+// Sets the gates from the plan, each at the earliest or at the latest time that the plan allows.
 void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
   late ? place_late(deadline) : place_early();
   schedule_.passes = late ? late_ : early_;
@@ -89,9 +90,9 @@ void ClockRounder::schedule_plan(Nanoseconds deadline, bool late) {
   settle(deadline);
 }
 
-// Moves gates that are too late for the deadline, or too early for the operations before them, and fits the options.
-// Gates brought forward to where the rest just meets the deadline at its fastest leave room for all before them, as
-// long as the deadline can be met at all.
+// Moves gates that are too late for the deadline or too early for the operations before them, and fits the options. A
+// gate is brought forward to where the operations behind it, at their fastest, just meet the deadline. That leaves room
+// for all operations before it, provided that the deadline can be met at all.
 void ClockRounder::settle(Nanoseconds deadline) {
   std::vector<Nanoseconds>& passes = schedule_.passes;
   for (std::size_t gate = 0; gate < graph_.size(); ++gate)
@@ -100,24 +101,24 @@ void ClockRounder::settle(Nanoseconds deadline) {
   for (int i = 0; i < dag_.size(); ++i) {
     const Nanoseconds start = graph_.start(passes.data(), i);
     const Gate gate = graph_.end_of(i);
-    const Nanoseconds earliest = start + ladder_[index(i)].time[0];
-    if (passes[index(gate)] < earliest) {
-      passes[index(gate)] = earliest;
+    const Nanoseconds earliest = start + ladder_[at(i)].time[0];
+    if (passes[at(gate)] < earliest) {
+      passes[at(gate)] = earliest;
       for (const std::int32_t other : graph_.ending(gate)) {
         if (other < i) fit(other);
       }
     }
-    Level& level = schedule_.level[index(i)];
-    level = ladder_[index(i)].slowest_within(passes[index(gate)] - start, level);
+    Level& level = schedule_.level[at(i)];
+    level = ladder_[at(i)].slowest_within(passes[at(gate)] - start, level);
   }
 }
 
 void ClockRounder::fit(int i) {
-  Level& level = schedule_.level[index(i)];
-  level = ladder_[index(i)].slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
+  Level& level = schedule_.level[at(i)];
+  level = ladder_[at(i)].slowest_within(schedule_.end(graph_, i) - schedule_.start(graph_, i), level);
 }
 
-// The plan is the schedule's levels, with the slack filled that they leave.
+// Takes the schedule's levels as the plan, and fills the slack that they leave.
 void ClockRounder::publish() {
   level_ = schedule_.level;
   is_early_ = searches_.fill;
@@ -149,7 +150,7 @@ void ClockRounder::place_early() {
   std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
     const Nanoseconds ready = graph_.start(early_.data(), i) + duration(i);
-    Nanoseconds& end = early_[index(graph_.end_of(i))];
+    Nanoseconds& end = early_[at(graph_.end_of(i))];
     end = std::max(end, ready);
   }
   is_early_ = true;
@@ -158,13 +159,13 @@ void ClockRounder::place_early() {
 void ClockRounder::place_late(Nanoseconds deadline) {
   std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
-    graph_.no_later_before(late_.data(), i, late_[index(graph_.end_of(i))] - duration(i));
+    graph_.no_later_before(late_.data(), i, late_[at(graph_.end_of(i))] - duration(i));
   }
 }
 
 inline void ClockRounder::raise(int i, Nanoseconds room, std::uint32_t skip_eighths) {
-  const ClockLadder& ladder = ladder_[index(i)];
-  Level& level = level_[index(i)];
+  const ClockLadder& ladder = ladder_[at(i)];
+  Level& level = level_[at(i)];
   if (ladder.time[level + 1] > room) return;
   if (skip_eighths > 0 && (draw() & 7) < skip_eighths) return;
   level = ladder.slowest_within(room, level);
@@ -174,8 +175,8 @@ void ClockRounder::fill_forwards(std::uint32_t skip_eighths) {
   std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
     const Nanoseconds start = graph_.start(early_.data(), i);
-    raise(i, late_[index(graph_.end_of(i))] - start, skip_eighths);
-    Nanoseconds& end = early_[index(graph_.end_of(i))];
+    raise(i, late_[at(graph_.end_of(i))] - start, skip_eighths);
+    Nanoseconds& end = early_[at(graph_.end_of(i))];
     end = std::max(end, start + duration(i));
   }
 }
@@ -183,7 +184,7 @@ void ClockRounder::fill_forwards(std::uint32_t skip_eighths) {
 void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
   std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
-    const Nanoseconds end = late_[index(graph_.end_of(i))];
+    const Nanoseconds end = late_[at(graph_.end_of(i))];
     raise(i, end - graph_.start(early_.data(), i), skip_eighths);
     graph_.no_later_before(late_.data(), i, end - duration(i));
   }
@@ -204,7 +205,7 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
     }
     for (const std::int32_t i : region) {
       if (draw() % 4 == 0) continue;
-      level_[index(i)] = std::max(0, level_[index(i)] - (draw() % 4 == 0 ? 2 : 1));
+      level_[at(i)] = std::max(0, level_[at(i)] - (draw() % 4 == 0 ? 2 : 1));
     }
     switch (draw() % 4) {
       case 0:
@@ -234,10 +235,11 @@ void ClockRounder::search(Nanoseconds deadline, int trials) {
       level_ = kept;
     }
   }
+  is_early_ = false;  // early_ is of the last trial, whether or not it was kept
 }
 
 void ClockRounder::polish(Nanoseconds deadline, int trials) {
-  random_ = 0x9E3779B97F4A7C15u;  // the same trials whatever was planned before
+  random_ = 0x9E3779B97F4A7C15u;  // the same trials, whatever was planned before
   for (int turn = 0; turn < kPolishTurns; ++turn) {
     if (searches_.neighbourhoods) search(deadline, trials / kPolishTurns);
     if (!searches_.random_paths) continue;
@@ -259,7 +261,7 @@ double ClockRounder::net_joules() const {
 }
 
 const ClockPlan& ClockRounder::plan() {
-  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices(static_cast<int>(i)).option[index(level_[i])];
+  for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices(static_cast<int>(i)).option[at(level_[i])];
   return plan_;
 }
 

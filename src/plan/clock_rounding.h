@@ -1,17 +1,19 @@
-// From relaxed event times to clocks: which measured option each operation runs at.
+// From relaxed event times to clocks: chooses the measured option at which each operation runs.
 //
-// Perseus (section 4.3) gives each computation the slowest clock not slower than planned and stops there; what rounding
-// leaves over is lost. Here the relaxed times become times of gates (gates.h), and what is left over is spent again. In
-// brackets what each step brings, in per cent of an iteration's energy, mean and worst, with all others in place:
-//   paths   the gates along one stage are moved to their best times together (path_search.h), stage after stage
-//           [0.055, 2.33 along the frontier];
-//   carry   like points have like plans: the next point of the frontier takes over the gates of the last, moved as the
-//           relaxation moves its events, and one stage is gone through again. Drift ends where a point starts anew
-//           [0.008, 1.13 along the frontier, and a fourth of the time];
-//   fill    one pass forwards in time raises operations into the slack that is left [0.005, 0.11 along the frontier];
-//   search  small neighbourhoods are sped up at random and refilled, and kept when no dearer [0.010, 0.11], in turns
-//           with random paths [0.038, 0.31 where a time was asked for] (fixed seed, fixed number of trials: same input,
-//           same plan).
+// Perseus (section 4.3) gives each computation the slowest clock that is not slower than planned, and wastes the slack
+// that this leaves. Here the relaxed event times become times of gates (gates.h), and four steps spend the slack. In
+// brackets: the energy that each step saves, in per cent of an iteration's, mean and largest, when all other steps are
+// in place.
+//   paths   The gates along one stage are moved to their best times together (path_search.h), stage after stage
+//           [0.055, 2.33 along the frontier].
+//   carry   Neighbouring points of the frontier have similar plans: the next point takes over the gates of the last
+//           one, moved as far as the relaxation moves its events, and only one stage is searched again. Rounding a
+//           point anew now and then ends the drift [0.008, 1.13 along the frontier, which takes a fourth of the time].
+//   fill    One pass forwards in time slows operations down into the slack that is left
+//           [0.005, 0.11 along the frontier].
+//   search  Small neighbourhoods are sped up at random and refilled, and kept when no dearer [0.010, 0.11], in turns
+//           with random paths [0.038, 0.31 where a time was asked for]. Seed and number of trials are fixed: the same
+//           input gives the same plan.
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
 //
@@ -24,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "pipeline/timeline.h"
 #include "plan/gates.h"
@@ -33,10 +36,10 @@
 
 namespace flyball {
 
-// What bench/rounding_value leaves out, one after the other, to tell what each brings. Plans are made with all.
+// The steps that are taken; all, but in bench/rounding_value, which leaves out one after the other to measure each.
 struct Searches {
   bool stage_paths = true;
-  bool carry = true;  // perseus.cpp: where not, every point is rounded anew
+  bool carry = true;  // perseus.cpp: if false, every point is rounded anew
   bool fill = true;
   bool neighbourhoods = true;
   bool random_paths = true;
@@ -47,35 +50,37 @@ class ClockRounder {
  public:
   explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
 
-  // The plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone. Cost: one
-  // path search per stage, 0.3 to 0.6 us per operation.
+  // Makes the plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone.
+  // Cost: one path search per stage, 0.3 to 0.6 us per operation.
   void round(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // The same from where the last call of round() or follow() left off, for a deadline near that one's; nothing else may
-  // have been called between but what tells about the plan. Cost: one path search and a few passes over the operations,
-  // about 0.1 us per operation with four stages.
+  // Makes the plan for a deadline near that of the last round() or follow(), starting from that call's gates. Between
+  // the two calls, only makespan(), net_joules() and plan() may be called. Cost: one path search and a few passes over
+  // the operations, about 0.1 us per operation with four stages.
   void follow(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // The plan of round() without path searches: floors, filled from the end backwards. Another place for polish() to
-  // begin, since what it ends at depends on that.
+  // Makes the plan without path searches: Perseus' rounding, with the slack filled from the end backwards. It is
+  // another place for polish() to start from, whose result depends on that.
   void floor(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // Takes over a plan of Pareto-optimal options.
+  // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
-  // Makes the present plan cheaper within `deadline`, which it must meet. `trials` bounds the random search, each trial
-  // costing O(nodes + edges).
+  // Search and paths take this many turns, since each makes room for the other.
+  static constexpr int kPolishTurns = 20;
+
+  // Makes the present plan cheaper within `deadline`, which it must meet already. `trials` bounds the random search;
+  // each trial costs O(nodes + edges). With fewer trials than turns, nothing is searched.
   void polish(Nanoseconds deadline, int trials);
 
-  // What the present plan really gives.
+  // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();
   [[nodiscard]] double net_joules() const;
   [[nodiscard]] const ClockPlan& plan();
 
  private:
-  [[nodiscard]] static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[index(dag_[i].type)]; }
-  [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[index(i)].time[level_[index(i)]]; }
+  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[at(dag_[i].type)]; }
+  [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[at(i)].time[level_[at(i)]]; }
 
   void find_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
   void schedule_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
@@ -87,8 +92,9 @@ class ClockRounder {
 
   void place_early();
   void place_late(Nanoseconds deadline);
-  // Raise operations into slack; `skip_eighths` of those that could be raised, drawn at random, are passed over.
-  // Forwards needs late_ of the plan and leaves early_ of what becomes of it; backwards the other way round.
+  // These slow operations down into slack. `skip_eighths` of the operations that could be slowed down, drawn at random,
+  // are passed over. fill_forwards() needs late_ of the present plan and updates early_; fill_backwards() the other way
+  // round.
   void fill_forwards(std::uint32_t skip_eighths);
   void fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths);
   void raise(int i, Nanoseconds room, std::uint32_t skip_eighths);
@@ -101,14 +107,14 @@ class ClockRounder {
   std::vector<ClockLadder> ladder_;    // by operation
   GateGraph graph_;
   PathSearch paths_;
-  GateSchedule schedule_;                            // what follow() goes on from
-  std::vector<Nanoseconds> tail_;                    // by gate: from there to the end with all at their fastest
-  std::vector<Nanoseconds> relaxed_, last_relaxed_;  // by gate: where the relaxation has it, now and a point ago
+  GateSchedule schedule_;                            // where follow() continues
+  std::vector<Nanoseconds> tail_;                    // by gate: the least time from there to the end
+  std::vector<Nanoseconds> relaxed_, last_relaxed_;  // by gate: relaxed times of this and the last point
   int next_stage_ = 0;
   std::vector<Level> level_;        // the plan
-  std::vector<Nanoseconds> early_;  // by gate: as early as the plan allows
-  std::vector<Nanoseconds> late_;   // as late as the deadline allows
-  bool is_early_ = false;           // early_ is of the present plan
+  std::vector<Nanoseconds> early_;  // by gate: the earliest time that the plan allows
+  std::vector<Nanoseconds> late_;   // by gate: the latest time that the deadline allows
+  bool is_early_ = false;           // whether early_ is that of the present plan
   std::vector<std::int32_t> sources_, path_;
   ClockPlan plan_;
   std::uint64_t random_ = 0;

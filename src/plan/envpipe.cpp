@@ -1,3 +1,5 @@
+// EnvPipe's algorithms as the paper states them, on executed steps. Options are ordered by falling clock, so that
+// raising an operation's clock by one step lowers its option by one.
 #include "plan/envpipe.h"
 
 #include <algorithm>
@@ -5,15 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/index.h"
 #include "plan/reschedule.h"
 #include "plan/stage_clock.h"
 
 namespace flyball {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// Steps up the type's clocks that an operation can still take.
+// By how many steps the operation's clock can still be raised.
 int steps_below_maximum(const PlanProblem& problem, const ClockPlan& plan, int i) {
   return plan[at(i)] - problem.choices[at((*problem.dag)[i].type)].max_clock;
 }
@@ -22,7 +23,7 @@ Megahertz clock_of(const ComputationDag& dag, const ClockPlan& plan, int i) {
   return dag.type_of(i).options[plan[at(i)]].frequency;
 }
 
-// Options are ordered highest clock first. Both return the clock steps that they raised, none when nothing can be.
+// Both return the number of steps by which they raised clocks; 0 when none can be raised.
 int raise_balanced(const PlanProblem& problem, const std::vector<int>& path, ClockPlan& plan) {
   std::optional<Megahertz> lowest;
   for (const int i : path) {
@@ -56,15 +57,6 @@ ClockPlan envelope_plan(const PlanProblem& problem) {
     if (outer[at(i)]) plan[at(i)] = problem.choices[at(dag[i].type)].max_clock;
   }
   return plan;
-}
-
-std::string_view name_of(EnvPipePolicy policy) {
-  switch (policy) {
-    case EnvPipePolicy::kBalanced: return "envpipe";
-    case EnvPipePolicy::kGreedy: return "envpipe-greedy";
-    case EnvPipePolicy::kNoReconfigure: return "envpipe-no-reconfigure";
-  }
-  return "";
 }
 
 class EnvPipePlanner : public Planner {
@@ -127,7 +119,7 @@ std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedSte
   std::vector<int> path;
   int current = -1;
   for (int i = 0; i < dag.size(); ++i) {
-    // Among equals the first stage's, where a 1F1B iteration ends.
+    // Of equal ones, that of the first stage, where a 1F1B iteration ends.
     const bool later = current < 0 || step.finish[at(i)] > step.finish[at(current)];
     const bool equal = !later && step.finish[at(i)] == step.finish[at(current)];
     if (later || (equal && dag.type_of(i).stage <= dag.type_of(current).stage)) current = i;
@@ -136,7 +128,7 @@ std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedSte
     path.push_back(current);
     const OperationType& type = dag.type_of(current);
     int previous = -1;    // on the same stage
-    int dependency = -1;  // the one that finished last
+    int dependency = -1;  // the one that finished last, on another stage
     for (const std::int32_t p : dag.predecessors(current)) {
       const bool same_stage =
           type.occupies_stage && dag.type_of(p).occupies_stage && dag.type_of(p).stage == type.stage;
@@ -170,7 +162,7 @@ ReconfigureStatus Reconfiguration::learn(const ExecutedStep& step) {
   const ComputationDag& dag = *problem_->dag;
   ++steps_;
   const std::vector<int> path = find_critical_path(dag, step);
-  // Operations without a choice of clocks lie on every such path and mean nothing.
+  // Operations without a choice of clocks lie on every such path and say nothing.
   const bool on_envelope = std::all_of(path.begin(), path.end(),
                                        [&](int i) { return envelope_[at(i)] || dag.type_of(i).options.size() < 2; });
   if (on_envelope) return status_ = ReconfigureStatus::kEnvelope;
@@ -191,13 +183,6 @@ Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, Clock
     if (progress && !progress(reconfiguration.progress())) return result(ReconfigureStatus::kCancelled);
   }
   return result(reconfiguration.status());
-}
-
-std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner) {
-  for (const EnvPipePolicy policy : {EnvPipePolicy::kBalanced, EnvPipePolicy::kGreedy, EnvPipePolicy::kNoReconfigure}) {
-    if (name_of(policy) == planner) return policy;
-  }
-  return std::nullopt;
 }
 
 std::unique_ptr<Planner> make_envpipe(EnvPipeOptions options, StepExecutor execute) {

@@ -1,23 +1,24 @@
-// EnvPipe's planner (Choi et al., EnvPipe, ATC'23): slow down what lies inside the pipeline's envelope, then undo step
-// by step what turned out critical. One plan, no frontier; it aims at no slowdown and has no bound.
+// EnvPipe's planner (Choi et al., EnvPipe, ATC'23): slow down the operations inside the pipeline's envelope, then raise
+// again, step by step, the clocks of those that turn out to be critical. The result is one plan, which aims at no
+// slowdown and has no lower bound.
 //
-//   1. valley (4.2): per stage, the clock of least gross energy of forward and backward together.
-//   2. rescheduling (4.3): plan/reschedule.h, where the schedule is 1F1B.
-//   3. envelope initialisation (4.4): maximum clock on the outermost path, the valley everywhere else.
-//   4. reconfiguration (4.4, algorithms 1 and 2): execute one step, find the critical path, raise clocks on it; until
-//      the critical path is the envelope or nothing on it can be raised.
+//   1. Valley (section 4.2): each stage's clock at which forward and backward together take the least gross energy.
+//   2. Rescheduling (section 4.3): plan/reschedule.h, where the schedule is 1F1B.
+//   3. Envelope initialisation (section 4.4): the maximum clock on the outermost path, the valley everywhere else.
+//   4. Reconfiguration (section 4.4, algorithms 1 and 2): execute one step, find the critical path and raise clocks on
+//      it, until the critical path is the envelope or no clock on it can be raised.
 //
-// The planner learns only from executed steps, so that real ones can take the emulator's place: the planning server's
-// Reconfiguration is fed by what the ranks report.
+// The planner learns only from executed steps, so that real steps can replace emulated ones: the planning server feeds
+// a Reconfiguration with what the ranks report.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "plan/executed_step.h"
@@ -26,50 +27,53 @@
 namespace flyball {
 
 enum class EnvPipePolicy {
-  kBalanced,       // raise all units of the lowest clock on the critical path by one step
-  kGreedy,         // raise the last unit on the critical path that is below the maximum, to the maximum
-  kNoReconfigure,  // keep the initialisation; slows the iteration where bubbles are too small
+  kBalanced,       // raise all operations of the lowest clock on the critical path by one step
+  kGreedy,         // raise the last operation on the critical path that is below the maximum clock, to the maximum
+  kNoReconfigure,  // keep the initialisation; makes the iteration longer where bubbles are too small
 };
+template <>
+inline constexpr auto kNamesOf<EnvPipePolicy> = name_list("envpipe", "envpipe-greedy", "envpipe-no-reconfigure");
 
 struct EnvPipeOptions {
   EnvPipePolicy policy = EnvPipePolicy::kBalanced;
   bool reschedule = true;
-  // Microbatches whose activations fit into a stage's memory, one per stage; empty for the problem's limit.
+  // The number of microbatches whose activations fit into each stage's memory; empty for the problem's limit.
   std::vector<int> memory_limit;
 };
 
-// Which operations make up the envelope: in 1F1B the first microbatch's forwards, all of the last stage, the last
-// microbatch's backwards. In any other order, a stage's first and last computation take their place.
+// Which operations make up the envelope. In 1F1B: the first microbatch's forwards, all operations of the last stage,
+// and the last microbatch's backwards. In other schedules: each stage's first and last computation, and all of the last
+// stage.
 [[nodiscard]] std::vector<bool> envelope(const ComputationDag& dag);
 
-// Algorithm 2, from the operation that finishes last back to one that waits for nothing; returned first operation
-// first. An operation with less slack after its stage's previous operation than after its dependency waited for the
-// stage, otherwise for the dependency.
+// Algorithm 2: the critical path of an executed step, first operation first. It is followed from the operation that
+// finishes last back to one that waits for nothing. An operation is taken to have waited for its stage if it started
+// sooner after its stage's previous operation than after its last dependency, otherwise for the dependency.
 [[nodiscard]] std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedStep& step);
 
 enum class ReconfigureStatus {
   kRunning,        // another step is to be executed
-  kEnvelope,       // the critical path is the envelope: as fast as without EnvPipe
+  kEnvelope,       // the critical path is the envelope: the iteration is as fast as without EnvPipe
   kMaximumClocks,  // everything on the critical path is at its maximum clock: no plan is faster
-  kCancelled,      // the caller asked to stop; the plan may be slow
+  kCancelled,      // the caller stopped it; the plan may be slow
 };
 
-// Algorithm 1 on `problem.dag`, one executed iteration after the other, whoever executes them. Every iteration but the
-// last raises a clock, so it ends after at most nodes * clocks of them; commonly after some dozens.
+// Algorithm 1 on `problem.dag`, one executed iteration at a time, whoever executes them. Every iteration but the last
+// raises a clock, so that at most nodes * clocks of them are needed; usually some dozens are.
 class Reconfiguration {
  public:
   // `problem` must outlive it and its copies.
   Reconfiguration(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan);
 
-  // What to execute next; the result, once the status is another than kRunning.
+  // The plan to execute next; the result, once status() is no longer kRunning.
   [[nodiscard]] const ClockPlan& plan() const { return plan_; }
   [[nodiscard]] ReconfigureStatus status() const { return status_; }
-  [[nodiscard]] std::int64_t steps() const { return steps_; }  // learnt from
-  // Of all clock steps up that there can be, the share taken, in [0, 1].
+  [[nodiscard]] std::int64_t steps() const { return steps_; }  // iterations learnt from
+  // The share of all possible clock raises that were made, in [0, 1].
   [[nodiscard]] double progress() const;
 
-  // Takes in an iteration that was executed under plan(), of whose critical path it raises clocks. Cost O(nodes +
-  // edges).
+  // Takes in an iteration that was executed under plan(), and raises clocks on its critical path. Cost:
+  // O(nodes + edges).
   ReconfigureStatus learn(const ExecutedStep& step);
 
  private:
@@ -89,15 +93,12 @@ struct Reconfigured {
   ReconfigureStatus status = ReconfigureStatus::kEnvelope;
 };
 
-// Reconfiguration with an executor, to its end or until `progress` says so.
+// Runs a Reconfiguration with an executor to its end, or until `progress` returns false.
 [[nodiscard]] Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan,
                                        const StepExecutor& execute, const Progress& progress);
 
-// "envpipe", "envpipe-greedy", "envpipe-no-reconfigure"; none for other planners.
-[[nodiscard]] std::optional<EnvPipePolicy> envpipe_policy_named(std::string_view planner);
-
-// The planner: names envpipe, envpipe-greedy, envpipe-no-reconfigure by policy. Where it reschedules, the result's
-// plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.
+// The planner that the policy names: envpipe, envpipe-greedy or envpipe-no-reconfigure. Where it reschedules, the
+// frontier's plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.
 [[nodiscard]] std::unique_ptr<Planner> make_envpipe(EnvPipeOptions options, StepExecutor execute = emulate_step);
 [[nodiscard]] std::unique_ptr<Planner> make_envpipe(EnvPipePolicy policy);
 

@@ -1,3 +1,5 @@
+// The wall clocks of the stages are aligned in two steps: shortest_delays() finds the quickest message between each
+// pair of stages, clock_offsets() turns these delays into one offset per stage.
 #include "plan/executed_step.h"
 
 #include <algorithm>
@@ -6,22 +8,22 @@
 #include <optional>
 #include <utility>
 
+#include "base/index.h"
 #include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 
 namespace flyball {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 bool is_measured(const OperationType& type) { return type.occupies_stage && !is_constant_operation(type.instruction); }
 
-// The shortest delay from a stage's finish to another's start, over all messages, each on the clock of its stage.
+// The shortest delay from a computation's finish on one stage to the start, on another, of one that waits for it. Each
+// time is by its stage's wall clock.
 using Delays = std::map<std::pair<int, int>, Nanoseconds>;
 
 Delays shortest_delays(const ComputationDag& dag, const ExecutedStep& step) {
   Delays delays;
-  // Per operation that is not measured, the measured ones of other stages that it waits for, found once.
+  // For each operation that is not measured: the measured operations of other stages that it waits for.
   std::vector<std::vector<int>> origins(at(dag.size()));
   for (int i = 0; i < dag.size(); ++i) {
     const bool measured = is_measured(dag.type_of(i));
@@ -49,7 +51,7 @@ Delays shortest_delays(const ComputationDag& dag, const ExecutedStep& step) {
   return delays;
 }
 
-// What is to be taken off a stage's times, so that all have the clock of the first.
+// What has to be subtracted from each stage's times to get times by the wall clock of the first stage.
 std::vector<Nanoseconds> clock_offsets(int stages, const Delays& delays) {
   std::vector<std::optional<Nanoseconds>> offset(at(stages));
   const auto visit = [&](int first) {
@@ -62,7 +64,7 @@ std::vector<Nanoseconds> clock_offsets(int stages, const Delays& delays) {
         const auto there = delays.find({from, to});
         const auto back = delays.find({to, from});
         if (there == delays.end() && back == delays.end()) continue;
-        // there = latency + difference, back = latency - difference.
+        // The delay there is latency + difference, the delay back is latency - difference.
         Nanoseconds difference = 0;
         if (there == delays.end()) {
           difference = -back->second;

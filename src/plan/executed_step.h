@@ -1,5 +1,5 @@
-// One iteration as it was executed: by the emulator, or by the stages of a real pipeline, each with a clock of its own.
-// EnvPipe's reconfiguration (plan/envpipe.h) learns from either.
+// One iteration as it was executed: by the emulator, or by the stages of a real pipeline, each of which reads a wall
+// clock of its own. EnvPipe's reconfiguration (plan/envpipe.h) learns from either.
 #pragma once
 
 #include <functional>
@@ -18,30 +18,30 @@ struct ExecutedStep {
   std::vector<Nanoseconds> finish;
 };
 
-// Runs one iteration of the DAG under the plan. An executor used by a planner in several threads must allow that.
+// Runs one iteration of the DAG under the plan. If several threads use a planner, they call its executor at once.
 using StepExecutor = std::function<ExecutedStep(const ComputationDag&, const ClockPlan&)>;
 
-// As-soon-as-possible emulation of the measured options.
+// Emulates the measured options; every operation starts as soon as it can.
 [[nodiscard]] ExecutedStep emulate_step(const ComputationDag& dag, const ClockPlan& plan);
 
-// When a stage's computation had its input and the GPU, and when it was done, on the stage's clock.
+// When a stage's computation had both its input and the GPU, and when it finished, by the stage's wall clock.
 struct MeasuredTimes {
   Nanoseconds start = 0;
   Nanoseconds finish = 0;
 };
 
-// The computations that a stage measures, in its order: all but constant-time operations.
+// The computations that a stage measures, in its order: all operations but those of constant time.
 [[nodiscard]] std::vector<int> measured_operations(const ComputationDag& dag, int stage);
 
-// One iteration as the stages have measured it, brought to one clock. `stages[s]` has the times of
-// measured_operations(dag, s), which rise.
+// Joins what the stages measured in one iteration into one timeline. `stages[s]` holds the times of
+// measured_operations(dag, s), which must rise.
 //
-// Clocks of different machines differ by more than the waits that matter. The pipeline's own messages tell by how much:
-// what is computed after a message cannot start before what was computed before it has finished, and the shortest such
-// delay between two stages is that of a message that was waited for. Taking that delay to be as long in both directions
-// gives the difference of their clocks (Cristian, Distributed Computing 3, 1989); stages without messages in both
-// directions are joined by those that they have. Constant-time operations, which nobody measures, follow what they wait
-// for at once. Cost O(nodes + edges).
+// The wall clocks of different machines differ by more than the waits that matter, but the pipeline's own messages show
+// by how much. A computation that needs a message starts after the computation that sent it has finished, and the
+// shortest such delay between two stages is that of a message that was waited for. If this delay is as long in both
+// directions, it gives the difference of the two clocks (Cristian, Distributed Computing 3, 1989). Stages with messages
+// in only one direction are aligned by those. Operations of constant time, which nobody measures, take no time and
+// follow what they wait for. Cost: O(nodes + edges).
 [[nodiscard]] ExecutedStep join_stages(const ComputationDag& dag, std::span<const std::vector<MeasuredTimes>> stages);
 
 }  // namespace flyball

@@ -1,3 +1,5 @@
+// Plans are replayed with options drawn around each operation's smooth curve. Draws come in pairs, one on each side of
+// the curve, which makes the mean converge faster (antithetic variates).
 #include "plan/expected_saving.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20240611;
 
-// Running mean and deviation (Welford).
+// Running mean and standard deviation (Welford).
 class Moments {
  public:
   void add(double value) {
@@ -35,7 +37,7 @@ struct Replayed {
 
 }  // namespace
 
-// Replays plans with options that may be the true ones.
+// Replays plans with drawn options.
 class ExpectedReplay {
  public:
   ExpectedReplay(const PlanProblem& problem, const MeasurementNoise& noise) : problem_(problem), noise_(noise) {
@@ -46,7 +48,7 @@ class ExpectedReplay {
     }
   }
 
-  // Two sets of options, one on each side of the mean.
+  // Draws two sets of options, one on each side of the mean.
   void draw(NoiseSource& random) {
     for (std::size_t type = 0; type < measured_.size(); ++type) {
       const auto& curves = noise_.types_[type];

@@ -1,9 +1,9 @@
-// What a plan is to be expected to save, where the measurements that it was made of are noisy.
+// What a plan can be expected to save when the measurements that it was made from are noisy.
 //
-// A planner takes the clocks that were measured to be best, and of two that are alike the one whose noise was
-// favourable. Replayed with the same measurements, its plan looks better than it is: the winner's curse. Here the plan
-// is replayed with what the measurements may truly be (SmoothCurve), a hundred times, and so are all-maximum clocks:
-// the mean of the savings is what to expect, their deviation how sure that is.
+// Of two clocks that are alike, a planner takes the one that looked better by chance. Replayed with the same
+// measurements, its plan therefore looks better than it is (the winner's curse). Here the plan and all-maximum clocks
+// are replayed a hundred times with values that the measurements may truly have (SmoothCurve). The mean of the savings
+// is the one to expect; their standard deviation says how certain it is.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@
 
 namespace flyball {
 
-// Noise of a pipeline's measurements, judged by how smooth each operation's times and energies are over its clocks.
-// Operations of one clock are taken as they are: nothing is chosen there.
+// The noise of a pipeline's measurements, estimated from how smooth each operation's times and energies are over its
+// clocks. Operations of one clock are taken as measured, since nothing is chosen there.
 class MeasurementNoise {
  public:
   explicit MeasurementNoise(const ComputationDag& dag);
 
-  // False where some operation with a choice has too few clocks to tell, or where nothing has a choice.
+  // False where an operation with a choice has too few clocks to tell, and where no operation has a choice.
   [[nodiscard]] bool known() const { return known_; }
-  // Standard deviation of one measurement, in the mean over the operations; shares of the measured value.
+  // Standard deviation of one measurement as a share of the measured value, averaged over the operations.
   [[nodiscard]] double of_times() const { return time_; }
   [[nodiscard]] double of_energies() const { return energy_; }
 
@@ -48,14 +48,14 @@ struct Expected {
 };
 
 struct ExpectedFigures {
-  Expected time;          // s, of an iteration
-  Expected energy;        // J, waiting for a straggler included
+  Expected time;          // s, of one iteration
+  Expected energy;        // J, of one iteration, with waiting for a straggler
   Expected saving_pct;    // of what all-maximum clocks take
-  Expected slowdown_pct;  // likewise
+  Expected slowdown_pct;  // of what all-maximum clocks take
 };
 
-// Of one plan on `dag`, the problem's or one with the same operation types. Requires noise.known(). Deterministic. Cost
-// O(kReplays * (nodes + edges + options)).
+// The figures of one plan on `dag`, which is the problem's DAG or one with the same operation types. Requires
+// noise.known(). Deterministic. Cost: O(kExpectedReplays * (nodes + edges + options)).
 inline constexpr int kExpectedReplays = 100;
 [[nodiscard]] ExpectedFigures expected_figures(const PlanProblem& problem, const MeasurementNoise& noise,
                                                const ComputationDag& dag, const ClockPlan& plan,

@@ -1,3 +1,4 @@
+// Stores plans as chains of edits that start at a plan stored in full, and keeps the points that no other beats.
 #include "plan/frontier.h"
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 namespace flyball {
 namespace {
 
-// A full copy at least this often bounds the cost of rebuilding a plan.
+// A plan is stored in full again when the edits since the last one exceed this many times its operations, which bounds
+// the cost of rebuilding a plan.
 constexpr std::size_t kEditsPerFullCopy = 4;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The iteration time-energy frontier of a pipeline: discrete plans, what they really give, and how far that is from
-// what any plan could give.
+// The iteration time-energy frontier of a pipeline: discrete plans, their time and energy when replayed, and a lower
+// bound of the energy of any plan as fast.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,20 @@ struct FrontierPoint {
   double net_lower_bound = std::numeric_limits<double>::quiet_NaN();
 };
 
-// Points in rising time and strictly falling net energy; plans kept as edits against the point before, so that many
-// points of many operations stay small. Not thread-safe while points are added; const use is.
+// Points in order of rising time and strictly falling net energy. Plans are stored as differences from the point
+// before, which keeps many points of many operations small. Not thread-safe while points are added; const functions
+// are.
 class Frontier {
  public:
   Frontier() = default;
-  // `total_blocking` is the draw of all stages blocked: energy = net + total_blocking * time.
+  // `total_blocking` is the power of all stages while blocked: energy = net + total_blocking * time.
   explicit Frontier(Watts total_blocking) : total_blocking_(total_blocking) {}
 
-  // Adds a point; call in any order of time, then finish(). Plans are stored in the order of calls, so neighbours in
-  // time should be added one after the other.
+  // Adds a point, in any order of time; finish() must follow. Plans are stored in the order of calls, so that points
+  // next to each other in time should be added one after the other.
   void add(const FrontierPoint& point, const ClockPlan& plan);
 
-  // Sorts and drops points that are duplicate or dominated in (time, net energy).
+  // Sorts the points and drops those that another beats or equals in time and net energy.
   void finish();
 
   [[nodiscard]] std::size_t size() const { return points_.size(); }
@@ -40,25 +41,26 @@ class Frontier {
   [[nodiscard]] std::span<const FrontierPoint> points() const { return points_; }
   [[nodiscard]] FrontierPoint& point(std::size_t index) { return points_[index]; }
 
-  // Seconds, joules of one iteration of one pipeline, blocking included, no straggler (Perseus eq. 3 with T' = T).
+  // Time and energy of one iteration of one pipeline, blocking included, without straggler (Perseus eq. 3 with T' = T).
   [[nodiscard]] Seconds time(std::size_t index) const { return to_seconds(points_[index].time); }
   [[nodiscard]] Joules energy(std::size_t index) const;
   [[nodiscard]] Joules lower_bound(std::size_t index) const;
 
-  // Rebuilds one plan. Cost: nodes + edits up to the nearest full copy.
+  // Rebuilds one plan. Cost: the number of operations, plus the differences from the nearest plan stored in full.
   [[nodiscard]] ClockPlan plan(std::size_t index) const;
 
-  // The point to run when others are waited for until `deadline` anyway: the slowest point not slower than that, or the
-  // fastest when all are slower. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Cost O(log points).
+  // The point to run when other pipelines are waited for until `deadline` anyway: the slowest point that ends by then,
+  // or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Cost: O(log
+  // points).
   [[nodiscard]] std::size_t lookup(Nanoseconds deadline) const;
 
-  // The point to run when nothing else sets the pace and the iteration may take `deadline`: of the points not slower
-  // than that the one of least total energy, blocking included, or the fastest point when all are slower. Beyond the
-  // point of least energy a plan is slower and dearer both: its stages' blocking costs more than its clocks save. Cost
-  // O(points).
+  // The point to run when nothing else sets the pace and the iteration may take until `deadline`: of the points that
+  // end by then the one of least total energy, blocking included, or the fastest point when none does. Beyond the point
+  // of least energy a plan is both slower and dearer, since the stages' blocking costs more than lower clocks save.
+  // Cost: O(points).
   [[nodiscard]] std::size_t cheapest_by(Nanoseconds deadline) const;
 
-  // The point of least total energy of all.
+  // The point of least total energy of the whole frontier.
   [[nodiscard]] std::size_t least_total_energy() const { return cheapest_by(points_.back().time); }
 
   [[nodiscard]] Watts total_blocking() const { return total_blocking_; }
@@ -71,7 +73,7 @@ class Frontier {
   };
   struct StoredPlan {
     std::size_t base;   // index into full_plans_
-    std::size_t begin;  // edits from the base's begin up to `end` lead to this plan
+    std::size_t begin;  // the edits from the base's begin up to `end` turn the base into this plan
     std::size_t end;
   };
 

@@ -1,3 +1,4 @@
+// Finds the gates of a DAG: operations are grouped by their sets of successors.
 #include "plan/gates.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace flyball {
 namespace {
 
-// Longer than any window, and still with room for a sum.
+// Longer than any window, and small enough that a sum does not overflow.
 constexpr Nanoseconds kBeyond = std::numeric_limits<Nanoseconds>::max() / 2;
 
 }  // namespace

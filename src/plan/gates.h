@@ -1,11 +1,11 @@
-// Schedules as times of gates, and the options that fit between them.
+// A schedule as the times of gates, and the options that fit between them.
 //
-// Operations with the same successors might as well end at one moment: their gate. An operation starts when the last of
-// the gates that it waits for has passed, so a time for every gate is a whole schedule: an operation's window reaches
-// from the last gate before it to its own, and the slowest option that fits is the best one there. In the steady state
-// of 1F1B a gate is the moment at which two neighbouring stages meet: a forward and a backward end there, and a
-// backward and a forward start. Moving it changes these four windows and no other, which is what makes gates worth
-// moving (path_search.h).
+// Operations with the same successors may as well end at the same time, which is called their gate. An operation starts
+// when the last of the gates that it waits for has passed, so that the times of all gates make up a whole schedule. The
+// window of an operation reaches from the last gate before it to its own, and the slowest option that fits into the
+// window is the best one. In the steady state of 1F1B, two neighbouring stages meet at a gate: a forward and a backward
+// end there, and a backward and a forward start. Moving the gate changes these four windows and no other, which is what
+// path_search.h makes use of.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ namespace flyball {
 using Level = std::int32_t;  // index into a type's Pareto options, fastest first
 using Gate = std::int32_t;
 
-// A type's options by level, as the inner loops read them: a view into ClockChoices. time[-1] fits every window, and
-// the time after the slowest none, so that no search looks at the ends.
+// The times and net energies of a type's options by level, as the inner loops read them: a view into ClockChoices.
+// time[-1] fits every window and the time after the slowest fits none, so that a search need not check for the ends.
 struct ClockLadder {
   const Nanoseconds* time;
   const double* net;
 
-  // The slowest that takes at most `window`, searched for from `hint`; -1 where none does.
+  // The slowest level that takes at most `window`, searched for from `hint`; -1 if none does.
   [[nodiscard]] Level slowest_within(Nanoseconds window, Level hint) const {
     Level level = hint;
     while (time[level + 1] <= window) ++level;
@@ -41,9 +41,9 @@ struct ClockLadder {
 struct ClockChoices {
   std::vector<Nanoseconds> time;
   std::vector<double> net;            // J (Perseus eq. 4)
-  Nanoseconds longest_step = 0;       // between neighbouring options
+  Nanoseconds longest_step = 0;       // the longest between neighbouring options
   std::vector<std::uint16_t> option;  // index into the type's measured options
-  std::vector<Nanoseconds> fenced;    // the times, and beyond them the windows of no operation
+  std::vector<Nanoseconds> fenced;    // the times, with one before that fits always and one after that never does
 
   [[nodiscard]] Level slowest() const { return static_cast<Level>(time.size()) - 1; }
   [[nodiscard]] ClockLadder ladder() const { return {fenced.data() + 1, net.data()}; }
@@ -51,10 +51,10 @@ struct ClockChoices {
 
 [[nodiscard]] std::vector<ClockChoices> clock_choices(const PlanProblem& problem);
 
-// Which gates a DAG has. Immutable; memory and construction linear in edges, but for a factor log(nodes).
+// The gates of a DAG. Immutable. Memory is linear in the edges, construction takes O(edges log nodes).
 class GateGraph {
  public:
-  static constexpr Gate kEnd = 0;  // of the iteration: where operations without successors end
+  static constexpr Gate kEnd = 0;  // the end of the iteration, where operations without successors end
 
   explicit GateGraph(const ComputationDag& dag);
 
@@ -62,7 +62,7 @@ class GateGraph {
   [[nodiscard]] Gate end_of(std::int32_t i) const { return around_[static_cast<std::size_t>(i)].end; }
   // The gates that the operation waits for.
   [[nodiscard]] std::span<const Gate> before(std::int32_t i) const { return before_[i]; }
-  // The time at which the last of them passes; `passes` is indexed by gate.
+  // When the operation can start: the time of the last gate before it. `passes` is indexed by gate.
   [[nodiscard]] Nanoseconds start(const Nanoseconds* passes, std::int32_t i) const {
     const Around& around = around_[static_cast<std::size_t>(i)];
     if (around.usual) return std::max(passes[around.before[0]], passes[around.before[1]]);
@@ -70,7 +70,7 @@ class GateGraph {
     for (const Gate gate : before(i)) start = std::max(start, passes[gate]);
     return start;
   }
-  // The same without the gate `but`.
+  // The same, disregarding the gate `but`.
   [[nodiscard]] Nanoseconds start_without(Gate but, const Nanoseconds* passes, std::int32_t i) const {
     Nanoseconds start = 0;
     for (const Gate gate : before(i)) {
@@ -78,7 +78,7 @@ class GateGraph {
     }
     return start;
   }
-  // Lets none of them pass after `time`.
+  // Moves all gates before the operation to `time` or earlier.
   void no_later_before(Nanoseconds* passes, std::int32_t i, Nanoseconds time) const {
     const Around& around = around_[static_cast<std::size_t>(i)];
     if (around.usual) {
@@ -92,7 +92,7 @@ class GateGraph {
   [[nodiscard]] std::span<const std::int32_t> starting(Gate gate) const { return starting_[gate]; }
 
  private:
-  // Lists one after the other in one array.
+  // Lists of numbers, stored one after the other in one array.
   struct Lists {
     std::vector<std::size_t> begin{0};
     std::vector<std::int32_t> all;
@@ -105,11 +105,11 @@ class GateGraph {
     }
   };
 
-  // The gates of one operation side by side, for the passes over all of them.
+  // The gates of one operation in one place, for the passes over all operations.
   struct Around {
     Gate end;
-    Gate before[2];  // the same one twice where it waits for one only
-    bool usual;      // it waits for one or two; where not, the list says
+    Gate before[2];  // twice the same gate if the operation waits for only one
+    bool usual;      // whether it waits for one or two; if not, before_ lists them
   };
 
   std::vector<Around> around_;

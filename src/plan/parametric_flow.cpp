@@ -1,3 +1,6 @@
+// Successive longest paths: each round finds by Dijkstra's algorithm how far every event can move towards T_min at the
+// present price of time, moves the events, and sends flow along the paths that have no slack left, which raises the
+// price.
 #include "plan/parametric_flow.h"
 
 #include <algorithm>
@@ -12,8 +15,8 @@ PricedCurve::PricedCurve(const CostCurve& curve) {
     if (!time.empty()) {
       const double per_second = (net.back() - vertex.net_joules) / static_cast<double>(vertex.time - time.back()) * 1e9;
       const auto price = static_cast<Price>(std::llround(per_second / kPriceUnit));
-      // Slopes that round to the same price (or to none) leave no arc between them. A vertex that is so left out may be
-      // cheaper than its neighbours by a price unit over the curve's length at most.
+      // Slopes that round to the same price (or to none) leave no arc between them, so that a vertex is left out. It
+      // may be cheaper than its neighbours by at most a price unit times the curve's length.
       if (price <= 0 || price >= slope.back()) allowance = kPriceUnit * to_seconds(curve.back().time).value();
       if (price <= 0) break;
       if (price >= slope.back()) {
@@ -37,12 +40,12 @@ double PricedCurve::least(std::size_t k, double x) const {
 }
 
 ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves) : dag_(&dag) {
-  const std::size_t n = index(dag.size());
+  const std::size_t n = at(dag.size());
   for (const CostCurve& curve : curves) curves_.emplace_back(curve);
   source_ = static_cast<std::int32_t>(2 * n);
   sink_ = source_ + 1;
   for (int i = 0; i < dag.size(); ++i) {
-    const PricedCurve& curve = curves_[index(dag[i].type)];
+    const PricedCurve& curve = curves_[at(dag[i].type)];
     work_.push_back({&curve, static_cast<std::int32_t>(curve.slowest()), 0});
     stale_.push_back(i);
   }
@@ -60,12 +63,12 @@ void ParametricFlow::add_links() {
     for (const std::int32_t s : dag_->successors(i)) links_.push_back({2 * i + 1, 2 * s, 0});
     if (dag_->successors(i).empty()) links_.push_back({2 * i + 1, sink_, 0});
   }
-  const std::size_t events = index(sink_) + 1;
+  const std::size_t events = at(sink_) + 1;
   out_begin_.assign(events + 1, 0);
   in_begin_.assign(events + 1, 0);
   for (const Link& link : links_) {
-    ++out_begin_[index(link.from) + 1];
-    ++in_begin_[index(link.to) + 1];
+    ++out_begin_[at(link.from) + 1];
+    ++in_begin_[at(link.to) + 1];
   }
   for (std::size_t v = 0; v < events; ++v) {
     out_begin_[v + 1] += out_begin_[v];
@@ -77,33 +80,33 @@ void ParametricFlow::add_links() {
   in_.resize(links_.size());
   for (std::size_t e = 0; e < links_.size(); ++e) {
     const Link& link = links_[e];
-    out_[index(out_next[index(link.from)]++)] = {link.to, static_cast<std::int32_t>(e)};
-    in_[index(in_next[index(link.to)]++)] = {link.from, static_cast<std::int32_t>(e)};
+    out_[at(out_next[at(link.from)]++)] = {link.to, static_cast<std::int32_t>(e)};
+    in_[at(in_next[at(link.to)]++)] = {link.from, static_cast<std::int32_t>(e)};
   }
 }
 
-// Earliest times with every operation at its cheapest.
+// Sets the earliest times with every operation at its cheapest.
 void ParametricFlow::place_events() {
-  event_.assign(index(sink_) + 1, 0);
+  event_.assign(at(sink_) + 1, 0);
   for (int i = 0; i < dag_->size(); ++i) {
     Nanoseconds start = 0;
-    for (const std::int32_t p : dag_->predecessors(i)) start = std::max(start, event_[index(2 * p + 1)]);
-    event_[index(2 * i)] = start;
-    event_[index(2 * i + 1)] = start + work_[index(i)].curve->time.back();
-    event_[index(sink_)] = std::max(event_[index(sink_)], event_[index(2 * i + 1)]);
+    for (const std::int32_t p : dag_->predecessors(i)) start = std::max(start, event_[at(2 * p + 1)]);
+    event_[at(2 * i)] = start;
+    event_[at(2 * i + 1)] = start + work_[at(i)].curve->time.back();
+    event_[at(sink_)] = std::max(event_[at(sink_)], event_[at(2 * i + 1)]);
   }
 }
 
 RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
   RelaxationResult result;
   std::vector<BoundCurve::Piece> pieces;
-  const Nanoseconds t_star = event_[index(sink_)];
-  // Where a shift has left a path to the sink without slack, or there was one from the beginning, what fits is sent
-  // along it. A path of unlimited capacity is all at its fastest: T_min.
+  const Nanoseconds t_star = event_[at(sink_)];
+  // Flow is sent along paths to the sink that have no slack: those that a shift has left, and those there from the
+  // beginning. On a path of unlimited capacity all computations are at their fastest, so that T_min is reached.
   do {
     find_distances();
-    const Nanoseconds t_high = event_[index(sink_)];
-    const Nanoseconds shift = distance_[index(sink_)];
+    const Nanoseconds t_high = event_[at(sink_)];
+    const Nanoseconds shift = distance_[at(sink_)];
     assert(shift < kFar);
     if (shift == 0) continue;
     ++result.rounds;
@@ -122,34 +125,34 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
 
 void ParametricFlow::push(std::int32_t from, std::int32_t link_index, Price amount) {
   if (link_index >= 0) {
-    Link& link = links_[index(link_index)];
+    Link& link = links_[at(link_index)];
     link.flow += link.from == from ? amount : -amount;
     return;
   }
-  Work& work = work_[index(from >> 1)];
+  Work& work = work_[at(from >> 1)];
   const PricedCurve& curve = *work.curve;
   if ((from & 1) == 0) {
     work.flow += amount;
-    if (work.flow >= curve.slope[index(work.level)]) --work.level;
+    if (work.flow >= curve.slope[at(work.level)]) --work.level;
   } else {
-    if (work.flow == curve.slope[index(work.level) + 1]) ++work.level;
+    if (work.flow == curve.slope[at(work.level) + 1]) ++work.level;
     work.flow -= amount;
   }
-  if (is_stale_[index(from >> 1)] == 0) {
-    is_stale_[index(from >> 1)] = 1;
+  if (is_stale_[at(from >> 1)] == 0) {
+    is_stale_[at(from >> 1)] = 1;
     stale_.push_back(from >> 1);
   }
 }
 
-// Sends what fits along the shortest path to the sink; false where that has no limit.
+// Sends as much flow as fits along the shortest path to the sink; returns false if its capacity is unlimited.
 bool ParametricFlow::augment() {
   Price amount = kUnlimited;
-  for (std::int32_t v = sink_; v != source_; v = step_[index(v)].from) {
-    amount = std::min(amount, capacity(step_[index(v)]));
+  for (std::int32_t v = sink_; v != source_; v = step_[at(v)].from) {
+    amount = std::min(amount, capacity(step_[at(v)]));
   }
   if (amount >= kUnlimited / 2) return false;
-  for (std::int32_t v = sink_; v != source_; v = step_[index(v)].from) {
-    push(step_[index(v)].from, step_[index(v)].link, amount);
+  for (std::int32_t v = sink_; v != source_; v = step_[at(v)].from) {
+    push(step_[at(v)].from, step_[at(v)].link, amount);
   }
   total_ += amount;
   return true;
@@ -157,44 +160,45 @@ bool ParametricFlow::augment() {
 
 Price ParametricFlow::capacity(const Step& step) const {
   if (step.link != kOwnArc) {
-    const Link& link = links_[index(step.link)];
+    const Link& link = links_[at(step.link)];
     return link.from == step.from ? kUnlimited : link.flow;
   }
-  const Work& work = work_[index(step.from >> 1)];
+  const Work& work = work_[at(step.from >> 1)];
   const PricedCurve& curve = *work.curve;
-  const std::size_t k = index(work.level);
+  const std::size_t k = at(work.level);
   if ((step.from & 1) == 0) return curve.slope[k] - work.flow;
   if (work.flow > curve.slope[k + 1]) return work.flow - curve.slope[k + 1];
-  return curve.slope[k + 1] - curve.slope[k + 2];  // there is a slower one: else the arc had not been taken
+  return curve.slope[k + 1] - curve.slope[k + 2];  // a slower vertex exists, or the arc would not have been taken
 }
 
 Nanoseconds ParametricFlow::own_slack(std::int32_t v) const {
-  const Work& work = work_[index(v >> 1)];
+  const Work& work = work_[at(v >> 1)];
   const PricedCurve& curve = *work.curve;
-  const std::size_t k = index(work.level);
-  const Nanoseconds apart = event_[index(v ^ 1)] - event_[index(v)];
+  const std::size_t k = at(work.level);
+  const Nanoseconds apart = event_[at(v ^ 1)] - event_[at(v)];
   if ((v & 1) == 0) return apart - curve.time[k];
   if (work.flow > curve.slope[k + 1]) return apart + curve.time[k];
   return k < curve.slowest() ? apart + curve.time[k + 1] : kFar;
 }
 
-// Dijkstra over slacks from the source. Stops at the sink; events not settled by then hold at least its distance.
+// Dijkstra's algorithm from the source, with slacks as lengths. It stops at the sink: the events not settled by then
+// are at least as far.
 void ParametricFlow::find_distances() {
   std::fill(distance_.begin(), distance_.end(), kFar);
   heap_.clear();
   stack_.clear();
-  distance_[index(source_)] = 0;
+  distance_[at(source_)] = 0;
   stack_.push_back(source_);
   Nanoseconds reach = 0;
   while (true) {
     while (!stack_.empty()) {
       const std::int32_t v = stack_.back();
       stack_.pop_back();
-      const Nanoseconds base = reach - event_[index(v)];
+      const Nanoseconds base = reach - event_[at(v)];
       const auto look_at = [&](std::int32_t w, Nanoseconds d, std::int32_t link) {
-        if (d >= distance_[index(w)]) return;
-        distance_[index(w)] = d;
-        step_[index(w)] = {v, link};
+        if (d >= distance_[at(w)]) return;
+        distance_[at(w)] = d;
+        step_[at(w)] = {v, link};
         if (d == reach) {
           stack_.push_back(w);
         } else {
@@ -203,19 +207,19 @@ void ParametricFlow::find_distances() {
       };
       // Links that carry flow have no slack.
       for (const Arc& arc : links_in(v)) {
-        if (distance_[index(arc.event)] > reach && links_[index(arc.link)].flow > 0) {
+        if (distance_[at(arc.event)] > reach && links_[at(arc.link)].flow > 0) {
           look_at(arc.event, reach, arc.link);
         }
       }
       if (v < source_) look_at(v ^ 1, reach + own_slack(v), kOwnArc);
-      // Last on the stack, so first gone on from: this way lies the sink.
-      for (const Arc& arc : links_out(v)) look_at(arc.event, base + event_[index(arc.event)], arc.link);
-      if (distance_[index(sink_)] == reach) return;
+      // These are pushed last and so visited first, since they lead towards the sink.
+      for (const Arc& arc : links_out(v)) look_at(arc.event, base + event_[at(arc.event)], arc.link);
+      if (distance_[at(sink_)] == reach) return;
     }
     do {
       if (heap_.empty()) return;
       const auto [d, v] = heap_.pop();
-      if (d != distance_[index(v)]) continue;
+      if (d != distance_[at(v)]) continue;
       reach = d;
       stack_.push_back(v);
     } while (stack_.empty());
@@ -235,13 +239,13 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
   return visit({t_high, t_low, start_, finish_, start_shift_, finish_shift_});
 }
 
-// sum_i min_t (c_i(t) + x_i t), J, less what the rounding of the sum may have added: the bound must stay a bound.
+// sum_i min_t (c_i(t) + x_i t) in J, less what rounding the sum may have added, so that it stays a lower bound.
 double ParametricFlow::intercept() {
   for (const std::int32_t i : stale_) {
-    const Work& work = work_[index(i)];
+    const Work& work = work_[at(i)];
     const double price = static_cast<double>(work.flow) * kPriceUnit * 1e-9;
-    least_[index(i)] = work.curve->least(index(work.level), price);
-    is_stale_[index(i)] = 0;
+    least_[at(i)] = work.curve->least(at(work.level), price);
+    is_stale_[at(i)] = 0;
   }
   stale_.clear();
   double sum = 0.0;

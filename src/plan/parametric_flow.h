@@ -1,4 +1,4 @@
-// The flow network behind relaxation.h. Internal to plan/: use solve_relaxation().
+// The parametric flow that solves the relaxation; relaxation.h explains it. Internal to plan/: use solve_relaxation().
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "plan/radix_heap.h"
@@ -14,61 +15,60 @@
 
 namespace flyball {
 
-using Price = std::int64_t;  // of time, in multiples of kPriceUnit
+using Price = std::int64_t;  // price of time, in multiples of kPriceUnit
 
 inline constexpr double kPriceUnit = 0x1p-24;  // J/s
 inline constexpr Price kUnlimited = std::numeric_limits<Price>::max() / 4;
 inline constexpr Nanoseconds kFar = std::numeric_limits<Nanoseconds>::max() / 4;
 
-// A cost curve as the flow sees it. Vertex k (0 = fastest) has length time[k]; flow x on the computation makes vertex k
-// optimal while slope[k + 1] <= x < slope[k], with slope[0] unlimited and slope[K + 1] = 0 below the slowest vertex K.
+// A cost curve as the flow uses it. Vertex k (0 = fastest) has length time[k]. A flow x on the computation makes vertex
+// k the best while slope[k + 1] <= x < slope[k]; slope[0] is unlimited, and slope[K + 1] = 0 below the slowest vertex
+// K.
 struct PricedCurve {
   std::vector<Nanoseconds> time;
   std::vector<double> net;
   std::vector<Price> slope;
-  double allowance = 0.0;  // J, for what rounding the slopes left out
+  double allowance = 0.0;  // J, an upper bound of what rounding the slopes changes
 
   explicit PricedCurve(const CostCurve& curve);
 
   [[nodiscard]] std::size_t slowest() const { return time.size() - 1; }
 
-  // min over vertices of net + x * time, given the vertex that the rounded prices choose; x in J/ns.
+  // The minimum over all vertices of net + x * time, x in J/ns. `k` is the vertex that the rounded prices choose.
   [[nodiscard]] double least(std::size_t k, double x) const;
 };
 
-// Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then source and sink.
-// The DAG must outlive it.
+// Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then source and sink. The DAG must outlive
+// it.
 class ParametricFlow {
  public:
   ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves);
 
-  // From T* to T_min, calling `visit` for each stretch. Once only.
+  // Goes from T* to T_min and calls `visit` for each stretch. To be called once.
   RelaxationResult run(const StretchVisitor& visit);
 
  private:
-  // The computation's own arc: its vertex (level) and flow, slope[level + 1] <= flow < slope[level].
+  // The arc of a computation: its vertex (level) and flow, with slope[level + 1] <= flow < slope[level].
   struct Work {
     const PricedCurve* curve;
     std::int32_t level;
     Price flow;
   };
-  // A precedence: unlimited capacity, no length.
+  // The arc of a precedence: unlimited capacity, no length.
   struct Link {
     std::int32_t from, to;  // events
     Price flow;
   };
-  // One end of a link, as seen from the other.
+  // An end of a link, as the event at the other end lists it.
   struct Arc {
     std::int32_t event, link;
   };
-  // The last arc of a shortest path.
+  // The last arc of a shortest path to an event.
   struct Step {
     std::int32_t from, link;
   };
 
-  static constexpr std::int32_t kOwnArc = -1;  // in place of a link's number: the computation's own
-
-  static std::size_t index(std::int32_t v) { return static_cast<std::size_t>(v); }
+  static constexpr std::int32_t kOwnArc = -1;  // in place of a link's number: the computation's own arc
 
   void add_links();
   void place_events();
@@ -78,12 +78,12 @@ class ParametricFlow {
   bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);
   [[nodiscard]] double intercept();
   [[nodiscard]] std::span<const Arc> links_out(std::int32_t v) const {
-    return {out_.data() + out_begin_[index(v)], out_.data() + out_begin_[index(v) + 1]};
+    return {out_.data() + out_begin_[at(v)], out_.data() + out_begin_[at(v) + 1]};
   }
   [[nodiscard]] std::span<const Arc> links_in(std::int32_t v) const {
-    return {in_.data() + in_begin_[index(v)], in_.data() + in_begin_[index(v) + 1]};
+    return {in_.data() + in_begin_[at(v)], in_.data() + in_begin_[at(v) + 1]};
   }
-  // Slack of the own arc out of an event, the shortest way in which its flow can change; kFar where it cannot.
+  // The slack from `v` along the operation's own arc until the arc's flow can change; kFar if it cannot.
   [[nodiscard]] Nanoseconds own_slack(std::int32_t v) const;
   [[nodiscard]] Price capacity(const Step& step) const;
 
@@ -96,13 +96,13 @@ class ParametricFlow {
   std::vector<Arc> out_, in_;  // links by the event they leave, and by the one they enter
   std::vector<Nanoseconds> event_;
   Price total_ = 0;
-  // min_t (c_i(t) + x_i t), J, by operation; computed again for those whose flow has changed since.
+  // By operation: min_t (c_i(t) + x_i t), in J; recomputed for the operations whose flow has changed since.
   std::vector<double> least_;
   std::vector<std::int32_t> stale_;
   std::vector<char> is_stale_;
-  // Scratch.
+  // Scratch space.
   std::vector<Nanoseconds> distance_;
-  std::vector<Step> step_;  // by event, of the path that its distance is of
+  std::vector<Step> step_;  // by event: the last arc of the path that its distance measures
   RadixHeap<std::int32_t> heap_;
   std::vector<std::int32_t> stack_;
   std::vector<Nanoseconds> start_, finish_, start_shift_, finish_shift_;

@@ -1,20 +1,22 @@
+// The dynamic programming of path_search.h: find_states() extends the states gate by gate, improve() walks back from
+// the cheapest last state, moves the gates and refits their neighbours.
 #include "plan/path_search.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
+#include "base/index.h"
+
 namespace flyball {
 namespace {
 
-// Slots before the present time, and as many after it. Twice as many bring 0.005 points of energy along the frontier
-// for a fifth more time; half as many cost 0.010, up to 0.61.
+// Slots before the present time, and as many after it. Twice as many save 0.005 points of energy along the frontier and
+// take a fifth more time; half as many cost 0.010, up to 0.61.
 constexpr std::size_t kHalf = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Energies closer than this are equal: far below a meter's digit, far above rounding of a sum.
+// Energies closer than this are equal: far less than a meter can tell, far more than a sum's rounding.
 constexpr double kSameJoules = 1e-9;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -67,7 +69,7 @@ void PathSearch::refit(std::int32_t i, GateSchedule& schedule) {
   level = fitted;
 }
 
-// False where some gate cannot be reached in time.
+// Returns false if some gate cannot be reached in time.
 bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSchedule& schedule) {
   reach_ = 1;
   for (const std::int32_t i : path) reach_ = std::max(reach_, longest_step_[at(i)]);
@@ -108,14 +110,14 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
   return true;
 }
 
-// From the states of the gate before to the slots of this one, by every option of the operation between.
+// Extends the states of the gate before by every option of the operation between, into the slots of this gate.
 void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
   std::array<Slot, 2 * kHalf> slots;
   slots.fill({kNever, -1, 0});
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
-  // A slot ends at the present time, so that whatever is no later cannot push it out: rounded up by a hair, the slots'
-  // number per nanosecond puts the next one into the next slot.
+  // A slot must end at the present time, so that no later state pushes out the present one. The factor rounds the slots
+  // per nanosecond up by a hair, which puts the next nanosecond into the next slot.
   const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
   const auto begin = static_cast<std::int32_t>(begin_[begin_.size() - 2]);
   const auto end = static_cast<std::int32_t>(begin_.back());
@@ -132,7 +134,7 @@ void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before
       if (cost < slot.cost) slot = {cost, s, level};
     }
     if (level < 0) continue;
-    // Done before the first slot; faster options would only wait longer.
+    // This option ends before the first slot, and faster ones would only wait longer.
     const double cost = state.cost + ladder.net[level];
     if (cost <= slots[0].cost) slots[0] = {cost, s, level};
   }
@@ -181,8 +183,8 @@ PathSearch::Surroundings PathSearch::look_around(Gate gate, std::int32_t on_path
   return around;
 }
 
-// Goes through the times at which the path or a neighbour can make use of the gate, in rising order, and keeps those
-// states that are cheaper than all earlier ones.
+// Goes through the times at which the path reaches the gate or a neighbour gains from it, in rising order, and keeps
+// the states that are cheaper than all earlier ones.
 void PathSearch::keep_states(const Surroundings& around) {
   double on_path = kNever;
   double neighbours = around.cost;

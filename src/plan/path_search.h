@@ -1,19 +1,20 @@
-// The best times of the gates along one path of operations, all other gates held where they are.
+// Finds the best times of the gates along one path of operations while all other gates stay where they are.
 //
-// Why paths. What rounding loses sits in loops through two stages that leave no slack: slowing one operation down pays
-// only if the operations around its gate make room together, over several microbatches in turn. A path along a stage
-// holds all gates at which that stage meets its neighbours; choosing their times together, with the neighbours' clocks
-// fitted to every choice, finds such changes at once, where moves of single operations find none.
+// Why paths: rounding loses most in chains of operations over two stages that leave no slack. There, slowing one
+// operation down pays only if the operations around its gate make room together, over several microbatches in turn. A
+// path along a stage contains all gates at which that stage meets its neighbours. Choosing the times of all these gates
+// together, with the neighbours' clocks fitted to each choice, finds such changes; moving single operations does not.
 //
-// How. Dynamic programming along the path: at each gate, for some times near the present one, the least energy of the
-// path up to there and of the neighbours whose windows end or start at those gates. A state that is no earlier and no
-// cheaper than another is dropped, since waiting is free. What keeps it short: times reach as far as the longest
-// step between neighbouring options of any operation on the path, and of the states in each of twelve slots of time the
-// cheapest is kept. (The mean step is not enough: measured profiles have flat tops, where one step is worth ten.) The
-// present times always survive. Where a neighbour hangs on two gates of the path, its cost is only estimated; the
-// outcome is checked and dropped if it is no better. What it brings: clock_rounding.h.
+// How: dynamic programming along the path. For each gate and some times near its present one, a state holds the least
+// energy of the path up to that gate and of the neighbours whose windows end or start at the gates passed. A state that
+// is no earlier and no cheaper than another is dropped, since waiting is free. Two limits keep this fast. A gate moves
+// by at most the longest step between neighbouring options of an operation on the path; the mean step would be too
+// short, since measured profiles have flat tops where one step is worth ten. And of the states in each of twelve slots
+// of time only the cheapest is kept; the present times always survive. Where a neighbour starts or ends at two gates of
+// the path, its cost is an estimate, so the outcome is checked, and undone if it saves nothing. clock_rounding.h says
+// what the search saves.
 //
-// Cost: operations of the path times about 0.1 us. Memory linear in the longest path.
+// Cost: about 0.1 us per operation of the path. Memory: linear in the longest path.
 #pragma once
 
 #include <cstdint>
@@ -24,44 +25,46 @@
 
 namespace flyball {
 
-// Not thread-safe; what it refers to must outlive it.
+// Not thread-safe. `graph` and `choices` must outlive it.
 class PathSearch {
  public:
   PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices);
 
-  // Moves the gates at which the operations of `path` end (each after the one before it), and refits all operations
-  // around them. Never costs energy.
+  // Moves the gates at which the operations of `path` end, and refits all operations around them. Each operation of
+  // `path` must follow the one before it. Never raises the energy.
   void improve(std::span<const std::int32_t> path, GateSchedule& schedule);
 
  private:
-  // A way to reach a gate: when, at what cost so far, from which state of the gate before (index into states_).
+  // One way to reach a gate: at what time, at what cost so far, and from which state of the gate before (index into
+  // states_).
   struct State {
     Nanoseconds at;
     double cost;
     std::int32_t from;
   };
-  // A neighbour that ends at the gate has a cheaper option if the gate passes at `at` or later.
+  // If the gate passes at `at` or later, a neighbour that ends there can take a slower option; `joules` is the
+  // difference.
   struct Gain {
     Nanoseconds at;
     double joules;
   };
-  // The best way so far to reach a slot of time: from which state of the gate before, by which option.
+  // The cheapest way so far to reach a slot of time: from which state of the gate before, with which option.
   struct Slot {
     double cost;
     std::int32_t from;
     Level level;
   };
-  // A neighbour that starts at the gate, and its option as the gate passes later and later.
+  // A neighbour that starts at the gate, with the option that fits as the gate's time is moved later.
   struct Follower {
     ClockLadder ladder;
     Nanoseconds end;
-    Nanoseconds other_start;  // it waits for another gate until then
+    Nanoseconds other_start;  // also waits for another gate until then
     Level level;
   };
-  // Where the gate may go, and what it costs the neighbours.
+  // Between which times the gate may pass, and what its neighbours cost.
   struct Surroundings {
     Nanoseconds earliest, latest;
-    double cost;  // of neighbours that end at the gate, if it passes at `earliest`
+    double cost;  // of the neighbours that end at the gate, if it passes at `earliest`
   };
 
   [[nodiscard]] const ClockLadder& ladder(std::int32_t i) const { return ladder_[static_cast<std::size_t>(i)]; }
@@ -79,10 +82,10 @@ class PathSearch {
   Nanoseconds reach_ = 0;           // how far a gate may move
   std::vector<State> states_;       // of all gates of the path
   std::vector<std::size_t> begin_;  // where the states of each gate begin
-  std::vector<State> reached_;      // the cheapest of each slot of time at one gate
+  std::vector<State> reached_;      // the cheapest state of each slot of time at one gate
   std::vector<Gain> gains_;
   std::vector<Follower> followers_;
-  // Undo.
+  // What improve() needs to undo a change.
   std::vector<Nanoseconds> old_passes_;
   struct Refitted {
     std::int32_t operation;

@@ -1,3 +1,5 @@
+// The crawl along the frontier: the relaxation calls visit() for each stretch, from T* to T_min, and visit() rounds a
+// plan for every unit of time within it.
 #include "plan/perseus.h"
 
 #include <fmt/format.h>
@@ -16,19 +18,19 @@
 namespace flyball {
 namespace {
 
-// A frontier of more points is asked for by mistake, and would not fit into memory.
+// More points than this are asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// What the random search of one polish replays, operations and edges together: about 12 ms, whatever the pipeline.
-// Twice or four times as much changes nothing that stands out from the luck of the draw.
+// How many operations and edges the random search of one polish replays: about 12 ms for any pipeline, unless that is
+// less than one trial for each turn. Two or four times as many give no better plans than another seed does.
 constexpr std::int64_t kSearchWork = 3'000'000;
-// Small frontiers are rounded anew at every point. Where that would be to look at more operations than these (which
-// takes 0.06 s), only every so many points are, at most kMostFollowing apart, and those between follow: beyond
-// that drift costs more than the time is worth.
+// Small frontiers are rounded anew at every point. If that takes more operations than kRoundingBudget (0.06 s), only
+// every n-th point is rounded anew and those between follow. n is at most kMostFollowing: beyond that, drift costs more
+// than the time is worth.
 constexpr std::int64_t kRoundingBudget = 100'000;
 constexpr std::int64_t kMostFollowing = 16;
 constexpr std::size_t kPointsPerReport = 64;
 
-// Of the options that the noise rule keeps.
+// The curves that steer the crawl, of the options that the noise rule keeps.
 std::vector<CostCurve> steering_curves(const PlanProblem& problem) {
   std::vector<CostCurve> curves;
   for (std::size_t type = 0; type < problem.choices.size(); ++type) {
@@ -54,7 +56,7 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
 
 int search_trials(const ComputationDag& dag) {
   const std::int64_t replayed = std::max<std::int64_t>(1, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
-  return static_cast<int>(kSearchWork / replayed);
+  return std::max(ClockRounder::kPolishTurns, static_cast<int>(kSearchWork / replayed));
 }
 
 class Crawl {
@@ -70,7 +72,7 @@ class Crawl {
     const ComputationDag& dag = *problem_.dag;
     std::vector<CostCurve> curves = problem_.hulls();
     const auto ignore = [](const FrontierStretch&) { return true; };
-    // Whatever else steers, the hull of all measured options bounds.
+    // The hull of all measured options gives the bound, whichever curves steer.
     std::optional<RelaxationResult> hull_run;
     if (problem_.cost_model == CostModel::kExponential || problem_.noise > 0.0) {
       hull_run = solve_relaxation(dag, curves, ignore);
@@ -84,7 +86,8 @@ class Crawl {
     const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
     const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
     if (run.status == RelaxationStatus::kOptimal) {
-      // Where no second is worth a price unit, nothing was visited; elsewhere the crawl ended here or better.
+      // If no second is worth a price unit, nothing was visited; otherwise the crawl has ended at a plan as good or
+      // better.
       add_fastest();
       frontier_.finish();
       if (has_choice()) polish();
@@ -113,7 +116,8 @@ class Crawl {
       }
       add_point();
       if (next_ == t_min_) {
-        // Slack is scarcest here, and the floors are a better place to begin than a plan that paths have settled.
+        // Slack is scarcest at T_min, where the search gets further from floor() than from a plan that paths have
+        // settled.
         rounder_.floor(stretch, t_min_);
         rounder_.polish(t_min_, search_trials(*problem_.dag));
         add_point();
@@ -125,7 +129,7 @@ class Crawl {
     return report(stretch.t_low);
   }
 
-  // One stretch can hold many points; whoever waits wants to see them pass, and to stop between them.
+  // One stretch can hold many points, so that progress is reported, and planning can be cancelled, within it.
   [[nodiscard]] bool report(Nanoseconds reached) const {
     const Nanoseconds whole = std::max<Nanoseconds>(1, t_star_ - t_min_);
     return !progress_ ||
@@ -186,7 +190,7 @@ class Crawl {
   Nanoseconds t_min_ = 0;
   Nanoseconds next_ = 0;  // iteration time of the next point
   std::int64_t visited_ = 0;
-  std::int64_t anew_every_ = 1;  // points
+  std::int64_t anew_every_ = 1;  // a point is rounded anew after so many
 };
 
 class Perseus final : public Planner {
@@ -207,7 +211,7 @@ class Perseus final : public Planner {
 }  // namespace
 
 void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
-  // Less time never takes less energy.
+  // The bound of a slower point holds here too, since less time never takes less energy.
   const double bound =
       frontier.empty() ? std::numeric_limits<double>::quiet_NaN() : frontier.points().front().net_lower_bound;
   ClockRounder rounder(problem);

@@ -1,5 +1,5 @@
-// Written row by row, numbers as short as they read back the same; read from the parsed document, whose values know the
-// way to themselves for messages (decision 40 says why this is no described record).
+// The writer puts out text row by row, with the shortest numbers that read back the same. The reader walks the parsed
+// document through Value, which knows its path for error messages (decision 40: why this is no described record).
 #include "plan/plan_file.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,7 @@
 namespace flyball {
 namespace {
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return dump_json(text); }
 
 std::string number_or_null(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
@@ -68,7 +66,7 @@ void append_edits(std::string& out, const ComputationDag& dag, const ClockPlan& 
   out += ']';
 }
 
-// A value of the document and the way to it, for messages. Parents outlive their children.
+// A value of the document and its path, for messages. Parents must outlive their children.
 class Value {
  public:
   Value(const std::string& source, const nlohmann::json& json) : source_(source), json_(json) {}
@@ -136,7 +134,7 @@ class Value {
   std::size_t index_ = 0;
 };
 
-constexpr double kLargest = 1e9;  // seconds, joules, watts, megahertz: beyond any meaning
+constexpr double kLargest = 1e9;  // beyond any meaningful number of seconds, joules, watts or megahertz
 constexpr std::size_t kIndexLimit = 0x7fffffff;
 constexpr std::size_t kOptionLimit = 0xffff;
 
@@ -234,7 +232,7 @@ class PlanReader {
       file_types_.push_back(computation.type);
       longest += slowest_[static_cast<std::size_t>(computation.type)];
     }
-    // Longer would overflow nanoseconds somewhere on a path.
+    // Longer times would overflow nanoseconds on some path.
     if (longest.value() > kLargest) operations.fail("they take more than 1e9 s in all", "check the times of 'types'");
     return {root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges};
   }
@@ -254,7 +252,7 @@ class PlanReader {
     const Value points = root_.at("points");
     const std::size_t count = points.array_size();
     if (count == 0) points.fail("there is no point", "list at least one");
-    // In the file's order of operations; `plan` in the DAG's, which may number them anew.
+    // `listed` is in the file's order of operations, `plan` in the DAG's, which may number them differently.
     std::vector<std::uint16_t> listed(file_types_.size());
     ClockPlan plan(file_types_.size());
     for (std::size_t k = 0; k < count; ++k) {
@@ -286,7 +284,7 @@ class PlanReader {
       if (const Value bound = value.at("lower_bound_j"); !bound.is_null()) {
         point.net_lower_bound = bound.number(0.0, kLargest) - idle.value();
       }
-      // Energies stand in the file rounded to doubles, and net energy is a difference of two of them.
+      // The file's energies are rounded to doubles, and a net energy is the difference of two of them.
       const double rounding = 1e-12 * value.at("energy_j").number(0.0, kLargest);
       if (k > 0 && (point.time <= frontier.points().back().time ||
                     point.net_joules >= frontier.points().back().net_joules + rounding)) {
@@ -302,9 +300,9 @@ class PlanReader {
   std::vector<Watts> blocking_;
   std::vector<OperationType> types_;
   std::map<std::pair<std::int32_t, std::string>, std::int32_t> type_of_;
-  std::vector<std::map<double, std::uint16_t>> clocks_;  // per type: clock to option
-  std::vector<Seconds> slowest_;                         // per type: its slowest option
-  std::vector<std::int32_t> file_types_;                 // per operation, in the file's order
+  std::vector<std::map<double, std::uint16_t>> clocks_;  // by type: the option of each clock
+  std::vector<Seconds> slowest_;                         // by type: the time of its slowest option
+  std::vector<std::int32_t> file_types_;                 // by operation, in the file's order
 };
 
 }  // namespace

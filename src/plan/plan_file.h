@@ -1,7 +1,7 @@
-// The plan file: a frontier with the clock of every operation at every point, as JSON.
+// The plan file: a frontier, with the clock of every operation at every point, as JSON.
 //
-// docs/formats/plan.md describes it, docs/formats/plan.schema.json is its JSON Schema. Operations and measured options
-// are listed once; a point holds only what differs from the point before, so that many points of many operations stay
+// docs/formats/plan.md describes the format, docs/formats/plan.schema.json is its JSON Schema. Operations and measured
+// options are listed once, and a point lists only the clocks that differ from the point before it, which keeps the file
 // small. Seconds, joules, watts, megahertz.
 #pragma once
 
@@ -25,9 +25,9 @@ struct PlanFileHeader {
   std::optional<std::size_t> selected;  // index of the point to run
 };
 
-// The frontier's plans must be plans of `dag`; `blocking` holds one power per stage. Deterministic. Cost: linear in the
-// operations plus, per point, in the operations (the plan is rebuilt).
-// Throws Error when two operation types share stage and instruction, since clocks are found by these.
+// The frontier's plans must be plans of `dag`; `blocking` holds one power per stage. Deterministic. Cost: linear in
+// operations times points. Throws Error when two operation types have the same stage and instruction, since the file
+// refers to a type by these.
 [[nodiscard]] std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& dag,
                                           const std::vector<Watts>& blocking, const Frontier& frontier);
 
@@ -38,8 +38,8 @@ struct PlanFile {
   Frontier frontier;
 };
 
-// Rebuilds every plan exactly. Throws InputError: with line and column for text that is no JSON, with the path of the
-// value ("points[3].edits[0]") for JSON that is no plan.
+// Read back every plan exactly as it was written. They throw InputError: with line and column for text that is no JSON,
+// with the path of the value ("points[3].edits[0]") for JSON that is no plan.
 [[nodiscard]] PlanFile read_plan_json(const std::string& source, std::string_view text);
 [[nodiscard]] PlanFile read_plan_file(const std::filesystem::path& path);
 

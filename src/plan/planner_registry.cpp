@@ -1,4 +1,4 @@
-// The one table of planners: a new one is its own two files and a line here.
+// The table of all planners: a new planner is two files of its own and a line here.
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "plan/envpipe.h"
+#include "plan/joint.h"
 #include "plan/perseus.h"
 #include "plan/planner.h"
 #include "plan/zeus.h"
@@ -22,6 +23,7 @@ struct Entry {
 
 constexpr Entry kPlanners[] = {
     {"perseus", make_perseus},
+    {"joint", make_joint},
     {"envpipe", [] { return make_envpipe(EnvPipePolicy::kBalanced); }},
     {"envpipe-greedy", [] { return make_envpipe(EnvPipePolicy::kGreedy); }},
     {"envpipe-no-reconfigure", [] { return make_envpipe(EnvPipePolicy::kNoReconfigure); }},

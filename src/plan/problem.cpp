@@ -1,4 +1,4 @@
-// PlanProblem: what planners get, checked, and the plans that need no planner.
+// PlanProblem: derives and checks what planners are given, and makes the plans that need no planner.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace flyball {
 namespace {
 
-// Prices of time are 64-bit numbers of 2^-24 J/s; far below that limit no measurement is meant.
+// Prices of time are 64-bit multiples of 2^-24 J/s. No real measurement comes near this limit.
 void check_slopes(const OperationType& type, const CostCurve& hull) {
   constexpr double kSteepest = 1e9;  // W
   for (std::size_t k = 1; k < hull.size(); ++k) {

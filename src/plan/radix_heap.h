@@ -1,6 +1,6 @@
-// Priority queue for Dijkstra's algorithm on whole-numbered distances (Ahuja, Mehlhorn, Orlin and Tarjan 1990): keys
-// that are pushed are never below the last key popped. Push is O(1), a pop is O(log range) amortised, and both touch
-// memory in order, which is what makes it faster than a binary heap here.
+// A priority queue for Dijkstra's algorithm on whole-numbered distances (Ahuja, Mehlhorn, Orlin and Tarjan 1990). A key
+// that is pushed must not be below the last key popped. Push is O(1), pop is O(log range) amortised; both touch memory
+// in order, which makes it faster than a binary heap here.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ class RadixHeap {
     ++size_;
   }
 
-  // The entry of least key; among equals the last pushed. Not to be called when empty.
+  // Removes and returns the entry of least key; among equals the one pushed last. The heap must not be empty.
   std::pair<Key, Value> pop() {
     if (buckets_[0].empty()) refill();
     const std::pair<Key, Value> entry = buckets_[0].back();
@@ -39,12 +39,12 @@ class RadixHeap {
   }
 
  private:
-  // 0 for the last key popped, else one more than the highest bit in which the key differs from it.
+  // 0 for the last key popped; for other keys, one more than the highest bit in which they differ from it.
   [[nodiscard]] std::size_t bucket_of(Key key) const {
     return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(key ^ last_)));
   }
 
-  // Moves the lowest bucket's entries down, relative to the least of them.
+  // Distributes the entries of the lowest bucket over the buckets below, relative to the least of their keys.
   void refill() {
     std::size_t lowest = 1;
     while (buckets_[lowest].empty()) ++lowest;

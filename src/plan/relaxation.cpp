@@ -1,3 +1,4 @@
+// Evaluates the bound's curve, and runs the flow that finds it (parametric_flow.h).
 #include "plan/relaxation.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ double BoundCurve::at(Nanoseconds time) const {
 
 Nanoseconds BoundCurve::least_total(Watts total_blocking) const {
   const double per_ns = total_blocking.value() * 1e-9;
-  // Total energy falls with T while the price of time exceeds the blocking power.
+  // Total energy falls as T grows while the price of time exceeds the blocking power.
   const auto flat = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.price <= per_ns; });
   return flat == pieces_.end() ? t_star_ : flat->from;
 }

@@ -6,23 +6,24 @@
 // >= t_i along the computation DAG and pi(end) <= T, for all T from T* (all at least cost) down to T_min (all fastest).
 //
 // Idea. This is the time-cost trade-off problem of Fulkerson and Kelley (1961); Phillips and Dessouky's minimum cuts
-// with lower bounds (Perseus appendix D) are one step of its dual. The dual is a parametric maximum-cost flow: flow on
-// a computation is the price of its time in J/s; a curve with slopes s_1 > s_2 > ... (fastest piece first) is a bundle
-// of parallel arcs, longest first, with capacities s_K, s_{K-1} - s_K, ..., and infinity at the fastest vertex. Sending
-// flow along longest paths (successive longest paths, primal-dual) visits the frontier from T* to T_min:
-//   - a round of Dijkstra on slacks gives, for every event v, how far d(v) the schedule can shrink before v must move.
-//     At iteration time T - delta the events stand at pi(v) - min(d(v), delta): one round thus covers every cut of
-//     equal price at once, however many unit steps, hull vertices or like microbatches lie in it;
-//   - flow is then sent along the path to the end that the search found, keeping what earlier rounds sent (warm start).
-// The number of rounds is the number of distinct prices, not of time units.
+// with lower bounds (Perseus appendix D) are one step of its dual. The dual is a parametric maximum-cost flow, in which
+// the flow on a computation is the price of its time in J/s. A curve with slopes s_1 > s_2 > ... (fastest piece first)
+// is a bundle of parallel arcs, longest first, with capacities s_K, s_{K-1} - s_K, ..., and infinity at the fastest
+// vertex. Sending flow along longest paths (successive longest paths, primal-dual) visits the frontier from T* to
+// T_min. A round has two steps:
+//   - Dijkstra's algorithm on slacks finds for every event v how much earlier it can be at the present price, d(v). At
+//     iteration time T - delta the events are at pi(v) - min(d(v), delta). One round thus covers every cut of equal
+//     price at once, however many unit steps, hull vertices or similar microbatches that includes.
+//   - Flow is sent along the path to the end that this search has found. The flow of earlier rounds is kept.
+// There are as many rounds as distinct prices, whatever the unit of time is.
 //
-// Numbers. Times are whole nanoseconds; prices are whole multiples of 2^-24 J/s, so that the search is exact integer
-// arithmetic. Rounding of a price never breaks the bound: it is evaluated from the flow by weak duality with the
-// measured costs, sum_i min_t (c_i(t) + x_i t) - F T, valid for every flow. Limit: slopes of at most 1e9 W, which
+// Numbers. Times are whole nanoseconds and prices whole multiples of 2^-24 J/s, so that the search is exact integer
+// arithmetic. Rounding a price never breaks the bound, which is evaluated from the flow by weak duality with the
+// measured costs and holds for every flow: sum_i min_t (c_i(t) + x_i t) - F T. Slopes may be at most 1e9 W, which
 // make_problem() checks.
 //
-// Cost: O(nodes log nodes + edges) for each path that flow is sent along, about one a round on pipelines; see
-// docs/performance.md for counts. Memory O(nodes + edges).
+// Cost: O(nodes log nodes + edges) for each path along which flow is sent, which are about one per round for pipelines;
+// docs/performance.md has counts. Memory: O(nodes + edges).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@
 
 namespace flyball {
 
-// Net energy (Perseus eq. 4) against iteration time, J and ns: convex, falling, one straight piece per price.
+// Net energy (Perseus eq. 4) in J over iteration time in ns: convex and falling, one straight piece per price of time.
 class BoundCurve {
  public:
   struct Piece {
@@ -46,7 +47,7 @@ class BoundCurve {
   };
 
   BoundCurve() = default;
-  // Pieces in falling order of time, as the solver finds them; `t_star` is where the first ends.
+  // The pieces in falling order of time, as the solver finds them. The first ends at `t_star`.
   BoundCurve(std::vector<Piece> pieces, Nanoseconds t_star);
 
   // Least net energy of any plan, relaxed or discrete, that ends by `time` >= t_min(); constant above t_star().
@@ -63,8 +64,9 @@ class BoundCurve {
   Nanoseconds t_star_ = 0;
 };
 
-// A stretch of the frontier over which one price holds. Event times at any T in [t_low, t_high]:
-// start(i, T) = start[i] - min(start_shift[i], t_high - T), likewise finish. Views into the solver's state.
+// A part of the frontier with one price of time. Event times at any T in [t_low, t_high] are
+//   start(i, T) = start[i] - min(start_shift[i], t_high - T),
+// and finish(i, T) likewise. The spans refer to the solver's state and are valid only during the visit.
 struct FrontierStretch {
   Nanoseconds t_high = 0;
   Nanoseconds t_low = 0;

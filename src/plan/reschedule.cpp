@@ -1,71 +1,19 @@
+// Bubbles and stretched forwards are measured on the timeline of maximum clocks; the order itself is stage_orders.h's.
 #include "plan/reschedule.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <utility>
+#include <cstdint>
 
 #include "base/error.h"
 #include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 #include "plan/stage_clock.h"
+#include "plan/stage_orders.h"
 
 namespace flyball {
 namespace {
-
-// A stage's order, cut into what moves together: a forward with the loading of its data, a backward.
-struct StageUnits {
-  std::vector<std::vector<int>> forwards;
-  std::vector<std::vector<int>> backwards;
-  std::vector<int> tail;  // gradient synchronisation, optimizer step
-  int in_flight = 0;      // forwards before the first backward
-  bool is_1f1b = true;
-};
-
-StageUnits stage_units(const ComputationDag& dag, int stage) {
-  StageUnits units;
-  std::vector<int> pending;
-  for (const int i : dag.stage_order(stage)) {
-    const Computation& computation = dag[i];
-    const std::string& instruction = dag.type_of(i).instruction;
-    const bool forward = instruction == instruction_name(InstructionKind::kForward);
-    const bool backward = instruction == instruction_name(InstructionKind::kBackward);
-    pending.push_back(i);
-    if (!forward && !backward) {
-      // Whatever has a choice of clocks and is neither belongs to another schedule.
-      if (dag.type_of(i).options.size() > 1) units.is_1f1b = false;
-      continue;
-    }
-    auto& list = forward ? units.forwards : units.backwards;
-    if (computation.chunk != 0 || computation.microbatch != static_cast<int>(list.size())) units.is_1f1b = false;
-    list.push_back(std::exchange(pending, {}));
-    if (backward && list.size() == 1) units.in_flight = static_cast<int>(units.forwards.size());
-  }
-  units.tail = std::move(pending);
-  return units;
-}
-
-// A warm-up of `in_flight` forwards, then backwards and forwards in turn.
-std::vector<int> order_with(const StageUnits& units, int in_flight) {
-  std::vector<int> order;
-  const auto append = [&](const std::vector<int>& unit) { order.insert(order.end(), unit.begin(), unit.end()); };
-  const std::size_t microbatches = units.forwards.size();
-  std::size_t next = 0;
-  while (next < std::min(microbatches, static_cast<std::size_t>(in_flight))) append(units.forwards[next++]);
-  for (const auto& backward : units.backwards) {
-    append(backward);
-    if (next < microbatches) append(units.forwards[next++]);
-  }
-  append(units.tail);
-  return order;
-}
-
-std::vector<StageUnits> all_units(const ComputationDag& dag) {
-  std::vector<StageUnits> units;
-  for (int stage = 0; stage < dag.stages(); ++stage) units.push_back(stage_units(dag, stage));
-  return units;
-}
 
 std::vector<Nanoseconds> max_clock_durations(const PlanProblem& problem, const ComputationDag& dag) {
   TypeOptions options;
@@ -73,20 +21,25 @@ std::vector<Nanoseconds> max_clock_durations(const PlanProblem& problem, const C
   return plan_durations(dag, plan_of_types(dag, options));
 }
 
+std::int32_t find_operation(const ComputationDag& dag, int stage, InstructionKind kind, int microbatch) {
+  const auto order = dag.stage_order(stage);
+  return *std::ranges::find_if(order, [&](std::int32_t i) {
+    return dag[i].microbatch == microbatch && dag.type_of(i).instruction == instruction_name(kind);
+  });
+}
+
 }  // namespace
 
 std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag) {
+  const auto orders = stage_orders(dag);
+  if (!orders) return std::nullopt;
   std::vector<int> in_flight;
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    const StageUnits units = stage_units(dag, stage);
-    const auto microbatches = static_cast<int>(units.forwards.size());
-    const auto order = dag.stage_order(stage);
-    if (!units.is_1f1b || microbatches == 0 || units.backwards.size() != units.forwards.size() ||
-        units.in_flight != std::min(dag.stages() - stage, microbatches) ||
-        !std::ranges::equal(order_with(units, units.in_flight), order)) {
-      return std::nullopt;
-    }
-    in_flight.push_back(units.in_flight);
+    const StageOrder& order = (*orders)[static_cast<std::size_t>(stage)];
+    const auto microbatches = static_cast<int>(order.size());
+    const int held = std::min(dag.stages() - stage, microbatches);
+    if (order != in_turn(microbatches, held)) return std::nullopt;
+    in_flight.push_back(held);
   }
   return in_flight;
 }
@@ -119,15 +72,13 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
 
   const Timeline timeline = emulate(dag, max_clock_durations(problem, dag));
   const TypeOptions valley = valley_options(dag);
-  const std::vector<StageUnits> units = all_units(dag);
+  const auto microbatches = static_cast<int>(stage_orders(dag)->front().size());
 
   const std::size_t stages = base->size();
   std::vector<int> extra(stages, 0);
   for (std::size_t s = 0; s + 1 < stages; ++s) {
-    const auto held = static_cast<std::size_t>((*base)[s]);
-    const auto microbatches = static_cast<int>(units[s].forwards.size());
-    const int forward = units[s].forwards[held - 1].back();
-    const int backward = units[s].backwards.front().back();
+    const std::int32_t forward = find_operation(dag, static_cast<int>(s), InstructionKind::kForward, (*base)[s] - 1);
+    const std::int32_t backward = find_operation(dag, static_cast<int>(s), InstructionKind::kBackward, 0);
     const Nanoseconds bubble =
         timeline.start[static_cast<std::size_t>(backward)] - timeline.finish[static_cast<std::size_t>(forward)];
     const Nanoseconds stretched =
@@ -136,7 +87,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
     if (!memory_limit.empty()) extra[s] = std::min(extra[s], memory_limit[s] - (*base)[s]);
   }
   for (std::size_t s = 0; s + 1 < stages; ++s) {
-    const bool holds_all = (*base)[s] + extra[s] == static_cast<int>(units[s].forwards.size());
+    const bool holds_all = (*base)[s] + extra[s] == microbatches;
     if (extra[s + 1] > extra[s] && !holds_all) extra[s + 1] = extra[s];
   }
 
@@ -156,24 +107,10 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
 }
 
 ComputationDag reschedule(const ComputationDag& dag, std::span<const int> in_flight) {
-  std::vector<ComputationDag::Edge> edges;
-  for (int i = 0; i < dag.size(); ++i) {
-    const OperationType& type = dag.type_of(i);
-    for (const std::int32_t p : dag.predecessors(i)) {
-      const OperationType& before = dag.type_of(p);
-      const bool same_stage = before.stage == type.stage && before.occupies_stage && type.occupies_stage;
-      if (!same_stage) edges.push_back({p, i});
-    }
-  }
-  for (int stage = 0; stage < dag.stages(); ++stage) {
-    const std::vector<int> order = order_with(stage_units(dag, stage), in_flight[static_cast<std::size_t>(stage)]);
-    for (std::size_t k = 1; k < order.size(); ++k) edges.push_back({order[k - 1], order[k]});
-  }
-  return {"rescheduled 1f1b",
-          dag.stages(),
-          {dag.types().begin(), dag.types().end()},
-          {dag.computations().begin(), dag.computations().end()},
-          edges};
+  const auto microbatches = static_cast<int>(stage_orders(dag)->front().size());
+  std::vector<StageOrder> orders;
+  for (const int held : in_flight) orders.push_back(in_turn(microbatches, held));
+  return reorder(dag, orders);
 }
 
 }  // namespace flyball

@@ -1,13 +1,13 @@
-// EnvPipe's rescheduling of a 1F1B pipeline (EnvPipe section 4.3): forwards move up into the bubble before a stage's
-// first backward, which leaves bubbles behind backwards, where stretching them costs no time.
+// EnvPipe's rescheduling of a 1F1B pipeline (EnvPipe section 4.3): some forwards move into the bubble before their
+// stage's first backward. That leaves bubbles behind backwards, and stretching a backward into its bubble costs no
+// time.
 //
-// In 1F1B stage s of S runs S - s forwards before its first backward, then one backward and one forward in turn. The
-// rescheduled order differs in that number alone, the microbatches in flight h[s]. Two rules keep it sound:
-//   - no deadlock: h must not rise along the stages. If it did, stage s + 1 would wait for a forward that stage s runs
-//     only after a backward that waits for stage s + 1.
-//   - no loss of throughput: h must fall by one from stage to stage, as it does in 1F1B, except below a stage that
-//     holds all microbatches. With h[s] = h[s + 1] stage s would send a microbatch and then wait until it is back.
-// The second implies the first; the repair lowers the later stage until it holds.
+// In 1F1B, stage s of S runs S - s forwards before its first backward, then backwards and forwards in turn. The
+// rescheduled order differs in that number alone, the microbatches in flight h[s]. Two rules apply:
+//   - No deadlock: h must not rise along the stages (plan/stage_orders.h).
+//   - No loss of throughput: h must fall by one from stage to stage, as in 1F1B, except after a stage that holds all
+//     microbatches. With h[s] = h[s + 1], stage s would send a microbatch and then wait until it is back.
+// The second rule implies the first. Where it is broken, the later stage is given fewer microbatches.
 #pragma once
 
 #include <optional>
@@ -19,25 +19,25 @@
 
 namespace flyball {
 
-// Microbatches in flight, per stage, when every stage of the DAG runs in 1F1B's order (forwards and backwards of one
-// chunk; data loading before forwards and operations of the whole iteration at the end are allowed). None otherwise.
+// The microbatches in flight per stage if every stage of the DAG runs in 1F1B's order: forwards and backwards of one
+// chunk, optionally data loading before forwards and operations of the whole iteration at the end. None otherwise.
 [[nodiscard]] std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag);
 
-// Throws UsageError, naming stage and numbers, when the limits are not one per stage and 1 or above, or when the DAG is
-// a 1F1B that holds more microbatches somewhere than the limit allows: no plan for that order would fit. What other
-// orders hold is not examined.
+// Throws UsageError, naming stage and numbers, unless the limits are one per stage and 1 or above, and when the DAG is
+// a 1F1B that holds more microbatches on some stage than its limit: no plan for that order would fit. What other
+// schedules hold is not checked.
 void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_limit);
 
-// How many microbatches each stage of a 1F1B pipeline shall hold: as many extra forwards, each stretched to the stage's
-// valley clock, as fit into the bubble before its first backward at maximum clocks; none on the last stage.
-// `memory_limit` is the number of microbatches whose activations a stage can hold, one per stage; empty for no limit.
-// The iteration at maximum clocks never becomes longer than 1F1B's. Throws UsageError when the DAG is no 1F1B, and what
-// check_memory_limit throws. Cost O(stages * nodes).
+// How many microbatches each stage of a 1F1B pipeline should hold: beyond 1F1B's number as many as there are forwards,
+// each at the stage's valley clock, that fit into the bubble before the stage's first backward at maximum clocks. The
+// last stage gets none. `memory_limit`, one per stage, is the number of microbatches whose activations fit into the
+// stage's memory; empty for no limit. The iteration at maximum clocks never becomes longer than 1F1B's. Throws
+// UsageError when the DAG is no 1F1B, and as check_memory_limit() does. Cost: O(stages * nodes).
 [[nodiscard]] std::vector<int> rescheduled_in_flight(const PlanProblem& problem,
                                                      std::span<const int> memory_limit = {});
 
 // The same computations and dependencies with h[s] microbatches in flight on stage s. original_index() of the result
-// gives the computation's number in `dag`. Requires a 1F1B DAG and numbers that meet the rules above.
+// gives a computation's number in `dag`. Requires a 1F1B DAG, and numbers that follow the two rules above.
 [[nodiscard]] ComputationDag reschedule(const ComputationDag& dag, std::span<const int> in_flight);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Options of operation types by clock, and the replay of whole plans.
 #include "plan/stage_clock.h"
 
 #include <algorithm>

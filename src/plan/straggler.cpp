@@ -1,3 +1,4 @@
+// The energies of Perseus eq. 3, of one pipeline and of a job.
 #include "plan/straggler.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Compares a selected plan with all-maximum clocks, and names what kept it from being slower.
 #include "plan/summary.h"
 
 #include <cassert>
@@ -21,13 +22,14 @@ PaceLimit limit_of(const PaceRequest& request, const PlanSummary& summary, const
   if (summary.straggler_time) {
     return *summary.straggler_time > summary.t_star ? PaceLimit::kTStar : PaceLimit::kStragglerTime;
   }
-  // Where the next slower plans are dearer, those beyond the allowed time may be cheaper again: time is the limit then.
+  // If time is left and slower plans take more energy, energy is the limit. Otherwise time is: plans beyond the allowed
+  // time may take less again.
   const bool time_is_left = summary.allowed_time > frontier.time(summary.selected_point);
   if (time_is_left && summary.selected_point == frontier.least_total_energy()) return PaceLimit::kLeastEnergy;
   return request.target_time ? PaceLimit::kTargetTime : PaceLimit::kBaselineTime;
 }
 
-// T' for the energy functions; 0 is none.
+// T' as the energy functions take it; 0 for none.
 Nanoseconds pace_of(std::optional<Seconds> straggler) { return straggler ? to_nanoseconds(*straggler) : 0; }
 
 Joules bound_of(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler) {
@@ -46,17 +48,6 @@ void compare(PointFigures& point, const PointFigures& baseline) {
 }
 
 }  // namespace
-
-std::string_view name_of(PaceLimit limit) {
-  switch (limit) {
-    case PaceLimit::kBaselineTime: return "baseline_time";
-    case PaceLimit::kTargetTime: return "target_time";
-    case PaceLimit::kLeastEnergy: return "least_energy";
-    case PaceLimit::kStragglerTime: return "straggler_time";
-    case PaceLimit::kTStar: return "t_star";
-  }
-  return "";
-}
 
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound) {
   for (std::size_t i = 0; i < frontier.size(); ++i) {
@@ -121,7 +112,7 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
   summary.straggler_time = straggler_time(request, summary.t_min);
   summary.baseline = baseline_figures(problem, summary.straggler_time, bound);
   if (bound == nullptr && &dag == problem.dag && frontier.time(0) == summary.baseline.time) {
-    // The fastest plan is as fast as the baseline, so that what bounds the one bounds the other.
+    // The fastest plan is as fast as the baseline, so that the bound of the one holds for the other.
     summary.baseline.lower_bound =
         point_figures(dag, frontier, 0, summary.baseline, summary.straggler_time).lower_bound;
     compare(summary.baseline, summary.baseline);

@@ -1,15 +1,15 @@
-// The figures of one planning run: what a user is told, on whatever surface.
+// The figures of one planning run that a user is shown, in every interface.
 //
 // Energies are per iteration of one pipeline with one GPU per stage, blocking included (Perseus eq. 3). Where a
-// straggler sets the pace, they include waiting for it, the baseline's too.
+// straggler sets the pace, they include waiting for it, and so does the baseline's.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/late_clocks.h"
 #include "plan/frontier.h"
@@ -18,29 +18,31 @@
 
 namespace flyball {
 
-// What the iteration time must fit. At most one is set; with neither, the plan may take as long as all-maximum clocks
-// do and slows nothing. That can be a little more than T_min: near the top of the clocks a measured time may fall with
-// the clock, by noise, and T_min takes the best of each computation.
+// What the iteration time must fit; at most one of the two is set. With neither, the plan may take as long as
+// all-maximum clocks do, and so slows nothing. That time can be a little above T_min, which takes the fastest option of
+// each computation: near the highest clocks, measured times may fall with the clock, by noise.
 struct PaceRequest {
   std::optional<Seconds> target_time;  // the plan of least energy that ends by then
   std::optional<double> straggler;     // T' = this times T_min, at least 1; the plan of T_opt = min(T*, T')
 };
 
-// Why a plan is no slower than it is.
+// Why the selected plan is no slower than it is.
 enum class PaceLimit {
-  kBaselineTime,   // it slows nothing
+  kBaselineTime,   // it takes no longer than all-maximum clocks
   kTargetTime,     // it ends by the target
   kLeastEnergy,    // slower plans would be allowed, but take more energy
   kStragglerTime,  // it ends by T'
-  kTStar,          // slower than T* nothing is saved, however long the straggler takes
+  kTStar,          // plans slower than T* save nothing, however long the straggler takes
 };
-[[nodiscard]] std::string_view name_of(PaceLimit limit);  // "least_energy"
+template <>
+inline constexpr auto kNamesOf<PaceLimit> = name_list("baseline_time", "target_time", "least_energy", "straggler_time",
+                                                      "t_star");
 
 struct PointFigures {
   Seconds time;
   Joules energy;
   Joules lower_bound;         // no plan that ends by `time` takes less; NaN when unknown
-  double gap_pct = 0.0;       // energy over lower_bound, NaN when unknown
+  double gap_pct = 0.0;       // energy over lower_bound; NaN when unknown
   double saving_pct = 0.0;    // of the baseline's energy
   double slowdown_pct = 0.0;  // of the baseline's time
   int switches = 0;           // clock changes per iteration
@@ -54,43 +56,44 @@ struct PlanSummary {
   std::optional<Seconds> straggler_time;  // T'
   PointFigures baseline;                  // all-maximum clocks
   std::size_t selected_point = 0;         // index into the frontier
-  Seconds allowed_time;                   // that the request leaves
+  Seconds allowed_time;                   // the iteration time that the request leaves
   PaceLimit limit = PaceLimit::kBaselineTime;
   PointFigures selected;
 };
 
-// Fills lower bounds that the planner left open, from the relaxation's curve. Points that have one keep it.
+// Sets the lower bounds that the planner left unknown from the relaxation's curve; keeps the others.
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 
 // The iteration time that a request allows: its target, its straggler's T', or the time of all-maximum clocks.
 [[nodiscard]] Seconds allowed_time(const PlanProblem& problem, const PaceRequest& request);
 
-// T' of a request, if it names a straggler.
+// T' of a request; none if it names no straggler.
 [[nodiscard]] std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min);
 
 // Iteration time with every computation at its fastest option.
 [[nodiscard]] Seconds fastest_time(const PlanProblem& problem);
 
-// All-maximum clocks; the lower bound stays unknown unless `bound` is given.
+// The figures of all-maximum clocks. The lower bound stays unknown unless `bound` is given.
 [[nodiscard]] PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler_time,
                                             const BoundCurve* bound);
 
-// One point of a frontier against a baseline that was made with the same straggler time.
+// The figures of one point of a frontier. `baseline` must have been made with the same straggler time.
 [[nodiscard]] PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
                                          const PointFigures& baseline, std::optional<Seconds> straggler_time);
 
-// The frontier must not be empty. Throws UsageError when both fields of the request are set, or a straggler below 1.
+// Selects the point that the request asks for and gives its figures. The frontier must not be empty. Throws UsageError
+// when both fields of the request are set, or when a straggler is below 1.
 [[nodiscard]] PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,
                                     const Frontier& frontier, const PaceRequest& request, const BoundCurve* bound);
 
-// Clock changes that are not free: how long one takes to take hold, and how far apart two on one stage must be.
+// What clock changes cost: how long one takes to take effect, and how far apart two changes of a stage must be.
 struct SwitchingLimits {
   Seconds latency;
   Seconds min_dwell;
 };
 
-// A plan as it stands and as it becomes when switching is reduced, both charged with the latency. Lower bounds and gaps
-// are left unknown: the bound is of free changes.
+// A plan as it is and with its switches reduced, both charged with the latency. Lower bounds and gaps stay unknown,
+// since the bound is one of free changes.
 struct SwitchingFigures {
   PointFigures charged;
   PointFigures reduced;
@@ -100,8 +103,8 @@ struct SwitchingFigures {
   Seconds reduced_dwell;
 };
 
-// For a plan that may take until `deadline`, against the baseline, which changes no clock. `dag` is the plan's.
-// Cost as reduce_switches().
+// The figures of a plan that may take until `deadline`, compared with the baseline, which changes no clock. `dag` is
+// the DAG of the plan. Cost: that of reduce_switches().
 [[nodiscard]] SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag,
                                                  const ClockPlan& plan, Seconds deadline, SwitchingLimits limits,
                                                  const PointFigures& baseline, std::optional<Seconds> straggler_time);

@@ -1,3 +1,5 @@
+// Tries edits of the plan one by one: an edit is applied, the iteration is replayed with late clock changes, and the
+// edit is kept or taken back.
 #include "plan/switching.h"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "plan/stage_clock.h"
 #include "profile/cost_curve.h"
@@ -14,21 +17,19 @@
 namespace flyball {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// Operations of equal clock, one after the other on a stage; `begin` counts the stage's operations with a choice and
-// the run may pass the end of the iteration.
+// Consecutive operations of equal clock on a stage. `begin` counts the stage's operations that have a choice of clocks;
+// a run may continue past the end of the iteration at its beginning.
 struct Run {
   std::size_t begin = 0;
   std::size_t length = 0;
 };
 
-// Options for some operations, applied or proposed.
+// New options for some operations.
 using Edit = std::vector<std::pair<int, std::uint16_t>>;
 
 // What an edit does to the charged iteration.
 struct Effect {
-  Nanoseconds makespan = 0;    // of the longest
+  Nanoseconds makespan = 0;    // of the longest iteration
   double energy_change = 0.0;  // J, blocking included
 };
 
@@ -55,7 +56,7 @@ class SwitchReducer {
     adopt(late_.run(plan_));
   }
 
-  // Step 1 of the header. Every change raises a clock.
+  // Step 1 of the header. Every accepted edit raises a clock.
   void meet(Nanoseconds deadline) {
     while (timeline_.makespan > deadline) {
       std::optional<std::pair<int, std::uint16_t>> best;
@@ -76,7 +77,7 @@ class SwitchReducer {
     }
   }
 
-  // Step 2. Every change removes a switch.
+  // Step 2. Every accepted edit removes a switch.
   void keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline) {
     std::set<std::pair<std::size_t, std::size_t>>
         stuck;  // stage and begin of runs that share no clock with a neighbour
@@ -117,7 +118,7 @@ class SwitchReducer {
     }
   }
 
-  // Step 3: whole runs to a neighbour's clock. Every change removes a switch.
+  // Step 3: a whole run takes a neighbour's clock. Every accepted edit removes a switch.
   bool merge_runs(Nanoseconds deadline) {
     return improve_runs(deadline, [&](std::size_t stage, const std::vector<Run>& all, std::size_t r) {
       return std::vector<Megahertz>{clock(operation(stage, all[(r + all.size() - 1) % all.size()].begin)),
@@ -125,7 +126,7 @@ class SwitchReducer {
     });
   }
 
-  // Step 4: whole runs one clock lower. Adds no switch.
+  // Step 4: a whole run takes the next lower clock, which adds no switch.
   bool lower_runs(Nanoseconds deadline) {
     return improve_runs(deadline, [&](std::size_t stage, const std::vector<Run>& all, std::size_t r) {
       const int first = operation(stage, all[r].begin);
@@ -158,8 +159,8 @@ class SwitchReducer {
     return order_[stage][position % order_[stage].size()];
   }
 
-  // Where the clock is asked for too late for an operation: the nearest one before it on its stage whose clock is
-  // lower, and its option at the operation's clock. None where it was not measured at that.
+  // For an operation whose clock is requested too late: the nearest operation before it on its stage that has a lower
+  // clock, and that one's option at the operation's clock. None if it was not measured at that clock.
   [[nodiscard]] std::optional<std::pair<int, std::uint16_t>> slower_before(int i) const {
     for (int before = beside_[at(i)].first; before != i; before = beside_[at(before)].first) {
       const auto raised = option_at(dag_.type_of(before), clock(i));
@@ -169,7 +170,7 @@ class SwitchReducer {
     return std::nullopt;
   }
 
-  // Applies an edit and swaps the old options into it.
+  // Applies an edit, and leaves the old options in it.
   void swap(Edit& edit) {
     for (auto& [i, option] : edit) std::swap(plan_[at(i)], option);
   }
@@ -193,7 +194,7 @@ class SwitchReducer {
     timeline_ = emulate(dag_, durations_);
   }
 
-  // Empty when the stage never changes its clock; two or more otherwise.
+  // The runs of a stage: none when it never changes its clock, two or more otherwise.
   [[nodiscard]] std::vector<Run> runs(std::size_t stage) const {
     const auto& operations = order_[stage];
     std::vector<Run> found;
@@ -207,13 +208,13 @@ class SwitchReducer {
     return found;
   }
 
-  // Until the stage's next change.
+  // The time from a run's start until the stage's next change.
   [[nodiscard]] Nanoseconds dwell_of(std::size_t stage, const std::vector<Run>& all, std::size_t r) const {
     const auto start = [&](std::size_t k) { return timeline_.start[at(operation(stage, all[k].begin))]; };
     return r + 1 < all.size() ? start(r + 1) - start(r) : timeline_.makespan + start(0) - start(r);
   }
 
-  // The whole run at a clock; none where an operation was not measured at it.
+  // Puts the whole run at a clock; none if one of its operations was not measured at it.
   [[nodiscard]] std::optional<Edit> at_clock(std::size_t stage, const Run& run, Megahertz target) const {
     Edit edit;
     for (std::size_t k = 0; k < run.length; ++k) {
@@ -225,8 +226,8 @@ class SwitchReducer {
     return edit;
   }
 
-  // A cheap sieve, so that most edits need no emulation: a slower clock must not overrun an operation's slack, a dearer
-  // one can hardly pay but by what it takes off the critical path.
+  // A cheap test that spares most edits the replay: a slower clock must fit into an operation's slack, and a dearer one
+  // can hardly pay unless it shortens the critical path.
   [[nodiscard]] bool may_pay(const Edit& edit, Nanoseconds deadline) const {
     double net_change = 0.0;
     bool critical = timeline_.critical(beside_[at(edit.back().first)].second);
@@ -234,8 +235,8 @@ class SwitchReducer {
       const auto [i, option] = edit[k];
       net_change += net(i, option) - net(i, plan_[at(i)]);
       critical = critical || timeline_.critical(i);
-      // May still run at a faster clock of before: the change waits for one that is under way, and takes as long
-      // itself.
+      // This operation may still run at a faster clock from before, since the change has to wait for another one that
+      // is under way and then takes as long itself.
       if (k == 0 || timeline_.start[at(i)] - timeline_.start[at(edit[0].first)] < 2 * latency_) continue;
       const Nanoseconds slack = timeline_.latest_start[at(i)] - timeline_.start[at(i)] + deadline - timeline_.makespan;
       if (duration(i, option) - durations_[at(i)] > slack) return false;
@@ -243,8 +244,8 @@ class SwitchReducer {
     return critical || net_change <= 0.0;
   }
 
-  // Gives runs the best of the clocks that `clocks_for` names, while that keeps the deadline (or the present time, if
-  // that is later already) and does not raise the charged energy.
+  // Gives each run the best of the clocks that `clocks_for` names, as long as the iteration ends by the deadline (or by
+  // its present end, if that is later) and the charged energy does not rise.
   template <class ClocksFor>
   bool improve_runs(Nanoseconds deadline, ClocksFor clocks_for) {
     bool changed = false;
@@ -275,7 +276,7 @@ class SwitchReducer {
     return changed;
   }
 
-  // Sums of as many energies differ by more only where something has changed.
+  // Energies that differ by less are equal but for the rounding of their sums.
   [[nodiscard]] double rounding() const { return 1e-12 * energy_.value(); }
 
   [[nodiscard]] bool better(const Effect& a, const Effect& b, Nanoseconds deadline) const {
@@ -288,8 +289,8 @@ class SwitchReducer {
   const ComputationDag& dag_;
   Nanoseconds latency_;
   ClockPlan plan_;
-  std::vector<std::vector<int>> order_;      // per stage, the operations with a choice of clocks
-  std::vector<std::pair<int, int>> beside_;  // the ones before and after on the stage, around the iteration's end
+  std::vector<std::vector<int>> order_;      // by stage: the operations with a choice of clocks
+  std::vector<std::pair<int, int>> beside_;  // by operation: those before and after it on the stage, in a circle
   LateClocks late_;
   std::vector<Nanoseconds> durations_;  // charged, of the longest iteration
   Timeline timeline_;                   // of durations_
@@ -304,7 +305,8 @@ ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nan
   const Nanoseconds limit = std::max(deadline, replay(*problem.dag, problem.blocking, plan).time);
   SwitchReducer reducer(problem, plan, latency);
   reducer.meet(limit);
-  // Merges before steps: a step uses up slack that a merge could have had with a switch into the bargain.
+  // Runs are merged before they are lowered: lowering uses up slack with which a merge could also have removed a
+  // switch.
   do {
     do {
       reducer.keep_dwell(min_dwell, limit);

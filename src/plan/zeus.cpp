@@ -1,3 +1,5 @@
+// All baselines are one planner with different lists of candidates: each candidate is replayed, and the frontier keeps
+// the best.
 #include "plan/zeus.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@
 namespace flyball {
 namespace {
 
-// The per-type options to try; the frontier keeps the best.
+// The candidates to try: one option per operation type.
 using Candidates = std::function<std::vector<TypeOptions>(const PlanProblem&)>;
 
 class StageClockPlanner : public Planner {
@@ -52,7 +54,7 @@ TypeOptions max_options(const PlanProblem& problem) {
   return options;
 }
 
-// Every type of a stage at the clock; types of other stages are left alone.
+// Sets every type of a stage to the clock, and leaves other stages alone.
 void set_stage_clock(const ComputationDag& dag, int stage, Megahertz clock, TypeOptions& options) {
   for (std::size_t t = 0; t < options.size(); ++t) {
     if (dag.types()[t].stage == stage) options[t] = nearest_option(dag.types()[t], clock);
@@ -76,7 +78,7 @@ std::vector<TypeOptions> global_candidates(const PlanProblem& problem) {
   return candidates;
 }
 
-// The forward of a stage; several chunks are alike enough that the first stands for all.
+// The forward of a stage; of several chunks the first, since they are alike.
 const OperationType* forward_type(const ComputationDag& dag, int stage) {
   const auto types = dag.types();
   const auto found = std::find_if(types.begin(), types.end(), [&](const OperationType& type) {
@@ -89,7 +91,7 @@ const OperationType* forward_type(const ComputationDag& dag, int stage) {
 std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
   const ComputationDag& dag = *problem.dag;
   std::set<Nanoseconds> targets;
-  Nanoseconds slowest = 0;  // of the fastest forwards
+  Nanoseconds slowest = 0;  // the slowest stage's fastest forward
   for (int stage = 0; stage < dag.stages(); ++stage) {
     const OperationType* forward = forward_type(dag, stage);
     if (forward == nullptr) continue;
@@ -108,7 +110,7 @@ std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
     for (int stage = 0; stage < dag.stages(); ++stage) {
       const OperationType* forward = forward_type(dag, stage);
       if (forward == nullptr) continue;
-      // Options are ordered highest clock first: the last that keeps within the target is the lowest clock.
+      // Options are ordered by falling clock, so that the last one within the target has the lowest clock.
       const auto lowest =
           std::find_if(forward->options.rbegin(), forward->options.rend(),
                        [&](const ClockOption& option) { return to_nanoseconds(option.time) <= target; });

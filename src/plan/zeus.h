@@ -1,4 +1,4 @@
-// The simple planners that others are measured against: one clock per stage for the whole iteration.
+// The baselines that other planners are compared with: one clock per stage for the whole iteration.
 #pragma once
 
 #include <memory>
@@ -7,20 +7,22 @@
 
 namespace flyball {
 
-// `max`: every computation at the highest clock, the default mode of operation. One point.
+// Planner `max`: every computation runs at the highest clock, as it does without a plan. The frontier has one point.
 [[nodiscard]] std::unique_ptr<Planner> make_max();
 
-// `uniform`: every computation at its stage's energy valley (EnvPipe section 6.1, Uniform). One point.
+// Planner `uniform`: every computation runs at the energy valley of its stage (EnvPipe section 6.1, Uniform). The
+// frontier has one point.
 [[nodiscard]] std::unique_ptr<Planner> make_uniform();
 
-// `zeus-global`: one clock for all stages, scanned over all measured clocks (Perseus section 6.4, ZeusGlobal, with
-// clocks in place of power limits). An operation that was not measured at the clock takes its nearest.
+// Planner `zeus-global`: all stages run at one clock; every measured clock is tried (Perseus section 6.4, ZeusGlobal,
+// with clocks in place of power limits). An operation that was not measured at a clock takes the nearest that it was
+// measured at.
 [[nodiscard]] std::unique_ptr<Planner> make_zeus_global();
 
-// `zeus-per-stage`: per stage the lowest clock whose forward keeps within a common time, scanned over all measured
-// forward times from the slowest stage's fastest on (Perseus section 6.4, ZeusPerStage). Balances the stages'
-// forwards but knows neither backwards nor the critical path. Requires an operation `forward` on every stage; a stage
-// without one stays at its highest clocks.
+// Planner `zeus-per-stage`: all stages are given a common forward time, and each runs at the lowest clock whose forward
+// meets it. Every measured forward time is tried, from the fastest that the slowest stage can reach (Perseus section
+// 6.4, ZeusPerStage). This balances the stages' forwards, and regards neither backwards nor the critical path. A stage
+// without an operation `forward` stays at its highest clocks.
 [[nodiscard]] std::unique_ptr<Planner> make_zeus_per_stage();
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// What Zeus announces of a plan, as a Python expression.
+// Writes plans as the Python expressions that Zeus reads.
 #include "plan/zeus_frequencies.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 bool is_announced(const OperationType& type) { return type.occupies_stage && !is_constant_operation(type.instruction); }
 
-// A Python string literal. Instruction names are plain words in practice; what is not printable ASCII is escaped.
+// A Python string literal; characters that are not printable ASCII are escaped.
 std::string python_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

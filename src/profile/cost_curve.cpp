@@ -10,21 +10,15 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/lower_hull.h"
 
 namespace flyball {
 namespace {
 
-// Drops the middle of three vertices while it is not strictly below the chord of its neighbours.
 void push_convex(CostCurve& curve, CurveVertex next) {
-  while (curve.size() >= 2) {
-    const CurveVertex& a = curve[curve.size() - 2];
-    const CurveVertex& b = curve.back();
-    const double slope_ab = (b.net_joules - a.net_joules) / static_cast<double>(b.time - a.time);
-    const double slope_bn = (next.net_joules - b.net_joules) / static_cast<double>(next.time - b.time);
-    if (slope_ab < slope_bn) break;
-    curve.pop_back();
-  }
-  curve.push_back(next);
+  push_lower_hull(curve, next, [](const CurveVertex& a, const CurveVertex& b) {
+    return (b.net_joules - a.net_joules) / static_cast<double>(b.time - a.time);
+  });
 }
 
 struct ExponentialResidual {

@@ -1,4 +1,4 @@
-// The pictures of a simulated cluster's history.
+// Draws a simulated cluster's history: GPUs and power over time, completion times, and a row per job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLeft = 58.0;
 constexpr double kRight = 26.0;      // half of a long label
-constexpr double kShortestPx = 0.4;  // of what is drawn of a job
+constexpr double kShortestPx = 0.4;  // the least width drawn of anything that a job does
 constexpr std::size_t kMostRows = 240;
 constexpr std::size_t kSizes = 8;  // colours: 1, 2, 4 ... 64 GPUs, and more
 
@@ -35,7 +35,7 @@ TimeAxis time_axis(const Simulation& simulation, int width) {
   return time_axis(begin, end, kLeft, width - kRight);
 }
 
-// eta G P_max over time.
+// The power limit, eta G P_max, over time.
 Points limit_line(const SimulationSetup& setup, const ClusterSpec& spec, const TimeAxis& axis, const LinearScale& y) {
   const auto limit = [&](double eta) { return y(eta * spec.gpus() * spec.p_max.value() / 1e3); };
   double eta = setup.eta;
@@ -55,13 +55,6 @@ double highest_eta(const SimulationSetup& setup) {
   double eta = setup.eta;
   for (const BudgetChange& change : setup.budget) eta = std::max(eta, change.eta);
   return eta;
-}
-
-std::vector<double> sorted_jcts(const ClusterState& state) {
-  std::vector<double> seconds;
-  for (const ClusterJob& job : state.jobs) seconds.push_back((job.finish - job.submit).value());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds;
 }
 
 std::size_t size_colour(int gpus) {
@@ -161,7 +154,7 @@ SvgCanvas job_picture(const ClusterReport& report, int width) {
     if (job % step != 0) continue;
     std::vector<JobSpan>& row = of_row[job / step];
     if (!row.empty() && same_row_part(row.back(), span)) {
-      row.back().end = span.end;  // another clock
+      row.back().end = span.end;  // at another clock
     } else {
       row.push_back(span);
     }

@@ -1,4 +1,4 @@
-// Draws average JCT against energy: logarithmic axis, a curve per policy, labels that avoid the lines.
+// Draws average JCT against energy with a curve per policy, and labels that keep clear of the curves.
 #include "report/cluster_picture.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "draw/grid.h"
 #include "draw/label_layout.h"
 #include "draw/palette.h"
 #include "draw/scale.h"
@@ -20,7 +21,7 @@ constexpr double kLineStep = 6.0;  // pixels between the points of a line that l
 
 struct Curve {
   std::string name;
-  std::vector<const ComparedRun*> runs;  // rising energy
+  std::vector<const ComparedRun*> runs;  // by rising energy
   Points points;
 };
 
@@ -39,7 +40,7 @@ std::vector<Curve> curves_of(const std::vector<ComparedRun>& runs) {
   return curves;
 }
 
-// 1, 2 and 5 times the powers of ten within the range of logarithms.
+// 1, 2 and 5 times the powers of ten within the scale's range.
 std::vector<double> logarithmic_ticks(const LinearScale& y) {
   std::vector<double> values;
   for (double decade = std::floor(y.from); decade <= y.to; decade += 1.0) {
@@ -81,11 +82,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
     svg.text(x.low - 6.0, y(log) + 4.0, grouped_number(std::pow(10.0, log), log < 0.0 ? 2 : 0), "small soft",
              Anchor::kEnd);
   }
-  const Ticks joules = round_ticks(x.from, x.to, width < 600 ? 4 : 8);
-  for (const double mega : joules.values) {
-    svg.line(x(mega), y.high, x(mega), y.low, "grid");
-    svg.text(x(mega), y.low + 16.0, joules.label(mega), "small soft", Anchor::kMiddle);
-  }
+  draw_columns(svg, x, y.high, y.low, width < 600 ? 4 : 8);
   svg.line(x.low, y.low, x.high, y.low, "axis");
   svg.text(0.5 * (x.low + x.high), y.low + 34.0, "energy of all GPUs (MJ)", "small soft", Anchor::kMiddle);
   svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");

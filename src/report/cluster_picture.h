@@ -8,8 +8,8 @@
 
 namespace flyball {
 
-// A curve per policy, from its run of least energy on; a mark per run. JCT is logarithmic, since policies differ by
-// factors. At least one run.
+// Draws a curve per policy, from its run of least energy on, and a mark per run. The JCT axis is logarithmic, since
+// policies differ by factors. Requires at least one run.
 [[nodiscard]] SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width);
 
 }  // namespace flyball

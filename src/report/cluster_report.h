@@ -9,14 +9,14 @@
 
 namespace flyball {
 
-// A simulation that has been recorded (SimulationSetup::record) and is done, with one job at least.
+// The simulation must be done and recorded (SimulationSetup::record), and have at least one job.
 struct ClusterReport {
   const SimulationSetup& setup;
   const Simulation& simulation;
-  std::string command;  // that made it
+  std::string command;  // the command that made the simulation
 };
 
-// The figures of a simulation, as every listing of them shows them.
+// A figure of a simulation, as all listings show it.
 struct ClusterFigure {
   std::string name;
   double value = 0.0;
@@ -25,18 +25,19 @@ struct ClusterFigure {
 };
 [[nodiscard]] std::vector<ClusterFigure> cluster_figures(const SimulationResult& result);
 
-// One self-contained file.
+// The page as one self-contained file.
 [[nodiscard]] std::string cluster_html(const ClusterReport& report);
 
 // The pictures (cluster_history_picture.cpp). `width` in pixels.
 
-// GPUs that jobs hold, jobs that wait, and power, over time (PowerFlow, figure 8): means over a pixel's time each.
+// GPUs held by jobs, jobs that wait, and power over time (PowerFlow, figure 8); each pixel shows the mean over its
+// time.
 [[nodiscard]] SvgCanvas usage_picture(const ClusterReport& report, int width);
 // The share of the jobs that are done within a time after their submission.
 [[nodiscard]] SvgCanvas jct_picture(const ClusterReport& report, int width);
-// A row per job from its submission on. Of many jobs every so many-th.
+// A row per job, from its submission on. Of many jobs only every n-th is shown, n being shown_job_step().
 [[nodiscard]] SvgCanvas job_picture(const ClusterReport& report, int width);
-// Every how many-th job job_picture() shows.
+// The n for which job_picture() shows every n-th job.
 [[nodiscard]] std::size_t shown_job_step(std::size_t jobs);
 
 }  // namespace flyball

@@ -26,8 +26,8 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>job completion time</dt><dd>JCT: from a job's submission to its end, waiting included</dd>
 <dt>JCT at equal energy</dt><dd>the run's average JCT over what the reference reaches with that run's energy, on the
 line between its two nearest runs; of a run that takes more energy than the reference's fastest, over that one's</dd>
-<dt>eta</dt><dd>the power budget, over that of all GPUs busy at the highest clock; only policies that are listed with one
-keep to it</dd>
+<dt>eta</dt><dd>the power budget, over that of all GPUs busy at the highest clock; only policies that are listed with
+one keep to it</dd>
 <dt>Zeus eta</dt><dd>what energy counts against time where Zeus chooses the clocks</dd>
 </dl>
 )";
@@ -51,7 +51,7 @@ std::string table_of(const std::vector<ComparedRun>& runs) {
   return table.str();
 }
 
-// The least and the most of the JCT at equal energy of each policy but the reference's, where there is one.
+// For a policy that has runs at the reference's energy: the least and the largest of its JCTs over the reference's.
 struct Behind {
   std::string policy;
   double least;
@@ -182,7 +182,7 @@ SvgCanvas policy_jct_picture(const std::vector<const ComparedRun*>& runs, int wi
   const LinearScale x = jct_scale(least, most, kLeft, width - kRight);
   const LinearScale y{0.0, 100.0, top + kPlot, top};
   draw_jct_axes(svg, x, y);
-  // The reference comes first, and is drawn last, above the others.
+  // The reference is the first run, and is drawn last, over the others.
   for (std::size_t k = runs.size(); k-- > 0;) {
     svg.polyline(jct_line(runs[k]->jcts_s, x, y), fmt::format("curve s{}", k % kPlannerClasses));
   }

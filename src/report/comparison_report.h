@@ -9,19 +9,19 @@
 
 namespace flyball {
 
-// Runs that have been recorded (ComparisonRequest::record), one at least, with one job at least.
+// The runs must be recorded (ComparisonRequest::record). Requires at least one run, and one job.
 struct ComparisonReport {
   const std::vector<ComparedRun>& runs;
-  const ClusterSpec& spec;  // complete
-  std::string command;      // that made it
+  const ClusterSpec& spec;  // with all fields filled in
+  std::string command;      // the command that made the comparison
 };
 
-// One self-contained file: the runs as a table, average JCT against energy (PowerFlow, figure 7), GPUs in use and power
-// over time (figure 8) and the distributions of completion times of the runs of like energy.
+// The page as one self-contained file: a table of the runs, average JCT against energy (PowerFlow, figure 7), GPUs in
+// use and power over time (figure 8), and the distribution of completion times of runs that take about the same energy.
 [[nodiscard]] std::string comparison_html(const ComparisonReport& report);
 
-// GPUs in use and power over time, a strip per run with the first one's line behind it; means over a pixel's time each.
-// Narrow pictures have the power below the GPUs, wide ones beside them.
+// GPUs in use and power over time: a strip per run, with the first run's line behind it; each pixel shows the mean over
+// its time. Narrow pictures have the power below the GPUs, wide ones beside them.
 [[nodiscard]] SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec,
                                              int width);
 // The share of the jobs that are done within a time after their submission, a line per run.

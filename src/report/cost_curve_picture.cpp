@@ -1,4 +1,4 @@
-// Draws measured options, their lower hull and fit: one panel per stage and instruction.
+// Draws measured options, their lower hull and the fitted curve: one panel per stage and instruction.
 #include "report/cost_curve_picture.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "draw/grid.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "profile/cost_curve.h"
@@ -55,8 +56,8 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
   std::vector<bool> pareto(type.options.size(), false);
   for (const std::uint16_t k : choices.pareto) pareto[k] = true;
 
-  // The range of the options worth having, and some of what lies beyond: the slowest clocks of a GPU would squeeze all
-  // the rest into a corner.
+  // Shows the range of the Pareto-optimal options and a little more: the slowest clocks of a GPU would squeeze all the
+  // rest into a corner.
   const auto ms = [](const ClockOption& option) { return option.time.value() * 1e3; };
   double t_low = ms(type.options[choices.pareto.front()]);
   double t_high = ms(type.options[choices.pareto.back()]);
@@ -79,16 +80,8 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
   const LinearScale y{e_low - e_pad, e_high + e_pad, kPanelHeight - 36.0, 24.0};
 
   svg.text(48.0, 14.0, title, "small strong");
-  const Ticks time = round_ticks(x.from, x.to, 4);
-  for (const double t : time.values) {
-    svg.line(x(t), y.high, x(t), y.low, "grid");
-    svg.text(x(t), y.low + 14.0, time.label(t), "small soft", Anchor::kMiddle);
-  }
-  const Ticks energy = round_ticks(y.from, y.to, 5);
-  for (const double e : energy.values) {
-    svg.line(x.low, y(e), x.high, y(e), "grid");
-    svg.text(x.low - 5.0, y(e) + 4.0, energy.label(e), "small soft", Anchor::kEnd);
-  }
+  draw_columns(svg, x, y.high, y.low, 4, 14.0);
+  draw_rows(svg, y, x.low, x.high, 5, 5.0);
   svg.rect(x.low, y.high, x.high - x.low, y.low - y.high, "frame");
   svg.text(0.5 * (x.low + x.high), kPanelHeight - 6.0, "time (ms)", "small soft", Anchor::kMiddle);
   svg.vertical_text(12.0, 0.5 * (y.low + y.high), "net energy (J)", "small soft");

@@ -9,11 +9,11 @@
 
 namespace flyball {
 
-// The operation types that have a choice, by stage, then instruction.
+// The operation types that have a choice of clocks, sorted by stage and instruction.
 [[nodiscard]] std::vector<std::size_t> types_with_choice(const ComputationDag& dag);
 
-// Net energy against time of one type: measured options, Pareto-optimal ones filled, hull, exponential where that is
-// the cost model, a ring around the options that `input.chosen` uses.
+// Net energy against time of one operation type: the measured options, of which the Pareto-optimal ones are filled; the
+// hull; the exponential, where that is the cost model; and a ring around each option that `input.chosen` uses.
 [[nodiscard]] SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type, int width);
 
 }  // namespace flyball

@@ -30,7 +30,7 @@ std::string dot_text(std::string_view text) {
   return quoted;
 }
 
-// From paper to orange, as much as a part has of the largest.
+// A colour between paper and orange, by the part's share of the largest part's energy.
 std::string fill_of(double share) {
   const auto mix = [share](int from, int to) {
     return std::lround(from + 0.75 * share * static_cast<double>(to - from));

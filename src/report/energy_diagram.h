@@ -1,5 +1,5 @@
-// Nested energy distribution diagrams as pictures (Smaragdine figures 2 and 4): a box per part with its share of the
-// diagram's energy as number and colour, round where there is more inside, arrows for the dataflow.
+// Nested energy distribution diagrams (Smaragdine figures 2 and 4). Each part is a box that shows its share of the
+// diagram's energy as number and colour and is round if it has parts of its own; arrows show the dataflow.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace flyball {
 
-// A section of a page that walks through all diagrams, from the model down to its tensors, by clicking. It wants
-// energy_diagram.css and .js in the page (html_page.h). Without scripts it shows nothing.
+// A section of a page in which one clicks through all diagrams, from the model down to its tensors. The page must
+// contain energy_diagram.css and .js (html_page.h). Without scripts the section shows nothing.
 [[nodiscard]] std::string energy_diagram_section(const EnergyTree& tree);
 
 // One diagram in Graphviz's language, for `dot -Tsvg`. Parts without energy are left out.

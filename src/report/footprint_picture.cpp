@@ -1,9 +1,10 @@
-// The power trace with the parts of the model under it.
+// Draws the power trace, and below it when each part of the model was active.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "draw/grid.h"
 #include "draw/scale.h"
 #include "report/footprint_report.h"
 
@@ -16,7 +17,7 @@ constexpr double kTop = 26.0;
 constexpr double kAxis = 34.0;
 constexpr std::size_t kClasses = 8;
 
-// The end of a path, so far as there is room: its last part tells most.
+// As much of the path's end as there is room for, since its last part says most.
 std::string lane_label(const std::string& path, double room) {
   std::string label = path;
   while (text_width(label, 11.0) > room) {
@@ -51,11 +52,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
   const double seconds = to_seconds(activity.width()).value() * static_cast<double>(activity.size());
   const LinearScale x{0.0, seconds, left, right};
   const LinearScale y{0.0, most * 1.05, kTop + kPlotHeight, kTop};
-  const Ticks watts = round_ticks(0.0, most * 1.05, 5);
-  for (const double tick : watts.values) {
-    svg.line(left, y(tick), right, y(tick), "grid");
-    svg.text(left - 6, y(tick) + 4, watts.label(tick), "small soft", Anchor::kEnd);
-  }
+  draw_rows(svg, y, left, right, 5);
   svg.text(left - 6, kTop - 12, "W", "small soft", Anchor::kEnd);
   double key = left;
   for (std::size_t device = 0; device < activity.devices(); ++device) {
@@ -83,7 +80,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
     svg.line(left, top + kLaneHeight, right, top + kLaneHeight, "grid");
     const std::string css = fmt::format("f{}", lane % kClasses);
     for (std::size_t bin = 0; bin < activity.size();) {
-      // Runs of bins in which the part was active for more than a tenth.
+      // Joins bins in which the part was active for more than a tenth of the time.
       std::size_t end = bin;
       while (end < activity.size() && activity.activity(lane, end) > 0.1) ++end;
       if (end > bin) {

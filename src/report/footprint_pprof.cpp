@@ -1,4 +1,4 @@
-// Encodes a footprint as a pprof profile by the streams of Protocol Buffers, without generated code.
+// Encodes a footprint as a pprof profile with Protocol Buffers' own streams, without generated code.
 #include "report/footprint_pprof.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -31,7 +31,7 @@ enum FunctionField : std::uint32_t { kFunctionNumber = 1, kName = 2 };
 constexpr std::uint32_t kVarint = 0;  // wire types
 constexpr std::uint32_t kBytes = 2;
 
-// One message under way.
+// A message that is being written.
 class Message {
  public:
   void number(std::uint32_t field, std::uint64_t value) {
@@ -61,7 +61,7 @@ class Message {
   std::string text_;
 };
 
-// The profile's tables: each string and each function once. Number 0 of strings is "", functions count from 1.
+// The profile's tables, which hold each string and each function once. String number 0 is "", functions count from 1.
 class Tables {
  public:
   std::uint64_t text(std::string_view value) {
@@ -123,7 +123,7 @@ std::string footprint_pprof(const Footprint& footprint) {
     add_label("device", row.device);
     profile.message(kSample, sample);
   }
-  // A location for every function, of the same number.
+  // Each function has one location, of the same number.
   for (const auto& [text, number] : tables.functions()) {
     Message line;
     line.number(kFunctionId, number);

@@ -1,7 +1,8 @@
-// A footprint as a profile for pprof and speedscope: an energy flame graph.
+// A footprint as a profile for pprof and speedscope, which draw it as an energy flame graph.
 //
-// The format is the public profile.proto of pprof, gzip. Every row is a sample with two values, energy in microjoules
-// and busy time in nanoseconds; its stack is the device and the parts of its name; pass and device are labels.
+// The format is pprof's public profile.proto, compressed by gzip. Each row of the footprint is a sample with two
+// values: energy in microjoules and busy time in nanoseconds. Its stack is the device and the parts of its name; pass
+// and device are labels.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ std::string headline(const FootprintPage& page) {
   const Joules attributed = footprint.attributed();
   std::string text = fmt::format("{}&nbsp;J measured", grouped_number(footprint.measured().value(), 0));
   if (page.tree != nullptr && !page.tree->nodes.front().children.empty()) {
-    // Down to where the energy first parts.
+    // Starts at the first node whose energy is divided among several parts.
     std::size_t node = 0;
     while (page.tree->nodes[node].children.size() == 1) node = page.tree->nodes[node].children.front();
     if (!page.tree->nodes[node].children.empty()) node = page.tree->nodes[node].children.front();
@@ -105,10 +105,10 @@ std::string row_table(const Footprint& footprint, std::size_t top) {
 constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dl>
 <dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
-<dt>idle</dt><dd>a device's energy and time while none of the operations ran on it and the program was profiled, from the
-first entry of the event trace to the last</dd>
-<dt>outside</dt><dd>before that or after it, where nothing tells what ran; measured = attributed + idle + outside, and what
-of a processor was not the program's</dd>
+<dt>idle</dt><dd>a device's energy and time while none of the operations ran on it and the program was profiled, from
+the first entry of the event trace to the last</dd>
+<dt>outside</dt><dd>before that or after it, where nothing tells what ran; measured = attributed + idle + outside, and
+what of a processor was not the program's</dd>
 <dt>without power data</dt><dd>time of the profile in which the device's power is not known</dd>
 <dt>mean power</dt><dd>of an operation's share, over the time that it ran</dd>
 <dt>*</dt><dd>in a name: layers that are built alike, added up</dd>

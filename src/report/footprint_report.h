@@ -1,4 +1,4 @@
-// A footprint as people read it: CSV, and a page with diagrams, power trace and tables.
+// A footprint for people to read: CSV, and a page with diagrams, power trace and tables.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace flyball {
 
-// docs/formats/footprint.md, as the JSON is (account/footprint_file.h).
+// The CSV that docs/formats/footprint.md describes, beside the JSON (account/footprint_file.h).
 [[nodiscard]] std::string footprint_csv(const Footprint& footprint);
 
 [[nodiscard]] SvgCanvas power_picture_canvas(const PowerPicture& picture, double width);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "draw/grid.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/forecast_report.h"
@@ -27,7 +28,8 @@ constexpr const char* kOther = "other";
 
 std::string fill_class(std::size_t k) { return fmt::format("f{}", k % kColours); }
 
-// The greatest have a colour of their own; what is too small to see, or one too many, is in the last.
+// The largest parts have a colour each. Those too small to be seen, or too many for the colours, are joined in the
+// last.
 std::vector<BarPart> visible_parts(std::vector<BarPart> parts, Joules whole) {
   const auto small = [&](const BarPart& part) { return part.energy < 0.0005 * whole; };
   std::erase_if(parts, [](const BarPart& part) { return part.energy <= Joules(0); });
@@ -112,13 +114,9 @@ SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePowe
   }
   const LinearScale x{0.0, end, 52.0, width - 10.0};
   const LinearScale y{0.0, 1.06 * most, kBottom, 12.0};
-  const Ticks watts = round_ticks(y.from, y.to, 5);
-  for (const double p : watts.values) {
-    svg.line(x.low, y(p), x.high, y(p), "grid");
-    svg.text(x.low - 6.0, y(p) + 4.0, watts.label(p), "small soft", Anchor::kEnd);
-  }
+  draw_rows(svg, y, x.low, x.high, 5);
   std::vector<std::pair<std::string, std::string>> entries;
-  // A stage has the colour that it has in energy_bars(), the last one where it is among the small.
+  // A stage has the colour that it has in energy_bars(): the last colour if it is among the joined ones.
   const std::vector<BarPart> stages = stage_parts(sheet);
   for (const PowerPiece& piece : node.pieces) {
     const auto stage = std::find_if(stages.begin(), stages.end(),

@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// `decimals`, or as many more as four digits of the value take.
+// `decimals`, or more if the value needs them to show four digits.
 int decimals_for(double value, int decimals) {
   constexpr int kMost = 12;
   if (std::abs(value) < 1e-9) return decimals;
   return std::clamp(3 - static_cast<int>(std::floor(std::log10(std::abs(value)))), decimals, kMost);
 }
 
-// As many decimals for all figures of a sheet as give its total five digits or so.
+// The number of decimals for all figures of a sheet: its total has about five digits.
 int decimals_of(const EnergySheet& sheet) {
   const double total = kilowatt_hours(sheet.energy);
   return total >= 1000.0 ? 1 : total >= 100.0 ? 2 : total >= 10.0 ? 3 : decimals_for(total, 4);
@@ -129,8 +129,8 @@ constexpr std::string_view kWords = R"(<h2>Words</h2>
 <dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
 <dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration and the longest all-reduce is
 over</dd>
-<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and nodes differ
-as little as stated or usual</dd>
+<dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and
+nodes differ as little as stated or usual</dd>
 </dl>
 )";
 

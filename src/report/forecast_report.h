@@ -12,27 +12,27 @@
 
 namespace flyball {
 
-// What is to be shown besides the energies. Pieces of pictures may be empty.
+// What is shown besides the energies. The pieces for pictures may be empty.
 struct ForecastReport {
   const EnergySheet* sheet = nullptr;
   const Tariff* tariff = nullptr;
-  // One picture per type of node: what a node will draw, and what one drew where that was recorded, both from the start
-  // of the first iteration shown.
+  // For one type of node: the power that a node will draw and, where it was recorded, the power that one drew. Both
+  // start with the first iteration shown.
   struct NodePower {
     std::string name;
     std::vector<PowerPiece> pieces;
-    std::vector<std::pair<Seconds, Watts>> measured;  // each until the next, the last of no length
+    std::vector<std::pair<Seconds, Watts>> measured;  // each holds until the next; the last only ends it
   };
   std::vector<NodePower> power;
-  std::string command;  // that made it
+  std::string command;  // the command that made the forecast
 };
 
 [[nodiscard]] std::string forecast_text(const ForecastReport& report);
 
-// Keys: docs/formats/forecast.md.
+// The forecast as JSON; docs/formats/forecast.md describes its keys.
 [[nodiscard]] std::string forecast_json(const ForecastReport& report);
 
-// One self-contained file.
+// The page as one self-contained file.
 [[nodiscard]] std::string forecast_html(const ForecastReport& report);
 
 // The pictures (forecast_picture.cpp). `width` in pixels.

@@ -1,4 +1,4 @@
-// Draws time against energy: ranges, axes, curves, and labels that keep clear of them.
+// Draws energy over time: ranges, axes, curves, and labels that keep clear of the curves.
 #include "report/frontier_picture.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "draw/grid.h"
 #include "draw/label_layout.h"
 #include "draw/palette.h"
 #include "draw/scale.h"
@@ -16,7 +17,7 @@ namespace flyball {
 namespace {
 
 constexpr double kFontPx = 12.0;
-// More points than this are neither seen apart nor hit with a pointer.
+// More points than this could be neither told apart nor hit with a pointer.
 constexpr std::size_t kHoverPoints = 160;
 constexpr std::size_t kDotsUpTo = 40;
 
@@ -41,7 +42,7 @@ struct Range {
   [[nodiscard]] bool holds(double value) const { return value >= low && value <= high; }
 };
 
-// A plan's own energy: waiting for a straggler is no property of a point of the plot.
+// The plan's own energy: the plot does not count waiting for a straggler.
 PlotPoint point_of(const RealisedPlan& plan) {
   return {to_seconds(plan.makespan).value(), (plan.energy.computation + plan.energy.blocking).value()};
 }
@@ -93,7 +94,7 @@ class FrontierPlot {
                              : fmt::format("{} ({} slower, not shown)", entry.curve->name, entry.hidden);
   }
 
-  // Index of the planner per entry; planners_.size() stands for the lower bound.
+  // The rows of the legend, as indices of planners; planners_.size() stands for the lower bound.
   std::vector<std::vector<std::size_t>> legend_rows(double width) const {
     std::vector<std::vector<std::size_t>> rows(1);
     double x = 0.0;
@@ -117,13 +118,13 @@ class FrontierPlot {
            (k < planners_.size() && !hides(k) ? text_width(planners_[k].curve->name, kFontPx) : 0.0);
   }
 
-  // Whether a planner may have points to the right of the plot; known before the ranges are.
+  // Whether the planner may have points to the right of the plot. Known before the ranges are.
   bool hides(std::size_t k) const {
     const Frontier& frontier = *planners_[k].curve->frontier;
     return frontier.time(frontier.size() - 1).value() > furthest_time();
   }
 
-  // The plot shows the chosen planner's frontier and all marks, and some more where others are slower.
+  // The plot shows the chosen planner's frontier, all marks, and a part of the planners that are slower.
   double furthest_time() const {
     Range core;
     core.include(baseline_time());
@@ -176,17 +177,9 @@ class FrontierPlot {
   }
 
   void draw_axes() {
-    const Ticks time = round_ticks(x_.from, x_.to, narrow_ ? 4 : 8);
-    for (const double t : time.values) {
-      svg_.line(x_(t), box_.top, x_(t), box_.bottom, "grid");
-      svg_.text(x_(t), box_.bottom + 16.0, time.label(t), "small soft", Anchor::kMiddle);
-    }
-    const Ticks energy = round_ticks(y_.from, y_.to, narrow_ ? 5 : 7);
-    for (const double e : energy.values) {
-      svg_.line(box_.left, y_(e), box_.right, y_(e), "grid");
-      svg_.text(box_.left - 6.0, y_(e) + 4.0, energy.label(e), "small soft", Anchor::kEnd);
-    }
-    // The same, relative to all-maximum clocks.
+    draw_columns(svg_, x_, box_.top, box_.bottom, narrow_ ? 4 : 8);
+    draw_rows(svg_, y_, box_.left, box_.right, narrow_ ? 5 : 7);
+    // The same axis, relative to all-maximum clocks.
     const auto slower = [&](double t) { return (t / baseline_.time - 1.0) * 100.0; };
     const Ticks slowdown = round_ticks(slower(x_.from), slower(x_.to), narrow_ ? 4 : 8);
     for (const double p : slowdown.values) {
@@ -209,7 +202,7 @@ class FrontierPlot {
     svg_.vertical_text(svg_.width() - 6.0, 0.5 * (box_.top + box_.bottom), "energy saved (%)", "soft");
   }
 
-  // Pixels, without points that change nothing to be seen.
+  // Converts to pixels and drops the points that make no visible difference.
   Points pixels(const std::vector<PlotPoint>& points) const {
     Points out;
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -227,7 +220,7 @@ class FrontierPlot {
     for (std::size_t i = 0; i < points.size(); ++i) {
       labels_.avoid(points[i].first, points[i].second);
       if (i == 0) continue;
-      // Long straight pieces count all along.
+      // Labels must keep clear of the whole of a long straight piece, not only of its ends.
       const double dx = points[i].first - points[i - 1].first;
       const double dy = points[i].second - points[i - 1].second;
       const int pieces = static_cast<int>(std::hypot(dx, dy) / 4.0);
@@ -247,7 +240,7 @@ class FrontierPlot {
 
   void marker(std::size_t k, double x, double y, double r, const std::string& title) {
     const std::string css = fmt::format("f{}", k % kPlannerClasses);
-    // Shapes besides colours: planners stay apart in print and for the colour-blind.
+    // Shapes besides colours tell planners apart in print and for the colour-blind.
     switch (k % kPlannerClasses) {
       case 0: svg_.circle(x, y, r, css, title); break;
       case 1: svg_.rect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r, css, {}, title); break;
@@ -346,7 +339,8 @@ class FrontierPlot {
     svg_.circle(bx, by, 8.0, "hit", hover_text(input_.baseline.name, baseline_, std::nan("")));
     svg_.circle(x_(chosen_.time), y_(chosen_.energy), 8.5, "chosen");
     point_mark(baseline_, "all-maximum clocks", "halo");
-    // While a straggler sets the pace the saving is another (waiting counts), so the picture does not name this one.
+    // While a straggler sets the pace, the saving includes waiting and is another figure, so that the picture shows
+    // none.
     const double saving = (1.0 - chosen_.energy / baseline_.energy) * 100.0;
     point_mark(chosen_,
                input_.t_straggler || saving <= 0.0 ? std::string("chosen")
@@ -360,7 +354,7 @@ class FrontierPlot {
                   hover_text("least total energy", p, first.lower_bound(least).value()));
       point_mark(p, narrow_ ? "least total" : "least total energy", "halo");
     }
-    // Lines can be named anywhere along them; points come first.
+    // Points are labelled first, since the label of a line can stand anywhere along it.
     std::stable_partition(pending_.begin(), pending_.end(), [](const Label& label) { return label.leader; });
     for (const Label& label : pending_) {
       const LabelSpot spot = labels_.place(label.text, label.spots);

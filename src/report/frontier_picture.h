@@ -1,4 +1,4 @@
-// The frontier plot, for the page and for its own file.
+// The plot of the frontier, for the page and for a file of its own.
 #pragma once
 
 #include "draw/svg_canvas.h"

@@ -1,8 +1,10 @@
-// Draws the axes that pictures of a cluster's history share, and reduces histories to what can be seen.
+// Draws the axes that pictures of a cluster's history share, and reduces histories to one value per pixel.
 #include "report/history_axis.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "draw/grid.h"
 
 namespace flyball {
 
@@ -16,22 +18,14 @@ TimeAxis time_axis(Seconds begin, Seconds end, double left, double right) {
 }
 
 void draw_time_axis(SvgCanvas& svg, const TimeAxis& axis, double top, double bottom, int ticks) {
-  const Ticks at = round_ticks(0.0, axis.x.to, ticks);
-  for (const double hour : at.values) {
-    svg.line(axis.x(hour), top, axis.x(hour), bottom, "grid");
-    svg.text(axis.x(hour), bottom + 15.0, at.label(hour), "small soft", Anchor::kMiddle);
-  }
+  draw_columns(svg, axis.x, top, bottom, ticks, 15.0);
   svg.line(axis.x.low, bottom, axis.x.high, bottom, "axis");
   svg.text(0.5 * (axis.x.low + axis.x.high), bottom + 31.0, "time since the first submission (h)", "small soft",
            Anchor::kMiddle);
 }
 
 void draw_values(SvgCanvas& svg, const LinearScale& x, const LinearScale& y, const std::string& name, int ticks) {
-  const Ticks at = round_ticks(y.from, y.to, ticks);
-  for (const double value : at.values) {
-    svg.line(x.low, y(value), x.high, y(value), "grid");
-    svg.text(x.low - 6.0, y(value) + 4.0, at.label(value), "small soft", Anchor::kEnd);
-  }
+  draw_rows(svg, y, x.low, x.high, ticks);
   if (!name.empty()) svg.vertical_text(13.0, 0.5 * (y.low + y.high), name, "small soft");
 }
 
@@ -70,7 +64,7 @@ Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis,
   const auto columns = static_cast<std::size_t>(axis.x.high - axis.x.low);
   const Seconds width = (axis.end - axis.begin) / static_cast<double>(columns);
   Points line;
-  std::size_t k = 0;  // the sample that holds
+  std::size_t k = 0;  // the sample that is valid
   for (std::size_t column = 0; column < columns; ++column) {
     const Seconds from = axis.begin + static_cast<double>(column) * width;
     const Seconds to = from + width;

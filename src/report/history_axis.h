@@ -1,4 +1,4 @@
-// Axes and lines of the pictures of a simulated cluster's history. Not for others to include.
+// Axes and lines that the pictures of a simulated cluster's history share. Internal to the pictures of this folder.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace flyball {
 
-// The time of what happened, and what is a pixel of it.
+// The span of time that a picture shows, and its scale.
 struct TimeAxis {
   Seconds begin;
   Seconds end;
@@ -23,19 +23,19 @@ struct TimeAxis {
 [[nodiscard]] double hours(Seconds time);
 [[nodiscard]] TimeAxis time_axis(Seconds begin, Seconds end, double left, double right);
 
-// `ticks`: how many at most.
+// Draws at most `ticks` ticks.
 void draw_time_axis(SvgCanvas& svg, const TimeAxis& axis, double top, double bottom, int ticks);
 void draw_values(SvgCanvas& svg, const LinearScale& x, const LinearScale& y, const std::string& name, int ticks = 5);
 
-// 1, 10, 100 s ... along a scale of decimal logarithms, and the share of the jobs upwards.
+// Draws 1, 10, 100 s ... along `x`, a scale of decimal logarithms, and the share of the jobs along `y`.
 void draw_jct_axes(SvgCanvas& svg, const LinearScale& x, const LinearScale& y);
-// The scale for draw_jct_axes(), over whole decades around the times.
+// The x scale for draw_jct_axes(): the whole decades around the given times.
 [[nodiscard]] LinearScale jct_scale(double least_s, double most_s, double left, double right);
 [[nodiscard]] double jct_logarithm(double seconds);
-// The share of the jobs (%) that are done within a time. `jcts_s` rising, one at least.
+// The share of the jobs in per cent that are done within a time. `jcts_s` must rise and have at least one value.
 [[nodiscard]] Points jct_line(const std::vector<double>& jcts_s, const LinearScale& x, const LinearScale& y);
 
-// Means over the time of each pixel, as a line that ends with the samples.
+// The mean over each pixel's time, as a line that ends with the samples.
 [[nodiscard]] Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
                                const std::function<double(const ClusterPower&)>& value);
 

@@ -1,4 +1,4 @@
-// The report as one HTML file.
+// Puts the plan's pictures and tables into one HTML file, below a headline that says what the plan saves.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace flyball {
 namespace {
 
-// Changes below this are not worth a figure in the headline.
+// A change below this is not worth a figure in the headline.
 constexpr double kSamePercent = 0.005;
 
 // A number and its unit, kept on one line.
@@ -100,7 +100,7 @@ std::string html_report(const ReportInput& input) {
   body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  // Drawn once, at a width that a wide page may grow and a narrow one may shrink; what is narrower still scrolls.
+  // The picture has one width. A wide page enlarges it a little and a narrow one shrinks it a little, then scrolls.
   body += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Frontier\">\n" +
           frontier_canvas(input, 760).inlined("frontier") + "</div>\n";
   body += planner_table(input);

@@ -1,8 +1,8 @@
 // What people look at: the timeline before and after, the frontier of every planner, the cost curves, and one HTML file
-// that holds them all with their tables.
+// that holds all of these with their tables.
 //
-// Output is self-contained (no network, no fonts, no dates) and deterministic: same input, same bytes. Pictures follow
-// the reader's light or dark setting. Thread-safe: no state is kept.
+// Output is self-contained (no network, no fonts, no dates) and deterministic: the same input gives the same bytes.
+// Pictures follow the reader's light or dark setting. Thread-safe: no state is kept.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace flyball {
 
-// A plan and what comes of it on the DAG that it runs on (a planner may have rescheduled operations). The DAG is not
-// owned and must outlive it.
+// A plan with its timeline and energy on the DAG that it runs on (a planner may have rescheduled operations). The DAG
+// is not owned and must outlive it.
 struct RealisedPlan {
   std::string name;  // "all-maximum clocks", "perseus"
   const ComputationDag* dag = nullptr;
@@ -31,20 +31,20 @@ struct RealisedPlan {
   EnergyBreakdown energy;  // of one pipeline and iteration, waiting for a straggler included
 };
 
-// The plan with clock changes free of cost; fill the fields from emulate_switching() (pipeline/late_clocks.h) where
-// they are not.
+// Realises a plan whose clock changes are free. Where they are not, fill the fields from emulate_switching()
+// (pipeline/late_clocks.h).
 [[nodiscard]] RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan plan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 
 struct PlannerCurve {
   std::string name;
   const Frontier* frontier = nullptr;   // not owned; empty frontiers are left out
-  std::optional<std::size_t> selected;  // point that the planner proposes, marked in the picture
+  std::optional<std::size_t> selected;  // the point that the planner proposes, marked in the picture
 };
 
 struct BoundPoint {
   Seconds time;
-  Joules energy;  // least total energy of any plan that ends by `time`, blocking included
+  Joules energy;  // the least total energy of any plan that ends by `time`, blocking included
 };
 
 struct SummaryRow {
@@ -53,7 +53,7 @@ struct SummaryRow {
   std::string unit;  // may be empty
 };
 
-// All that the pictures need. What is pointed at must outlive it.
+// All that the pictures need. What its pointers refer to must outlive it.
 struct ReportInput {
   std::string title;                     // "GPT-3 1.3B on A100: 4 stages, 128 microbatches, 1F1B"
   const PlanProblem* problem = nullptr;  // the cost curves are drawn from its DAG and choices
@@ -65,19 +65,19 @@ struct ReportInput {
   Seconds t_star;                        // least energy when waiting is paid anyway
   std::optional<Seconds> t_least_total;  // least total energy, blocking included, without straggler
   std::optional<Seconds> t_straggler;    // T'
-  bool slower_is_dearer = false;         // the choice might be slower, but no slower plan takes less energy
+  bool slower_is_dearer = false;         // slower plans would be allowed, but take more energy
   std::vector<SummaryRow> summary;       // further facts: solver, gap, counts
-  std::vector<std::string> commands;     // that made this report
+  std::vector<std::string> commands;     // the commands that made this report
 };
 
-// Plain SVG files that stand alone: own styles, own background. `width` in pixels, at least 320.
+// Plain SVG files that need nothing else: they have their own styles and background. `width` in pixels, at least 320.
 //
-// Timelines before and after on one scale, a row per stage, coloured by mean power. A long iteration is drawn as its
-// start, a stretch of its steady state and its end.
+// The timelines before and after on one scale: a row per stage, operations coloured by mean power. A long iteration is
+// drawn as its start, a part of its steady state and its end.
 [[nodiscard]] std::string timeline_svg(const ReportInput& input, int width = 1200);
-// Time against energy: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
+// Energy over time: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
 [[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
-// Measured options per stage and instruction, the Pareto-optimal ones filled, the relaxation that the planner sees.
+// The measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner uses.
 [[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
 
 // The whole report as one HTML file.

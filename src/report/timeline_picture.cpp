@@ -1,4 +1,4 @@
-// Draws timelines: the picture that stands alone, and the pieces of the one that a page zooms.
+// Draws timelines: the whole picture for a file, and the parts of the one that a page zooms.
 #include "report/timeline_picture.h"
 
 #include <fmt/format.h>
@@ -11,8 +11,10 @@
 #include <tuple>
 #include <utility>
 
+#include "base/index.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
+#include "pipeline/instruction.h"
 
 namespace flyball {
 namespace {
@@ -25,15 +27,16 @@ constexpr double kTitleHeight = 26.0;
 constexpr double kAxisHeight = 30.0;
 constexpr double kLegendHeight = 50.0;
 constexpr double kBreakWidth = 26.0;
-// An operation's label needs about this much; iterations that give their operations less are drawn in three stretches.
+// The width that an operation's label needs. Iterations with less room per operation are drawn in three parts.
 constexpr double kOperationWidth = 24.0;
 constexpr double kLabelPx = 9.5;
-// Pixels from tick to tick, at least.
+// The least number of pixels between ticks.
 constexpr double kTickWidth = 80.0;
+// Of operations narrower than this, little but borders would be seen; of those below a hairline, nothing without one.
+constexpr double kBorderedWidth = 6.0;
+constexpr double kHairline = 0.5;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// A stretch of time and where it is drawn.
+// A span of time, and where it is drawn.
 struct Window {
   double from;  // s
   double to;    // s
@@ -43,6 +46,11 @@ struct Window {
   [[nodiscard]] double operator()(double t) const { return x + (t - from) / (to - from) * width; }
 };
 
+// The least power of two, to this fraction of a power, that is no less.
+double rounded_up(double zoom, double fraction = 1.0) {
+  return std::exp2(std::ceil(std::log2(zoom) / fraction) * fraction);
+}
+
 // What may be shown in a range of zooms, as attributes of its group. The picture is drawn at zoom 1.
 std::string shown_from(double zoom, double below = 0.0) {
   std::string text = fmt::format(" data-from=\"{:g}\"", zoom);
@@ -50,7 +58,7 @@ std::string shown_from(double zoom, double below = 0.0) {
   return text + (zoom > 1.0 || (below > 0.0 && below <= 1.0) ? " display=\"none\"" : "");
 }
 
-// The stretches of one plan: the whole iteration, or start, middle and end on the scale common to both plans.
+// The windows of one plan: the whole iteration, or its start, middle and end, on the scale that both plans share.
 std::vector<Window> windows_of(double makespan, double longest, double operation, double plot_width) {
   if (longest / operation * kOperationWidth <= 1.35 * plot_width) {
     return {{0.0, longest * 1.002, kLeft, plot_width}};
@@ -59,7 +67,7 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
   const double seconds_per_px = operation / kOperationWidth;
   const double ends = 0.38 * usable;
   const double middle = usable - 2.0 * ends;
-  // Plans that end at about the same time share the last stretch, so that the difference shows.
+  // Plans that end at about the same time share the last window's span, so that the difference shows.
   const double end = longest - makespan < 0.4 * ends * seconds_per_px ? longest : makespan;
   const double half = 0.5 * middle * seconds_per_px;
   return {{0.0, ends * seconds_per_px, kLeft, ends},
@@ -67,9 +75,7 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
           {end - ends * seconds_per_px, end * 1.0005, kLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
-double row_top(int stage) { return stage * kRowPitch; }
-
-double rows_height(const ComputationDag& dag) { return dag.stages() * kRowPitch; }
+double rows_height(const ComputationDag& dag, double pitch = kRowPitch) { return dag.stages() * pitch; }
 
 std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i) {
   const ClockOption& option = option_of(plan, i);
@@ -84,21 +90,30 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   return text;
 }
 
-// One window at one zoom, or at all of them: then texts are in a picture of their own (SvgCanvas::stretched()).
+// One window as it is, or at every zoom of a page: then `rows` says how, and texts are in a picture of their own
+// (SvgCanvas::stretched()).
 class TimelineDrawing {
  public:
   TimelineDrawing(SvgCanvas& svg, SvgCanvas& texts, const RealisedPlan& plan, const Timeline& timeline,
-                  const PowerScale& power, Window window)
+                  const PowerScale& power, Window window, const TimelineRows* rows)
       : svg_(svg),
         texts_(texts),
         plan_(plan),
         timeline_(timeline),
         power_(power),
         window_(window),
-        zoomed_(&svg != &texts) {}
+        zoomed_(rows != nullptr),
+        pitch_(zoomed_ ? rows->pitch() : kRowPitch),
+        most_held_(zoomed_ ? rows->most_held : 0),
+        most_zoom_(zoomed_ ? rows->most_zoom : 1.0),
+        // A twentieth of a pixel at the greatest zoom.
+        decimals_(std::max(0, static_cast<int>(std::ceil(std::log10(window.width * most_zoom_))) - 1)) {}
 
   void draw(bool last) {
-    for (int stage = 0; stage < plan_.dag->stages(); ++stage) draw_stage(stage);
+    for (int stage = 0; stage < plan_.dag->stages(); ++stage) {
+      draw_stage(stage);
+      if (most_held_ > 0) draw_held(stage);
+    }
     draw_critical_path();
     draw_axis(last);
   }
@@ -108,14 +123,16 @@ class TimelineDrawing {
     double x;
     std::string text;
   };
-  // Which labels are shown together: their stretch of a long picture, their least zoom, and whether on dark.
+  // The labels that are shown together: of the same part of a long picture, least zoom, and background (dark or not).
   using Labels = std::map<std::tuple<int, double, bool>, std::vector<Label>>;
+  // Which outlines are a group: their colour, the zoom from which they have borders, and whether they are hairlines.
+  using Outlines = std::map<std::tuple<std::string, double, bool>, std::vector<std::pair<std::string, int>>>;
 
   void draw_stage(int stage) {
     const double y = row_top(stage);
     const double end = std::min(window_.to, to_seconds(timeline_.makespan).value());
     if (end > window_.from) svg_.rect(window_.x, y, window_(end) - window_.x, kRowHeight, "bubble");
-    std::map<std::string, std::vector<std::pair<std::string, int>>> outlines;  // by colour
+    Outlines outlines;
     Labels labels;
     for (const int i : plan_.dag->stage_order(stage)) {
       const double start = std::max(window_.from, to_seconds(timeline_.start[at(i)]).value());
@@ -124,15 +141,22 @@ class TimelineDrawing {
       const Watts mean = mean_power(option_of(plan_, i));
       const double x = window_(start);
       const double width = window_(finish) - x;
-      outlines[power_.color(mean)].emplace_back(
+      double bordered = width < kBorderedWidth ? 2.0 : 1.0;
+      if (zoomed_) bordered = rounded_up(kBorderedWidth / width);
+      outlines[{power_.color(mean), bordered, width < kHairline}].emplace_back(
           fmt::format("M{} {}v{}h{}V{}z", coordinate(x), y, kRowHeight, coordinate(width), y), i);
       add_label(labels, i, x + width / 2.0, width, power_.is_dark(mean));
     }
-    for (const auto& [colour, shapes] : outlines) {
-      svg_.open_group(fmt::format("class=\"op\" fill=\"{}\"", colour));
+    for (const auto& [key, shapes] : outlines) {
+      const auto& [colour, bordered, hairline] = key;
+      std::string attributes = fmt::format("class=\"op{}\" fill=\"{}\"", bordered > 1.0 ? " far" : "", colour);
+      if (zoomed_) attributes += fmt::format(" data-border=\"{:g}\"", bordered);
+      // Shown where the group is too far away for borders.
+      if (hairline) attributes += fmt::format(" stroke=\"{}\"", colour);
+      svg_.open_group(attributes);
       std::string all;
       for (const auto& [outline, i] : shapes) {
-        // A page has the texts as data, and one path for them all is small.
+        // A page has the operations' texts as data, and a single path for all outlines is small.
         if (zoomed_) all += outline;
         if (!zoomed_) svg_.path(outline, hover_text(plan_, timeline_, i));
       }
@@ -151,28 +175,41 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1.
+  // Steps up at the end of each forward and down at the end of each backward.
+  void draw_held(int stage) {
+    const double foot = row_top(stage) + kRowHeight + 2.0 + TimelineRows::kHeld;
+    std::string outline = fmt::format("M0 {}", foot);
+    int before = 0;
+    const auto order = plan_.dag->stage_order(stage);
+    const std::vector<int> held = microbatches_held(*plan_.dag, stage);
+    for (std::size_t k = 0; k < held.size(); ++k) {
+      if (held[k] == before) continue;
+      before = held[k];
+      const double finish = to_seconds(timeline_.finish[at(order[k])]).value();
+      outline += fmt::format("H{}V{}", coordinate(window_(finish)),
+                             coordinate(foot - TimelineRows::kHeld * before / most_held_));
+    }
+    svg_.open_group("class=\"held\"");
+    svg_.path(outline + "z");
+    svg_.close_group();
+  }
+
+  // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1, else at the
+  // greatest.
   void add_label(Labels& labels, int i, double x, double width, bool dark) const {
     const std::string name = short_label(*plan_.dag, i);
     const std::size_t digits = name.find_first_of("0123456789");
     const auto needs = [&](const std::string& text) { return (text_width(text, kLabelPx) + 3.0) / width; };
-    std::string text = name;
-    if (needs(name) > 1.0) {
-      text = digits == std::string::npos ? "" : name.substr(digits);
-      if (zoomed_ && needs(text) > 1.0) text = name;
-    }
-    if (text.empty()) return;
-    if (!zoomed_) {
-      if (needs(text) <= 1.0) labels[{0, 1.0, dark}].push_back({x, std::move(text)});
-      return;
-    }
+    std::string text = needs(name) <= 1.0 || digits == std::string::npos ? name : name.substr(digits);
+    if (needs(text) > 1.0 && needs(name) <= most_zoom_) text = name;
+    if (needs(text) > most_zoom_) return;
     // Few groups: zooms that are close share one.
-    const double zoom = std::exp2(std::ceil(std::log2(needs(text)) * 4.0) / 4.0);
-    if (zoom > TimelineRows::kMostZoom) return;
-    labels[{static_cast<int>(x / TimelineRows::kStretch), zoom, dark}].push_back({x, std::move(text)});
+    const double zoom = zoomed_ ? std::min(rounded_up(needs(text), 0.25), most_zoom_) : 1.0;
+    const int stretch = zoomed_ ? static_cast<int>(x / TimelineRows::kStretch) : 0;
+    labels[{stretch, zoom, dark}].push_back({x, std::move(text)});
   }
 
-  // One line along the foot of the operations on the path, stepping from stage to stage.
+  // Draws one line along the foot of the operations on the critical path, stepping from stage to stage.
   void draw_critical_path() {
     Points points;
     const auto flush = [&] {
@@ -189,7 +226,7 @@ class TimelineDrawing {
       }
       if (!plan_.dag->type_of(i).occupies_stage) continue;
       const double y = row_top(plan_.dag->type_of(i).stage) + kRowHeight - 4.5;
-      // Operations that follow each other on a stage need one segment.
+      // Operations that follow each other on a stage share a segment.
       if (points.size() >= 2 && points.back().second == y && points[points.size() - 2].second == y)
         points.pop_back();
       else
@@ -200,26 +237,27 @@ class TimelineDrawing {
   }
 
   void draw_axis(bool last) {
-    const double y = rows_height(*plan_.dag);
+    const double y = rows_height(*plan_.dag, pitch_);
     svg_.line(window_.x, y, window_.x + window_.width, y, "axis");
     const double makespan = to_seconds(timeline_.makespan).value();
     if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
-    if (!zoomed_) return draw_ticks(1.0, 0.0);
-    double least = 0.0;
-    // From what a narrow page gives a whole iteration on, each time twice as many.
-    for (double zoom = std::min(1.0, 200.0 / window_.width); least < TimelineRows::kMostZoom; zoom *= 2.0) {
-      const double next = std::exp2(std::round(std::log2(2.0 * zoom)));
-      draw_ticks(zoom, next < TimelineRows::kMostZoom ? next : 1e9, least);
-      least = next;
-      zoom = 0.5 * next;
+    if (!zoomed_) return draw_ticks(1.0, 0.0, 0.0);
+    double from = 0.0;
+    // From what a narrow page gives a whole iteration on, each time twice as many, so far as they are wanted.
+    for (double zoom = std::min(1.0, 200.0 / window_.width); zoom > 0.0;) {
+      double next = std::exp2(std::round(std::log2(2.0 * zoom)));
+      if (next >= most_zoom_ || ticks_at(next) > TimelineRows::kMostTicks) next = 0.0;
+      draw_ticks(zoom, from, next > 0.0 ? next : 1e9);
+      from = zoom = next;
     }
   }
 
+  double ticks_at(double zoom) const { return std::max(2.0, zoom * window_.width / kTickWidth); }
+
   // Round times that are so far apart as they have to be at this zoom.
-  void draw_ticks(double zoom, double below, double from = 0.0) {
-    const double y = rows_height(*plan_.dag);
-    const Ticks ticks =
-        round_ticks(window_.from, window_.to, std::max(2, static_cast<int>(zoom * window_.width / kTickWidth)));
+  void draw_ticks(double zoom, double from, double below) {
+    const double y = rows_height(*plan_.dag, pitch_);
+    const Ticks ticks = round_ticks(window_.from, window_.to, static_cast<int>(ticks_at(zoom)));
     std::string marks;
     for (const double t : ticks.values) marks += fmt::format("M{} {}v4", coordinate(window_(t)), y);
     svg_.open_group(fmt::format("class=\"axis\"{}", zoomed_ ? shown_from(from, below) : ""));
@@ -233,9 +271,11 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
+  double row_top(int stage) const { return stage * pitch_; }
+
   // Where a text of the window stands.
   std::string place(double x) const {
-    return zoomed_ ? fmt::format("{:.4f}%", 100.0 * x / window_.width) : coordinate(x);
+    return zoomed_ ? fmt::format("{:.{}f}%", 100.0 * x / window_.width, decimals_) : coordinate(x);
   }
 
   SvgCanvas& svg_;
@@ -245,14 +285,29 @@ class TimelineDrawing {
   const PowerScale& power_;
   Window window_;
   bool zoomed_;
+  double pitch_;
+  int most_held_;
+  double most_zoom_;
+  int decimals_;  // of percentages
 };
 
-void draw_names(SvgCanvas& svg, const ComputationDag& dag) {
-  for (int stage = 0; stage < dag.stages(); ++stage) {
-    svg.text(kLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
+// Of the operations that occupy a stage.
+std::vector<Nanoseconds> stage_durations(const RealisedPlan& plan) {
+  std::vector<Nanoseconds> durations;
+  for (int i = 0; i < plan.dag->size(); ++i) {
+    if (plan.dag->type_of(i).occupies_stage) durations.push_back(plan.durations[at(i)]);
   }
-  svg.text(kLeft - 14.0, rows_height(dag) + 16.0, "time (s)", "small soft", Anchor::kEnd);
+  return durations;
 }
+
+void draw_names(SvgCanvas& svg, const ComputationDag& dag, double pitch = kRowPitch) {
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    svg.text(kLeft - 8.0, stage * pitch + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
+  }
+  svg.text(kLeft - 14.0, rows_height(dag, pitch) + 16.0, "time (s)", "small soft", Anchor::kEnd);
+}
+
+int most_of(const std::vector<int>& held) { return held.empty() ? 0 : *std::max_element(held.begin(), held.end()); }
 
 void draw_legend(SvgCanvas& svg, const ReportInput& input, const PowerScale& power, double y) {
   const double bar = 180.0;
@@ -337,29 +392,71 @@ std::string blocking_label(const PlanProblem& problem) {
   return fmt::format("blocking, {} to {} W", short_number(least->value()), short_number(most->value()));
 }
 
-Seconds median_operation(const RealisedPlan& plan) {
-  std::vector<Nanoseconds> durations;
-  for (int i = 0; i < plan.dag->size(); ++i) {
-    if (plan.dag->type_of(i).occupies_stage) durations.push_back(plan.durations[at(i)]);
-  }
-  if (durations.empty()) return Seconds(1);
-  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-  std::nth_element(durations.begin(), middle, durations.end());
-  return std::max(to_seconds(*middle), Seconds(1e-9));
+Seconds longest_iteration(const ReportInput& input) {
+  return to_seconds(std::max({input.baseline.makespan, input.chosen.makespan, Nanoseconds{1}}));
 }
 
-SvgCanvas timeline_names(const ComputationDag& dag) {
-  SvgCanvas svg(kLeft, rows_height(dag) + kAxisHeight, "Stages");
-  draw_names(svg, dag);
+Seconds usual_operation(const ReportInput& input) {
+  std::vector<Nanoseconds> durations = stage_durations(input.baseline);
+  if (durations.empty()) return longest_iteration(input);
+  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::max(to_seconds(*middle), longest_iteration(input) / static_cast<double>(durations.size()));
+}
+
+TimelineRows::TimelineRows(const ReportInput& input)
+    : longest(longest_iteration(input).value() * 1.002),
+      seconds_per_px(std::max(usual_operation(input).value() / kOperation, longest * kEveryZoom / kMostWidth)),
+      most_zoom(kEveryZoom) {
+  const double width = longest / seconds_per_px;
+  for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
+    for (int stage = 0; stage < plan->dag->stages(); ++stage) {
+      most_held = std::max(most_held, most_of(microbatches_held(*plan->dag, stage)));
+    }
+    for (const Nanoseconds duration : stage_durations(*plan)) {
+      if (duration <= 0) continue;
+      const double zoom = kOperation * seconds_per_px / to_seconds(duration).value();
+      most_zoom = std::max(most_zoom, std::floor(std::min({zoom, kMostZoom, kMostWidth / width})));
+    }
+  }
+}
+
+std::vector<int> microbatches_held(const ComputationDag& dag, int stage) {
+  std::vector<int> held;
+  int now = 0;
+  for (const int i : dag.stage_order(stage)) {
+    const std::string& instruction = dag.type_of(i).instruction;
+    if (instruction == instruction_name(InstructionKind::kForward)) {
+      ++now;
+    } else if (instruction == instruction_name(InstructionKind::kBackward)) {
+      --now;
+    } else if (!is_constant_operation(instruction)) {
+      return {};
+    }
+    if (dag[i].chunk > 0 || now < 0) return {};
+    held.push_back(now);
+  }
+  return held;
+}
+
+SvgCanvas timeline_names(const ComputationDag& dag, const TimelineRows& rows) {
+  SvgCanvas svg(kLeft, rows_height(dag, rows.pitch()) + kAxisHeight, "Stages");
+  draw_names(svg, dag, rows.pitch());
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const int most = most_of(microbatches_held(dag, stage));
+    const double foot = stage * rows.pitch() + kRowHeight + 2.0 + TimelineRows::kHeld;
+    if (most > 0) svg.text(kLeft - 8.0, foot, fmt::format("holds {}", most), "small soft", Anchor::kEnd);
+  }
   return svg;
 }
 
 std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
                           const TimelineRows& rows) {
   const double width = rows.longest / rows.seconds_per_px;
-  SvgCanvas svg(width, rows_height(*plan.dag) + kAxisHeight, "Timeline of " + plan.name + ", one row per stage");
+  SvgCanvas svg(width, rows_height(*plan.dag, rows.pitch()) + kAxisHeight,
+                "Timeline of " + plan.name + ", one row per stage");
   SvgCanvas texts(svg.width(), svg.height(), "");
-  TimelineDrawing(svg, texts, plan, timeline, power, {0.0, rows.longest, 0.0, width}).draw(true);
+  TimelineDrawing(svg, texts, plan, timeline, power, {0.0, rows.longest, 0.0, width}, &rows).draw(true);
   svg.rect(0.0, 0.0, 0.0, kRowHeight, "lit");
   return svg.stretched("bars", texts);
 }
@@ -367,8 +464,8 @@ std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, co
 std::string timeline_svg(const ReportInput& input, int width) {
   const PowerScale power = power_scale(input);
   const double plot_width = width - kLeft - kRight;
-  const double longest = to_seconds(std::max(input.baseline.makespan, input.chosen.makespan)).value();
-  const double operation = median_operation(input.baseline).value();
+  const double longest = longest_iteration(input).value();
+  const double operation = usual_operation(input).value();
   const double block = kTitleHeight + kAxisHeight + 14.0;
   const double height =
       10.0 + 2.0 * block + rows_height(*input.baseline.dag) + rows_height(*input.chosen.dag) + kLegendHeight;
@@ -383,11 +480,11 @@ std::string timeline_svg(const ReportInput& input, int width) {
     const double makespan = to_seconds(timeline.makespan).value();
     const std::vector<Window> windows = windows_of(makespan, longest, operation, plot_width);
     for (std::size_t k = 0; k < windows.size(); ++k) {
-      TimelineDrawing(svg, svg, *plan, timeline, power, windows[k]).draw(k + 1 == windows.size());
+      TimelineDrawing(svg, svg, *plan, timeline, power, windows[k], nullptr).draw(k + 1 == windows.size());
       if (k == 0) continue;
       const double middle = windows[k].x - kBreakWidth / 2.0;
       for (int stage = 0; stage < plan->dag->stages(); ++stage) {
-        svg.text(middle, row_top(stage) + 17.0, "\u22ef", "soft", Anchor::kMiddle);
+        svg.text(middle, stage * kRowPitch + 17.0, "\u22ef", "soft", Anchor::kMiddle);
       }
     }
     svg.close_group();

@@ -1,4 +1,4 @@
-// The timeline of a page: pictures as wide as the iteration is long in a field that scrolls, and their data.
+// The timeline of a page: pictures of the whole iteration in a field that scrolls, and the data that its script shows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/svg_canvas.h"
@@ -17,8 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 std::int64_t microseconds(Nanoseconds t) { return (t + 500) / 1000; }
 
 Json choice(const RealisedPlan& plan, int i) {
@@ -28,9 +27,9 @@ Json choice(const RealisedPlan& plan, int i) {
           fmt::format("{} W, {} J", short_number(mean_power(option).value()), short_number(option.energy.value()))};
 }
 
-// As web/timeline.js describes it.
+// The data of a plan, as web/timeline.js describes them.
 Json plan_data(const RealisedPlan& plan, const Timeline& timeline) {
-  std::map<std::pair<int, int>, std::size_t> index_of;  // type and option to choice
+  std::map<std::pair<int, int>, std::size_t> index_of;  // by type and option: the choice's index
   Json choices = Json::array();
   Json stages = Json::array();
   for (int stage = 0; stage < plan.dag->stages(); ++stage) {
@@ -56,7 +55,7 @@ Json plan_data(const RealisedPlan& plan, const Timeline& timeline) {
   return {{"choices", std::move(choices)}, {"stages", std::move(stages)}};
 }
 
-std::string legend(const ReportInput& input) {
+std::string legend(const ReportInput& input, const TimelineRows& rows) {
   const PowerScale power = power_scale(input);
   constexpr int kStops = 8;
   std::string stops;
@@ -66,9 +65,12 @@ std::string legend(const ReportInput& input) {
   return fmt::format(
       "<div class=\"legend\"><span>mean power: {} W <i class=\"bar\" "
       "style=\"background:linear-gradient(90deg,{})\"></i> "
-      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span></div>\n",
+      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span>{}</div>\n",
       short_number(power.least().value()), stops, short_number(power.most().value()),
-      escape_markup(blocking_label(*input.problem)));
+      escape_markup(blocking_label(*input.problem)),
+      rows.most_held > 0
+          ? fmt::format("<span><i class=\"swatch held\"></i>microbatches held, up to {}</span>", rows.most_held)
+          : "");
 }
 
 constexpr std::string_view kTools = R"(<div class="tools" hidden>
@@ -86,20 +88,20 @@ constexpr std::string_view kTools = R"(<div class="tools" hidden>
 }  // namespace
 
 std::string timeline_view(const ReportInput& input) {
-  const double operation = median_operation(input.baseline).value();
-  const double longest = to_seconds(std::max(input.baseline.makespan, input.chosen.makespan)).value() * 1.002;
-  const TimelineRows rows{longest, operation / TimelineRows::kOperation};
+  const TimelineRows rows(input);
   const PowerScale power = power_scale(input);
-  Json data = {{"pixel", rows.seconds_per_px * 1e6},    {"pitch", TimelineRows::kPitch},
-               {"operation", TimelineRows::kOperation}, {"stretch", TimelineRows::kStretch},
-               {"most", TimelineRows::kMostZoom},       {"plans", Json::array()}};
-  std::string out = "<plan-timeline>\n" + legend(input);
+  Json data = {{"pixel", rows.seconds_per_px * 1e6},
+               {"pitch", rows.pitch()},
+               {"stretch", TimelineRows::kStretch},
+               {"most", rows.most_zoom},
+               {"plans", Json::array()}};
+  std::string out = "<plan-timeline>\n" + legend(input, rows);
   out += kTools;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     const Timeline timeline = emulate(*plan->dag, plan->durations);
     out += fmt::format("<h3>{}</h3><div class=\"rows\">\n{}{}</div>\n",
                        escape_markup(plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr)),
-                       timeline_names(*plan->dag).inlined("names"), timeline_rows(*plan, timeline, power, rows));
+                       timeline_names(*plan->dag, rows).inlined("names"), timeline_rows(*plan, timeline, power, rows));
     data["plans"].push_back(plan_data(*plan, timeline));
   }
   out += "</div>\n<script type=\"application/json\">" +

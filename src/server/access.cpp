@@ -15,7 +15,7 @@ constexpr std::size_t kLongestCredentials = 4096;
 
 HttpError unauthorized(const std::string& what) { return {401, what, {}, {{"WWW-Authenticate", "Bearer"}}}; }
 
-// The password of base64("name:password"); empty where it is none.
+// Returns the password of base64("name:password"); empty if the text is nothing of that kind.
 std::string password_of(std::string_view credentials) {
   if (credentials.size() > kLongestCredentials) return {};
   std::string decoded(credentials.size(), '\0');
@@ -49,6 +49,11 @@ bool Access::is_administrator(const Request& request) const {
 bool Access::shows_token_of(const Request& request, const Job& job) const {
   const std::string token = shown_token(request);
   return !token.empty() && same_hash(hash_token(token), job.stored().token);
+}
+
+std::string Access::party_of(const Request& request) const {
+  if (is_administrator(request)) return "administrator";
+  return (shows_registration_token(request) ? "registration " : "") + request.peer.party;
 }
 
 bool Access::shows_registration_token(const Request& request) const {

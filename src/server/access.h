@@ -30,7 +30,10 @@ class Access {
   // root.
   [[nodiscard]] bool is_administrator(const Request& request) const;
   [[nodiscard]] bool shows_token_of(const Request& request, const Job& job) const;
-  [[nodiscard]] bool shows_registration_token(const Request& request) const;
+  // Returns whose share a request without a job's token takes, of the requests and of the places for jobs:
+  // "administrator"; of those who show the registration token, which many may hold, "registration 192.0.2.7"; else the
+  // address, or the Unix socket's user.
+  [[nodiscard]] std::string party_of(const Request& request) const;
 
   // These throw HttpError 401 and 403.
   void need_administrator(const Request& request) const;
@@ -38,6 +41,8 @@ class Access {
   void need_registration(const Request& request) const;
 
  private:
+  [[nodiscard]] bool shows_registration_token(const Request& request) const;
+
   Tokens tokens_;
 };
 

@@ -25,8 +25,8 @@ bool DatabaseError::damaged() const {
 
 namespace {
 
-// What users run and how, and the hashes of their tokens, are for the server's eyes. What cannot be done here shows
-// when the file is opened. SQLite gives its log the file's own mode.
+// What users run, how they run it, and the hashes of their tokens are for the server alone. A failure here shows when
+// the file is opened. SQLite gives its log the mode of the file.
 void make_private(const std::string& path) {
   if (path == ":memory:") return;
   std::error_code ignored;
@@ -40,7 +40,7 @@ void make_private(const std::string& path) {
     ::close(made);
     return;
   }
-  // One of an older version, and what a kill left of its log.
+  // These belong to a file of an older version, or are what a kill left of its log.
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
     const std::string file = path + suffix;
     struct stat state {};
@@ -60,7 +60,8 @@ Database::Database(const std::string& path) : path_(path) {
                         nullptr) != SQLITE_OK) {
       fail("cannot be opened");
     }
-    // Before the log is switched on: then it is kept in this process's memory, and the lock is never let go.
+    // This must come before the log is switched on: the log's index is then kept in this process's memory, and the lock
+    // is never released.
     execute("PRAGMA locking_mode=EXCLUSIVE");
   } catch (const DatabaseError&) {
     sqlite3_close(handle_);

@@ -12,7 +12,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kMostSteps = 16;  // that miss a stage; the oldest goes
+constexpr std::size_t kMostSteps = 16;  // that wait for a stage; beyond that the oldest is dropped
 
 }  // namespace
 

@@ -30,7 +30,7 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
-// RankSchedule (wire/job_messages.h) reads the tails.
+// The tails are read by RankSchedule (wire/job_messages.h).
 std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind) {
   const JobPlan::Schedule schedule = plan.schedule(run);
   const auto texts = std::make_shared<Deployment::Texts>();
@@ -45,13 +45,13 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
   return texts;
 }
 
-// In order.
+// The different runs, in order.
 std::vector<JobPlan::Run> distinct(const std::vector<JobPlan::Run>& runs) {
   const std::set<JobPlan::Run> all(runs.begin(), runs.end());
   return {all.begin(), all.end()};
 }
 
-// Means of what passes lie within the same bounds, far inside what a profile may hold for a second of waiting.
+// The means of waiting measurements that pass are within the same bounds, far inside what a profile may hold.
 void check_waiting(const InstructionMeasurement& one, std::size_t index) {
   constexpr double kLeastWaitingWatts = 1e-6;
   const double power = (one.energy / one.time).value();
@@ -209,7 +209,7 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
 
 void Job::count_report(JobRank& rank, const MeasurementReport& report) {
   rank.last_sequence = report.sequence;
-  // The first report of a sweep after one that has been finished.
+  // This report is the first of a sweep after a finished one.
   take_up_sweep(rank);
   set_profiled(rank, false);
   if (report.begins_sweep) rank.collected.clear();
@@ -218,7 +218,7 @@ void Job::count_report(JobRank& rank, const MeasurementReport& report) {
 
 bool Job::take_up_sweep(JobRank& rank) {
   if (!rank.profiled || rank.collected.empty()) return false;
-  // A planner may still read the old ones.
+  // A planner may still be reading the old sums.
   rank.sums = std::make_shared<MeasurementSums>(with_sweep(*rank.sums, std::move(rank.collected)));
   rank.collected.clear();
   return true;
@@ -296,7 +296,7 @@ bool Job::put_due_in_force(double now) {
   for (auto& [id, straggler] : stragglers_) {
     auto& announced = straggler.announced;
     while (!announced.empty()) {
-      // The newest of those that are due; older ones go with it.
+      // The newest notice that is due; older ones are dropped with it.
       const auto due = std::find_if(announced.rbegin(), announced.rend(),
                                     [&](const auto& entry) { return entry.second.due <= now; });
       if (due == announced.rend()) break;
@@ -349,9 +349,9 @@ JobState Job::state() const {
   return all_registered() ? JobState::kProfiling : JobState::kRegistering;
 }
 
-// All pipelines wait for the slowest, T' = the largest degree times the normal iteration. A pipeline that is itself
-// slow by some degree must plan for T' over its own, or it would come even later; for the slowest that is the normal
-// plan.
+// All pipelines wait for the slowest: T' is the largest degree times the normal iteration. A pipeline that is itself
+// slow by some degree must plan for T' over its own degree, or it would be later still; for the slowest that is the
+// normal plan.
 std::vector<JobPlan::Run> Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
   const std::vector<double> degrees = degrees_of_pipelines();

@@ -19,15 +19,15 @@ namespace {
 
 constexpr Seconds kShortestExpirySweep{0.02};
 constexpr Seconds kLongestExpirySweep{10.0};
-constexpr Seconds kPollSweep{0.1};  // thousands of polls with a timer each would cost more than they wait for
+constexpr Seconds kPollSweep{0.1};  // a timer for each of thousands of polls would cost too much
 
-// What two registrations of one job must agree in.
+// The part in which two registrations of one job must agree.
 std::string body_of(JobRequest request) {
   request.token.clear();
   return to_json(request).dump();
 }
 
-// What may be wrong with a job in the database without its rows being damaged: told from a request, it would have been
+// Checks what may be wrong with a job although its rows are not damaged: anything for which its request would have been
 // refused. Throws HttpError and UsageError.
 void check_loaded(const LoadedJob& loaded) {
   (void)pipeline_of(loaded.job.request);
@@ -68,7 +68,7 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits, Lo
     try {
       if (loaded.trouble.empty()) check_loaded(loaded);
       if (loaded.trouble.empty() && entries_.count(id) != 0) throw UsageError("an earlier row has the same id");
-    } catch (const Error& error) {  // the other jobs are to run
+    } catch (const Error& error) {  // the other jobs must run
       loaded.trouble = fmt::format("{}: table jobs, job {} ({}): {}", database, loaded.job.job, id, error.what());
     }
     if (loaded.trouble.empty()) {
@@ -78,6 +78,7 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits, Lo
       if (entries_.count(id) == 0) left_out_.insert(id);
     }
   }
+  begin_ = Entry::Clock::now();
   sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
   if (!(limits_.silence > Seconds(0))) return;
   const Seconds period = std::min(limits_.silence, limits_.return_grace) / 50.0;
@@ -91,7 +92,7 @@ JobBook::~JobBook() { planning_.reset(); }
 
 JobBook::EntryPointer JobBook::find(const std::string& id) const {
   const auto found = entries_.find(id);
-  // One that is still on its way to the disk may never get there.
+  // A job that is still on its way to the disk does not count, since it may never get there.
   const bool there = found != entries_.end() && !found->second->gone && found->second->job.durable();
   if (!there && left_out_.count(id) != 0) throw HttpError(404, left_out_text(id));
   if (!there) {
@@ -142,17 +143,17 @@ void JobBook::restore(LoadedJob loaded) {
     }
   }
   arm_notices(entry);
-  // Ranks have some time to come back before a silence counts that began before this server did.
+  // A silence that began before this server started counts only after ranks have had some time to come back.
   const Seconds grace = std::min(limits_.silence, limits_.return_grace);
   const Seconds before(std::clamp(now - entry->job.stored().heard, 0.0, (limits_.silence - grace).value()));
   if (entry->job.stored().heard > 0.0) entry->heard -= Entry::duration_of(before);
   entry->heard_stored = entry->heard;
-  // It had been planned: its ranks run by that plan and need no patience. Ranks that were measuring anew count with
-  // what they had measured before.
+  // If the job had been planned, its ranks run that plan and need no patience. Ranks that were measuring again count
+  // with what they had measured before.
   entry->patience_over = entry->restoring = entry->job.stored().frontier_version > 0;
   if (entry->restoring) {
     start_planning(entry, std::move(loaded.adjusted));
-    // What had been finished meanwhile is planned next.
+    // Sweeps that were finished meanwhile are planned next.
     entry->measured_since = entry->job.has_new_sweeps();
     return;
   }
@@ -194,7 +195,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
       answer.send({entry->job.id(), token, false});
     });
   }
-  make_room();
+  make_room(registration.party);
   const std::string token = request.token.empty() ? random_token() : request.token;
   StoredJob stored;
   stored.job = ++last_number_;
@@ -204,6 +205,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
   stored.request.token.clear();
   stored.token = hash_token(token);
   stored.heard = now_seconds();
+  stored.party = std::move(registration.party);
   const auto entry = std::make_shared<Entry>(stored, false);
   entries_[entry->job.id()] = entry;
   store(
@@ -295,7 +297,7 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
       answer.send({again->last_sequence, true});
     });
   }
-  // Were the one before to fail, this one would hide it.
+  // Only one report may be on its way: if an earlier one failed, a later one would hide that.
   if (rank->enqueued_sequence > rank->last_sequence) {
     throw HttpError(409, fmt::format("report {} of rank {} is under way; send one at a time", rank->enqueued_sequence,
                                      report.rank));
@@ -313,11 +315,11 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         entry->last_report = Entry::Clock::now();
         ++counts_.reports;
         counts_.measurements += shared->measurements.size();
-        // What is being planned with this rank is out of date, but better than nothing where nothing is known yet.
+        // A plan that is being made with this rank is out of date, but better than none if there is no other.
         entry->measured_since = true;
         if (!entry->restoring && had_finished) stop_planning(*entry);
         if (!entry->job.plan() && !entry->task) {
-          // Others may have finished, and wait no longer than their patience.
+          // Other ranks may have finished, and wait no longer than the job's patience.
           if (!entry->patience_over) plan_if_ready(entry);
           if (!entry->stall && entry->job.is_measuring()) watch_measuring(entry, entry->job.request().patience);
         }
@@ -361,7 +363,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
                             const Answer<StragglerTaken>& answer) {
   const EntryPointer entry = heard(id);
   JobStraggler& straggler = entry->job.straggler(notice.straggler);
-  // Servers of before took numbers up to the last one.
+  // Earlier versions accepted the largest number of all.
   if (!notice.sequence && straggler.newest_seen == INT64_MAX) {
     throw HttpError(409, "no number is left above the last notice's; use another name for this straggler");
   }
@@ -374,7 +376,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
   const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
   const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
                             now_seconds() + notice.delay.value()};
-  // What the ranks are to run then goes into the same transaction, where nothing else is under way: they wait for one
+  // If nothing else is under way, the resulting schedule goes into the same transaction, so that ranks wait for one
   // flush of the disk instead of two.
   std::optional<Deployment> next;
   const bool alone = entry->notices_in_flight++ == 0 && entry->versions_in_flight == 0 && !entry->frontier_due;
@@ -397,7 +399,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
                       arm_notices(entry);
                     } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
                       *in_force = true;
-                      // Something else may have been numbered meanwhile, without this notice.
+                      // Meanwhile another deployment may have been numbered without this notice.
                       if (entry->job.stored().version != number) deploy(entry, false);
                     }
                     emit(*entry, "straggler",

@@ -6,6 +6,7 @@
 // engines throw) for requests that cannot be met.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -45,13 +46,14 @@ class JobBook {
     std::int64_t operations = kMostServerOperations;  // in one iteration of a job that registers
     unsigned planning_threads = 1;                    // PlanningQueue::Limits
     Seconds planning_time{600.0};
-    Seconds silence{86'400.0};    // a job expires when none of its ranks has been heard for this long; 0: none does
-    Seconds return_grace{600.0};  // no job expires for this long after a restart
-    // Where there is no room for a job, those without a rank go that have been silent for so long, else the longest
-    // silent one of them; where all have ranks, the longest silent one of them after `least_silence_when_full`, and
-    // after a 24th of `silence`.
+    Seconds silence{86'400.0};  // a job expires when none of its ranks has been heard for this long; 0: none does
+    // For this long after a restart, no job expires that has not been heard since, and none with ranks makes room.
+    Seconds return_grace{600.0};
+    // When there is no room for another job, jobs without a rank are deleted that have been silent for this long.
     Seconds unstarted{600.0};
-    Seconds least_silence_when_full{120.0};  // a rank may wait for a minute without a word
+    // After this silence a job with ranks makes room for a party that holds fewer. A rank may wait for a minute without
+    // a word.
+    Seconds least_silence_when_full{120.0};
   };
 
   // Called with a sentence for the administrator, in the loop's thread, ten times a second at most in the long run.
@@ -85,6 +87,7 @@ class JobBook {
     std::uint64_t given_plan = 0;  // StoredJob's
     bool administrator = false;
     std::string shown_token;  // by the client, for a job that is there already
+    std::string party;        // StoredJob's
   };
   void create_job(Registration registration, const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
@@ -148,17 +151,18 @@ class JobBook {
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
   [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find() for a request of a rank
-  // Called when the job has been deleted on the disk, too: tells all that wait for it.
+  // To be called when the job has also been deleted on the disk: tells all that wait for it.
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
-  void make_room();  // throws HttpError 429
+  void make_room(const std::string& party);  // for a job of this party; throws HttpError 429
   void tell(const std::string& words);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
-  // The ranks may never finish: looks again in `wait`, and says so after the job's patience without any report.
+  // Looks again after `wait` whether the ranks measure, since they may never finish, and reports when the job's
+  // patience has passed without any report.
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
   // Starts planning, from `adjusted` where that fits (JobPlan::make).
@@ -179,13 +183,14 @@ class JobBook {
   std::function<void(const std::string&, Job*)> listener_;
   std::map<std::string, EntryPointer> entries_;
   std::vector<std::string> troubles_;
-  std::set<std::string> left_out_;  // their ids, as far as they are known
+  std::set<std::string> left_out_;  // their ids, if known
   std::int64_t last_number_ = 0;
   std::function<void(std::function<void()>)> post_;
   Store store_;
   std::unique_ptr<PlanningQueue> planning_;
   EventLoop::Handle sweep_;
   EventLoop::Handle expiry_;
+  std::chrono::steady_clock::time_point begin_;  // of this server; what was heard before, an earlier one heard
   Log log_;
   RateLimit lines_;  // of the log
   std::uint64_t lines_left_out_ = 0;

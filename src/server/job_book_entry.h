@@ -34,7 +34,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   bool gone = false;  // deleted, or on its way
   // The last time that a rank was heard, or the job registered; it may lie before this server's start.
   Clock::time_point heard = Clock::now();
-  Clock::time_point heard_stored = heard;  // that the database knows
+  Clock::time_point heard_stored = heard;  // as the database knows it
   Clock::time_point last_report = heard;   // of measurements
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
@@ -50,7 +50,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   EventLoop::Handle notices;
   EventLoop::Handle retry;
   bool preparing = false;      // runs of its plan are being prepared in a planner's thread, one batch at a time
-  bool prepare_again = false;  // others may be wanted by now
+  bool prepare_again = false;  // other runs may be needed by now
   int versions_in_flight = 0;
   int notices_in_flight = 0;
   ExecutedSteps executed;

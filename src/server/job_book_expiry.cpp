@@ -1,10 +1,13 @@
-// Jobs that go without having been deleted, because nothing has been heard of their ranks for long, or because others
-// need the room. A timer looks through all jobs; the times at which they were heard go to the database in coarse steps.
+// Deletes jobs that nobody has deleted: those of whose ranks nothing has been heard for long, and those whose room
+// others need. A timer looks through all jobs; the times at which they were heard are stored in coarse steps.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -14,11 +17,14 @@
 namespace flyball {
 namespace {
 
-// Of the silence after which a job expires: the database knows when it was heard to within this much.
+// As a share of the silence after which a job expires: how exactly the database knows when it was heard.
 constexpr double kHeardStep = 1.0 / 48.0;
 
-// Of that silence, what is enough where another job needs the room: an hour of a day.
+// As a share of that silence: how much is enough if another job of the same party needs the room; an hour of a day.
 constexpr double kShareWhenFull = 1.0 / 24.0;
+
+// A party that holds no more than one in so many places keeps its jobs against all others, who may have many addresses.
+constexpr std::size_t kKeptShare = 16;
 
 constexpr double kLinesPerSecond = 10.0;
 
@@ -30,7 +36,7 @@ Seconds since(std::chrono::steady_clock::time_point time) {
 
 void JobBook::tell(const std::string& words) {
   if (!log_) return;
-  // A stranger who makes the server say something must not fill its log, nor keep it busy writing it.
+  // Strangers who cause messages must not fill the server's log, nor keep it busy with writing.
   if (!lines_.admit("", kLinesPerSecond, RateLimit::Clock::now())) {
     ++lines_left_out_;
     return;
@@ -68,7 +74,7 @@ void JobBook::forget(const EntryPointer& entry, const std::string& why) {
 void JobBook::expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why) {
   entry->gone = true;
   store_.submit(DeletedJob{entry->job.stored().job}, [this, entry, &counter, why](const std::exception_ptr& error) {
-    if (error) {  // tried again: it is as silent as before
+    if (error) {  // tried again later, since it is as silent as before
       entry->gone = false;
       return;
     }
@@ -90,37 +96,74 @@ void JobBook::expire_silent_jobs() {
       stored.jobs.push_back({entry->job.stored().job, now_seconds() - since(entry->heard).value()});
     }
   }
-  // Nobody waits for this; what is lost makes a job seem silent for a little longer.
+  // Nobody waits for this write; if it is lost, a job seems to be silent for a little longer.
   if (!stored.jobs.empty()) store_.submit(std::move(stored), [](const std::exception_ptr&) {});
 }
 
-void JobBook::make_room() {
+// Jobs are counted by who registered them, so that who fills the table makes room for the others, and nobody loses a
+// job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
+// rank before one that has ranks, whose silence must be long enough for its ranks to have gone.
+void JobBook::make_room(const std::string& party) {
+  if (entries_.size() < limits_.jobs) return;
+  const auto now = Entry::Clock::now();
   std::size_t held = 0;
-  EntryPointer longest;  // without a rank
-  EntryPointer begun;    // the longest silent one with ranks
+  std::unordered_map<std::string_view, std::size_t> held_by;
   for (const auto& [id, entry] : entries_) {
     if (entry->gone) continue;
     ++held;
-    if (!entry->job.durable()) continue;
-    EntryPointer& candidate = entry->job.ranks().empty() ? longest : begun;
-    if (!candidate || entry->heard < candidate->heard) candidate = entry;
+    ++held_by[entry->job.stored().party];
   }
   if (held < limits_.jobs) return;
-  if (!longest) {
-    const Seconds enough = std::max(limits_.least_silence_when_full, kShareWhenFull * limits_.silence);
-    if (!begun || !(limits_.silence > Seconds(0)) || since(begun->heard) < enough) {
+  const std::size_t& own = held_by[party];
+
+  const Seconds own_silence = std::max(limits_.least_silence_when_full, kShareWhenFull * limits_.silence);
+  // Whether a job with ranks may go.
+  const auto is_left = [&](const Entry& entry) {
+    if (!(limits_.silence > Seconds(0))) return false;
+    if (entry.heard < begin_ && since(begin_) < limits_.return_grace) return false;
+    const std::string& holder = entry.job.stored().party;
+    if (holder == party) return since(entry.heard) >= own_silence;
+    const std::size_t count = held_by[holder];
+    // A job whose party is not known was registered under an older server.
+    return !holder.empty() && count > own + 1 && count * kKeptShare > limits_.jobs &&
+           since(entry.heard) >= limits_.least_silence_when_full;
+  };
+  const auto drop = [&](const EntryPointer& entry) {
+    --held;
+    --held_by[entry->job.stored().party];
+    if (entry->job.ranks().empty()) {
+      return expire(entry, counts_.expired_unstarted,
+                    "has expired: the server was full, and no rank had registered in this job; register it again");
+    }
+    expire(entry, counts_.expired_silent,
+           fmt::format("has expired: the server was full, and none of its ranks had been heard for {:.0f} s",
+                       since(entry->heard).value()));
+  };
+
+  for (const auto& [id, entry] : entries_) {
+    if (entry->gone || !entry->job.durable() || !entry->job.ranks().empty()) continue;
+    if (since(entry->heard) >= limits_.unstarted) drop(entry);
+  }
+  // More than one goes where the limit is lower than it was.
+  while (held >= limits_.jobs) {
+    EntryPointer next;
+    std::tuple<std::size_t, bool, Entry::Clock::duration> most;
+    for (const auto& [id, entry] : entries_) {
+      if (entry->gone || !entry->job.durable()) continue;
+      const bool unstarted = entry->job.ranks().empty();
+      const std::string& holder = entry->job.stored().party;
+      const std::size_t count = held_by[holder];
+      if (unstarted ? holder != party && count <= own : !is_left(*entry)) continue;
+      const std::tuple order(count, unstarted, now - entry->heard);
+      if (next && order <= most) continue;
+      next = entry;
+      most = order;
+    }
+    if (!next) {
       throw HttpError(
           429, fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
     }
-    return expire(begun, counts_.expired_silent,
-                  fmt::format("has expired: the server was full, and none of its ranks had been heard for {:.0f} s",
-                              since(begun->heard).value()));
-  }
-  for (const auto& [id, entry] : entries_) {
-    if (entry->gone || !entry->job.durable() || !entry->job.ranks().empty()) continue;
-    if (entry != longest && since(entry->heard) < limits_.unstarted) continue;
-    expire(entry, counts_.expired_unstarted,
-           "has expired: the server was full, and no rank had registered in this job; register it again");
+    drop(next);
   }
 }
 

@@ -15,7 +15,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
-constexpr double kShareToPrepare = 0.1;  // of a job's planning, what thinning one of its runs takes at most
+constexpr double kShareToPrepare = 0.1;  // of a job's planning time: the most that reducing the switches of a run takes
 
 constexpr std::size_t kMostShown = 8;
 
@@ -28,7 +28,7 @@ std::string stages_text(const std::vector<int>& stages) {
   return text;
 }
 
-// What a planner threw. One that is no Error is the planner's own fault, and noted.
+// The text of what a planner threw. An exception that is no Error is a fault of the planner, and is noted.
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -53,7 +53,7 @@ void JobBook::plan_if_ready(const EntryPointer& entry) {
     entry->patience_over = false;
     return start_planning(entry);
   }
-  // A plan of all stages stays in force while some of them measure anew, however long that takes.
+  // A plan of all stages stays in force while some of them measure again, however long that takes.
   const bool may_fix = !job.plan() || entry->has_fixed_stages;
   if (entry->patience_over && (job.every_stage_profiled() || may_fix)) return start_planning(entry);
   if (entry->patience || entry->patience_over) return;
@@ -98,7 +98,7 @@ void JobBook::tell_trouble(Entry& entry, const std::string& words) {
 void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
   Job& job = entry->job;
   if (!entry->restoring) {
-    // Nobody waits for this; where it cannot be stored, a restarted server takes them up.
+    // Nobody waits for this write; if it fails, a restarted server takes the sweeps up.
     if (auto taken = job.take_up_sweeps(); !taken.empty()) {
       store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
     }
@@ -148,7 +148,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
   entry->task.reset();
   entry->job.set_planning(false);
   const bool restored = std::exchange(entry->restoring, false);
-  // Of what has been measured while this plan was made.
+  // Whether a plan has to follow, of what was measured while this one was made.
   const bool again = (restored && entry->measured_since) || std::exchange(entry->profiled_since, false);
   if (entry->gone) return;
   if (error) {
@@ -170,7 +170,7 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   if (!job.plan() || entry->gone) return;
   entry->frontier_due = entry->frontier_due || new_frontier;
   if (auto runs = job.unprepared_runs(); !runs.empty()) {
-    // However many notices come meanwhile, only the last one's runs are wanted then.
+    // Of all the notices that come meanwhile, only the runs of the last will be needed.
     entry->prepare_again = entry->preparing;
     if (std::exchange(entry->preparing, true)) return;
     return planning_->run(
@@ -183,7 +183,7 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
           if (!alive) return;
           alive->preparing = false;
           if (error) {
-            alive->job.set_failure(text_of(error));  // its ranks go on by the schedules that they have
+            alive->job.set_failure(text_of(error));  // its ranks continue with their schedules
             emit_state(*alive);
           }
           if (!error || std::exchange(alive->prepare_again, false)) deploy(alive, false);
@@ -191,7 +191,8 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   }
   Deployment next = job.deployment();
   if (next.fingerprint == job.stored().fingerprint) {
-    // The same as the newest version: after a restart, that one again; else at most the plan behind it is new.
+    // The texts equal those of the newest version, which is published again after a restart. Otherwise at most the plan
+    // behind them is new.
     if (entry->versions_in_flight > 0) return;
     entry->frontier_due = false;
     next.version = job.stored().version;
@@ -213,7 +214,7 @@ Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::
             --entry->versions_in_flight;
             if (entry->gone) return;
             if (!error && wanted()) return publish(*entry, std::move(*shared));
-            // Nobody may see a version that a restart would forget.
+            // A version that a restart would forget must not be seen by anybody.
             entry->job.forget_fingerprint();
             entry->retry = loop_.after(kStoreRetry, [this, new_frontier, weak = std::weak_ptr(entry)] {
               if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
@@ -223,7 +224,7 @@ Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::
 
 void JobBook::take_step(const std::string& id, const StepReport& report) {
   const EntryPointer entry = heard(id);
-  // A version that is on its way to the disk makes what ran before it old.
+  // While a newer version is on its way to the disk, this step is out of date.
   if (entry->versions_in_flight > 0) return;
   const auto stages = entry->executed.add(entry->job, report);
   if (!stages) return;

@@ -127,13 +127,13 @@ void JobBook::changed(Entry& entry) {
 
 void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data) {
   if (entry.streams.empty()) return;
-  const std::string text = json_line(data);
+  const std::string text = dump_json(data);
   std::erase_if(entry.streams, [&](const auto& stream) { return !stream->send(name, text); });
 }
 
 void JobBook::emit_state(Entry& entry) {
   if (entry.streams.empty() || std::exchange(entry.state_due, true)) return;
-  // Whatever else one commit of the disk has let through is told in one event.
+  // Everything else that the same commit has completed is reported in one event.
   loop_.post([this, weak = entry.weak_from_this()] {
     const EntryPointer alive = weak.lock();
     if (!alive) return;
@@ -155,7 +155,7 @@ void JobBook::subscribe(const std::string& id, std::shared_ptr<EventStream> stre
     const EntryPointer alive = weak.lock();
     if (alive) std::erase_if(alive->streams, [raw](const auto& open) { return open.get() == raw; });
   });
-  stream->send("state", json_line(to_json(entry->job.status(now_seconds()))));
+  stream->send("state", dump_json(to_json(entry->job.status(now_seconds()))));
   entry->streams.push_back(std::move(stream));
 }
 

@@ -32,8 +32,8 @@ constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
                                       InstructionKind::kBackwardWeight};
 
-// The job's, or a shorter one where it has a computation with a choice that is shorter still: a client cannot know that
-// before it has measured.
+// The job's unit time, or less if a computation with a choice of clocks is shorter, which a client cannot know before
+// it has measured.
 Nanoseconds unit_time_of(const JobRequest& request, const ComputationDag& dag) {
   Seconds unit = request.unit_time;
   for (const OperationType& type : dag.types()) {
@@ -51,7 +51,7 @@ PaceRequest pace_of(const JobRequest& request) {
 
 // The policy of planners that adjust a plan by what is executed.
 std::optional<EnvPipePolicy> executed_policy(const std::string& planner) {
-  const auto policy = envpipe_policy_named(planner);
+  const auto policy = value_named<EnvPipePolicy>(planner);
   return policy == EnvPipePolicy::kNoReconfigure ? std::nullopt : policy;
 }
 
@@ -214,7 +214,7 @@ std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector
 
 void JobPlan::set_only_plan(const ClockPlan& plan) {
   const PlanProblem& problem = basis_->realised;
-  expected_saving_pct_.reset();  // was another plan's
+  expected_saving_pct_.reset();  // belonged to another plan
   result_.frontier = Frontier(problem.total_blocking());
   result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
   result_.frontier.finish();
@@ -233,7 +233,7 @@ std::optional<AdjustedPlan> JobPlan::adjusted() const {
   return adjusted;
 }
 
-// What does not fit was reached by another program's rules: the adjusting then begins anew.
+// A state that does not fit was reached by the rules of another version; adjusting then starts again.
 void JobPlan::take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy) {
   const ComputationDag& dag = *basis_->realised.dag;
   ClockPlan plan = reconfiguration_->plan();
@@ -277,8 +277,8 @@ void JobPlan::prepare(const Run& run) const {
   const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);
   made.energy = switched.energy.total();
-  // With the energy of waiting for the straggler (Perseus eq. 3): a long dwell time may leave a slower plan so few
-  // changes that the base point's is the better one for as long as that, too.
+  // Includes the energy of waiting for the straggler (Perseus eq. 3). A long dwell time may leave a slower plan so few
+  // changes that the base point's run is better, even for as long as that.
   const auto total = [&](const PreparedRun& it) {
     return it.energy + basis_->realised.total_blocking() * (run.allowed - it.time);
   };

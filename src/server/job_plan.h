@@ -144,7 +144,7 @@ class JobPlan {
   std::string planner_;
   std::string limited_by_;
   PlanStatus status_ = PlanStatus::kComplete;
-  std::optional<Seconds> reached_;  // of an incomplete plan: the fastest point that the planner came to
+  std::optional<Seconds> reached_;  // of an incomplete plan: the fastest point that the planner reached
   std::optional<Expected> expected_saving_pct_;
   Seconds t_min_;
   Seconds max_clock_time_;

@@ -15,8 +15,8 @@ namespace flyball {
 namespace {
 
 constexpr double kLongestAskedWait = 3600.0;
-// No job needs more to describe it. Who may not register one may do so again with the token in the body, which has to
-// be parsed for that.
+// No job needs a longer description. A client that shows no right to register may be repeating a registration with the
+// token in the body, which has to be parsed to find out.
 constexpr std::size_t kLongestJob = 64u << 10u;
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
@@ -77,7 +77,7 @@ Response frontier_response(const Job& job) {
   return json_response(200, to_json(report));
 }
 
-// The names of Zeus's jobs are all that Zeus's interface asks for: they are for the administrator only.
+// The names of Zeus's jobs are all that Zeus's interface asks for, so that only the administrator may see them.
 Response list_of(const JobBook& book, bool with_zeus) {
   JobList list;
   for (const Job* job : book.jobs()) {
@@ -108,13 +108,13 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
                 if (request.body.size() > kLongestJob) access.need_registration(request);
                 JobRequest job = read_message<JobRequest>(body_of(request));
-                // One that is there already asks for its own token.
+                // For a job that exists already, its own token is needed.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
-                book.create_job(
-                    {std::move(job), JobKind::kOwn, 0, access.is_administrator(request), Access::shown_token(request)},
-                    {reply, [](const JobRegistered& registered) {
-                       return json_response(registered.created ? 201 : 200, to_json(registered));
-                     }});
+                book.create_job({std::move(job), JobKind::kOwn, 0, access.is_administrator(request),
+                                 Access::shown_token(request), access.party_of(request)},
+                                {reply, [](const JobRegistered& registered) {
+                                   return json_response(registered.created ? 201 : 200, to_json(registered));
+                                 }});
               })});
   router.add({"GET", "/v1/jobs", Handler([&book, &access](const Request& request) {
                 access.need_administrator(request);

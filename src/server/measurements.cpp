@@ -19,7 +19,7 @@ ProfileRow mean_of(const MeasurementSum& sum, int rank, int stage) {
   return {stage, sum.instruction, rank, {sum.clock, sum.time / sum.samples, sum.energy / sum.samples}};
 }
 
-// Of every instruction the sum at its highest clock, with which it begins.
+// For each instruction the sum at its highest clock, which comes first.
 std::map<std::string, const MeasurementSum*> at_highest_clocks(const MeasurementSums& sums) {
   std::map<std::string, const MeasurementSum*> highest;
   for (const MeasurementSum& sum : sums) {
@@ -62,7 +62,7 @@ void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasur
     added.push_back({one.instruction, one.clock, samples, one.time * samples, one.energy * samples});
   }
   std::stable_sort(added.begin(), added.end(), stands_before);
-  MeasurementSums fresh;  // each once; one by one into their places they would move all that lie behind, every time
+  MeasurementSums fresh;  // collected first, since inserting them one by one would move all sums behind each of them
   for (MeasurementSum& one : added) {
     auto place = std::lower_bound(sums.begin(), sums.end(), one, stands_before);
     if (place == sums.end() || stands_before(one, *place)) {
@@ -92,7 +92,7 @@ MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep)
   MeasurementSums sums;
   sums.reserve(before.size() + sweep.size());
   std::copy_if(before.begin(), before.end(), std::back_inserter(sums), [&](const MeasurementSum& sum) {
-    // A sweep that tells nothing of waiting saw too little of it to tell its draw; the old one's may be true no more.
+    // A sweep without `waiting` saw too little of it to measure its draw, and the old value may no longer be right.
     return sum.instruction != kWaitingName && !std::binary_search(sweep.begin(), sweep.end(), sum, by_instruction);
   });
   const auto kept = std::ssize(sums);
@@ -113,7 +113,7 @@ Profile merged_profile(const std::string& job, const std::vector<RankMeasurement
                        const std::vector<FixedStage>& fixed) {
   std::vector<ProfileRow> rows;
   for (const RankMeasurements& rank : ranks) {
-    MeasurementSum waiting;  // over all clocks: ranks may have waited at different ones
+    MeasurementSum waiting;  // over all clocks, since ranks may have waited at different ones
     for (const MeasurementSum& sum : *rank.sums) {
       if (sum.instruction == kWaitingName) {
         waiting.time += sum.time;

@@ -1,9 +1,11 @@
 // Threads take from a multimap ordered by the time at which an order would be done, had it begun when it came. A
 // planner is cancelled through its progress function; one that takes longer than it was expected to is put back as a
-// long one, and one thread is never given to long ones.
+// long one. The first thread takes no long ones, and the others run at a lower priority.
 #include "server/planning_queue.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,14 +17,16 @@ namespace flyball {
 namespace {
 
 constexpr double kProgressStep = 0.01;
-constexpr double kMistaken = 10.0;  // times the longest short one, what has turned out to be long is expected to take
+constexpr int kNiceOfLongPlans = 10;
+constexpr double kMistaken = 10.0;  // times longest_short: expected of an order mistaken for a short one
 
 }  // namespace
 
 PlanningQueue::PlanningQueue(std::function<void(std::function<void()>)> post, const Limits& limits,
                              std::function<Clock::time_point()> now)
-    : post_(std::move(post)), limits_(limits), now_(std::move(now)), thread_count_(std::max(limits.threads, 2u)) {
-  for (unsigned i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { work(); });
+    : post_(std::move(post)), limits_(limits), now_(std::move(now)) {
+  const unsigned threads = std::max(limits.threads, 2u);
+  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i > 0); });
 }
 
 PlanningQueue::~PlanningQueue() {
@@ -45,7 +49,7 @@ void PlanningQueue::add(Seconds expected, Entry entry) {
         waiting_, [](const auto& waiting) { return waiting.second.task && waiting.second.task->cancelled(); });
     waiting_.emplace(now_() + wait, std::move(entry));
   }
-  changed_.notify_one();
+  changed_.notify_all();  // whichever thread may take it
 }
 
 std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
@@ -66,31 +70,25 @@ PlanningQueue::Counts PlanningQueue::counts() const {
   return counts;
 }
 
-PlanningQueue::Waiting::iterator PlanningQueue::next() {
-  const bool full = long_running_ + 1 >= thread_count_;
+PlanningQueue::Waiting::iterator PlanningQueue::next(bool takes_long) {
   return std::find_if(waiting_.begin(), waiting_.end(),
-                      [&](const auto& waiting) { return !(full && waiting.second.is_long); });
+                      [&](const auto& waiting) { return takes_long || !waiting.second.is_long; });
 }
 
-void PlanningQueue::work() {
+void PlanningQueue::work(bool takes_long) {
+  // Where processors are few, the loop that answers requests goes before a long plan.
+  if (takes_long) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceOfLongPlans);
   while (true) {
     Entry entry;
     {
       std::unique_lock lock(mutex_);
       auto found = waiting_.end();
-      changed_.wait(lock, [&] { return stopping_ || (found = next()) != waiting_.end(); });
+      changed_.wait(lock, [&] { return stopping_ || (found = next(takes_long)) != waiting_.end(); });
       if (stopping_) return;
       entry = std::move(found->second);
       waiting_.erase(found);
-      if (entry.is_long) ++long_running_;
     }
     (void)contained("a planner's thread", [&] { entry.work ? run(entry) : plan(entry); });
-    if (!entry.is_long) continue;
-    {
-      const std::lock_guard lock(mutex_);
-      --long_running_;
-    }
-    changed_.notify_one();  // another long one may begin
   }
 }
 
@@ -108,7 +106,7 @@ void PlanningQueue::plan(Entry& entry) {
   const auto begin = now_();
   const auto seconds_since = [&] { return std::chrono::duration<double>(now_() - begin).count(); };
   bool overdue = false;
-  bool mistaken = false;  // for a short one
+  bool mistaken = false;  // it was taken for a short one
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {
@@ -130,7 +128,7 @@ void PlanningQueue::plan(Entry& entry) {
   std::shared_ptr<const JobPlan> made;
   std::exception_ptr error;
   try {
-    // A batch of new measurements may have come while this one waited.
+    // New measurements may have cancelled the order while it waited.
     const Order& order = entry.order;
     if (progress(0.0))
       made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time);

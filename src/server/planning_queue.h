@@ -46,7 +46,8 @@ class PlanningQueue {
   };
 
   struct Limits {
-    unsigned threads = 1;  // at least two run, one of which is kept for short plans
+    unsigned threads =
+        1;  // at least two run; one is kept for short plans, and the others yield to the rest of the server
     Seconds longest{
         600.0};  // the longest that one plan may take in its thread; then it ends, incomplete or with an error
     // An order that is expected to take longer is long, and leaves one thread to the others. One that turns out to take
@@ -91,19 +92,17 @@ class PlanningQueue {
   using Waiting = std::multimap<Clock::time_point, Entry>;
 
   void add(Seconds expected, Entry entry);
-  [[nodiscard]] Waiting::iterator next();  // that may begin now; end where none may
-  void work();
+  [[nodiscard]] Waiting::iterator next(bool takes_long);  // the next to begin; end where there is none
+  void work(bool takes_long);
   void plan(Entry& entry);
   void run(Entry& entry);
 
   std::function<void(std::function<void()>)> post_;
   const Limits limits_;
   const std::function<Clock::time_point()> now_;
-  const unsigned thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Waiting waiting_;  // guarded by mutex_, as are the next three
-  unsigned long_running_ = 0;
+  Waiting waiting_;  // guarded by mutex_, as are the next two
   Counts counts_;
   bool stopping_ = false;
   std::atomic<bool> stop_planning_{false};

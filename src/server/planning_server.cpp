@@ -37,13 +37,6 @@ Access::Tokens tokens_of(const PlanningServerOptions& options) {
           options.open_registration || (!options.registration_token && !reachable)};
 }
 
-Response text_response(std::string content_type, std::string body) {
-  Response response;
-  response.content_type = std::move(content_type);
-  response.body = std::move(body);
-  return response;
-}
-
 }  // namespace
 
 class PlanningServer::Impl {
@@ -104,14 +97,14 @@ class PlanningServer::Impl {
                   return text_response("application/yaml", std::string(server_openapi().front().contents));
                 })});
     router.set_guard([this](const Request& request, const Route& route) {
-      if (route.pattern != "/healthz") check_rate(request);  // a server under load is not to be restarted for it
+      if (route.pattern != "/healthz") check_rate(request);  // a busy server must not be restarted because of it
     });
     return router;
   }
 
-  // Whoever shows a token that is right has a share that nobody without it can take: his job's, the administrator's,
-  // or his address's for registering, since many may hold the token for that. All others share what their address has,
-  // of which long bodies take more.
+  // A client that shows a valid token has a share that nobody without the token can use up: that of its job, of the
+  // administrator, or, for registering, of its address, since many may hold that token. All others share the rate of
+  // their address, of which long bodies take more.
   void check_rate(const Request& request) {
     const auto now = RateLimit::Clock::now();
     const auto parameter = request.parameters.find("job");
@@ -121,14 +114,12 @@ class PlanningServer::Impl {
     if (job != nullptr && access_.shows_token_of(request, *job)) {
       const auto ranks = static_cast<double>(job->request().ranks());
       admitted = known_.admit("job " + job->id(), rate + ranks * options_.requests_per_second_rank, now);
-    } else if (access_.is_administrator(request)) {
-      admitted = known_.admit("administrator", rate, now);
-    } else if (access_.shows_registration_token(request)) {
-      admitted = known_.admit("registration " + request.peer.party, rate, now);
+    } else if (const std::string party = access_.party_of(request); party != request.peer.party) {
+      admitted = known_.admit(party, rate, now);
     } else {
-      // What he sends is read, and for some requests parsed, before it is known whether he may send it.
+      // A request is read, and some are parsed, before it is known whether the client may send it.
       const double cost = 1.0 + static_cast<double>(request.body.size()) / kBytesPerRequest;
-      admitted = strangers_.admit(request.peer.party, rate, now, cost);
+      admitted = strangers_.admit(party, rate, now, cost);
     }
     if (admitted) return;
     ++refused_rate_;
@@ -149,7 +140,7 @@ class PlanningServer::Impl {
 };
 
 PlanningServer::PlanningServer(EventLoop& loop, PlanningServerOptions options) {
-  // A client that goes while it is written to, and a file that may not grow, are errors of that call only.
+  // A client that goes away while it is written to, and a file that must not grow, are errors of that call only.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   impl_ = std::make_unique<Impl>(loop, std::move(options));

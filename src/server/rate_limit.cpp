@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kClearEvery{1};
 RateLimit::Bucket& RateLimit::bucket_of(std::string_view name, double most, Clock::time_point now) {
   const auto found = buckets_.find(name);
   if (found != buckets_.end()) return found->second;
-  // A bucket is full again after two seconds of silence: then it is as good as none.
+  // After two seconds of silence a bucket is full and can be forgotten.
   if (buckets_.size() >= most_buckets_ && now - cleared_ >= kClearEvery) {
     cleared_ = now;
     std::erase_if(buckets_, [&](const auto& entry) { return now - entry.second.filled >= std::chrono::seconds(2); });

@@ -27,7 +27,7 @@ class Quoted {
   std::vector<std::pair<std::string, std::string>> names_;
 };
 
-// `begin`, a list of what `entry` appends for each item, `end`.
+// Appends `begin`, a list of what `entry` appends for each item, and `end`.
 template <class Items, class Entry>
 std::string list_of(std::string_view begin, const Items& items, const Entry& entry, std::string_view end) {
   std::string text;

@@ -79,8 +79,8 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
     ++states[job->state()];
     ranks += job->ranks().size();
   }
-  for (const auto& [state, name] : Choices<JobState>::kNames) {
-    text.add("flyball_server_jobs", {{"state", name}}, static_cast<double>(states[state]));
+  for (const JobState state : values_of<JobState>()) {
+    text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
   }
   add("ranks", ranks);
   add("waiting_polls", counts.polls_waiting + zeus_waiting);

@@ -23,15 +23,16 @@
 namespace flyball {
 namespace {
 
-// 1 had no table adjusted, 1 and 2 one table of sums: there a rank that was measuring goes on, and what there is counts
-// as its last sweep, too. 1 to 3 did not know which plan file a job runs and when it was last heard.
-constexpr std::int64_t kFormat = 4;
+// Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
+// there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
+// heard; formats 1 to 4 did not know who had registered it.
+constexpr std::int64_t kFormat = 5;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
-  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0);
+  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -55,7 +56,7 @@ INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
   WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
 )";
 
-// Columns that older formats lack.
+// A column that older formats do not have.
 struct NewColumn {
   const char* name;
   const char* add;
@@ -63,6 +64,7 @@ struct NewColumn {
 constexpr NewColumn kNewColumns[] = {
     {"given_plan", "ALTER TABLE jobs ADD COLUMN given_plan INTEGER NOT NULL DEFAULT 0"},
     {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
+    {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
 };
 
 // "3" for rank 3, "/name" for anything else.
@@ -77,7 +79,7 @@ StragglerId straggler_of(const std::string& key) {
   return static_cast<int>(*rank);
 }
 
-// Which row is being read, for complaints about it.
+// The row that is being read, for error messages.
 struct RowPlace {
   std::string row = "jobs";  // "ranks, rank 3"
   const char* column = "";
@@ -97,7 +99,7 @@ double positive(double value, const char* column) {
                                path));
 }
 
-// The database says 507 where there is no room; anything else is ours.
+// 507 if there is no room; any other failure is the server's own.
 std::exception_ptr as_answer(const DatabaseError& error) {
   if (!error.no_room()) return std::make_exception_ptr(error);
   return std::make_exception_ptr(HttpError(507,
@@ -148,7 +150,7 @@ class Store::Tables {
   }
 
   void roll_back() {
-    // A full disk may have rolled back already.
+    // A full disk may have caused a rollback already.
     if (database_.in_transaction()) database_.execute("ROLLBACK");
     // Moves the log into the database, whose free pages may hold what the log has no room for.
     database_.execute("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -166,8 +168,8 @@ class Store::Tables {
     request.token.clear();
     const std::string body = to_json(request).dump();
     statement(
-        "INSERT INTO jobs(job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard) "
-        "VALUES(?,?,?,?,?,?,?,?,?)")
+        "INSERT INTO jobs(job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?)")
         .bind(1, job.job)
         .bind(2, std::int64_t{job.kind == JobKind::kZeus ? 1 : 0})
         .bind(3, std::string_view(body))
@@ -177,6 +179,7 @@ class Store::Tables {
         .bind(7, std::bit_cast<std::int64_t>(job.fingerprint))
         .bind(8, std::bit_cast<std::int64_t>(job.given_plan))
         .bind(9, job.heard)
+        .bind(10, std::string_view(job.party))
         .run();
   }
 
@@ -249,7 +252,7 @@ class Store::Tables {
 
   void write(const StoredNotice& notice) {
     const std::string straggler = key_of(notice.straggler);
-    // What a newer notice in force has overtaken will never be asked for again.
+    // Notices older than the one in force will never be needed again.
     statement(
         "DELETE FROM notices WHERE job=?1 AND straggler=?2 AND sequence < (SELECT max(sequence) FROM notices WHERE "
         "job=?1 AND straggler=?2 AND due<=?3)")
@@ -318,7 +321,7 @@ class Store::Tables {
 std::vector<LoadedJob> Store::Tables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
-                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard FROM jobs "
+                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party FROM jobs "
                  "ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
@@ -333,7 +336,7 @@ std::vector<LoadedJob> Store::Tables::load() {
       load_adjusted(job, place);
     } catch (const DatabaseError&) {
       throw;
-    } catch (const Error& error) {  // one damaged row must not keep the other jobs from running
+    } catch (const Error& error) {  // a damaged row must not keep the other jobs from running
       const std::string& id = job.job.request.id;
       job.trouble = fmt::format(
           "{}: table {}{}{}: {}\n  To forget this job: stop the server, then sqlite3 {} 'PRAGMA foreign_keys=ON; "
@@ -357,7 +360,7 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
   const std::string request = row.text(2);
   place.column = "request";
   const nlohmann::json json = parse_json("its JSON", request);
-  // Of a request that is damaged elsewhere the id is good to know.
+  // The id is useful in messages, even if the request is damaged elsewhere.
   if (json.is_object() && json.contains("id") && json["id"].is_string()) job.request.id = json["id"];
   job.request = read_message<JobRequest>(json);
   if (job.request.id.empty()) throw Error("has no id");
@@ -376,6 +379,7 @@ void Store::Tables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place)
   job.fingerprint = std::bit_cast<std::uint64_t>(row.integer(6));
   job.given_plan = std::bit_cast<std::uint64_t>(row.integer(7));
   job.heard = row.number(8);
+  job.party = row.text(9);
 }
 
 void Store::Tables::load_ranks(LoadedJob& job, RowPlace& place) {
@@ -504,7 +508,7 @@ std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_r
     roll_back();
     return as_answer(error);
   } catch (const std::exception& error) {
-    // Of several, each is tried again by itself, so that the one that cannot be written shows.
+    // Of several writes each will be tried again by itself, which shows the one that cannot be written.
     if (batch.size() == 1) note_contained("the store", std::current_exception());
     roll_back();
     return std::make_exception_ptr(HttpError(500, fmt::format("the server cannot store this: {}", error.what())));
@@ -524,7 +528,7 @@ std::vector<std::exception_ptr> Store::commit(const std::vector<Entry>& batch) {
   const std::exception_ptr error = try_to_commit(batch, no_room);
   std::vector<std::exception_ptr> errors(batch.size(), error);
   if (!error || no_room || batch.size() == 1) return errors;
-  // One of them cannot be written; the others are not to suffer for it.
+  // One of the writes fails, and the others must not fail with it.
   for (std::size_t i = 0; i < batch.size(); ++i) errors[i] = try_to_commit(std::span(batch).subspan(i, 1), no_room);
   return errors;
 }

@@ -40,6 +40,7 @@ struct StoredJob {
   std::uint64_t fingerprint = 0;  // of what version `version` holds
   std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or unknown
   double heard = 0.0;             // see StoredHeard; 0: not known
+  std::string party;              // who registered it (Access::party_of); empty: not known
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
 struct StoredHeard {

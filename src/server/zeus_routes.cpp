@@ -32,7 +32,7 @@ constexpr std::size_t kMostSweepTailBytes = 32u << 20u;
 constexpr Seconds kWaitSweep{0.1};
 constexpr std::chrono::hours kLongestWait{1};  // a round of the sweep lasts as long as its slowest rank
 
-// As its framework reports errors: {"detail": "..."}, 422 for what does not validate.
+// Errors in the form of Zeus's web framework: {"detail": "..."}, with 422 for what does not validate.
 Response zeus_error(const std::exception& error) {
   unsigned status = status_of(error);
   if (dynamic_cast<const InputError*>(&error) != nullptr || dynamic_cast<const UsageError*>(&error) != nullptr) {
@@ -47,7 +47,7 @@ Answer<Result> answer_with_null(const Reply& reply) {
   return {reply, [](const Result&) { return json_response(200, nullptr); }};
 }
 
-// A stage's clocks from the highest down: what the sweep goes through.
+// The clocks through which a stage's sweep goes, from the highest down.
 std::vector<int> sweep_clocks(const JobRank& rank) {
   std::vector<int> clocks = rank.request.clocks_mhz;
   std::sort(clocks.begin(), clocks.end(), std::greater<>());
@@ -134,7 +134,7 @@ std::vector<InstructionMeasurement> measurements_of(const nlohmann::json& json, 
   return all;
 }
 
-// The bounds that reports of the server's own interface keep to.
+// Applies the bounds that hold for reports to the server's own interface.
 MeasurementReport checked(const MeasurementReport& report) {
   return read_message<MeasurementReport>(nlohmann::json(to_json(report)));
 }
@@ -194,7 +194,7 @@ void ZeusDesk::check_stored_jobs() {
   for (const Job* stored : book_.jobs()) {
     if (stored->stored().kind != JobKind::kZeus || !is_from_plan_file(*stored)) continue;
     Job& job = book_.job(stored->id());
-    // A database of before did not say which plan; of those that fit, the first one that it meets.
+    // Databases of older versions do not say which plan file a job runs; it is then the first one that fits.
     const bool fits = plan_ && plan_->tails.size() == static_cast<std::size_t>(job.request().stages);
     if (fits && job.stored().given_plan == 0) book_.set_given_plan(job.id(), plan_->identity);
     try {
@@ -263,7 +263,7 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
   const auto now = std::time(nullptr);
   job.id = fmt::format("{:%Y-%m-%d-%H-%M-%S}+dp{}+pp{}+tp{}+flyball+{}", fmt::localtime(now), pipelines, stages,
                        tensors, random_digits(8));
-  book_.create_job({std::move(job), JobKind::kZeus, given, false, {}},
+  book_.create_job({std::move(job), JobKind::kZeus, given, false, {}, access_.party_of(request)},
                    {reply, [](const JobRegistered& registered) { return json_response(200, registered.job); }});
 }
 
@@ -341,7 +341,7 @@ void ZeusDesk::result(const Request& request, const Reply& reply) {
   const JobRank* rank = job.find_rank(number);
   if (rank == nullptr) throw HttpError(400, fmt::format("rank {} has not registered", number));
   book_.hear(job.id());
-  // Later results tell how the plan does; nothing follows from them.
+  // Later results show how the plan performs, which the server does not use.
   if (is_from_plan_file(job) || job.current() || rank->profiled) return reply.send(json_response(200, nullptr));
   if (!round_is_open(job, *rank) || rank->enqueued_sequence > rank->last_sequence) {
     throw HttpError(409, fmt::format("rank {} has reported this round already", number));
@@ -358,7 +358,7 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
       !job->any_profiled() && all_swept(*job)) {
     std::vector<int> ranks;
     for (const auto& [number, rank] : job->ranks()) ranks.push_back(number);
-    // Nobody waits for this; where it cannot be stored, the next request tries again.
+    // Nobody waits for this write; if it fails, the next request tries again.
     const Reply unheard([](const Response&) {}, zeus_error);
     book_.mark_profiled(id, ranks, answer_with_null<std::string>(unheard));
   }
@@ -378,7 +378,7 @@ void ZeusDesk::look_again(const std::string& id, Job* job) {
       response.body = fmt::format(R"({{"rank":{},)", wait.rank);
       response.tail = std::move(tail);
       wait.reply.send(std::move(response));
-    } catch (const std::exception& error) {  // the others go on waiting
+    } catch (const std::exception& error) {  // the others continue to wait
       wait.reply.fail(error);
     }
   }
@@ -397,7 +397,7 @@ void ZeusDesk::end_overdue() {
       wait.reply.fail(HttpError(503, "there is no schedule yet; ask again"));
       return true;
     });
-    // Who waits is there, however long that takes. A job may be on its way out all the same.
+    // A waiting rank counts as heard, however long it waits. The job may nevertheless be about to go.
     if (!waits.empty() && book_.find_job(id) != nullptr) book_.hear(id);
   }
   std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });

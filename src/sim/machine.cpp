@@ -226,22 +226,20 @@ void Machine::wake(std::size_t board) const {
   futex(shared_->boards[board].changes, FUTEX_WAKE_BITSET, std::numeric_limits<std::int32_t>::max(), nullptr);
 }
 
-double Machine::package_joules(std::size_t package) {
-  const CpuSpec& cpu = shared_->cpu;
-  double joules = cpu.package_idle.value() * to_seconds(now() - kSimStart).value();
-  for (std::size_t i = package; i < board_count(); i += cpu.packages) {
-    joules += cpu.package_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.value();
+double Machine::joules(std::size_t package, Watts idle, Watts per_gpu) {
+  double total = idle.value() * to_seconds(now() - kSimStart).value();
+  for (std::size_t i = package; i < board_count(); i += shared_->cpu.packages) {
+    total += per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.value();
   }
-  return joules;
+  return total;
+}
+
+double Machine::package_joules(std::size_t package) {
+  return joules(package, shared_->cpu.package_idle, shared_->cpu.package_per_gpu);
 }
 
 double Machine::dram_joules(std::size_t package) {
-  const CpuSpec& cpu = shared_->cpu;
-  double joules = cpu.dram_idle.value() * to_seconds(now() - kSimStart).value();
-  for (std::size_t i = package; i < board_count(); i += cpu.packages) {
-    joules += cpu.dram_per_gpu.value() * BoardAccess(*this, i).state().busy_seconds.value();
-  }
-  return joules;
+  return joules(package, shared_->cpu.dram_idle, shared_->cpu.dram_per_gpu);
 }
 
 BoardAccess::BoardAccess(Machine& machine, std::size_t board)

@@ -141,6 +141,7 @@ class Machine {
   [[nodiscard]] double dram_joules(std::size_t package);
 
  private:
+  [[nodiscard]] double joules(std::size_t package, Watts idle, Watts per_gpu);
   Machine(std::string name, SharedMachine* shared, uid_t owner)
       : name_(std::move(name)), owner_(owner), shared_(shared) {}
 

@@ -12,8 +12,8 @@ struct MachineRequest {
   std::string name;               // of the machine, part of the boards' UUIDs
   std::string gpu = "a100-pcie";  // a model of data/devices/, or its short name
   std::size_t gpus = 4;           // 1 to kSimBoards
-  std::string
-      workload;  // a name of data/workloads/, whose fit for that GPU is used where there is one; empty: the GPU's general fit
+  // A name of data/workloads/, whose fit for that GPU is used where there is one; empty: the GPU's general fit.
+  std::string workload;
   double time_scale = 1.0;
   std::string powercap;              // folder of the simulated powercap tree; empty: none
   std::uint64_t powercap_range = 0;  // where its counters wrap, microjoules; 0: as on a common server

@@ -16,8 +16,8 @@ namespace flyball {
 
 enum class RecordKind : std::uint8_t {
   kOperation,  // a call on a thread, with nested ones inside
-  kScope,      // a module or an annotation: part of the names of what runs within it, but no work of its own
-  kRuntime,    // a call of the GPU's runtime: launches the work with its correlation
+  kScope,      // a module or an annotation: part of the names of what runs within it, but no work itself
+  kRuntime,    // a call of the GPU's runtime, which launches the work with its correlation
   kDevice,     // what a GPU did
   kBegin,      // of an operation whose end is a record of its own
   kEnd,
@@ -34,7 +34,7 @@ struct EventRecord {
   std::int64_t link = kNoLink;  // operation: sequence number; runtime, device: correlation
   std::uint32_t external = 0;   // PyTorch's External id, modulo 2^32; 0: none
   std::uint32_t name = 0;
-  std::uint32_t module = 0;  // path of the module as the operation itself tells it; 0: it does not
+  std::uint32_t module = 0;  // path of the module as the operation itself states it; 0: it does not
   std::uint32_t lane : kLaneBits = 0;
   RecordKind kind : 3 = RecordKind::kOperation;
   Phase phase : 2 = Phase::kUnknown;
@@ -53,8 +53,8 @@ struct EventLane {
 
 // All of a trace file.
 struct EventRecords {
-  // Sorts by time; an enclosing record comes before those within it, and equal ones stay in the file's order. A file
-  // that has its threads one after the other consists of a few sorted stretches, which are merged two by two.
+  // Sorts by time. An enclosing record comes before those within it, and equal records keep the file's order. A file
+  // that has its threads one after the other consists of a few sorted stretches, which are merged pair by pair.
   void sort() {
     const auto before = [](const EventRecord& a, const EventRecord& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -75,8 +75,8 @@ struct EventRecords {
     }
   }
 
-  // Called when `share` of the file has been read: reserves room for all of it, since a vector that doubles holds up to
-  // half of it twice. Memory that is reserved and not touched costs nothing.
+  // To be called when `share` of the file has been read: reserves room for the whole file, since a vector that doubles
+  // holds up to half of it twice. Reserved memory that is not used costs nothing.
   void make_room(double share) {
     if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
     const double all = 1.25 * static_cast<double>(records.size()) / share;
@@ -90,7 +90,7 @@ struct EventRecords {
   std::vector<EventRecord> records;
   StringPool names;
   std::vector<EventLane> lanes;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: what feeds what
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: which feeds which
   std::vector<Phase> named_phases;                              // of kNamed operations, by name
   std::vector<bool> named;                                      // which names are such operations'
   Nanoseconds base_time = 0;
@@ -100,7 +100,7 @@ struct EventRecords {
 
  private:
   static constexpr std::size_t kMostStretches = 32;  // with more, sorting is as fast
-  static constexpr std::size_t kNextBlock = 16384;   // more records than a block of text brings
+  static constexpr std::size_t kNextBlock = 16384;   // more records than come from one block of text
   static constexpr double kMostReserved = 1e8;
 };
 

@@ -74,7 +74,8 @@ std::string_view kernel_name(std::string_view name) {
 
 std::string_view before_colon(std::string_view name) { return name.substr(0, name.rfind(':')); }
 
-// TensorFlow's names: what computes gradients stands below a scope "gradients", what applies them has such a type.
+// TensorFlow's phases by name and type: what computes gradients is below a scope "gradients", what applies them has a
+// type that says so.
 Phase tensorflow_phase(std::string_view name, std::string_view type) {
   if (name.starts_with("gradients/") || name.find("/gradients/") != std::string_view::npos) return Phase::kBackward;
   if (type.starts_with("Apply") || type.starts_with("ResourceApply") || type.starts_with("SparseApply") ||
@@ -111,7 +112,7 @@ EventRecorder::EventRecorder(EventFormat format, const EventTraceOptions& option
     : format_(format), options_(options), records_(records) {}
 
 EventRecorder::KinetoKind EventRecorder::kineto_kind(std::string_view category) {
-  // Older names begin with a capital.
+  // Older versions write names with a capital.
   if (category.empty()) return KinetoKind::kIgnored;
   switch (category[0]) {
     case 'c':
@@ -218,7 +219,7 @@ void EventRecorder::add(const EventRecord& record) {
   if (record.kind != RecordKind::kScope && record.kind != RecordKind::kEnd) ++records_.stats.executions;
 }
 
-// Then the program was profiled.
+// Extends the time in which the program was profiled.
 void EventRecorder::cover(Nanoseconds begin, Nanoseconds end) {
   EventTraceStats& stats = records_.stats;
   stats.first = records_.has_time ? std::min(stats.first, begin) : begin;
@@ -317,7 +318,7 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
     case 'E':
       if (!read_begin(event, record)) return;
       record.kind = event.phase == 'B' ? RecordKind::kBegin : RecordKind::kEnd;
-      record.end = std::numeric_limits<Nanoseconds>::max();  // goes before what begins here
+      record.end = std::numeric_limits<Nanoseconds>::max();  // sorts before what begins within it
       break;
     default: return;
   }
@@ -364,14 +365,14 @@ void EventRecorder::take_tensorflow(const JsonEvent& event) {
   record.phase = operation.phase;
   set_named(record.name, record.phase);
   for (const std::string_view input : event.inputs) {
-    if (input.empty() || input.front() == '^') continue;  // waits for it, but takes nothing
+    if (input.empty() || input.front() == '^') continue;  // it waits for this operation, but takes nothing from it
     add_input(records_.names.intern(before_colon(input)), record.name);
   }
   add(record);
 }
 
-// "/job:localhost/replica:0/task:0/device:GPU:0/stream:all Compute". Kernels stand in stream:all, in a stream of their
-// own, and once more, as their launching, in the device's own process; each is wanted once.
+// For example "/job:localhost/replica:0/task:0/device:GPU:0/stream:all Compute". A kernel is listed in stream:all, in a
+// stream of its own and, as its launch, in the device's own process; each is used once.
 std::string EventRecorder::tensorflow_device(std::string_view process, bool& dropped) const {
   if (process.ends_with(" Tensors") || process == "Allocators") {
     dropped = true;

@@ -11,7 +11,7 @@
 namespace flyball {
 namespace {
 
-// The part of a TensorFlow backward operation's name that it shares with its forward, so that both stand in one layer.
+// The part of a backward operation's name in TensorFlow that its forward has too, so that both are in one layer.
 std::string_view below_gradients(std::string_view name) {
   constexpr std::string_view kScope = "gradients/";
   const std::size_t at = name.rfind(kScope);
@@ -90,7 +90,7 @@ OperationId EventSweep::operation(NodeId node, Phase phase) {
   return id;
 }
 
-// TensorFlow's operations have their full names, and say what feeds them.
+// TensorFlow's operations have their full names, and state their inputs.
 void EventSweep::add_inputs() {
   const auto id = [this](std::uint32_t name) { return operation(named_nodes_[name], records_->named_phases[name]); };
   named_nodes_.resize(records_->named.size());
@@ -105,7 +105,7 @@ void EventSweep::add_inputs() {
 }
 
 void EventSweep::add_edge(OperationId from, OperationId to, EdgeKind kind) {
-  // A program does the same over and over: most edges are known, and most of those were seen lately.
+  // A program repeats itself: most edges are known, and most of those were seen lately.
   const std::uint64_t key = std::uint64_t{from} << 32 | to;
   std::uint64_t& recent = recent_edges_[(key * 0x9E3779B97F4A7C15u) >> 52];
   if (recent == key) return;
@@ -143,7 +143,7 @@ void EventSweep::show(std::uint32_t lane, Frame& frame, Nanoseconds begin, Nanos
   emit({begin, end, records_->lanes[lane].device, id});
 }
 
-// The top of the stack ends.
+// Ends the top of the stack.
 void EventSweep::pop(std::uint32_t lane, Nanoseconds end) {
   Lane& state = lanes_[lane];
   Frame& top = state.stack.back();
@@ -154,15 +154,15 @@ void EventSweep::pop(std::uint32_t lane, Nanoseconds end) {
   state.stack.pop_back();
 }
 
-// What has ended on a lane by `now`.
+// Ends what has ended on a lane by `now`.
 void EventSweep::advance(std::uint32_t lane, Nanoseconds now) {
   Lane& state = lanes_[lane];
   while (!state.stack.empty() && state.stack.back().end <= now) pop(lane, state.stack.back().end);
 }
 
-// What has ended on a lane when a call begins. Calls of one thread nest or follow each other, but their times are
-// rounded: of one that begins before the call around it ends, and ends after it, the greater part decides whether it
-// lies in it.
+// Ends what has ended on a lane when a call begins. Calls of one thread nest or follow each other, but their times are
+// rounded. If a call begins before the one around it ends, and ends after it, the greater part decides whether it is
+// inside.
 void EventSweep::arrive(std::uint32_t lane, const EventRecord& record) {
   advance(lane, record.begin);
   if (record.kind == RecordKind::kBegin) return;
@@ -207,7 +207,7 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
     frame.module = record.module;
     parent = frame.scope = child(top.base, record.module);
   }
-  // The engine's call and the function that it evaluates have one name.
+  // The engine's call and the function that it evaluates have the same name.
   const bool same = frame.phase == Phase::kBackward && top.name == record.name && parent == top.node && parent != 0;
   frame.node = same ? top.node : child(parent, record.name);
   if (!same && frame.node == parent) ++stats_.too_deep;
@@ -234,10 +234,10 @@ void EventSweep::end_begun(std::uint32_t lane, const EventRecord& record) {
     return frame.end == kNoEnd && (record.name == 0 || frame.name == record.name);
   });
   if (match == state.stack.rend()) return count_drop("an end (E) without a beginning");
-  const auto left = static_cast<std::size_t>(state.stack.rend() - match) - 1;  // on the stack, afterwards
+  const auto left = static_cast<std::size_t>(state.stack.rend() - match) - 1;  // how many stay on the stack
   while (state.stack.size() > left) {
     Frame& top = state.stack.back();
-    if (top.begin == record.begin) top.end = record.begin;  // nothing long: may still be shown
+    if (top.begin == record.begin) top.end = record.begin;  // a call of no length may still be shown
     pop(lane, record.begin);
   }
 }
@@ -288,7 +288,7 @@ void EventSweep::show_kernel(const EventRecord& record, const Launch* launch) {
   emit({record.begin, record.end, records_->lanes[record.lane].device, id});
 }
 
-// Kernels whose launch has come, or whose time is up.
+// Handles kernels whose launch has come, or whose time is up.
 void EventSweep::settle_waiting(Nanoseconds now) {
   std::size_t left = 0;
   for (const EventRecord& kernel : waiting_) {
@@ -313,7 +313,7 @@ void EventSweep::take(const EventRecord& record) {
     case RecordKind::kRuntime: {
       arrive(record.lane, record);
       const std::vector<Frame>& stack = lanes_[record.lane].stack;
-      // Inside an operation the call is the operation's work.
+      // A call inside an operation is the operation's work.
       const bool inside = !stack.empty() && stack.back().works;
       launch(record);
       if (!inside) push(record.lane, record);
@@ -324,12 +324,12 @@ void EventSweep::take(const EventRecord& record) {
   }
 }
 
-// Moves to ready_ what nothing earlier can follow.
+// Moves events to ready_ before which no other can come.
 void EventSweep::release() {
   Nanoseconds bound = at_end_ ? kNoEnd : now_;
   for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
     if (at_end_) {
-      // What was begun and never ended, ends with the trace.
+      // Operations that were begun and never ended end with the trace.
       for (Frame& frame : lanes_[lane].stack) {
         if (frame.end != kNoEnd) continue;
         ++stats_.unfinished;
@@ -352,7 +352,7 @@ void EventSweep::release() {
     bound = now_;
   }
   const auto earlier = [](const TraceEvent& a, const TraceEvent& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(pending_.begin(), pending_.end(), earlier)) {  // as events without nesting come
+  if (!std::is_sorted(pending_.begin(), pending_.end(), earlier)) {  // events without nesting come sorted
     std::stable_sort(pending_.begin(), pending_.end(), earlier);
   }
   const auto end = std::partition_point(pending_.begin(), pending_.end(),
@@ -366,7 +366,7 @@ bool EventSweep::next(TraceEvent& event) {
   while (ready_at_ == ready_.size()) {
     if (at_end_) return false;
     const std::size_t goal = pending_.size() + kBatch;
-    std::size_t taken = 0;  // records of scopes give no event
+    std::size_t taken = 0;  // scopes give no event
     while (pending_.size() < goal && taken++ < 16 * kBatch) {
       if (at_ == records_->records.size()) {
         at_end_ = true;

@@ -1,5 +1,5 @@
-// A file goes through ByteSource, JsonEventReader and EventRecorder into EventRecords, which are sorted and handed to
-// EventSweep. The format is told by words that only one writer writes.
+// A file goes through ByteSource, JsonEventReader and EventRecorder into EventRecords, which are sorted and given to
+// EventSweep. Formats are recognised by words that only one writer uses.
 #include "trace/event_trace.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// Whether one of the words stands between two quotes. Quotes are many, so the text is gone through once for all words.
+// Whether one of the words is between two quotes. There are many quotes, so that one pass looks for all words.
 bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
   for (std::size_t open = text.find('"'); open != std::string_view::npos;) {
     const std::size_t close = text.find('"', open + 1);
@@ -29,7 +29,7 @@ bool quotes(std::string_view text, std::initializer_list<std::string_view> words
   return false;
 }
 
-// By what only one writer writes, in the beginning of the file.
+// Recognises the format by the beginning of the file.
 EventFormat detect(const JsonEventReader& reader) {
   const std::string_view text = reader.beginning();
   if (reader.has_pytorch_header()) return EventFormat::kKineto;
@@ -68,16 +68,6 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
 }
 
 }  // namespace
-
-std::string_view name_of(EventFormat format) {
-  switch (format) {
-    case EventFormat::kDetect: return "detect";
-    case EventFormat::kTensorFlow: return "tensorflow";
-    case EventFormat::kKineto: return "kineto";
-    case EventFormat::kChrome: return "chrome";
-  }
-  return "?";
-}
 
 std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                              OperationTable& operations, DeviceTable& devices) {

@@ -20,14 +20,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "trace/operation_table.h"
 #include "trace/trace.h"
 
 namespace flyball {
 
 enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome };
-
-[[nodiscard]] std::string_view name_of(EventFormat format);
+template <>
+inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome");
 
 // Which name of a generic Chrome trace is the device. Names are read as devices where they hold one ("GPU 3",
 // "/device:GPU:3").
@@ -51,7 +52,7 @@ struct EventTraceOptions {
   std::function<void(double)> progress;  // called with the share of the file that has been read, in [0, 1]
 };
 
-// A reason why entries of the file are no events of the result, and how many.
+// A reason for which entries of the file are not in the result, and their number.
 struct DroppedEvents {
   std::string reason;
   std::uint64_t count = 0;

@@ -10,7 +10,7 @@ namespace flyball {
 namespace {
 
 constexpr int kMostProcessors = 65'536;
-constexpr int kMostSockets = 256;    // each interval has a share for each
+constexpr int kMostSockets = 256;    // since each interval has a share for each
 constexpr double kLastSecond = 9e9;  // in nanoseconds below 2^63
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBlock = 1u << 18;
 constexpr std::uint64_t kLongestGuessPause = 4096;  // entries
-constexpr std::size_t kMaxEntryBytes = 64u << 20;   // of one entry, and of what stands before the list
+constexpr std::size_t kMaxEntryBytes = 64u << 20;   // of one entry, and of what comes before the list
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
 
@@ -30,7 +30,7 @@ std::size_t skip_blanks(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Behind the string that begins at `at`, or kNone if it does not end.
+// Returns the position after the string that begins at `at`, or kNone if it does not end.
 std::size_t skip_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\') {
@@ -42,7 +42,7 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
   return kNone;
 }
 
-// Behind the value that begins at `at`, or kNone if the text ends in it.
+// Returns the position after the value that begins at `at`, or kNone if the text ends within it.
 std::size_t skip_value(std::string_view text, std::size_t at) {
   std::size_t depth = 0;
   while (at < text.size()) {
@@ -63,8 +63,8 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
   return kNone;
 }
 
-// Behind the first brace after `at` that stands before a comma and another brace, as an entry's last does; kNone where
-// none is near. Found in a fraction of the time that skip_value() takes.
+// Returns the position after the first brace from `at` on that is followed by a comma and another brace, as an entry's
+// last brace is; kNone if none is near. Takes a fraction of the time of skip_value().
 std::size_t guess_end(std::string_view text, std::size_t at) {
   constexpr std::size_t kNear = 4096;
   text = text.substr(0, std::min(text.size(), at + kNear));
@@ -77,7 +77,8 @@ std::size_t guess_end(std::string_view text, std::size_t at) {
   return kNone;
 }
 
-// Control characters become blanks, bytes that are no UTF-8 '?'. Each for itself, whatever the text around it.
+// Replaces control characters by blanks and bytes that are not UTF-8 by '?', each by itself, whatever the text around
+// it.
 void mend(char* text, const char* end) {
   for (; text < end; ++text) {
     const auto byte = static_cast<unsigned char>(*text);
@@ -117,16 +118,16 @@ long world_size_in(std::string_view distributed_info) {
 }
 
 template <std::size_t Size>
-bool is_key(const char* raw, const char (&key)[Size]) {  // raw stands in a padded buffer
+bool is_key(const char* raw, const char (&key)[Size]) {  // `raw` must be in a padded buffer
   return std::memcmp(raw, key, Size - 1) == 0 && raw[Size - 1] == '"';
 }
 
 }  // namespace
 
-// One entry in simdjson's hands.
+// Reads one entry with simdjson.
 class JsonEventReader::EntryReader {
  public:
-  // `text` is an object and nothing else, or an error is returned; as many bytes as simdjson's padding stand behind it.
+  // Returns an error unless `text` is exactly one object. simdjson's padding must follow the text.
   simdjson::error_code read(std::string_view text) {
     event_.clear();
     simdjson::ondemand::document document;
@@ -162,7 +163,7 @@ class JsonEventReader::EntryReader {
         default: break;
       }
     }
-    const char* behind = nullptr;  // which something stands, if there is a location
+    const char* behind = nullptr;  // where more text follows the object, if it does
     return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
                                                                               : simdjson::TAPE_ERROR;
   }
@@ -213,7 +214,7 @@ class JsonEventReader::EntryReader {
     return simdjson::SUCCESS;
   }
 
-  // Without the escapes; as it stands where one of them is none.
+  // The text without escapes, or as it is in the file if an escape is invalid.
   static std::string_view text_of(simdjson::ondemand::value value) {
     const std::string_view token = value.raw_json_token();
     const std::string_view text = bare(token);
@@ -281,7 +282,8 @@ void JsonEventReader::find_list() {
   }
 }
 
-// Members of the outermost object from `at` on, up to behind the list's bracket; kNone where the text ends before.
+// Reads members of the outermost object from `at` on, up to the list's bracket. Returns the position after it, or kNone
+// if the text ends before.
 std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
   const std::string_view text = this->text();
   while (true) {
@@ -310,10 +312,10 @@ std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
 
 void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
                            const std::function<void(double)>& progress) {
-  bool may_follow = true;  // an entry, at the list's beginning or behind a comma
+  bool may_follow = true;  // at the list's beginning or after a comma, where an entry may begin
   while (true) {
     at_ = skip_blanks(text(), at_);
-    // Whatever is a whole object from its first byte to its last is the entry, so that a guess may be tried.
+    // If the text up to the guessed end is one whole object, it is the entry, so that a wrong guess does no harm.
     const bool guess = may_follow && at_ < end_ && buffer_[at_] == '{' && entries_ >= guess_from_;
     std::size_t entry_end = guess ? guess_end(text(), at_) : kNone;
     if (entry_end != kNone && entry_->read(text().substr(at_, entry_end - at_)) == simdjson::SUCCESS) {
@@ -351,12 +353,12 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
   }
 }
 
-// An entry whose end is certain.
+// Reads an entry whose end is known for certain.
 void JsonEventReader::read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take) {
   const std::string_view entry = text().substr(at_, entry_end - at_);
   simdjson::error_code problem = entry_->read(entry);
   if (problem == simdjson::UTF8_ERROR || problem == simdjson::UNESCAPED_CHARS) {
-    // Names with foreign bytes are no reason to lose a trace.
+    // A trace must not be lost because of foreign bytes in names.
     mend(buffer_.data() + at_, buffer_.data() + entry_end);
     problem = entry_->read(entry);
   }
@@ -368,8 +370,8 @@ void JsonEventReader::read_entry(std::size_t entry_end, const std::function<void
   take(entry_->event());
 }
 
-// Behind the list's bracket members of the object may stand, which are few: nothing is wanted of what does not fit into
-// a block. What follows a plain list is nobody's.
+// After the list's bracket more members of the object may follow. They are few, and what does not fit into a block is
+// not needed. What follows a plain list is ignored.
 void JsonEventReader::end_list() {
   ++at_;
   fill();

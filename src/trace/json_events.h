@@ -82,27 +82,27 @@ class JsonEventReader {
  private:
   class EntryReader;
 
-  bool fill();       // more bytes behind what is there; false at the end of the file
-  void find_list();  // at_ behind the opening bracket
+  bool fill();       // reads more bytes behind those in the buffer; false at the end of the file
+  void find_list();  // sets at_ behind the opening bracket
   std::size_t read_members(std::size_t at, bool until_list);
   void read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take);
   void end_list();
   void truncate();
   [[nodiscard]] std::string_view text() const { return {buffer_.data(), end_}; }
-  [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;  // what stands at at_
+  [[noreturn]] void refuse(const std::string& problem, const std::string& mend) const;  // the error is at at_
 
   ByteSource& bytes_;
   std::vector<char> buffer_;  // with room for simdjson's padding behind end_
   std::size_t end_ = 0;       // of the bytes in it
-  std::size_t at_ = 0;        // before it all is read
+  std::size_t at_ = 0;        // what is before it has been read
   std::uint64_t offset_ = 0;  // of buffer_[0] in the file
   bool at_end_ = false;       // of the file
   bool plain_list_ = false;   // the document is the list itself
   std::unique_ptr<EntryReader> entry_;
 
   bool pytorch_header_ = false;
-  // After a wrong guess, guessing pauses, twice as long each time, so that a text full of braces costs no more than its
-  // length.
+  // After a wrong guess, guessing pauses, twice as long each time, so that a text full of braces takes time in
+  // proportion to its length.
   std::uint64_t guess_from_ = 0;  // of entries_
   std::uint64_t guess_pause_ = 1;
   Nanoseconds base_time_ = 0;

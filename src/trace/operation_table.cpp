@@ -26,9 +26,4 @@ DeviceId DeviceTable::intern(std::string_view name) {
   return id;
 }
 
-std::optional<DeviceId> DeviceTable::find(std::string_view name) const {
-  const auto known = index_.find(name);
-  return known == index_.end() ? std::nullopt : std::optional(known->second);
-}
-
 }  // namespace flyball

@@ -1,7 +1,7 @@
-// The names in traces: the operations of a program, with what feeds what, and the devices.
+// The names in traces: the operations of a program, which operation feeds which, and the devices.
 //
-// Events and readings carry small indices; the tables give them their names. A table grows as its traces are read and
-// never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two
+// Events and readings carry small indices, which the tables translate to names. A table grows as its traces are read
+// and never forgets, so that indices stay valid; its memory follows the number of different names, not of events. Two
 // traces read into one table have the same operation under the same index. Not thread-safe.
 #pragma once
 
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,8 +26,8 @@ struct StringHash {
 
 // Why one operation comes after another.
 enum class EdgeKind : std::uint8_t {
-  kData,      // the second takes what the first gives (TensorFlow's inputs)
-  kOrder,     // the second was the next on the same thread, all that a trace without inputs can tell (PyTorch)
+  kData,      // the second takes what the first produces (TensorFlow's inputs)
+  kOrder,     // the second was next on the same thread, which is all that a trace without inputs shows (PyTorch)
   kBackward,  // the second is the backward of the first (PyTorch's sequence numbers)
 };
 
@@ -71,7 +70,6 @@ class DeviceTable {
   // Returns the device of this name, and adds it if it is new: "GPU:0", "CPU:0", "DRAM:0", or the trace's own name.
   DeviceId intern(std::string_view name);
 
-  [[nodiscard]] std::optional<DeviceId> find(std::string_view name) const;
   [[nodiscard]] std::size_t size() const { return names_.size(); }
   [[nodiscard]] const std::string& name(DeviceId device) const { return names_[device]; }
 

@@ -28,7 +28,8 @@ struct Metric {
   double scale = 1.0;
 };
 
-// By the name's end, as Prometheus has units; and DCGM's own names. nullopt: no power and no energy of a device.
+// Finds the metric by the unit at the name's end, as Prometheus writes them, or by DCGM's names. nullopt: neither power
+// nor energy of a device.
 std::optional<Metric> metric_of(std::string_view name) {
   if (name == "DCGM_FI_DEV_POWER_USAGE" || name == "DCGM_FI_DEV_POWER_USAGE_INSTANT") return Metric{};
   if (name == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") return Metric{ReadingKind::kCounter, 1e-3};
@@ -46,7 +47,7 @@ std::optional<SensorId> sensor_of(std::string_view name, const Labels& labels, R
     return found == labels.end() ? nullptr : &found->second;
   };
   const auto& given = sink.options().device_names;
-  for (const std::string_view key : {"uuid", "UUID"}) {  // what the user named goes first
+  for (const std::string_view key : {"uuid", "UUID"}) {  // the user's name takes precedence
     if (const std::string* id = value(key); id != nullptr && given.find(*id) != given.end()) return sink.gpu(*id);
   }
   for (const std::string_view key : {"gpu", "index", "minor_number", "gpu_index"}) {
@@ -117,7 +118,7 @@ void read_series(const simdjson::dom::element& series, const std::string& name, 
       }
     }
   }
-  // The result of an expression has no name; it is taken for power.
+  // The result of an expression has no name, and is taken to be power.
   const auto kind = metric_name.empty() ? std::optional(Metric{}) : metric_of(metric_name);
   simdjson::dom::array values;
   if (series["values"].get(values) != simdjson::SUCCESS) refuse_answer(name, "a series has no list \"values\"");
@@ -147,7 +148,7 @@ void read_series(const simdjson::dom::element& series, const std::string& name, 
       sink.drop("a time beyond 2^61 ns", 0);
       continue;
     }
-    // Prometheus keeps milliseconds; a double of today's seconds has half a microsecond.
+    // Prometheus keeps milliseconds, while today's seconds as a double are exact to half a microsecond.
     sink.add(std::llround(seconds * 1e3) * 1'000'000, *sensor, kind->kind, *value * kind->scale, 0);
   }
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxLineBytes = 1u << 20;
 constexpr double kMostWatts = 1e7;                       // of one device
 constexpr double kMostJoules = 1e15;                     // of one counter
-constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // so that distances fit, and sums with one
+constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // leaves room for distances, and for sums with one
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 5 &&
@@ -116,7 +116,7 @@ void ReadingSink::drop(const std::string& reason, std::size_t line) {
   stats_.dropped.push_back({reason, 1, line});
 }
 
-// Two that become one device stay two sensors, each with readings of its own.
+// Two sensors that are mapped to one device remain two sensors, each with its own readings.
 SensorId ReadingSink::sensor(std::string_view name, std::string_view device) {
   if (const auto known = sensors_.find(name); known != sensors_.end()) return known->second;
   PowerTraceSensor& fresh = stats_.sensors.emplace_back();
@@ -126,7 +126,7 @@ SensorId ReadingSink::sensor(std::string_view name, std::string_view device) {
 }
 
 SensorId ReadingSink::device(std::string_view name) {
-  // Every row names its device again.
+  // Looked up first, since every row names its device again.
   if (const auto seen = seen_.find(name); seen != seen_.end()) return seen->second;
   std::string known(name);
   if (!options_.device_names.contains(name)) {

@@ -18,9 +18,9 @@ namespace flyball {
 
 enum class ReadingKind : std::uint8_t {
   kPower,      // W, at this time
-  kMeanPower,  // W, on average since the device's reading before
-  kCounter,    // J, since some beginning
-  kFailure,    // a reading that failed; value 1: what the next ones tell of the time until then is a guess
+  kMeanPower,  // W, on average since the device's last reading
+  kCounter,    // J, since some time
+  kFailure,    // a failed reading; value 1: what later readings show of the time until then is a guess
 };
 
 using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
@@ -35,18 +35,18 @@ struct PowerReading {
 // Reads text line by line, without line ends and a byte order mark.
 class LineReader {
  public:
-  explicit LineReader(ByteSource& bytes);  // which must outlive it
+  explicit LineReader(ByteSource& bytes);  // `bytes` must outlive it
 
   // False at the end. Throws InputError where a line is longer than a megabyte.
   [[nodiscard]] bool next(std::string_view& line);  // holds until the next call
 
   [[nodiscard]] const std::string& name() const { return bytes_.name(); }
-  [[nodiscard]] std::size_t line() const { return line_; }   // of the line that next() gave
-  [[nodiscard]] bool complete() const { return complete_; }  // it had an end
+  [[nodiscard]] std::size_t line() const { return line_; }   // number of the line that next() gave
+  [[nodiscard]] bool complete() const { return complete_; }  // whether that line had an end
   [[nodiscard]] std::string_view beginning() const;          // of the file, before the first next()
   [[nodiscard]] double share() const { return bytes_.share(); }
   [[nodiscard]] bool cut_off() const { return bytes_.cut_off(); }
-  [[nodiscard]] std::string rest(std::size_t max_bytes);  // all of what is left; throws InputError if it is more
+  [[nodiscard]] std::string rest(std::size_t max_bytes);  // all that is left; throws InputError if it is more
 
  private:
   bool fill();

@@ -46,7 +46,7 @@ void split_blanks(std::string_view line, std::vector<Field>& fields) {
   }
 }
 
-// Index of the first column that `wanted` likes, or -1.
+// Index of the first column that `wanted` accepts, or -1.
 template <class Wanted>
 int find_column(const std::vector<Field>& header, Wanted wanted) {
   const auto found = std::find_if(header.begin(), header.end(), [&](const Field& field) { return wanted(field.text); });
@@ -62,7 +62,7 @@ int find_named(const std::vector<Field>& header, std::string_view name) {
   throw InputError({lines.name(), lines.line(), column}, problem, mend);
 }
 
-// A row that the file's end cut off may look whole ("12" of "12.5"): no number of it can be trusted.
+// A row at which the file was cut off may look whole ("12" of "12.5"), so that none of its numbers can be trusted.
 bool cut_short(const LineReader& lines, ReadingSink& sink) {
   if (lines.complete()) return false;
   sink.stats().truncated = true;
@@ -114,7 +114,7 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   int value_column = -1;
   std::size_t width = 0;
   ReadingKind kind = ReadingKind::kPower;
-  std::set<std::string, std::less<>> integrated;  // devices whose energy is no counter's, at this place of the file
+  std::set<std::string, std::less<>> integrated;  // devices without a counter, at this place of the file
   while (lines.next(line)) {
     if (bare(line).empty()) continue;
     if (line.front() == '#') {
@@ -172,8 +172,8 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   if (time_column < 0) throw InputError({lines.name()}, "the file has no header and no rows", kMend);
 }
 
-// nvidia-smi separates fields by a comma and a blank, so that a decimal comma is none of its own. Power stands as
-// "65.27 W", "65,27 W" or, with nounits, bare.
+// nvidia-smi separates fields by a comma and a blank, so that a decimal comma is not mistaken for one. Power is written
+// "65.27 W", "65,27 W" or, with nounits, without its unit.
 void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
   constexpr const char* kMend = "record with nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv -lms 100";
   std::vector<Field> fields;
@@ -189,7 +189,7 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
         find_named(fields, "timestamp") >= 0) {  // repeated where files are joined
       time_column = find_named(fields, "timestamp");
       power_column = find_column(fields, [](std::string_view text) { return text.starts_with("power.draw"); });
-      // Of several the one that averages least.
+      // Of several columns, the one that averages least.
       const int instant =
           find_column(fields, [](std::string_view text) { return text.starts_with("power.draw.instant"); });
       if (instant >= 0) power_column = instant;
@@ -200,7 +200,7 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
       if (power_column < 0) refuse(lines, 1, "the header has no column 'power.draw'", kMend);
       continue;
     }
-    if (time_column < 0) {  // noheader
+    if (time_column < 0) {  // written with noheader
       if (fields.size() < 2) refuse(lines, 1, "the row is none of nvidia-smi's", kMend);
       time_column = 0;
       device_column = fields.size() > 2 ? 1 : -1;
@@ -273,8 +273,9 @@ void read_zeus_power(LineReader& lines, ReadingSink& sink) {
   }
 }
 
-// A table that begins anew every few rows: "#Entity POWER TOTEC", "ID W mJ", then "GPU 0 43.1 123456". Without stamps,
-// unless each line has one before it (dcgmi dmon ... | ts '%.s'); then a row of a device comes every row_period.
+// A table whose header is repeated every few rows: "#Entity POWER TOTEC", "ID W mJ", then "GPU 0 43.1 123456". It has
+// no stamps, unless each line begins with one (dcgmi dmon ... | ts '%.s'); without, a device has a row every
+// row_period.
 void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
   constexpr const char* kMend = "record with dcgmi dmon -e 155,156 -d 100, through ts '%.s' for exact times";
   std::vector<Field> fields;
@@ -295,7 +296,7 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
       if (power < 0 && energy < 0) refuse(lines, 1, "the table has neither POWER nor TOTEC", kMend);
       continue;
     }
-    // "GPU 0 ..." and, of instances, "GPU-I 1 ...", which share their GPU's sensor.
+    // "GPU 0 ..." or, for instances, "GPU-I 1 ...", which share their GPU's sensor.
     const auto gpu = std::find_if(fields.begin(), fields.end(), [](const Field& field) { return field.text == "GPU"; });
     if (gpu == fields.end()) continue;  // the line of units, blank ones, other entities
     if (power < 0 && energy < 0) refuse(lines, 1, "a row stands before the table's head", kMend);

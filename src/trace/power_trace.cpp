@@ -21,9 +21,9 @@
 namespace flyball {
 namespace {
 
-constexpr double kGapPeriods = 5.0;  // a distance of more than so many of the sensor's median periods is a gap
+constexpr double kGapPeriods = 5.0;  // a distance of more than this many of the sensor's median periods is a gap
 
-// What is equal in time stays as it stands in the file.
+// Readings of equal time keep the file's order.
 void sort_by_time(std::vector<PowerReading>& readings) {
   std::stable_sort(readings.begin(), readings.end(),
                    [](const PowerReading& a, const PowerReading& b) { return a.time < b.time; });
@@ -33,7 +33,7 @@ void sort_by_time(std::vector<PowerSegment>& segments) {
                    [](const PowerSegment& a, const PowerSegment& b) { return a.begin < b.begin; });
 }
 
-// The lower one of two in the middle; 0 of none. Reorders them.
+// The lower of the two middle values; 0 if there are none. Reorders the values.
 Nanoseconds median(std::vector<Nanoseconds>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
@@ -41,15 +41,15 @@ Nanoseconds median(std::vector<Nanoseconds>& values) {
   return *middle;
 }
 
-// One sensor's readings, in order of time, become segments.
+// Turns one sensor's readings, in order of time, into segments.
 struct SensorReadings {
   PowerTraceSensor found;
   std::vector<Nanoseconds> distances;  // of one reading from the next, until the period is known
-  bool counts = false;                 // it has a counter, beside which its power says nothing new
+  bool counts = false;                 // it has a counter, beside which its power adds nothing
   bool has_last = false;
   PowerReading last;
   bool has_current = false;
-  PowerReading current;                      // which another one at the same time may replace
+  PowerReading current;                      // may be replaced by another one at the same time
   std::optional<PowerReading> failure;       // between the last and the current one
   std::optional<PowerReading> next_failure;  // after the current one
   Nanoseconds period = 0;
@@ -58,11 +58,11 @@ struct SensorReadings {
   long double joules = 0.0L;
 };
 
-// The sum of several sensors' segments, which come in order of begin.
+// The sum of several sensors' segments, which must come in order of begin.
 struct DeviceSum {
   std::vector<std::string> sensors;
-  std::vector<PowerSegment> running;                          // at most one of each sensor
-  Nanoseconds now = std::numeric_limits<Nanoseconds>::min();  // until then all is given
+  std::vector<PowerSegment> running;                          // at most one per sensor
+  Nanoseconds now = std::numeric_limits<Nanoseconds>::min();  // segments are given up to this time
   Nanoseconds partial = 0;
 
   template <class Take>
@@ -146,7 +146,7 @@ class PowerSegments : public PowerTrace {
     stats_.sensors[id] = state.found;
   }
 
-  // Where several sensors are one device, their segments become segments of their sum.
+  // If several sensors are one device, replaces their segments by those of their sum.
   void add_up() {
     std::map<DeviceId, DeviceSum> sums;
     for (const PowerTraceSensor& sensor : stats_.sensors) sums[sensor.device].sensors.push_back(sensor.name);
@@ -174,7 +174,7 @@ class PowerSegments : public PowerTrace {
     return !state.counts || reading.kind == ReadingKind::kCounter;
   }
 
-  // The median period of every device, and what is not wanted.
+  // Finds the median period of every sensor, and which readings are not needed.
   void measure() {
     std::uint64_t beside = 0;
     for (const PowerReading& reading : readings_) {
@@ -212,7 +212,7 @@ class PowerSegments : public PowerTrace {
         continue;
       }
       if (!counts_for(state, reading)) continue;
-      // Of several at one time the last in the file counts.
+      // Of several readings at one time, the last in the file counts.
       if (state.has_current && reading.time > state.current.time) settle(state);
       state.current = reading;
       state.has_current = true;
@@ -221,7 +221,7 @@ class PowerSegments : public PowerTrace {
       if (!state.has_current) continue;
       settle(state);
       state.found.ends_failing = state.failure.has_value();
-      // Nothing tells how long the last reading of power held; as long as they usually do.
+      // It is unknown how long the last reading of power was valid; it is taken to be one period.
       if (state.last.kind == ReadingKind::kPower && state.period > 0) {
         put(state, state.last.time, state.last.time + state.period, state.last.value);
       }
@@ -239,7 +239,7 @@ class PowerSegments : public PowerTrace {
     const PowerReading& last = state.last;
     const Nanoseconds distance = reading.time - last.time;
     const bool wide = state.failure || static_cast<double>(distance) > kGapPeriods * static_cast<double>(state.period);
-    // A counter has gone on meanwhile; power was added up as if it had been what was read last.
+    // A counter has continued meanwhile, while power was added up as if it had stayed at the last reading.
     if (state.failure && state.failure->value > 0.0) return leave_out(state, distance);
     switch (reading.kind) {
       case ReadingKind::kPower:
@@ -301,7 +301,7 @@ class PowerSegments : public PowerTrace {
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// By the first line that says something.
+// Recognises the format by the first line that decides it.
 PowerFormat detect(const LineReader& lines) {
   std::string_view text = lines.beginning();
   if (text.starts_with("# flyball power trace")) return PowerFormat::kFlyball;
@@ -324,7 +324,7 @@ PowerFormat detect(const LineReader& lines) {
     if (line.size() > 10 && line[4] == '/' && line[7] == '/') return PowerFormat::kNvidiaSmi;
     if (parse_decimal(line.substr(0, line.find(',')), 9) && holds(line, ",")) return PowerFormat::kZeus;
     if (holds(line, "{") && holds(line, "}")) return PowerFormat::kPrometheusText;
-    return PowerFormat::kCsv;  // whose reader says what is missing
+    return PowerFormat::kCsv;  // its reader says what is missing
   }
   return PowerFormat::kCsv;
 }
@@ -353,20 +353,6 @@ std::unique_ptr<PowerTrace> read_trace(ByteSource& bytes, const PowerTraceOption
 }
 
 }  // namespace
-
-std::string_view name_of(PowerFormat format) {
-  switch (format) {
-    case PowerFormat::kDetect: return "detect";
-    case PowerFormat::kFlyball: return "flyball";
-    case PowerFormat::kCsv: return "csv";
-    case PowerFormat::kNvidiaSmi: return "nvidia-smi";
-    case PowerFormat::kDcgm: return "dcgm";
-    case PowerFormat::kZeus: return "zeus";
-    case PowerFormat::kPrometheusText: return "prometheus-text";
-    case PowerFormat::kPrometheus: return "prometheus";
-  }
-  return "?";
-}
 
 std::unique_ptr<PowerTrace> open_power_trace(const std::string& path, const PowerTraceOptions& options,
                                              DeviceTable& devices) {

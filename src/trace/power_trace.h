@@ -33,8 +33,6 @@ enum class PowerFormat : std::uint8_t {
   kPrometheus
 };
 
-[[nodiscard]] std::string_view name_of(PowerFormat format);
-
 struct PowerTraceOptions {
   PowerFormat format = PowerFormat::kDetect;
   // Maps a device's name in the trace to its name here ("GPU-5c9e..." to "GPU:3"), before any other rule. The power of
@@ -54,16 +52,16 @@ struct PowerTraceSensor {
   std::string name;  // as the trace has it
   DeviceId device = 0;
   std::uint64_t readings = 0;
-  bool means = false;  // its segments are means between two readings: of a counter, or because the readings are means
+  bool means = false;  // its segments are means between two readings, since it is a counter or its readings are means
   Seconds period;      // the median distance of two readings
   std::uint64_t duplicates = 0;  // readings at the stamp of a later one, which replaces them
-  std::uint64_t resets = 0;      // times that a counter began anew: nothing is known of the time between
+  std::uint64_t resets = 0;      // times that a counter was reset; the energy in between is unknown
   std::uint64_t wraps = 0;       // times that a counter passed its range
   std::uint64_t gaps = 0;        // left out
   Seconds gap_time;
   Seconds longest_gap;
   std::uint64_t failures = 0;  // readings that failed, where the trace tells
-  bool ends_failing = false;   // none has come since
+  bool ends_failing = false;   // no reading has come since the last failure
   std::uint64_t bridged =
       0;          // distances as long as gaps that a counter bridges: the energy is measured, its course is not
   Joules energy;  // of the segments

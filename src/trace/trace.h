@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/names.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -15,6 +16,8 @@ using OperationId = std::uint32_t;  // index into the OperationTable that filled
 using DeviceId = std::uint32_t;     // index into the DeviceTable shared by both traces
 
 enum class Phase : std::uint8_t { kUnknown, kForward, kBackward, kOptimizer };
+template <>
+inline constexpr auto kNamesOf<Phase> = name_list("", "forward", "backward", "optimizer");
 
 // One execution of an operation on a device, [begin, end). A zero-length event has begin == end; none has end < begin.
 struct TraceEvent {

@@ -22,7 +22,7 @@ std::string_view bare(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes the digits off the front of `text`, at most `most` of them. Their value is right up to 19 digits.
+// Removes at most `most` digits from the front of `text`. Their value is right for up to 19 digits.
 std::uint64_t take_digits(std::string_view& text, std::size_t most) {
   std::uint64_t value = 0;
   std::size_t at = 0;
@@ -45,7 +45,7 @@ std::optional<Nanoseconds> parse_scientific(std::string_view text, int digits) {
   return std::llround(number);
 }
 
-// Takes `count` digits off the front.
+// Removes `count` digits from the front.
 std::optional<int> take_number(std::string_view& text, std::size_t count) {
   if (text.size() < count) return std::nullopt;
   int value = 0;
@@ -63,7 +63,7 @@ bool take(std::string_view& text, std::string_view any_of) {
   return true;
 }
 
-// "Z", "+01:00", "+0100", " UTC"; `ahead` stays as it is where there is none.
+// Reads "Z", "+01:00", "+0100" or " UTC"; leaves `ahead` as it is if there is none.
 bool take_zone(std::string_view text, std::int64_t& ahead) {
   while (take(text, " ")) {
   }

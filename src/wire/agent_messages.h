@@ -8,10 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/record.h"
 #include "base/units.h"
 
@@ -22,12 +22,9 @@ inline constexpr Seconds kDefaultHeartbeatTimeout{0.75};  // with 0.1 s to resto
 
 // The settings of a GPU that can be changed.
 enum class Knob { kSmClocks, kMemoryClocks, kPowerLimit };
-inline constexpr Knob kAllKnobs[] = {Knob::kSmClocks, Knob::kMemoryClocks, Knob::kPowerLimit};
 template <>
-struct Choices<Knob> {
-  static constexpr Named<Knob> kNames[] = {
-      {Knob::kSmClocks, "sm_clocks"}, {Knob::kMemoryClocks, "memory_clocks"}, {Knob::kPowerLimit, "power_limit"}};
-};
+inline constexpr auto kNamesOf<Knob> = name_list("sm_clocks", "memory_clocks", "power_limit");
+inline constexpr auto kAllKnobs = values_of<Knob>();
 
 struct ClockBounds {
   Megahertz minimum;
@@ -64,10 +61,7 @@ enum class LeaseBinding {
   kProcess,     // the end of its process only; Unix sockets only
 };
 template <>
-struct Choices<LeaseBinding> {
-  static constexpr Named<LeaseBinding> kNames[] = {{LeaseBinding::kConnection, "connection"},
-                                                   {LeaseBinding::kProcess, "process"}};
-};
+inline constexpr auto kNamesOf<LeaseBinding> = name_list("connection", "process");
 
 struct LeaseRequest {
   std::vector<std::size_t> gpus;
@@ -106,13 +100,9 @@ enum class GpuHealth {
   kRestoring,  // a lease has ended, its settings are not yet undone
 };
 template <>
-struct Choices<GpuHealth> {
-  static constexpr Named<GpuHealth> kNames[] = {{GpuHealth::kWell, "well"},
-                                                {GpuHealth::kUnwell, "unwell"},
-                                                {GpuHealth::kLost, "lost"},
-                                                {GpuHealth::kRestoring, "restoring"}};
-  static constexpr GpuHealth kUnknown = GpuHealth::kUnwell;
-};
+inline constexpr auto kNamesOf<GpuHealth> = name_list("well", "unwell", "lost", "restoring");
+template <>
+inline constexpr auto kUnknownName<GpuHealth> = GpuHealth::kUnwell;
 
 struct GpuStatus {
   std::size_t index = 0;
@@ -207,13 +197,9 @@ enum class AccountSessionState {
   kTooLarge,  // the agent ended it at the largest size that a trace may have
 };
 template <>
-struct Choices<AccountSessionState> {
-  static constexpr Named<AccountSessionState> kNames[] = {{AccountSessionState::kRecording, "recording"},
-                                                          {AccountSessionState::kStopped, "stopped"},
-                                                          {AccountSessionState::kTooLong, "too_long"},
-                                                          {AccountSessionState::kTooLarge, "too_large"}};
-  static constexpr AccountSessionState kUnknown = AccountSessionState::kStopped;  // a newer agent may know other ends
-};
+inline constexpr auto kNamesOf<AccountSessionState> = name_list("recording", "stopped", "too_long", "too_large");
+template <>
+inline constexpr auto kUnknownName<AccountSessionState> = AccountSessionState::kStopped;
 
 struct AccountSessionInfo {
   std::string name;

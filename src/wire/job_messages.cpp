@@ -87,7 +87,8 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              {.left_out = true, .shortest = kShortestToken, .longest = kLongestId, .marks = "_-"})
       .field("name", &R::name, "A name for people; at most 256 bytes.", {.longest = kLongestName})
       .field("planner", &R::planner, "The planner that makes the frontier.",
-             {.known = "perseus envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global zeus-per-stage"})
+             {.known = "perseus joint envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global "
+                       "zeus-per-stage"})
       .field("schedule", &R::schedule, "The order in which stages run their instructions.",
              {.known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
       .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 1, .maximum = kMostStages})
@@ -101,10 +102,11 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Power of a GPU that waits, in watts; one number for all stages, or one per stage. Where it is missing, "
              "the power measured as `waiting`, else 75.",
              {.left_out = true, .minimum = 0, .maximum = 1e6, .fewest = 1, .single = true})
-      .field("memory_limit", &R::memory_limit,
-             "Microbatches whose activations fit into memory, which planners that reorder (envpipe) keep to; one "
-             "number for all stages, or one per stage. Where it is missing, there is no limit.",
-             {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
+      .field(
+          "memory_limit", &R::memory_limit,
+          "Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe) keep to; one "
+          "number for all stages, or one per stage. Where it is missing, there is no limit.",
+          {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
       .field("unit_time_s", &R::unit_time,
              "Spacing of the frontier's points in time; shortened where a computation is shorter.",
              {.minimum = 1e-6, .maximum = 1e3})

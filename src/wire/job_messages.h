@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/record.h"
 #include "base/units.h"
 
@@ -129,6 +129,8 @@ enum class JobState {
   kReady,   // there is a frontier; ranks that measure again keep their schedule until the next one
   kFailed,  // no plan could be made from the measurements; the next ones start over
 };
+template <>
+inline constexpr auto kNamesOf<JobState> = name_list("registering", "profiling", "planning", "ready", "failed");
 
 // What a notice is about: a rank of the job, or, by a name, anything outside the job that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
@@ -164,6 +166,10 @@ enum class PlanStatus {
   kComplete,
   kIncomplete,  // the server's time limit ended it (JobPlan::make)
 };
+template <>
+inline constexpr auto kNamesOf<PlanStatus> = name_list("complete", "incomplete");
+template <>
+inline constexpr auto kUnknownName<PlanStatus> = PlanStatus::kIncomplete;
 
 // GET /v1/jobs/{job}
 struct JobStatus {
@@ -273,21 +279,6 @@ struct RankSchedule {
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
-
-template <>
-struct Choices<PlanStatus> {
-  static constexpr Named<PlanStatus> kNames[] = {{PlanStatus::kComplete, "complete"},
-                                                 {PlanStatus::kIncomplete, "incomplete"}};
-  static constexpr PlanStatus kUnknown = PlanStatus::kIncomplete;
-};
-template <>
-struct Choices<JobState> {
-  static constexpr Named<JobState> kNames[] = {{JobState::kRegistering, "registering"},
-                                               {JobState::kProfiling, "profiling"},
-                                               {JobState::kPlanning, "planning"},
-                                               {JobState::kReady, "ready"},
-                                               {JobState::kFailed, "failed"}};
-};
 
 [[nodiscard]] Record<JobRequest> description_of(const JobRequest*);
 [[nodiscard]] Record<JobRegistered> description_of(const JobRegistered*);

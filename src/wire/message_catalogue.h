@@ -2,18 +2,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/names.h"
 #include "base/record.h"
 
 namespace flyball {
 
 enum class Interface { kServer, kAgent };
 template <>
-struct Choices<Interface> {
-  static constexpr Named<Interface> kNames[] = {{Interface::kServer, "server"}, {Interface::kAgent, "agent"}};
-};
+inline constexpr auto kNamesOf<Interface> = name_list("server", "agent");
 
 // Returns the messages in the order of their document. The descriptions live as long as the process.
 [[nodiscard]] const std::vector<const RecordDescription*>& messages_of(Interface interface);

@@ -5,22 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
-#include <stdexcept>
 
 #include "base/utf8.h"
 
 namespace flyball {
 namespace {
-
-std::string_view name_of(MetricKind kind) {
-  switch (kind) {
-    case MetricKind::kGauge: return "gauge";
-    case MetricKind::kCounter: return "counter";
-    case MetricKind::kHistogram: return "histogram";
-  }
-  return "untyped";
-}
 
 // Prometheus takes nothing of a scrape in which one label is no UTF-8, as what a driver calls its device may be.
 std::string escaped(std::string_view value) {
@@ -56,19 +47,10 @@ void write_sample(std::string& text, std::string_view name, std::string_view suf
 
 }  // namespace
 
-std::string metrics_as_markdown(std::span<const MetricInfo> registry) {
-  std::string text = "| metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n";
-  for (const MetricInfo& metric : registry) {
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", metric.name, name_of(metric.kind), metric.unit, metric.labels,
-                        metric.help);
-  }
-  return text;
-}
-
 std::string& MetricsText::samples_of(std::string_view name) {
   const auto metric =
       std::find_if(registry_.begin(), registry_.end(), [&](const MetricInfo& info) { return name == info.name; });
-  if (metric == registry_.end()) throw std::logic_error("no such metric: " + std::string(name));
+  assert(metric != registry_.end());
   return samples_[static_cast<std::size_t>(metric - registry_.begin())];
 }
 

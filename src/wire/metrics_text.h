@@ -1,5 +1,5 @@
-// Metrics for Prometheus. Each process has one table of its metrics' names, kinds, units and help texts, from which
-// both its answer to a scrape and its page in docs/ are made.
+// Metrics for Prometheus. Each process has one table of its metrics' names, kinds, units and help texts, from which its
+// answer to a scrape is made; tests compare docs/metrics.md with it.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/names.h"
+
 namespace flyball {
 
 enum class MetricKind { kGauge, kCounter, kHistogram };
+template <>
+inline constexpr auto kNamesOf<MetricKind> = name_list("gauge", "counter", "histogram");
 
 struct MetricInfo {
   const char* name;  // ends with its unit, as Prometheus asks; a counter's with _total
@@ -22,10 +26,7 @@ struct MetricInfo {
   const char* help;
 };
 
-// Returns the table as docs/metrics.md holds it.
-[[nodiscard]] std::string metrics_as_markdown(std::span<const MetricInfo> registry);
-
-// Prometheus' text format 0.0.4. A metric that the registry does not hold cannot be written: std::logic_error.
+// Prometheus' text format 0.0.4. Only metrics that the registry holds may be added.
 class MetricsText {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;

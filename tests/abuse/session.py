@@ -153,8 +153,7 @@ class Session:
         self.agent = Service("agent", [self.flyball, "agent", "--config", str(config)], self.service_environment,
                              self.folder / "agent.log", self.troubles, Address(agent_socket))
         self.server = Service("server", [self.flyball, "serve", "--listen", f"127.0.0.1:{port}", "--database",
-                                         str(self.folder / "server.db"), "--expire-after", "1800s"],
-                              self.service_environment, self.folder / "server.log",
+                                         str(self.folder / "server.db")], self.service_environment, self.folder / "server.log",
                               self.troubles, Address(port))
         self.attack_commands = {"server": ["server", str(port)], "agent": ["agent", agent_socket]}
         if not self.root:

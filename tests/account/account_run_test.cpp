@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "account/account_options.h"
 #include "base/error.h"
 #include "support/temp_folder.h"
 
@@ -66,6 +67,66 @@ TEST_F(AccountRuns, RefuseATraceInWhichNothingRan) {
   AccountRequest request;
   request.runs = {{file("events.json", "[]"), file("p.csv", "timestamp,device,power_w\n0,GPU:0,1\n1,GPU:0,1\n"), {}}};
   EXPECT_THROW(static_cast<void>(account_runs(request)), InputError);
+}
+
+// What account_request() says to this; "" where it takes it.
+std::string refusal_of(const AccountOptions& options, const AccountNames& names = {}) {
+  try {
+    (void)account_request(options, names);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AccountOptions, HaveOneSetOfBounds) {
+  AccountOptions options;
+  options.events = {"e"};
+  options.power = {"p"};
+  options.clock_offset = Seconds(-4e9);
+  options.row_period = Seconds(3e6);
+  options.method = AccountMethod::kRegress;
+  options.sensor_window = Seconds(3e6);
+  options.counter_ranges = {{"CPU:0", Joules(1e18)}};
+  EXPECT_EQ(refusal_of(options), "");
+  EXPECT_NO_THROW((void)read_account_options("test", R"({"events": "e", "power": "p", "clock_offset_s": -4e9,
+    "row_period_s": 3e6, "method": "regress", "sensor_window_s": 3e6, "counter_ranges_j": {"CPU:0": 1e18}})"));
+
+  AccountOptions other = options;
+  // 1e10 s are 1e19 ns; a number of 64 bits ends at 9.2e18.
+  other.clock_offset = Seconds(1e10);
+  EXPECT_THAT(refusal_of(other, {.clock_offset = "--clock-offset"}), HasSubstr("--clock-offset is 1e+10; it must be"));
+  other = options;
+  other.row_period = Seconds(0);
+  EXPECT_THAT(refusal_of(other), HasSubstr("row_period_s is 0"));
+  other = options;
+  other.sensor_window = Seconds(4e6);
+  EXPECT_THAT(refusal_of(other), HasSubstr("sensor_window_s is 4e+06"));
+  other = options;
+  other.counter_ranges["CPU:1"] = Joules(1e19);
+  EXPECT_THAT(refusal_of(other), HasSubstr("counter_ranges_j CPU:1 is 1e+19"));
+}
+
+TEST(AccountOptions, RefuseDevicesWithoutAName) {
+  AccountOptions options;
+  options.events = {"e"};
+  options.power = {"p"};
+  AccountOptions other = options;
+  other.event_devices = {{"", "GPU:0"}};
+  EXPECT_THAT(refusal_of(other), HasSubstr("event_devices: a device's name is empty"));
+  other = options;
+  other.power_devices = {{"GPU:0", ""}};
+  EXPECT_THAT(refusal_of(other), HasSubstr("power_devices: a device's name is empty"));
+  other = options;
+  other.counter_ranges = {{"", Joules(1.0)}};
+  EXPECT_THAT(refusal_of(other), HasSubstr("counter_ranges_j: a device's name is empty"));
+}
+
+TEST(AccountOptions, AreAProgramsArguments) {
+  for (const char* wrong :
+       {"{", R"({"events": [], "power": []})", R"({"events": "e", "power": "p", "method": "guess"})"}) {
+    EXPECT_THROW((void)read_account_options("test", wrong), UsageError) << wrong;
+  }
 }
 
 }  // namespace

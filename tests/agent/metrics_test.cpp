@@ -7,11 +7,13 @@
 #include <set>
 
 #include "base/text.h"
+#include "support/metrics_markdown.h"
 
 namespace flyball {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
+using testing::metrics_as_markdown;
 
 TEST(Metrics, NamesFollowPrometheusRules) {
   std::set<std::string> names;
@@ -64,7 +66,7 @@ TEST(Metrics, EveryMetricOfTheRegistryIsExposed) {
 TEST(Metrics, WhatADeviceDoesNotSayIsLeftOut) {
   NodeStatus node;
   node.gpus.emplace_back();
-  EXPECT_THAT(expose_metrics(node, {}, {}, {}), testing::Not(HasSubstr("flyball_gpu_power_watts")));
+  EXPECT_THAT(expose_metrics(node, {}, {}, {}), ::testing::Not(HasSubstr("flyball_gpu_power_watts")));
 }
 
 }  // namespace

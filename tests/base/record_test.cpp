@@ -12,7 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 enum class Colour { kRed, kGreen };
-
 enum class Shape { kRound, kOther };
 
 struct Part {
@@ -35,21 +34,25 @@ struct Whole {
 }  // namespace
 
 template <>
-struct Choices<Colour> {
-  static constexpr Named<Colour> kNames[] = {{Colour::kRed, "red"}, {Colour::kGreen, "green"}};
-};
-
+inline constexpr auto kNamesOf<Colour> = name_list("red", "green");
 template <>
-struct Choices<Shape> {
-  static constexpr Named<Shape> kNames[] = {{Shape::kRound, "round"}, {Shape::kOther, "other"}};
-  static constexpr Shape kUnknown = Shape::kOther;
-};
+inline constexpr auto kNamesOf<Shape> = name_list("round", "other");
+template <>
+inline constexpr auto kUnknownName<Shape> = Shape::kOther;
 
 namespace {
 
 Record<Part> description_of(const Part* /*type*/) {
   return Record<Part>::request("Part").field("size", &Part::size, "How large.", {.minimum = 1, .maximum = 9});
 }
+
+// A description is of its own type only: another one's would drop what a derived type adds.
+struct LargerPart : Part {
+  int weight = 1;
+};
+static_assert(Described<Part> && !Described<LargerPart> && !Described<int>);
+static_assert(!std::is_constructible_v<RecordDescription, std::string, RecordSide, std::string, std::string>);
+static_assert(!std::is_constructible_v<Record<Part>, std::string, RecordSide, std::string, std::string>);
 
 Record<Whole> described(Record<Whole> record) {
   return std::move(record)
@@ -179,7 +182,8 @@ TEST(Record, ItsSchemaSaysTheSame) {
       "on": {"description": "Whether.", "type": "boolean", "default": false},
       "colour": {"description": "Which.", "oneOf": [{"enum": ["red", "green"]}, {"type": "null"}], "default": "green"},
       "powers_w": {"description": "Of each.", "oneOf": [{"oneOf": [{"type": "number", "minimum": 0.0},
-        {"type": "array", "items": {"type": "number", "minimum": 0.0}, "minItems": 1, "maxItems": 2}]}, {"type": "null"}]},
+        {"type": "array", "items": {"type": "number", "minimum": 0.0}, "minItems": 1, "maxItems": 2}]},
+        {"type": "null"}]},
       "energy_j": {"description": "Where known.", "type": ["number", "null"]},
       "clock_mhz": {"description": "Null resets it.", "type": ["number", "null"]},
       "parts": {"description": "Of it.", "type": ["array", "null"], "items": {"$ref": "#/components/schemas/Part"}},

@@ -499,6 +499,10 @@ TEST(Account, SaysWhatIsWrong) {
   };
   expect({"--events", traces.events}, 2, "--power");
   expect({"--events", traces.events, "--power", traces.power, "--clock-offset", "soon"}, 2, "--clock-offset");
+  expect({"--events", traces.events, "--power", traces.power, "--clock-offset", "1e10s"}, 2,
+         "--clock-offset is 1e+10; it must be from -4e+09");
+  expect({"--events", traces.events, "--power", traces.power, "--sensor-window", "1s"}, 2,
+         "--sensor-window is for the method regress");
   expect({"--events", traces.events, "--power", traces.power, "--similar", "(["}, 2, "pattern");
   expect({"--events", traces.events, "--power", traces.power, "--svg", traces.folder / "x.svg", "--module", "n"}, 2,
          "--module");

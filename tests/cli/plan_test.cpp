@@ -267,8 +267,9 @@ TEST(PlanJson, AllComparesEveryPlannerOnTheSameBaseline) {
     EXPECT_EQ(planner.at("baseline"), result.at("baseline"));
     EXPECT_EQ(planner.at("t_min"), result.at("t_min"));
   }
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("perseus", "envpipe", "envpipe-greedy", "envpipe-no-reconfigure",
-                                                     "max", "uniform", "zeus-global", "zeus-per-stage"));
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("perseus", "joint", "envpipe", "envpipe-greedy", "envpipe-no-reconfigure",
+                                              "max", "uniform", "zeus-global", "zeus-per-stage"));
   EXPECT_EQ(names.front(), "perseus");
 }
 

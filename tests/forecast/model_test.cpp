@@ -139,7 +139,7 @@ std::string run_of_flat_powers(std::uint64_t seed, std::vector<double>& watts) {
     text += fmt::format("[[nodes]]\ncount = {}\npower_w.processor = {{ active = {}, idle = {} }}\n", count,
                         watts.back(), watts.back());
     watts.back() *= static_cast<double>(count);
-    for (const std::string& name : training_stage_names()) {
+    for (const std::string& name : names_of<TrainingStage>()) {
       if (name == "wait" && !waits) continue;
       const char* const per[] = {"run", "epoch", "iteration"};
       text += fmt::format("[nodes.stage.{}]\nper = \"{}\"\nseconds = [", name, per[below(3)]);

@@ -1,5 +1,4 @@
 // The C interface's accounting sessions, in a program that loads the library, with the real agent on simulated GPUs.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,14 +8,13 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <limits>
-#include <stdexcept>
 #include <string>
 
 #include "base/text.h"
 #include "client/agent_client.h"
 #include "flyball/flyball.h"
+#include "loop/library.h"
 #include "sim/simulated.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
@@ -28,13 +26,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// libflyball.so's functions; it stays loaded.
-class Library {
+class AccountingLibrary : public Library {
  public:
-  Library() {
-    const auto path = std::filesystem::path(FLYBALL_PROGRAM).parent_path() / "lib/libflyball.so";
-    loaded_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (loaded_ == nullptr) throw std::runtime_error(dlerror());
+  AccountingLibrary() {
     find(options_init, "flyball_account_options_init");
     find(start, "flyball_account_start");
     find(stop, "flyball_account_stop");
@@ -42,7 +36,6 @@ class Library {
     find(read, "flyball_account_read");
     find(write, "flyball_account_write");
     find(drop, "flyball_account_drop");
-    find(last_error, "flyball_last_error");
   }
 
   decltype(&flyball_account_options_init) options_init;
@@ -52,16 +45,6 @@ class Library {
   decltype(&flyball_account_read) read;
   decltype(&flyball_account_write) write;
   decltype(&flyball_account_drop) drop;
-  decltype(&flyball_last_error) last_error;
-
- private:
-  template <class Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(loaded_, name));
-    if (function == nullptr) throw std::runtime_error(name);
-  }
-
-  void* loaded_ = nullptr;
 };
 
 class CAccounting : public ::testing::Test {
@@ -92,7 +75,7 @@ class CAccounting : public ::testing::Test {
     return trace;
   }
 
-  Library library_;
+  AccountingLibrary library_;
   TempFolder folder_;
   const std::string socket_ = folder_ / "agent.sock";
   SimulatedMachine machine_{"a100", 2, 1.0};

@@ -1,16 +1,14 @@
 // The C interface's footprints, in a program that loads the library.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <nlohmann/json.hpp>
 
 #include "flyball/flyball.h"
+#include "loop/library.h"
 #include "support/temp_folder.h"
 
 namespace flyball::testing {
@@ -18,33 +16,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Library {
+class FootprintLibrary : public Library {
  public:
-  Library() {
-    const auto path = std::filesystem::path(FLYBALL_PROGRAM).parent_path() / "lib/libflyball.so";
-    loaded_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (loaded_ == nullptr) throw std::runtime_error(dlerror());
+  FootprintLibrary() {
     find(open, "flyball_footprint_open");
     find(close, "flyball_footprint_close");
     find(get_row, "flyball_footprint_get_row");
     find(json, "flyball_footprint_json");
-    find(last_error, "flyball_last_error");
   }
 
   decltype(&flyball_footprint_open) open;
   decltype(&flyball_footprint_close) close;
   decltype(&flyball_footprint_get_row) get_row;
   decltype(&flyball_footprint_json) json;
-  decltype(&flyball_last_error) last_error;
-
- private:
-  template <class Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(loaded_, name));
-    if (function == nullptr) throw std::runtime_error(name);
-  }
-
-  void* loaded_ = nullptr;
 };
 
 // Two operations on a processor of 100 W, and 200 W from 1.3 s on: layer 0 runs from 1.0 s to 1.2 s, layer 1 from 1.1 s
@@ -64,7 +48,7 @@ class CFootprint : public ::testing::Test {
 
   TempFolder folder_;
   nlohmann::json options_;
-  Library library_;
+  FootprintLibrary library_;
 };
 
 TEST_F(CFootprint, TellsRowByRowWhatEachOperationTook) {

@@ -1,17 +1,15 @@
 // Windows of the C interface, in a program that loads the library: energy that the sensor did not tell whole is told
 // with FLYBALL_INCOMPLETE. Real NVML calls on a simulated GPU.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "flyball/flyball.h"
+#include "loop/library.h"
 #include "sim/simulated.h"
 
 namespace flyball::testing {
@@ -20,22 +18,14 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-void* load(const std::filesystem::path& path) {
-  void* loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) throw std::runtime_error(dlerror());
-  return loaded;
-}
-
-// libflyball.so's functions; it stays loaded.
-class Library {
+class WindowLibrary : public Library {
  public:
-  Library() : loaded_(load(std::filesystem::path(FLYBALL_PROGRAM).parent_path() / "lib/libflyball.so")) {
+  WindowLibrary() {
     find(options_init, "flyball_session_options_init");
     find(open, "flyball_session_open");
     find(close, "flyball_session_close");
     find(window_begin, "flyball_window_begin");
     find(window_end, "flyball_window_end");
-    find(last_error, "flyball_last_error");
   }
 
   decltype(&flyball_session_options_init) options_init;
@@ -43,16 +33,6 @@ class Library {
   decltype(&flyball_session_close) close;
   decltype(&flyball_window_begin) window_begin;
   decltype(&flyball_window_end) window_end;
-  decltype(&flyball_last_error) last_error;
-
- private:
-  template <class Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(loaded_, name));
-    if (function == nullptr) throw std::runtime_error(name);
-  }
-
-  void* loaded_;
 };
 
 class CWindow : public ::testing::Test {
@@ -108,7 +88,7 @@ class CWindow : public ::testing::Test {
   }
 
   SimulatedMachine machine_{"a100", 1, 1.0};
-  Library library_;
+  WindowLibrary library_;
   flyball_session_options options_{};
   std::mutex mutex_;
   std::string notices_;

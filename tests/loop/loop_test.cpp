@@ -1,5 +1,4 @@
 // The closed loop with everything real but the silicon, and what happens to it when parts of it are killed.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "flyball/flyball.h"
+#include "loop/library.h"
 #include "loop/node.h"
 #include "support/figures.h"
 
@@ -318,24 +318,7 @@ TEST(Loop, ClocksRefusedHalfWay) {
 }
 
 // The C interface as a program sees it that loads it at run time.
-class CInterface : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string path = (testing::kBuildFolder / "lib/libflyball.so").string();
-    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library_, nullptr) << dlerror();
-  }
-  // Stays loaded: a library with threads and thread-local data is not for unloading.
-
-  template <class Function>
-  Function* function(const char* name) {
-    void* found = dlsym(library_, name);
-    EXPECT_NE(found, nullptr) << name;
-    return reinterpret_cast<Function*>(found);
-  }
-
-  void* library_ = nullptr;
-};
+class CInterface : public ::testing::Test, protected testing::Library {};
 
 TEST_F(CInterface, ANullSessionDoesNothing) {
   EXPECT_EQ(function<decltype(flyball_step_begin)>("flyball_step_begin")(nullptr), FLYBALL_OK);
@@ -392,8 +375,8 @@ TEST_F(CInterface, WhatCannotBeOpenedSaysWhy) {
 
 // Only flyball_*: the library is loaded into programs that have a JSON reader and a formatter of their own.
 TEST_F(CInterface, ShowsNoOtherNames) {
-  EXPECT_EQ(dlsym(library_, "_ZN7flyball7SessionC1ENS_14SessionOptionsENS_10SessionGpuE"), nullptr);
-  EXPECT_NE(dlsym(library_, "flyball_profile_csv"), nullptr);
+  EXPECT_FALSE(has("_ZN7flyball7SessionC1ENS_14SessionOptionsENS_10SessionGpuE"));
+  EXPECT_TRUE(has("flyball_profile_csv"));
 }
 
 }  // namespace

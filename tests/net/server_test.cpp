@@ -10,20 +10,25 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "net/client.h"
 #include "net/http_host.h"
+#include "support/event_stream.h"
 #include "support/raw_socket.h"
 #include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
 
+using testing::follow_events;
 using ::testing::HasSubstr;
 using testing::Host;
 using testing::RawSocket;
 using testing::route;
+using testing::ServerEvent;
 using testing::TempFolder;
 using testing::text;
 
@@ -188,9 +193,8 @@ TEST(HttpServer, StreamsEventsUntilTheClientGoes) {
                      };
                    })));
   Host host(std::move(router));
-  HttpClient client(host.local());
   int next = 0;
-  client.stream("/count", [&](const ServerEvent& event) {
+  follow_events(RawSocket(host.path()), "/count", [&](const ServerEvent& event) {
     EXPECT_EQ(event.name, "n");
     EXPECT_EQ(event.data, std::to_string(next));
     return ++next < 100;
@@ -198,7 +202,7 @@ TEST(HttpServer, StreamsEventsUntilTheClientGoes) {
   EXPECT_EQ(next, 100);
   EXPECT_TRUE(host.wait_disconnects(1));
   EXPECT_TRUE(closed);
-  EXPECT_THROW(client.stream("/count?bad=1", [](const ServerEvent&) { return true; }), HttpError);
+  EXPECT_EQ(HttpClient(host.local()).request("GET", "/count?bad=1").status, 400u);
 }
 
 TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
@@ -230,23 +234,23 @@ TEST(HttpServer, AStreamIsSentOnceAndInOrder) {
   writer.join();
 }
 
-TEST(HttpServer, AStreamCanBeInterruptedFromAnotherThread) {
+TEST(HttpServer, ARequestCanBeInterruptedFromAnotherThread) {
   Router router;
-  router.add(route("GET", "/silent", StreamHandler([](const Request&) {
-                     return [](const std::shared_ptr<EventStream>& stream) { stream->send("", "only"); };
+  std::promise<void> begun;
+  std::optional<Reply> owed;
+  router.add(route("GET", "/silent", AsyncHandler([&](const Request&, const Reply& reply) {
+                     owed = reply;
+                     begun.set_value();
                    })));
   Host host(std::move(router));
-  HttpClient client(host.local());
-  std::promise<void> begun;
-  std::thread reader([&] {
-    client.stream("/silent", [&](const ServerEvent&) {
-      begun.set_value();
-      return true;
-    });
-  });
+  HttpClient::Options options;
+  options.timeout = Seconds(60);
+  HttpClient client(host.local(), options);
+  std::thread reader([&] { EXPECT_THROW(client.request("GET", "/silent"), SystemError); });
   begun.get_future().wait();
   client.interrupt();
   reader.join();
+  owed->send(text("too late"));
   EXPECT_TRUE(host.wait_disconnects(1));
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "support/agent_calls.h"
 #include "support/agent_host.h"
 
 namespace flyball {
@@ -18,7 +19,11 @@ namespace {
 
 using testing::AgentHost;
 using ::testing::HasSubstr;
+using testing::leases_at;
 using testing::MemoryGpu;
+using testing::metrics_at;
+using testing::set_power_limit;
+using testing::stream_power;
 
 LeaseRequest for_gpus(std::vector<std::size_t> gpus) {
   LeaseRequest request;
@@ -50,7 +55,7 @@ TEST(Agent, ALeaseSetsAndItsReleaseRestores) {
   AgentClient client(host.endpoint(), "");
   AgentLease lease = client.lease(for_gpus({0, 1}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  lease.set_power_limit(1, Watts(250));
+  set_power_limit(lease, 1, Watts(250));
   EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
   EXPECT_EQ(host.gpus[1]->knobs().power_limit, 250);
   const NodeStatus status = client.devices();
@@ -67,7 +72,7 @@ TEST(Agent, ResettingBringsOneKnobBackAndLeavesTheOther) {
   AgentHost host(1);
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  lease.set_power_limit(0, Watts(250));
+  set_power_limit(lease, 0, Watts(250));
   lease.reset_sm_clocks(0);
   EXPECT_FALSE(host.gpus[0]->knobs().sm.has_value());
   EXPECT_EQ(host.gpus[0]->knobs().power_limit, 250);
@@ -116,8 +121,8 @@ TEST(Agent, TheClientKeepsALeaseAliveByItself) {
   AgentClient client(host.endpoint(), "");
   AgentLease lease = client.lease(request);
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  ASSERT_TRUE(host.eventually([](AgentClient& other) {
-    const auto leases = other.leases();
+  ASSERT_TRUE(host.eventually([&](AgentClient&) {
+    const auto leases = leases_at(host.endpoint());
     return leases.size() == 1 && leases[0].age > Seconds(1.0);
   }));
   EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
@@ -187,7 +192,7 @@ TEST(Agent, ARestoreThatFailsIsTriedAgain) {
   host.gpus[0]->fail_writes(3);
   lease.release();
   EXPECT_TRUE(host.gpus[0]->wait_default());
-  EXPECT_THAT(AgentClient(host.endpoint(), "").metrics(), HasSubstr("flyball_agent_failed_restores_total 3\n"));
+  EXPECT_THAT(metrics_at(host.endpoint()), HasSubstr("flyball_agent_failed_restores_total 3\n"));
 }
 
 TEST(Agent, ACallThatHangsBlocksItsGpuOnlyAndIsUndoneWhenItReturns) {
@@ -240,7 +245,7 @@ TEST(Agent, StoppingRestores) {
   AgentHost host(2);
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0, 1}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  lease.set_power_limit(1, Watts(200));
+  set_power_limit(lease, 1, Watts(200));
   EXPECT_TRUE(host.stop());
   EXPECT_TRUE(host.gpus[0]->at_default());
   EXPECT_TRUE(host.gpus[1]->at_default());
@@ -263,7 +268,7 @@ TEST(Agent, AKilledAgentsNextStartRestores) {
   AgentHost host(2);
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0, 1}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  lease.set_power_limit(1, Watts(200));
+  set_power_limit(lease, 1, Watts(200));
   host.kill();
   EXPECT_TRUE(locked_at(*host.gpus[0], 1005));
   host.start();
@@ -276,7 +281,7 @@ TEST(Agent, AKilledAgentsStartAfterTheMachinesRestoresNothing) {
   AgentHost host(1, [](AgentConfig& config) { config.boot = {"boot 1"}; });
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
   lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
-  lease.set_power_limit(0, Watts(200));
+  set_power_limit(lease, 0, Watts(200));
   host.kill();
   const int writes = host.gpus[0]->knobs().writes;
   host.config.boot = {"boot 2"};
@@ -303,7 +308,7 @@ TEST(Agent, AGpuThatWasLostGetsItsLimitBack) {
   AgentHost host(1);
   host.gpus[0]->set_power_limit(Watts(300));
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
-  lease.set_power_limit(0, Watts(200));
+  set_power_limit(lease, 0, Watts(200));
   host.gpus[0]->lose();
   EXPECT_TRUE(host.eventually([](AgentClient& asked) { return asked.devices().gpus[0].health == GpuHealth::kLost; }));
   host.gpus[0]->come_back_with(Watts(testing::MemoryGpu::kStandardLimit));
@@ -331,7 +336,7 @@ class LateGpu : public MemoryGpu {
 void open_late_after_kill(AgentHost& host, const std::string& damaged_file = "") {
   host.gpus[0]->set_power_limit(Watts(300));
   AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0}));
-  lease.set_power_limit(0, Watts(200));
+  set_power_limit(lease, 0, Watts(200));
   host.kill();
   if (!damaged_file.empty()) std::ofstream(host.folder / damaged_file) << "{\"uuid\": \"GPU-mem";
   const auto late = std::make_shared<LateGpu>(0);
@@ -350,7 +355,7 @@ TEST(Agent, AGpuThatIsOpenedJustAfterTheStartIsRestoredBeforeItsFirstLease) {
   EXPECT_TRUE(host.eventually([](AgentClient& client) {
     try {
       AgentLease lease = client.lease(for_gpus({0}));
-      lease.set_power_limit(0, Watts(150));
+      set_power_limit(lease, 0, Watts(150));
       lease.release();
       return true;
     } catch (const AgentRefusal& refusal) {
@@ -427,9 +432,8 @@ TEST(Agent, OverTcpTheTokenOpens) {
 
 TEST(Agent, PowerIsStreamed) {
   AgentHost host(2);
-  AgentClient client(host.endpoint(), "");
   std::vector<PowerPoint> points;
-  client.stream_power({"GPU:1"}, Seconds(0.01), [&](const std::vector<PowerPoint>& samples) {
+  stream_power(host.endpoint(), "&devices=GPU:1", [&](const std::vector<PowerPoint>& samples) {
     points.insert(points.end(), samples.begin(), samples.end());
     return points.size() < 5;
   });
@@ -439,17 +443,16 @@ TEST(Agent, PowerIsStreamed) {
     EXPECT_GT(points[i].time, points[i - 1].time);
   }
   EXPECT_EQ(points.back().power, Watts(101));
-  EXPECT_TRUE(host.eventually([](AgentClient& asked) {
-    return asked.metrics().find("flyball_agent_power_listeners 0\n") != std::string::npos;
+  EXPECT_TRUE(host.eventually([&](AgentClient&) {
+    return metrics_at(host.endpoint()).find("flyball_agent_power_listeners 0\n") != std::string::npos;
   })) << "the sampler stops with its last listener";
 }
 
 TEST(Agent, UnknownDevicesOfAStreamAreRefused) {
   AgentHost host(1);
-  AgentClient client(host.endpoint(), "");
-  EXPECT_EQ(refused_status([&] { client.stream_power({"GPU:7"}, Seconds(0.01), [](const auto&) { return false; }); },
-                           "there is no device 'GPU:7'"),
-            400u);
+  const Response refusal = HttpClient(host.endpoint()).request("GET", "/v1/power?devices=GPU:7");
+  EXPECT_EQ(refusal.status, 400u);
+  EXPECT_THAT(refusal.body, HasSubstr("there is no device 'GPU:7'"));
 }
 
 TEST(Agent, TheDocumentOfItsInterfaceListsWhatItAnswers) {

@@ -17,6 +17,7 @@
 
 #include "client/agent_client.h"
 #include "sim/simulated.h"
+#include "support/agent_calls.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
 
@@ -25,7 +26,11 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::leases_at;
+using testing::metrics_at;
+using testing::set_power_limit;
 using testing::SimulatedMachine;
+using testing::stream_power;
 using testing::TempFolder;
 using testing::wait_until;
 
@@ -90,7 +95,7 @@ constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
 void slow_down(AgentLease& lease) {
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
     lease.lock_sm_clocks(gpu, kSlow);
-    lease.set_power_limit(gpu, Watts(200));
+    set_power_limit(lease, gpu, Watts(200));
   }
 }
 
@@ -179,7 +184,7 @@ TEST(Faults, AKilledHolderLeavesNoClockBehind) {
   holder.kill();
   EXPECT_TRUE(node.become_default());
   RecordProperty("seconds_to_default", std::to_string(seconds_since(begin)));
-  EXPECT_TRUE(wait_until([&] { return AgentClient(node.agent.endpoint(), "").leases().empty(); }));
+  EXPECT_TRUE(wait_until([&] { return leases_at(node.agent.endpoint()).empty(); }));
 }
 
 TEST(Faults, AStoppedHolderLosesItsLease) {
@@ -197,7 +202,6 @@ TEST(Faults, AStoppedHolderLosesItsLease) {
 TEST(Faults, HolderKilledAtAHundredRandomMoments) {
   Node node;
   node.agent.start();
-  AgentClient client(node.agent.endpoint(), "");
   std::mt19937 random(20261122);
   std::uniform_int_distribution<int> microseconds(0, 30'000);
   int dirty = 0;
@@ -207,7 +211,7 @@ TEST(Faults, HolderKilledAtAHundredRandomMoments) {
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
     if (!node.all_at_default()) ++dirty;
     holder.kill();
-    ASSERT_TRUE(wait_until([&] { return client.leases().empty(); })) << "round " << i;
+    ASSERT_TRUE(wait_until([&] { return leases_at(node.agent.endpoint()).empty(); })) << "round " << i;
     ASSERT_TRUE(node.become_default()) << "round " << i << ": " << node.agent.log();
   }
   EXPECT_GT(dirty, 50) << "a kill that leaves nothing to restore tests nothing";
@@ -277,7 +281,7 @@ TEST(Faults, AFullDiskGrantsNothing) {
     EXPECT_EQ(refusal.status(), 507u);
     EXPECT_THAT(refusal.what(), HasSubstr("cannot write the journal"));
   }
-  EXPECT_TRUE(client.leases().empty());
+  EXPECT_TRUE(leases_at(node.agent.endpoint()).empty());
   HttpClient http(node.agent.endpoint());
   EXPECT_EQ(
       http.request("POST", "/gpu/set_gpu_locked_clocks?gpu_ids=0&min_clock_mhz=1005&max_clock_mhz=1005&block=true")
@@ -294,7 +298,7 @@ TEST(Faults, ADiskThatFillsUpUnderALeaseStopsNewSettingsAndNoRestoring) {
   const rlimit nothing{0, 0};
   ASSERT_EQ(::prlimit(node.agent.pid(), RLIMIT_FSIZE, &nothing, nullptr), 0);
   try {
-    lease.set_power_limit(0, Watts(200));
+    set_power_limit(lease, 0, Watts(200));
     ADD_FAILURE() << "a knob was set that no journal names";
   } catch (const AgentRefusal& refusal) {
     EXPECT_EQ(refusal.status(), 507u);
@@ -319,7 +323,7 @@ TEST(Faults, AWallClockThatLeapsEndsNoLeaseAndKeepsNone) {
   slow_down(lease);
   Seconds last(0);
   std::size_t samples = 0;
-  client.stream_power({"GPU:0"}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
+  stream_power(node.agent.endpoint(), "&devices=GPU:0", [&](const std::vector<PowerPoint>& points) {
     for (const PowerPoint& point : points) EXPECT_GT(point.time, std::exchange(last, point.time));
     return (samples += points.size()) < 20;
   });
@@ -344,7 +348,7 @@ TEST(Faults, CountersThatBreakEndNoLease) {
   node.fault(2, "counter-reset");
   node.fault(3, "counter-missing");
   std::map<std::string, int> samples;
-  client.stream_power({}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
+  stream_power(node.agent.endpoint(), "", [&](const std::vector<PowerPoint>& points) {
     for (const PowerPoint& point : points) ++samples[point.device];
     return samples.size() < kGpus ||
            std::any_of(samples.begin(), samples.end(), [](auto& one) { return one.second < 9; });
@@ -441,15 +445,16 @@ void expect_there(const Node& node, std::size_t gpu) {
   EXPECT_THAT(status.gpus[gpu].name, HasSubstr("A100"));
   const std::string uuid = node.uuid(gpu);
   EXPECT_EQ(status.gpus[gpu].uuid, uuid);
-  EXPECT_THAT(client.metrics(),
+  EXPECT_THAT(metrics_at(node.agent.endpoint()),
               HasSubstr("flyball_gpu_power_watts{gpu=\"" + std::to_string(gpu) + "\",uuid=\"" + uuid));
   EXPECT_THAT(HttpClient(node.agent.endpoint()).request("GET", "/gpu/get_power").body,
               HasSubstr("\"" + std::to_string(gpu) + "\":"));
   std::size_t samples = 0;
-  client.stream_power({"GPU:" + std::to_string(gpu)}, Seconds(0.01), [&](const std::vector<PowerPoint>& points) {
-    samples += points.size();
-    return samples < 2;
-  });
+  stream_power(node.agent.endpoint(), "&devices=GPU:" + std::to_string(gpu),
+               [&](const std::vector<PowerPoint>& points) {
+                 samples += points.size();
+                 return samples < 2;
+               });
   AgentLease lease = client.lease(patiently({gpu}));
   lease.lock_sm_clocks(gpu, kSlow);
   EXPECT_FALSE(node.at_default(gpu));
@@ -690,13 +695,14 @@ TEST(Faults, TenThousandIdleConnectionsDoNotKeepTheAgentFromAnswering) {
     ASSERT_TRUE(idle.back().connected()) << "connection " << i;
   }
   const auto begin = std::chrono::steady_clock::now();
-  AgentClient client(node.agent.endpoint(), "");
-  EXPECT_EQ(client.leases().size(), 1u) << "the holder's heartbeats got through";
+  HttpClient http(node.agent.endpoint());
+  EXPECT_EQ(nlohmann::json::parse(http.request("GET", "/v1/leases").body)["leases"].size(), 1u)
+      << "the holder's heartbeats got through";
   RecordProperty("seconds_to_answer", std::to_string(seconds_since(begin)));
   EXPECT_LT(seconds_since(begin), 10.0) << "milliseconds, and what else the machine does";
   EXPECT_TRUE(wait_until([&] {
-    return client.metrics().find("flyball_agent_connections_total 100") != std::string::npos;
-  })) << client.metrics();
+    return http.request("GET", "/metrics").body.find("flyball_agent_connections_total 100") != std::string::npos;
+  })) << http.request("GET", "/metrics").body;
   idle.clear();
   holder.kill();
   EXPECT_TRUE(node.become_default());

@@ -16,6 +16,7 @@
 #include "client/agent_client.h"
 #include "net/client.h"
 #include "sim/simulated.h"
+#include "support/agent_calls.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
 
@@ -24,6 +25,10 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::leases_at;
+using testing::metrics_at;
+using testing::reset_power_limit;
+using testing::set_power_limit;
 using testing::SimulatedMachine;
 using testing::TempFolder;
 using testing::wait_until;
@@ -111,11 +116,11 @@ TEST_F(OperatorTest, GetsThePowerLimitBackThatALeaseHasLowered) {
   operator_sets(Watts(200));
   start();
   AgentLease held = lease();
-  held.set_power_limit(0, Watts(150));
+  set_power_limit(held, 0, Watts(150));
   EXPECT_EQ(settings().power_limit, Watts(150));
-  held.reset_power_limit(0);
+  reset_power_limit(held, 0);
   EXPECT_EQ(settings().power_limit, Watts(200)) << "a reset, too, brings back what held before";
-  held.set_power_limit(0, Watts(160));
+  set_power_limit(held, 0, Watts(160));
   held.release();
   EXPECT_EQ(settings().power_limit, Watts(200));
 }
@@ -124,7 +129,7 @@ TEST_F(OperatorTest, GetsThePowerLimitBackFromTheStartAfterAKilledAgent) {
   operator_sets(Watts(200));
   start();
   AgentLease held = lease();
-  held.set_power_limit(0, Watts(150));
+  set_power_limit(held, 0, Watts(150));
   agent_->kill(SIGKILL);
   EXPECT_EQ(settings().power_limit, Watts(150));
   agent_->start();
@@ -163,15 +168,15 @@ TEST_F(OperatorTest, GetsTheClocksBackThatItsConfigurationNames) {
 TEST_F(OperatorTest, SetsBoundsThatNoLeasePasses) {
   start("[gpu.all]\npower_limit = [150, 250]\nsm_clocks = [600, 1200]\n");
   AgentLease held = lease();
-  const Refusal high = refusal_of([&] { held.set_power_limit(0, Watts(251)); });
+  const Refusal high = refusal_of([&] { set_power_limit(held, 0, Watts(251)); });
   EXPECT_EQ(high.status, 403u);
   EXPECT_THAT(high.words, HasSubstr("from 150 to 250 W, not 251 W"));
-  EXPECT_EQ(refusal_of([&] { held.set_power_limit(0, Watts(149)); }).status, 403u);
+  EXPECT_EQ(refusal_of([&] { set_power_limit(held, 0, Watts(149)); }).status, 403u);
   const Refusal fast = refusal_of([&] { held.lock_sm_clocks(0, {Megahertz(210), Megahertz(1215)}); });
   EXPECT_THAT(fast.words, HasSubstr("from 600 to 1200 MHz, not 1215 MHz"));
   EXPECT_EQ(refusal_of([&] { held.lock_sm_clocks(0, {Megahertz(210), Megahertz(585)}); }).status, 403u);
   held.lock_sm_clocks(0, {Megahertz(210), Megahertz(600)});
-  held.set_power_limit(0, Watts(250));
+  set_power_limit(held, 0, Watts(250));
   AgentClient client(agent_->endpoint(), "");
   const auto clocks = client.sm_clocks(0);
   ASSERT_FALSE(clocks.empty());
@@ -224,9 +229,9 @@ TEST_F(OperatorTest, LeavesAPowerLimitThatNoUserRaises) {
   EXPECT_EQ(in_other_process(
                 [&] {
                   AgentLease held = lease();
-                  held.set_power_limit(0, Watts(150));
-                  held.set_power_limit(0, Watts(200));
-                  const Refusal refusal = refusal_of([&] { held.set_power_limit(0, Watts(201)); });
+                  set_power_limit(held, 0, Watts(150));
+                  set_power_limit(held, 0, Watts(200));
+                  const Refusal refusal = refusal_of([&] { set_power_limit(held, 0, Watts(201)); });
                   EXPECT_THAT(refusal.words, HasSubstr("was 200 W before this lease, and a lease does not raise it"));
                   return static_cast<int>(refusal.status % 256) + (::testing::Test::HasFailure() ? 1 : 0);
                 },
@@ -234,7 +239,7 @@ TEST_F(OperatorTest, LeavesAPowerLimitThatNoUserRaises) {
             403 % 256);
   EXPECT_TRUE(power_becomes(Watts(200)));
   AgentLease roots = lease();
-  roots.set_power_limit(0, Watts(250));
+  set_power_limit(roots, 0, Watts(250));
   EXPECT_EQ(settings().power_limit, Watts(250)) << "root may";
   roots.release();
   EXPECT_EQ(settings().power_limit, Watts(200));
@@ -255,7 +260,7 @@ TEST_F(OperatorTest, ALeaseIsTheProcesssThatTookIt) {
     EXPECT_EQ(in_other_process([&] { return interfere(held.info().id); }), 0);
     EXPECT_EQ(interfere(held.info().id), 1) << "the process itself, on another connection";
   }
-  ASSERT_TRUE(wait_until([&] { return AgentClient(agent_->endpoint(), "").leases().empty(); }));
+  ASSERT_TRUE(wait_until([&] { return leases_at(agent_->endpoint()).empty(); }));
   AgentLease shared = lease(true);
   EXPECT_TRUE(shared.info().shared);
   EXPECT_EQ(in_other_process([&] { return interfere(shared.info().id); }), 1);
@@ -265,15 +270,15 @@ TEST_F(OperatorTest, ALeasesIdentifierIsNotShownToOthers) {
   if (!is_root()) GTEST_SKIP() << "only root can be another user";
   start();
   AgentLease held = lease();
-  AgentClient client(agent_->endpoint(), "");
-  EXPECT_EQ(client.leases().at(0).id, held.info().id);
-  EXPECT_EQ(in_other_process(
-                [&] {
-                  AgentClient other(agent_->endpoint(), "");
-                  return other.leases().at(0).id.empty() && other.devices().gpus[0].lease->id.empty() ? 0 : 1;
-                },
-                kNobody),
-            0);
+  EXPECT_EQ(leases_at(agent_->endpoint()).at(0).id, held.info().id);
+  EXPECT_EQ(
+      in_other_process(
+          [&] {
+            AgentClient other(agent_->endpoint(), "");
+            return leases_at(agent_->endpoint()).at(0).id.empty() && other.devices().gpus[0].lease->id.empty() ? 0 : 1;
+          },
+          kNobody),
+      0);
 }
 
 // Root computes on the board (it waits there with a kernel); nobody may not set it, and may set the other one.
@@ -334,8 +339,7 @@ TEST_F(OperatorTest, ALeaseEndsWhenAnotherUsersProcessComesToItsGpu) {
   int status = 0;
   ::waitpid(holder, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_THAT(AgentClient(agent_->endpoint(), "").metrics(),
-              HasSubstr("flyball_agent_leases_ended_total{why=\"other_user\"} 1\n"));
+  EXPECT_THAT(metrics_at(agent_->endpoint()), HasSubstr("flyball_agent_leases_ended_total{why=\"other_user\"} 1\n"));
 }
 
 // What is refused, and a reset of what the lease never set, touch nothing; its end brings back only what it touched.
@@ -366,7 +370,7 @@ TEST_F(OperatorTest, AnOutsideLimitThatTheBoardDoesNotTakeIsItsLowest) {
   operator_sets(Watts(180));
   start("[gpu.0.outside]\npower_limit = 100\n");
   AgentLease held = lease();
-  held.set_power_limit(0, Watts(160));
+  set_power_limit(held, 0, Watts(160));
   held.release();
   EXPECT_EQ(settings().power_limit, Watts(150));
 }

@@ -13,6 +13,7 @@
 
 #include "client/agent_client.h"
 #include "sim/simulated.h"
+#include "support/agent_calls.h"
 #include "support/agent_process.h"
 #include "support/temp_folder.h"
 
@@ -21,7 +22,10 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::metrics_at;
 using ::testing::Not;
+using testing::reset_power_limit;
+using testing::set_power_limit;
 using testing::SimulatedMachine;
 using testing::TempFolder;
 using testing::wait_until;
@@ -64,7 +68,7 @@ class RestartTest : public ::testing::Test {
   // As a lease sets these one after another, and its agent is killed.
   void killed_after(const std::vector<Watts>& limits, std::optional<ClockBounds> clocks = {}) {
     AgentLease held = lease();
-    for (const Watts limit : limits) held.set_power_limit(0, limit);
+    for (const Watts limit : limits) set_power_limit(held, 0, limit);
     if (clocks) held.lock_sm_clocks(0, *clocks);
     agent_->kill(SIGKILL);
     ASSERT_TRUE(std::filesystem::exists(entry()));
@@ -86,7 +90,7 @@ class RestartTest : public ::testing::Test {
   // GPU 0 is at 180 W and kSlow. A lease's change waits for what the start has found to restore.
   void expect_untouched() {
     AgentLease held = lease();
-    held.set_power_limit(0, Watts(170));
+    set_power_limit(held, 0, Watts(170));
     EXPECT_EQ(locked(), kSlow.maximum);
     held.release();
     EXPECT_EQ(power(), Watts(180));
@@ -126,7 +130,7 @@ TEST_F(RestartTest, BringsBackTheLimitOfABoardThatWasLostMeanwhile) {
   start();
   {
     AgentLease held = lease();
-    held.set_power_limit(0, Watts(160));
+    set_power_limit(held, 0, Watts(160));
     ASSERT_TRUE(do_fault(*machine_, 0, *parse_fault("lost")));
     AgentClient client(agent_->endpoint(), "");
     ASSERT_TRUE(wait_until([&] { return client.devices().gpus[0].health == GpuHealth::kLost; }));
@@ -216,7 +220,7 @@ TEST_F(RestartTest, WritesNothingAfterTheMachineWasRestarted) {
   start();
   ASSERT_TRUE(becomes_done());
   EXPECT_THAT(agent_->log(), HasSubstr("event=journal_of_another_boot uuid=" + uuid()));
-  EXPECT_THAT(AgentClient(agent_->endpoint(), "").metrics(), HasSubstr("flyball_agent_restores_total 0\n"));
+  EXPECT_THAT(metrics_at(agent_->endpoint()), HasSubstr("flyball_agent_restores_total 0\n"));
   EXPECT_EQ(power(), Watts(200));
   EXPECT_EQ(locked(), Megahertz(1005));
 }
@@ -242,16 +246,16 @@ TEST_F(RestartTest, ALeaseLeavesWhatIsSetUnderIt) {
   start();
   {
     AgentLease held = lease();
-    held.set_power_limit(0, Watts(200));
+    set_power_limit(held, 0, Watts(200));
     operator_sets(Watts(180));
     held.release();
     EXPECT_EQ(power(), Watts(180));
   }
   AgentLease held = lease();
-  held.set_power_limit(0, Watts(170));
+  set_power_limit(held, 0, Watts(170));
   operator_sets(Watts(160));
-  held.set_power_limit(0, Watts(155));
-  held.reset_power_limit(0);
+  set_power_limit(held, 0, Watts(155));
+  reset_power_limit(held, 0);
   EXPECT_EQ(power(), Watts(160));
   held.release();
   EXPECT_EQ(power(), Watts(160));

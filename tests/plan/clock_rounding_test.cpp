@@ -181,5 +181,21 @@ TEST(ClockRounder, PolishKeepsTheDeadlineAndNeverCostsMore) {
   EXPECT_GT(points, 40);
 }
 
+// What rounding_value leaves out must not make the rest tell the times of a trial that was not kept.
+TEST(ClockRounder, PolishWithoutRandomPathsKnowsItsMakespan) {
+  const ComputationDag dag = dag_of(noisy_profile(8), 12);
+  const PlanProblem problem = problem_of(dag);
+  ClockRounder rounder(problem, {.random_paths = false});
+  int points = 0;
+  static_cast<void>(solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch& stretch) {
+    if (points++ % 40 != 0) return true;
+    rounder.floor(stretch, stretch.t_low);
+    rounder.polish(stretch.t_low, 50);
+    EXPECT_EQ(rounder.makespan(), makespan_of(dag, rounder.plan()));
+    return true;
+  }));
+  EXPECT_GT(points, 40);
+}
+
 }  // namespace
 }  // namespace flyball

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "plan/reschedule.h"
 #include "plan/stage_clock.h"
 #include "plan/zeus.h"
@@ -28,8 +29,6 @@ using testing::operation;
 using testing::order_of;
 using testing::problem_of;
 using testing::profile_of;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Three clocks; at the lowest everything takes twice as long and least energy.
 Profile three_clock_profile(int stages, double forward = 1.0, double backward = 2.0) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/index.h"
 #include "plan/envpipe.h"
 #include "plan/stage_clock.h"
 #include "support/pipelines.h"
@@ -19,8 +20,6 @@ using testing::modelled_profile;
 using testing::operation;
 using testing::problem_of;
 using testing::profile_of;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // What the stages measure of an executed step, each on a clock that is ahead by so much.
 std::vector<std::vector<MeasuredTimes>> measured(const ComputationDag& dag, const ExecutedStep& step,

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "plan/envpipe.h"
 #include "plan/stage_clock.h"
@@ -27,8 +28,6 @@ using testing::profile_of;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kMillisecond = 1'000'000;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Three like operations on one stage: 1 s and 400 J at 300 MHz, 1.5 s and 350 J at 200 MHz.
 ComputationDag three_operations() {

@@ -2,14 +2,19 @@
 
 import inspect
 import json
+import os
+import pathlib
 import subprocess
 
 import pytest
 from simulated import PROGRAM
 
 flyball = pytest.importorskip("flyball", reason="the Python package is not installed in build/python-venv (make python)")
-if not callable(getattr(flyball, "account", None)):
-    pytest.skip("the installed package is older than account (make python)", allow_module_level=True)
+source = pathlib.Path(os.environ["FLYBALL_SOURCE"], "python", "flyball")
+installed = pathlib.Path(flyball.__file__).parent
+if {path.relative_to(source): path.read_bytes() for path in source.rglob("*.py")} != {
+        path.relative_to(installed): path.read_bytes() for path in installed.rglob("*.py")}:
+    pytest.skip("the installed package is not of these sources (make python)", allow_module_level=True)
 
 EVENTS = {"traceEvents": [
     {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:CPU:0"}},
@@ -55,11 +60,20 @@ def test_its_arguments_are_the_described_options():
 
 def test_says_what_is_wrong(traces, tmp_path):
     events, power = traces
-    with pytest.raises(flyball.UsageError, match="is for the method regress"):
+    with pytest.raises(flyball.UsageError, match="sensor_window_s is for the method regress"):
         flyball.account(events, power, sensor_window_s=0.1)
-    with pytest.raises(flyball.DeviceError, match="give one of: sweep, regress"):
+    with pytest.raises(flyball.UsageError, match="give one of: sweep, regress"):
         flyball.account(events, power, method="guess")
+    with pytest.raises(flyball.UsageError, match="events"):
+        flyball.account([], [])
+    with pytest.raises(flyball.UsageError, match=r"trace\\udcff.json': this file's name is no UTF-8"):
+        flyball.account(os.fsdecode(b"trace\xff.json"), power)
     with pytest.raises(flyball.DeviceError, match="none.csv"):
         flyball.account(events, tmp_path / "none.csv")
     with pytest.raises(TypeError, match="methode"):
         flyball.account(events, power, methode="sweep")
+
+
+def test_names_its_own_arguments_in_notes(traces):
+    footprint = flyball.account(*traces, event_devices={"GPU:9": "GPU:0"})
+    assert any(note.startswith("event_devices GPU:9=... changes nothing") for note in footprint.notes)

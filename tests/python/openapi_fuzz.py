@@ -126,11 +126,18 @@ def fuzz_agent(schemathesis, folder, examples):
                 print(f"the agent grants no lease: {answer}")
                 return 1
             ended = threading.Event()
+            missed = []
 
             def beat():  # however long the fuzzing takes on this machine
-                while not ended.wait(10):
-                    holder.request("POST", f"/v1/leases/{lease}/heartbeat", None, {"Authorization": f"Bearer {TOKEN}"})
-                    holder.getresponse().read()
+                try:
+                    while not ended.wait(10):
+                        holder.request("POST", f"/v1/leases/{lease}/heartbeat", None, {"Authorization": f"Bearer {TOKEN}"})
+                        answer = holder.getresponse()
+                        text = answer.read()
+                        if answer.status != 200:
+                            missed.append(f"{answer.status} {text}")
+                except (OSError, http.client.HTTPException) as error:
+                    missed.append(repr(error))
 
             beating = threading.Thread(target=beat)
             beating.start()
@@ -142,6 +149,9 @@ def fuzz_agent(schemathesis, folder, examples):
                 beating.join()
             if agent.poll() is not None:
                 print(f"the agent has ended with {agent.returncode}: {Path(folder, 'agent.log').read_text()[-2000:]}")
+                return 1
+            if missed:
+                print(f"{len(missed)} heartbeats of the lease failed, the first with {missed[0]}")
                 return 1
             holder.request("DELETE", f"/v1/leases/{lease}", None, {"Authorization": f"Bearer {TOKEN}"})
             if holder.getresponse().status != 200:

@@ -10,6 +10,7 @@
 #include "report/energy_diagram.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
+#include "report/page_scripts.h"
 #include "support/memory_traces.h"
 
 namespace flyball {
@@ -93,6 +94,9 @@ TEST(FootprintReport, Diagrams) {
   const std::string section = energy_diagram_section(tree);
   EXPECT_EQ(section.find("</script>"), section.rfind("</script>"));
   EXPECT_THAT(section, Not(HasSubstr("Gather,\\\"x\\\"<")));
+  testing::expect_parts("energy_diagram.js", section);
+  EXPECT_EQ(testing::members_read("energy_diagram.js", R"(this\.parts)"),
+            testing::keys_of(testing::script_data(section)));
 }
 
 TEST(FootprintReport, Page) {

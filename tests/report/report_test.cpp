@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "pipeline/pipeline_spec.h"
+#include "report/page_scripts.h"
+#include "report/timeline_picture.h"
 #include "support/pipelines.h"
 
 namespace flyball {
@@ -201,6 +206,92 @@ TEST(Report, StaysSmallForLongIterations) {
   const ReportInput input = scene.input();
   EXPECT_LT(html_report(input).size(), 3U << 20);
   EXPECT_LT(timeline_svg(input).size(), 1U << 20);
+}
+
+std::size_t count_of(const std::string& text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t k = text.find(part); k != std::string::npos; k = text.find(part, k + 1)) ++count;
+  return count;
+}
+
+// A stage whose forwards take 1 s behind three of 1 ms, backwards twice as long. The median is 2 ms, and pictures in
+// which that has 30 px would be 6 million px wide. The 1,156 operations of the stages (128 loads, 1,024 computations, 4
+// synchronisations) make 34,680 px, and the axis is 0.2 % longer: 34,749.36 px, a 241st of 8,388,608.
+//
+// The iteration takes 3 * 2 ms to the last stage (p2p 1 ms), 128 * 3 s there, 3 * 3 ms back and 10 ms of synchronising:
+// 384.025 s, the axis 384.79 s. A tick each 80 px at most, of 1, 2 or 5 times a power of ten: at 200 px in all 0 and
+// 200 s, at zoom 1/64 (6 ticks at most) each 100 s, 1/32 (13) 50 s, 1/16 (27) 20 s, 1/8 (54) 10 s, 1/4 (108) 5 s, 1/2
+// (217) 2 s, 1 (434) 1 s, 2 (868) 0.5 s, and zoom 4 would be more than 1,000.
+TEST(Report, UnevenIterationsAreDrawnAsWideAsTheirOperations) {
+  const Scene scene(Scene::spec(128), {0.001, 0.001, 0.001, 1.0});
+  ReportInput input = scene.input();
+  input.chosen = input.baseline;
+  const std::string view = timeline_view(input);
+  EXPECT_EQ(count_of(view, "width:calc(34749.36px*"), 2u);
+  EXPECT_THAT(view, HasSubstr("\"most\":241.0"));
+  const std::size_t ticks = 2 + 4 + 8 + 20 + 39 + 77 + 193 + 385 + 770;
+  EXPECT_EQ(count_of(view, "v4M") + count_of(view, "v4\""), 2 * ticks);
+  // Texts at percentages are labels of ticks and operations; the shortest, 0.09 px, are 21 px at the greatest zoom.
+  EXPECT_EQ(count_of(view, "%\">"), 2 * (ticks + 1024 + 4));
+  // The cut picture, too, shows some of each: 47 widths of 0.33 s.
+  EXPECT_THAT(timeline_svg(input), HasSubstr("<title>B0 stage 3\n"));
+}
+
+// 2 * 1,028 operations of some 120 bytes (outline, label, data, step of what is held) and 2 * 2,000 ticks of 50 are
+// half a megabyte, however long the slow stage takes.
+TEST(Report, UnevenIterationsKeepThePageSmall) {
+  for (const double slow : {1.0, 1e3, 1e6}) {
+    const Scene scene(Scene::spec(128), {0.001, 0.001, 0.001, slow});
+    const std::string view = timeline_view(scene.input());
+    EXPECT_LT(view.size(), 512u << 10) << slow;
+    EXPECT_LT(count_of(view, "v4M"), 2u * 2000u) << slow;
+    EXPECT_EQ(count_of(view, "width:calc(34749.36px*"), 2u) << slow;
+  }
+}
+
+// A stage of 1 ms among three of 50 ms has its labels: of 30 px for 50 ms it has 0.6, and a zoom of 50 makes them 30.
+TEST(Report, EveryOperationHasItsLabelAtSomeZoom) {
+  const Scene scene(Scene::spec(8), {0.001, 0.05, 0.05, 0.05});
+  const std::string view = timeline_view(scene.input());
+  for (int microbatch = 0; microbatch < 8; ++microbatch) {
+    for (const char* letter : {"F", "B"}) {
+      const std::string label = std::string("%\">") + letter + std::to_string(microbatch) + "<";
+      EXPECT_EQ(count_of(view, label), 2u * 4u) << label;
+    }
+  }
+}
+
+// Forward 30 ms, backward 60 ms, synchronisation 10 ms; the median has 30 px, 1 ms each. Below the row of 26 px and 2
+// of space, 10 are the most that is held, here one microbatch: from the end of its forward to that of its backward.
+TEST(Report, ShowsTheMicrobatchesHeld) {
+  const Scene one(Scene::spec(1), {0.03});
+  ReportInput input = one.input();
+  input.chosen = input.baseline;
+  EXPECT_EQ(count_of(timeline_view(input), "d=\"M0 38H30V28H90V38z\""), 2u);
+  // 1F1B: as many as there are stages from the stage on.
+  const Scene three(Scene::spec(6), {0.03, 0.03, 0.03});
+  const std::string view = timeline_view(three.input());
+  for (const char* most : {">holds 3<", ">holds 2<", ">holds 1<"}) EXPECT_EQ(count_of(view, most), 2u) << most;
+  EXPECT_THAT(view, HasSubstr("microbatches held, up to 3<"));
+  PipelineSpec spec = Scene::spec(6);
+  spec.schedule = ScheduleKind::kInterleaved1f1b;
+  spec.chunks = 2;
+  const Scene interleaved(spec);
+  EXPECT_THAT(timeline_view(interleaved.input()), Not(HasSubstr("held")));
+}
+
+TEST(Report, ScriptsFindWhatTheyAskFor) {
+  const Scene scene(Scene::spec(6));
+  const std::string view = timeline_view(scene.input());
+  testing::expect_parts("timeline.js", view);
+  testing::expect_parts("tips.js", timeline_svg(scene.input()));
+  const nlohmann::json data = testing::script_data(view);
+  EXPECT_EQ(testing::members_read("timeline.js", R"(this\.data)"), testing::keys_of(data));
+  EXPECT_EQ(testing::members_read("timeline.js", "plan"), testing::keys_of(data.at("plans").at(0)));
+  std::set<std::string> names;
+  const std::regex name(R"( data-(\w+)=)");
+  for (std::sregex_iterator k(view.begin(), view.end(), name), end; k != end; ++k) names.insert((*k)[1]);
+  EXPECT_EQ(testing::members_read("timeline.js", "dataset"), names);
 }
 
 }  // namespace

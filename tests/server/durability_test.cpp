@@ -8,6 +8,7 @@
 #include <mutex>
 #include <random>
 
+#include "base/index.h"
 #include "server/database.h"
 #include "server/test_server.h"
 
@@ -26,8 +27,6 @@ struct Acknowledged {
     return reports;
   }
 };
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 PlanningServerOptions quick_options(const std::string& database) {
   PlanningServerOptions options = local_options(database);

@@ -39,6 +39,20 @@ void wait_until_gone(Client& client, const std::string& job) {
   }
 }
 
+constexpr const char* kAdministrator = "administrator-administrator-administrator";
+
+// Registers a job with the client's token, or none, as far as the server takes it, and its first rank.
+unsigned begin_job(Client& client, std::uint16_t port, const std::string& id) {
+  const Response answer = client.ask("POST", "/v1/jobs", to_json(small_job(id)).dump());
+  if (answer.status != 201u) return answer.status;
+  Client(port, kToken).post("/v1/jobs/" + id + "/ranks", to_json(rank_of(small_job(), 0)), 201);
+  return answer.status;
+}
+
+bool is_there(std::uint16_t port, const std::string& job) {
+  return Client(port, kToken).ask("GET", "/v1/jobs/" + job).status == 200u;
+}
+
 TEST(Expiry, AJobOfWhichNobodyIsHeardGoesAndStaysAway) {
   const TempFolder folder;
   PlanningServerOptions options = local_options(folder / "server.db");
@@ -178,6 +192,127 @@ TEST(Expiry, AFullTableKeepsJobsThatAreHeardAndThoseThatNeverExpire) {
     EXPECT_EQ(client.ask("POST", "/v1/jobs", to_json(small_job("other")).dump()).status, 429u);
     EXPECT_EQ(client.ask("GET", "/v1/jobs/job").status, 200u);
   }
+}
+
+// A server that was away knows of a long silence that was its own: the ranks have the time to come back, all of them.
+TEST(Expiry, AFullTableKeepsJobsWhoseRanksCannotHaveComeBackYet) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  options.book.jobs = 2;
+  options.book.silence = Seconds(2400.0);  // a 24th: 100 s
+  options.book.least_silence_when_full = Seconds(0);
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    for (const char* job : {"a", "b"}) EXPECT_EQ(begin_job(client, server.port(), job), 201u);
+  }
+  Database(folder / "server.db").execute("UPDATE jobs SET heard=heard-1000");
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    EXPECT_EQ(begin_job(client, server.port(), "c"), 429u);
+    EXPECT_TRUE(is_there(server.port(), "a"));
+    EXPECT_TRUE(is_there(server.port(), "b"));
+  }
+  options.book.return_grace = Seconds(0.2);
+  ServerThread server(options);
+  Client client(server.port());
+  // What has been heard again stays; the other one has had its time.
+  EXPECT_EQ(Client(server.port(), kToken).ask("GET", "/v1/jobs/a/ranks/0/schedule").status, 204u);
+  while (begin_job(client, server.port(), "c") != 201u) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(is_there(server.port(), "a"));
+  EXPECT_FALSE(is_there(server.port(), "b"));
+}
+
+// Whoever holds the administrator's token is one party here, everybody else at 127.0.0.1 another.
+TEST(Expiry, AStrangerMakesRoomByJobsOfHisOwn) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.book.jobs = 4;
+  options.book.silence = Seconds(48.0);  // a 24th: 2 s
+  options.book.least_silence_when_full = Seconds(0);
+  ServerThread server(options);
+  Client owner(server.port(), kAdministrator);
+  Client stranger(server.port());
+  EXPECT_EQ(begin_job(owner, server.port(), "paused"), 201u);  // silent for longer than any other from here on
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(begin_job(stranger, server.port(), fmt::format("first-{}", i)), 201u);
+  for (int i = 0; i < 3; ++i) {
+    while (begin_job(stranger, server.port(), fmt::format("next-{}", i)) != 201u) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  EXPECT_TRUE(is_there(server.port(), "paused"));
+}
+
+TEST(Expiry, WhoFillsTheTableMakesRoomForOthersUntilTheyHoldAsMany) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.book.jobs = 5;
+  options.book.least_silence_when_full = Seconds(0);  // jobs of one's own go after an hour
+  ServerThread server(options);
+  Client owner(server.port(), kAdministrator);
+  Client stranger(server.port());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(begin_job(stranger, server.port(), fmt::format("many-{}", i)), 201u);
+  EXPECT_EQ(begin_job(stranger, server.port(), "many-5"), 429u);
+  // 5 and 0 become 4 and 1, then 3 and 2. Then they would change places.
+  EXPECT_EQ(begin_job(owner, server.port(), "one"), 201u);
+  EXPECT_EQ(begin_job(owner, server.port(), "two"), 201u);
+  EXPECT_EQ(begin_job(owner, server.port(), "three"), 429u);
+  EXPECT_EQ(begin_job(stranger, server.port(), "many-6"), 429u);
+  // The longest silent ones have gone.
+  EXPECT_FALSE(is_there(server.port(), "many-0"));
+  EXPECT_FALSE(is_there(server.port(), "many-1"));
+  EXPECT_TRUE(is_there(server.port(), "many-2"));
+}
+
+// A 16th of 32 places: two jobs are safe from all others, be these as many parties as they like; three are not.
+TEST(Expiry, WhoHoldsFewKeepsThemAgainstManyAddresses) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  options.book.return_grace = Seconds(0);
+  options.book.least_silence_when_full = Seconds(0);
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(begin_job(client, server.port(), fmt::format("job-{}", i)), 201u);
+  }
+  options.book.jobs = 32;
+  Database(folder / "server.db").execute("UPDATE jobs SET party='192.0.2.' || max(job, 2)");
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    EXPECT_EQ(begin_job(client, server.port(), "new"), 429u);
+  }
+  Database(folder / "server.db").execute("UPDATE jobs SET party='192.0.2.3' WHERE job<=3");
+  ServerThread server(options);
+  Client client(server.port());
+  EXPECT_EQ(begin_job(client, server.port(), "new"), 201u);
+  EXPECT_FALSE(is_there(server.port(), "job-0"));
+}
+
+// Of six jobs four have to go before there are two, and room for a third.
+TEST(Expiry, ALowerLimitIsKept) {
+  const TempFolder folder;
+  PlanningServerOptions options = local_options(folder / "server.db");
+  options.book.silence = Seconds(2400.0);  // a 24th: 100 s
+  options.book.least_silence_when_full = Seconds(0);
+  options.book.return_grace = Seconds(0);
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(begin_job(client, server.port(), fmt::format("job-{}", i)), 201u);
+  }
+  options.book.jobs = 3;
+  {
+    ServerThread server(options);
+    Client client(server.port());
+    EXPECT_EQ(begin_job(client, server.port(), "new"), 429u);  // nobody has been silent for long
+  }
+  Database(folder / "server.db").execute("UPDATE jobs SET heard=heard-1000");
+  ServerThread server(options);
+  Client client(server.port());
+  EXPECT_EQ(begin_job(client, server.port(), "new"), 201u);
+  EXPECT_EQ(client.get("/v1/jobs")["jobs"].size(), 3u);
 }
 
 TEST(Expiry, WhoFillsTheTableDoesNotFillTheLog) {

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "server/test_server.h"
+#include "support/event_stream.h"
+#include "support/raw_socket.h"
 
 namespace flyball::testing {
 namespace {
@@ -195,15 +197,15 @@ TEST_F(Unmeasured, ItIsAnEventAndALineForTheAdministrator) {
   std::promise<void> subscribed;
   std::string told;
   std::thread listener([&] {
-    Client other(server.port(), kToken);
-    other.http().stream("/v1/jobs/job/events", [&](const ServerEvent& event) {
+    const auto listen = [&](const ServerEvent& event) {
       if (event.name == "state" && told.empty()) {
         told = "-";
         subscribed.set_value();
       }
       if (event.name == "trouble") told = nlohmann::json::parse(event.data)["trouble"];
       return event.name != "trouble";
-    });
+    };
+    follow_events(RawSocket(server.port()), "/v1/jobs/job/events", listen, kToken);
   });
   subscribed.get_future().wait();
   measure(client, job_, 0);

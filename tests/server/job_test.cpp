@@ -23,6 +23,7 @@
 #include "server/token.h"
 #include "server/zeus_routes.h"
 #include "support/expect_error.h"
+#include "support/metrics_markdown.h"
 
 namespace flyball::testing {
 namespace {

@@ -8,6 +8,7 @@
 #include "pipeline/schedule.h"
 #include "plan/planner.h"
 #include "server/test_server.h"
+#include "support/event_stream.h"
 #include "support/raw_socket.h"
 
 namespace flyball::testing {
@@ -380,13 +381,13 @@ TEST(PlanningServer, TellsWhatHappensAsEvents) {
   std::vector<std::string> names;
   std::promise<void> subscribed;
   std::thread listener([&] {
-    Client other(server.port(), kToken);
-    other.http().stream("/v1/jobs/job/events", [&](const ServerEvent& event) {
+    const auto listen = [&](const ServerEvent& event) {
       if (names.empty()) subscribed.set_value();
       names.push_back(event.name);
       expect_described(event);
       return event.name != "deleted";
-    });
+    };
+    follow_events(RawSocket(server.port()), "/v1/jobs/job/events", listen, kToken);
   });
   subscribed.get_future().wait();
   for (int rank = 0; rank < 2; ++rank) {

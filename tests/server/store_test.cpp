@@ -60,6 +60,7 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
     EXPECT_TRUE(store.load().empty());
     StoredJob job = stored_job(1);
     job.request.target_time = Seconds(0.1 + 0.2);
+    job.party = "registration 192.0.2.7";
     store.submit(job, answers.expect(0));
     store.submit(StoredRank{1, {3, 1, 0, 0, {1410, 1395}}, -1, false}, answers.expect(1));
     const InstructionMeasurement one{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7};
@@ -88,6 +89,7 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
   EXPECT_EQ(job.job.request.target_time, Seconds(0.1 + 0.2));
   EXPECT_EQ(job.job.request.token, "");
   EXPECT_EQ(job.job.token, hash_token(kToken));
+  EXPECT_EQ(job.job.party, "registration 192.0.2.7");
   EXPECT_EQ(job.job.version, 10);
   EXPECT_EQ(job.job.frontier_version, 8);
   EXPECT_EQ(job.job.fingerprint, ~std::uint64_t{0});

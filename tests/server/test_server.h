@@ -151,8 +151,6 @@ class Client {
     return read_message<RankSchedule>(parse_json("the answer", response.body));
   }
 
-  HttpClient& http() { return http_; }
-
  private:
   HttpClient http_;
 };

@@ -38,6 +38,12 @@ class RawSocket {
   void send(std::string_view bytes) const {
     EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
+  // What comes next, up to 4096 bytes; empty at the end of the connection.
+  [[nodiscard]] std::string read_some() const {
+    char block[4096];
+    const ssize_t count = ::read(socket_, block, sizeof block);
+    return std::string(block, count > 0 ? static_cast<std::size_t>(count) : 0);
+  }
   // To the end of the connection, or, if given, until what was read contains `words`.
   [[nodiscard]] std::string read_all() const { return read(std::nullopt); }
   [[nodiscard]] std::string read_until(std::string_view words) const { return read(words); }
@@ -45,10 +51,10 @@ class RawSocket {
  private:
   [[nodiscard]] std::string read(std::optional<std::string_view> until) const {
     std::string all;
-    char block[4096];
-    ssize_t count = 0;
-    while ((!until || all.find(*until) == std::string::npos) && (count = ::read(socket_, block, sizeof block)) > 0) {
-      all.append(block, static_cast<std::size_t>(count));
+    while (!until || all.find(*until) == std::string::npos) {
+      const std::string more = read_some();
+      if (more.empty()) break;
+      all += more;
     }
     return all;
   }

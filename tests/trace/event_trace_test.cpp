@@ -139,7 +139,8 @@ TEST(Kineto, KernelThatBeginsBeforeItsLaunchWaits) {
   const Read read = read_text(R"([
     {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"correlation":1}},
     {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":11,"dur":9,"args":{"External id":1}},
-    {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":12,"dur":1,"args":{"correlation":1}}])");
+    {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":12,"dur":1,
+     "args":{"correlation":1}}])");
   EXPECT_EQ(read.busy, (Busy{{"CPU:0 aten::mm", 9'000}, {"GPU:0 aten::mm", 5'000}}));
   EXPECT_EQ(read.stats.untied_kernels, 0u);
 }
@@ -210,7 +211,8 @@ TEST(TensorFlow, EachKernelCountsOnce) {
     {"name":"process_name","ph":"M","pid":1,"args":{"name":"/job:a/replica:0/task:0/device:GPU:1 Compute"}},
     {"name":"process_name","ph":"M","pid":2,"args":{"name":"/job:a/replica:0/task:0/device:GPU:1/stream:13 Compute"}},
     {"ph":"X","cat":"Op","name":"MatMul","pid":1,"tid":0,"ts":1,"dur":2,"args":{"name":"a/MatMul","op":"MatMul"}},
-    {"ph":"X","cat":"Op","name":"MatMul","pid":2,"tid":0,"ts":5,"dur":7,"args":{"name":"a/MatMul:MatMul","op":"MatMul"}},
+    {"ph":"X","cat":"Op","name":"MatMul","pid":2,"tid":0,"ts":5,"dur":7,
+     "args":{"name":"a/MatMul:MatMul","op":"MatMul"}},
     {"ph":"X","cat":"Op","name":"MatMul","pid":3,"tid":0,"ts":5,"dur":7,"args":{"name":"a/MatMul","op":"MatMul"}},
     {"ph":"X","cat":"Op","name":"x","pid":9,"tid":0,"ts":5,"dur":7,"args":{"name":"lost"}},
     {"name":"process_name","ph":"M","pid":3,"args":{"name":"/job:a/replica:0/task:0/device:GPU:1/stream:all Compute"}}

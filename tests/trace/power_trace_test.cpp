@@ -258,7 +258,8 @@ TEST(PowerPrometheus, TextWithStamps) {
 
 TEST(PowerPrometheus, RangeQuery) {
   const Read power = read(R"({"status":"success","data":{"resultType":"matrix","result":[
-    {"metric":{"__name__":"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION","gpu":"0"},"values":[[1.5,"1000"],[2.5,"61000"],[3.5,"NaN"]]},
+    {"metric":{"__name__":"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION","gpu":"0"},
+     "values":[[1.5,"1000"],[2.5,"61000"],[3.5,"NaN"]]},
     {"metric":{"index":"1"},"values":[[1.5,"70"],[2.5,"80"]]},
     {"metric":{"__name__":"up","job":"x"},"values":[[1.5,"1"]]}]}})");
   EXPECT_EQ(power.segments, (Segments{"GPU:0 1.5-2.5 s 60 W", "GPU:1 1.5-2.5 s 70 W", "GPU:1 2.5-3.5 s 80 W"}));

@@ -12,7 +12,8 @@ nlohmann::json parsed(const std::string& text) { return nlohmann::json::parse(te
 
 TEST(AgentMessages, LeaseRequestsAreReadStrictly) {
   const LeaseRequest request = read_message<LeaseRequest>(parsed(
-      R"({"gpus": [3, 1, 3], "may_set": ["power_limit"], "heartbeat_timeout_s": 2.5, "binding": "process", "purpose": "run"})"));
+      R"({"gpus": [3, 1, 3], "may_set": ["power_limit"], "heartbeat_timeout_s": 2.5, "binding": "process",
+          "purpose": "run"})"));
   EXPECT_EQ(request.gpus, (std::vector<std::size_t>{1, 3}));
   EXPECT_EQ(request.may_set, std::vector<Knob>{Knob::kPowerLimit});
   EXPECT_EQ(request.heartbeat_timeout, Seconds(2.5));

@@ -139,11 +139,8 @@ TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
   EXPECT_THAT(told.waiting_for, ElementsAre(3, 4));
   ASSERT_EQ(told.stragglers.size(), 1u);
   EXPECT_EQ(told.stragglers[0].announced.at(0).remaining, Seconds(60));
-  for (const auto& [state, name] : Choices<JobState>::kNames) {
-    EXPECT_EQ(name_of(state), name);
-    EXPECT_EQ(Codec<JobState>::named(name), state);
-  }
-  EXPECT_FALSE(Codec<JobState>::named("asleep"));
+  for (const JobState state : values_of<JobState>()) EXPECT_EQ(value_named<JobState>(name_of(state)), state);
+  EXPECT_FALSE(value_named<JobState>("asleep"));
 }
 
 TEST(JobMessages, EventsAreWrittenInOneWay) {

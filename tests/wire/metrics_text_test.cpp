@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <stdexcept>
 
 namespace flyball {
 namespace {
@@ -49,21 +48,6 @@ TEST(MetricsText, AddsUpTheBucketsOfAHistogram) {
             "waited_seconds_bucket{le=\"+Inf\"} 7\n"
             "waited_seconds_sum 12.5\n"
             "waited_seconds_count 7\n");
-}
-
-TEST(MetricsText, WritesNothingThatTheTableDoesNotHold) {
-  MetricsText out(kRegistry);
-  EXPECT_THROW(out.add("unknown", {}, 1), std::logic_error);
-  EXPECT_EQ(out.text(), "");
-}
-
-TEST(MetricsText, MakesTheTableOfADocument) {
-  EXPECT_EQ(metrics_as_markdown(kRegistry),
-            "| metric | kind | unit | labels | meaning |\n"
-            "|---|---|---|---|---|\n"
-            "| `power_watts` | gauge | W | gpu, name | Power. |\n"
-            "| `waited_seconds` | histogram | s |  | Time waited. |\n"
-            "| `leases` | gauge | 1 |  | Leases in force. |\n");
 }
 
 }  // namespace

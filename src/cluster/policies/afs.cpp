@@ -2,16 +2,17 @@
 // PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware. With "+zeus", jobs run
 // at the clock that Zeus chooses for their GPUs.
 //
-// GPUs are dealt out one by one. While several jobs have none, the shortest comes first. Of two jobs that have GPUs, s
-// the one with less time left at its share and l the other, with p the throughput now and p' with one GPU more,
-//   l comes first where (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, else s:
-// a GPU goes where it is used well, with some lead for the job that is done sooner. The job to be served is found by
-// comparing all in turn. Shares are dealt out anew at every arrival and completion.
+// GPUs are given one by one. While several jobs have none, the shortest job comes first. Of two jobs that have GPUs,
+// let s be the one with less time left at its share and l the other, p the throughput now and p' that with one GPU
+// more. Then
+//   l comes first if (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, otherwise s:
+// a GPU goes where it is used well, with some preference for the job that is done sooner. The job to be served is found
+// by comparing all jobs in turn. Shares are computed anew at every arrival and completion.
 //
-// Jobs are packed and migrated, for which they have a power of two of GPUs (network packing, which PowerFlow 5.3 takes
-// from here). So a job goes up by doubling, and p' lies on the line between the two sizes. All jobs have one GPU before
-// one has two, which the rule says, too, unless a job gains more than twofold. A larger share that would cost more time
-// for the restart than it saves is left out, as under powerflow.
+// Jobs are packed and migrated, which requires a power of two of GPUs (network packing, which PowerFlow 5.3 takes from
+// here). So a job grows by doubling, and p' lies on the line between the two sizes. All jobs get one GPU before one
+// gets two; the rule implies that too, unless a job gains more than twofold. As under powerflow, a larger share is left
+// out if its restart would cost more time than it saves.
 //
 // Cost of a decision: O(GPUs * jobs with GPUs), however many wait.
 #include <algorithm>
@@ -37,7 +38,7 @@ struct Share {
   [[nodiscard]] double time_left() const { return iterations / rate; }
 };
 
-// The paper's TopPriority.
+// TopPriority of the paper: whether `a` is served before `b`.
 bool precedes(const Share& a, const Share& b) {
   const bool a_shorter = a.time_left() < b.time_left();
   const Share& s = a_shorter ? a : b;
@@ -99,22 +100,22 @@ class Afs : public Policy {
     return share;
   }
 
-  // Every job its smallest size, the shortest first; jobs that have GPUs and are left without lose them. How many GPUs
-  // are left. Of those that wait, only as many are looked at as there is room for.
+  // Gives every job its smallest size, shortest job first; jobs for which no GPUs are left lose theirs. Returns how
+  // many GPUs are left. Of the jobs that wait, only as many are looked at as there is room for.
   int first_gpus(const ClusterState& cluster, Decision& decision) {
     running_.clear();
     for (const int job : cluster.holding) running_.push_back(smallest_share(cluster, job));
     std::sort(running_.begin(), running_.end(), [](const Share& a, const Share& b) {
       return std::pair(a.time_left(), a.job) < std::pair(b.time_left(), b.job);
     });
-    std::vector<double> rates(sizes_.size());  // of jobs that wait, all of a kind alike
+    std::vector<double> rates(sizes_.size());  // by kind: the rate of a job that waits
     auto walk = waiting_.queue.walk([&](std::size_t kind, double iterations) {
       if (rates[kind] == 0.0) rates[kind] = rate_of_kind(cluster, kind);
       return iterations / rates[kind];
     });
     int free = cluster.spec.gpus();
     shares_.clear();
-    std::size_t next = 0;  // of those that run
+    std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
       if (walk.done() || (next < running_.size() && std::pair(running_[next].time_left(), running_[next].job) <
                                                         std::pair(walk.front().key, walk.front().job))) {
@@ -136,7 +137,7 @@ class Afs : public Policy {
     return free;
   }
 
-  // Of the jobs that a larger size serves and that have one within `free`.
+  // The first by top priority of the jobs that gain from a larger size that fits into `free`.
   Share* top_priority(int free) {
     Share* top = nullptr;
     for (Share& share : shares_) {

@@ -1,5 +1,5 @@
-// First in, first out: jobs start in the order of submission with the GPUs that they asked for, and keep them. One that
-// does not fit holds back all that follow.
+// First in, first out: jobs start in the order of submission, with the GPUs that they asked for, and keep them. A job
+// that does not fit holds back all behind it.
 #include <deque>
 
 #include "cluster/policy_rules.h"

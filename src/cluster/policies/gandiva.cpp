@@ -1,30 +1,28 @@
 // Gandiva (Xiao et al.: "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), as PowerFlow
-// compares with it (section 6.1): not elastic, not energy-aware. With "+zeus", jobs run at the clock that Zeus
-// chooses.
+// compares with it (section 6.1): not elastic, not energy-aware. With "+zeus", jobs run at the clock that Zeus chooses.
 //
-// Time slicing (section 4.1): jobs are never refused GPUs for long. Where not all that wait fit, all jobs take turns,
-// in slices of one minute. A job that waits is served before those that just ran, in the order in which they last
-// ran; one that does not fit in what is left of a slice is passed over for smaller ones and comes first in the next,
-// when all GPUs are dealt out again. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in
-// the hosts' memory, and resume within a second, on whatever GPUs they get.
+// Time slicing (section 4.1). If not all jobs fit, they take turns in slices of one minute. At the end of a slice all
+// GPUs are dealt out again: first to jobs that wait, in the order in which they last ran, then to those that just ran.
+// A job that does not fit into what is left of a slice is passed over for smaller ones, and comes first in the next
+// slice. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in the hosts' memory, and resume
+// within a second on any GPUs.
 //
-// Migration (section 4.2): when jobs have left GPUs that nobody waits for, jobs that lie on more nodes than they need
-// move together, if they then lie on fewer; they resume as above.
+// Migration (section 4.2). When GPUs are free and nobody waits for them, jobs that lie on more nodes than they need are
+// moved if they then lie on fewer. They resume as above.
 //
-// Packing (section 4.2): only while jobs ask for more GPUs than there are. Jobs run alone first, and are watched. Those
-// that use their GPUs least are put together, two at a time, where what they declare to need fits in the memory. A pair
-// takes turns as one job. After a slice its throughput is looked at: unless the two together do more than by turns, as
-// the sum of both over what each had alone, they are parted and not tried again. So is a pair of which the cluster has
-// room for both. Nothing but what was seen goes into this: rates, and utilisation as meters show it.
+// Packing (section 4.2), only while jobs ask for more GPUs than there are. Jobs first run alone and are watched. Those
+// that use their GPUs least are then paired, if the memory that they declare fits together. A pair takes turns as one
+// job. After a slice its throughput is judged: each job's rate over its rate alone; if the sum of both is not more than
+// 1, which turns would give, the pair is parted and not tried again. A pair is also parted when there is room for both
+// its jobs. The policy uses only what it has observed: rates, and utilisation as meters show it.
 //
-// Where the paper leaves it open: two jobs of a pair have equally many GPUs, as in Gavel's implementation of the
-// policy (Narayanan et al., OSDI 2020). Pairs on different GPUs are tried in one slice, as many as are needed, and
-// not one after another, which would take a cluster of thousands of GPUs days. A pair runs at the higher clock of its
-// two jobs. Not modelled: more than two jobs on a GPU; growing into idle GPUs, which PowerFlow's comparison leaves
-// out, too.
+// Where the paper leaves details open: both jobs of a pair have equally many GPUs, as in Gavel's implementation of the
+// policy (Narayanan et al., OSDI 2020). As many pairs as are needed are tried in one slice; one pair after another
+// would take days on a cluster of thousands of GPUs. A pair runs at the higher clock of its two jobs. Not modelled:
+// more than two jobs on a GPU, and growing into idle GPUs, which PowerFlow's comparison leaves out too.
 //
-// Cost of a decision: O(jobs with GPUs * log jobs), however many wait: these stand in line by number
-// (fitting_queue.h), and of those that may be paired only new ones are looked at (pair_finder.h).
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait: those are kept in line by number of GPUs
+// (fitting_queue.h), and of the jobs that may be paired only new ones are looked at (pair_finder.h).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +45,7 @@ namespace {
 constexpr Seconds kSlice{60.0};
 constexpr Seconds kResume{1.0};  // section 4.1: from 0.1 s to 1 s, by the size of the model
 
-// What was seen of a job while it had its GPUs alone.
+// What was observed of a job while it had its GPUs alone.
 struct Watched {
   double rate = 0.0;  // iterations per second
   double utilisation = 0.0;
@@ -150,7 +148,7 @@ class Gandiva : public Policy {
   static const ClusterJob& job_of(const ClusterState& cluster, int job) {
     return cluster.jobs[static_cast<std::size_t>(job)];
   }
-  // What it declares for each GPU; 0: unknown.
+  // The memory that the job declares for each GPU; 0: unknown.
   static double memory_of(const ClusterState& cluster, int job) {
     const ClusterJobKind& kind = cluster.kind_of(job);
     return kind.memory_gib[static_cast<std::size_t>(kind.size_index(job_of(cluster, job).requested_gpus))];
@@ -158,7 +156,7 @@ class Gandiva : public Policy {
 
   int& first_of(int job) { return first_[static_cast<std::size_t>(job)]; }
   std::int64_t& place_of(int job) { return place_[static_cast<std::size_t>(job)]; }
-  // Behind all, with room for one more behind it.
+  // A place at the end of the line, which leaves a free number behind it (see part()).
   std::int64_t next_place() { return last_place_ += 2; }
 
   void wait(const ClusterState& cluster, int job) {
@@ -168,7 +166,7 @@ class Gandiva : public Policy {
     waiting_.remove(job_of(cluster, job).requested_gpus, {place_of(job), job});
   }
 
-  // Those in line that have GPUs, nearly in the order that they were served in.
+  // Lists the jobs in line that have GPUs, nearly in the order in which they were served.
   void gather(const ClusterState& cluster) {
     running_.clear();
     for (const std::vector<int>* jobs : {&order_, &taken_over_}) {
@@ -179,8 +177,8 @@ class Gandiva : public Policy {
     sort_again(running_, apart_);
   }
 
-  // Deals all GPUs out: in the order of the line at the end of a slice, within it first to those that have GPUs.
-  // Whether nobody is left without.
+  // Deals out all GPUs: at the end of a slice in the order of the line, within a slice first to jobs that have GPUs.
+  // Returns whether every job has got some.
   bool deal(const ClusterState& cluster, bool slice_over, Decision& decision) {
     Dealing dealing(cluster, speed_, decision);
     order_.clear();
@@ -203,7 +201,7 @@ class Gandiva : public Policy {
     return waiting_.size() == 0;
   }
 
-  // Of jobs that keep the GPUs that they have.
+  // Moves jobs onto fewer nodes, among those that keep their GPUs.
   void bring_together(const ClusterState& cluster, Decision& decision) const {
     for (const int job : order_) {
       const ClusterJob& one = job_of(cluster, job);
@@ -214,7 +212,7 @@ class Gandiva : public Policy {
     }
   }
 
-  // The job has finished. Its partner, if it had one, stands in its place and keeps the GPUs.
+  // Removes a job that has finished. Its partner, if it has one, takes over its place and the GPUs.
   void forget(const ClusterState& cluster, int job) {
     finder_.remove(job);
     fresh_.erase(job);
@@ -243,13 +241,13 @@ class Gandiva : public Policy {
     }
   }
 
-  // The job is of no pair any more.
+  // Notes that the job is in no pair any more.
   void left_alone(int job) {
     parted_.push_back(job);
     fresh_.insert(job);
   }
 
-  // The second of a pair stands in line by itself again, behind the first, where there is a place.
+  // Parts a pair: the second job is put back in line, at the free number behind the first.
   void part(const ClusterState& cluster, int first) {
     const int second = second_.at(first);
     place_of(second) = place_of(first) + 1;
@@ -294,7 +292,7 @@ class Gandiva : public Policy {
         to_part.push_back(first);
         wanted += needed;
       }
-    } else {  // there is no room for both jobs of any pair, and who is judged runs
+    } else {  // no pair has room for both its jobs, and only those that run are judged
       for (const Place& one : running_) {
         const auto pair = second_.find(one.job);
         if (pair != second_.end() && judge(one.job, pair->second)) to_part.push_back(one.job);
@@ -307,7 +305,7 @@ class Gandiva : public Policy {
     if (slice_over && wanted > gpus) try_pairs(cluster, wanted - gpus);
   }
 
-  // The whole line, of which each job asks for a GPU that there is: so that there is a place behind every one.
+  // Numbers the whole line anew, so that there is a free number behind every job. There is a GPU for each of them.
   void number_again(const ClusterState& cluster) {
     std::vector<Place> line = running_;
     for (const auto& [gpus, places] : waiting_.places()) line.insert(line.end(), places.begin(), places.end());
@@ -325,7 +323,7 @@ class Gandiva : public Policy {
     return job_of(cluster, first).phase == JobPhase::kRunning && job_of(cluster, second).phase == JobPhase::kRunning;
   }
 
-  // By turns, each would have half of what it had alone.
+  // Whether a pair does more than its jobs would by turns, each at half the rate that it had alone.
   bool pays(const ClusterState& cluster, int first, int second) const {
     double gain = 0.0;
     for (const int job : {first, second}) {
@@ -334,13 +332,13 @@ class Gandiva : public Policy {
     return gain > 1.0;
   }
 
-  // Those that were seen alone, and changed since the last time.
+  // Hands the jobs that were observed alone, and about which something changed, to the finder.
   void list_candidates(const ClusterState& cluster) {
     std::set<int> later;
     for (const int job : fresh_) {
       const auto seen = watched_.find(job);
       if (seen == watched_.end() || second_.count(job) != 0 || first_of(job) >= 0) continue;
-      if (job_of(cluster, job).partner >= 0) {  // parted just now
+      if (job_of(cluster, job).partner >= 0) {  // was parted just now
         finder_.remove(job);
         later.insert(job);
         continue;
@@ -358,12 +356,12 @@ class Gandiva : public Policy {
   void try_pairs(const ClusterState& cluster, std::int64_t lacking) {
     list_candidates(cluster);
     for (auto [first, second] : finder_.pair_up(cluster.spec.memory_gib, lacking, refused_)) {
-      if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // who runs need not move
+      if (!job_of(cluster, first).has_gpus()) std::swap(first, second);  // a job that runs need not move
       second_[first] = second;
       first_of(second) = first;
       on_trial_.insert(first);
       paired_.push_back(first);
-      // A pair stands where the one of the two did that comes first.
+      // A pair takes the place of the one of its jobs that comes first in line.
       const auto runs = [&](int job) { return job_of(cluster, job).has_gpus(); };
       if (!runs(second)) wait_no_more(cluster, second);
       if (!runs(first)) wait_no_more(cluster, first);
@@ -375,11 +373,11 @@ class Gandiva : public Policy {
     sort_again(running_, apart_);
   }
 
-  // Adds what the second jobs of pairs and those that were parted need to what was decided for those in line.
+  // Completes the decision, which was made for the jobs in line, by the second jobs of pairs and by parted jobs.
   void bring_seconds(const ClusterState& cluster, Decision& decision) {
     const auto own_speed = [&](int job) { return speed_(cluster, job, job_of(cluster, job).requested_gpus); };
     const auto pair_speed = [&](int first, int second) { return std::max(own_speed(first), own_speed(second)); };
-    // Pairs that change: new ones, and those whose first has just been given GPUs, or lost them.
+    // Pairs that change: new ones, and those whose first job was just given GPUs or lost them.
     std::vector<int>& changed = paired_;
     for (Assignment& one : decision.assignments) {
       const auto second = second_.find(one.job);
@@ -404,7 +402,7 @@ class Gandiva : public Policy {
         decision.assignments.push_back({second, one.requested_gpus, speed, first});
       }
     }
-    // Parted jobs that both run: the second moves to GPUs of its own. What is left on GPUs goes on at its own clock.
+    // Of parted jobs that both run, the second moves to other GPUs. The one that stays continues at its own clock.
     for (std::size_t i = 0; i < parted_.size(); ++i) {
       const int job = parted_[i];
       const ClusterJob& one = job_of(cluster, job);
@@ -417,24 +415,24 @@ class Gandiva : public Policy {
 
   SpeedRule speed_;
   bool packs_;
-  // The line: all active jobs but the second ones of pairs.
+  // The line: all active jobs but the second jobs of pairs.
   std::vector<std::int64_t> place_;  // by job
   std::int64_t last_place_ = 0;
-  FittingQueue<std::int64_t> waiting_;  // those in line that have no GPUs, by place
-  std::map<int, int> second_;           // of a pair, by its first
-  std::vector<int> first_;              // the other way, by job; -1: none
-  std::set<int> on_trial_;              // first ones of pairs that were not judged yet
+  FittingQueue<std::int64_t> waiting_;  // the jobs in line without GPUs, by place
+  std::map<int, int> second_;           // of a pair, by its first job
+  std::vector<int> first_;              // by job: the first job of its pair; -1: none
+  std::set<int> on_trial_;              // first jobs of pairs that were not judged yet
   std::map<int, Watched> watched_;
   PairFinder::Refused refused_;  // pairs that did not pay
-  PairFinder finder_;            // has those that may be paired, but
-  std::set<int> fresh_;          // for these, about whom something changed
+  PairFinder finder_;            // knows all that may be paired, except
+  std::set<int> fresh_;          // these, about which something changed
   std::optional<Seconds> slice_end_;
-  std::vector<int> order_;  // those in line that the last decision gave or left GPUs, as they were served
-  // Of the decision that is being made:
-  std::vector<Place> running_;   // those in line that have GPUs, in order
-  std::vector<int> paired_;      // the first ones of new pairs
-  std::vector<int> parted_;      // who left a pair
-  std::vector<int> taken_over_;  // who has the place and the GPUs of one that finished
+  std::vector<int> order_;  // jobs in line that have GPUs by the last decision, in the order served
+  // While a decision is made:
+  std::vector<Place> running_;   // jobs in line that have GPUs, in order
+  std::vector<int> paired_;      // the first jobs of new pairs
+  std::vector<int> parted_;      // jobs that left a pair
+  std::vector<int> taken_over_;  // jobs that took over place and GPUs of a partner that finished
   std::vector<bool> runs_;       // by job; all false between uses
   std::vector<Place> apart_;     // reused
 };

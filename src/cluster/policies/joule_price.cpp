@@ -1,27 +1,27 @@
-// Flyball's own scheduler: the problem of PowerFlow's section 5.2 (least average JCT within a power limit, eqs. 18 and
-// 19), solved by what its resources are worth, a joule among them, instead of by two greedy queues (powerflow.cpp).
-// docs/decisions/0022 says why, and what it is worth.
+// Flyball's own scheduler. It solves the problem of PowerFlow's section 5.2 (least average JCT within a power limit,
+// eqs. 18 and 19) by prices of the scarce resources instead of by two greedy queues (powerflow.cpp).
+// docs/decisions/0022 says why, and what that gains.
 //
-// A second of one job's time is worth 1. Three prices are in those units:
-//   - of a joule: (1 - eta) / (eta P_max), eta being the power limit over G P_max. A job then costs eta P_max JCT +
-//     (1 - eta) E, which is Zeus's cost (policy_rules.h) with Zeus's eta = 1 - eta: at 1 only time counts, near 0 only
-//     energy, as PowerFlow's eta is meant. It holds in quiet hours too, when the limit does not bind.
-//   - of a GPU-second, so that what jobs choose is at most the GPUs there are;
-//   - of a joule drawn now, beyond the first, so that what they choose is within the limit.
-// At these prices every job has the size and speed of the largest gain per second (offers.h):
-//   worth / T - energy E / T - gpu n,
-// worth being what an iteration of it will have cost: the least of T (1 + gpu' n) + energy E at the price gpu' that
-// GPUs have when the job ends. Fewer jobs are left then, so gpu' is lower the more work a job has left: a job with a
-// share x of the others outlasting it reckons with kLasting + (1 - kLasting) x of the present price. That is what leads
-// short jobs to take GPUs from long ones, in the proportion in which GPUs are scarce (as heSRPT, Berg et al. 2020, does
-// for jobs without energies), and where no GPU is scarce nobody is hurried beyond what a joule is worth.
+// The unit of cost is a second of one job's time. There are three prices in this unit:
+//   - Of a joule: (1 - eta) / (eta P_max), where eta is the power limit over G P_max. A job then costs eta P_max JCT +
+//     (1 - eta) E, which is Zeus's cost (policy_rules.h) with Zeus's eta = 1 - eta. At 1 only time counts, near 0 only
+//     energy, as PowerFlow means its eta. This price holds in quiet hours too, when the limit does not bind.
+//   - Of a GPU-second: as high as needed for the jobs to choose no more GPUs than there are.
+//   - Of a joule drawn now, in addition to the first: as high as needed for the chosen sizes to stay within the limit.
+// At these prices each job takes the size and speed of the largest gain per second (offers.h),
+//   worth / T - energy E / T - gpu n.
+// Here worth is what an iteration of it will have cost in the end: the least of T (1 + gpu' n) + energy E, at the price
+// gpu' that GPUs will have when the job ends. Fewer jobs are left then, so that gpu' is lower the more work a job has
+// left: if a share x of the other jobs outlasts it, gpu' is kLasting + (1 - kLasting) x of the present price. In this
+// way short jobs take GPUs from long ones in proportion to how scarce GPUs are (as heSRPT, Berg et al. 2020, does for
+// jobs without energies). Where no GPU is scarce, no job is sped up beyond what a joule is worth.
 //
-// Prices are on grids, found from where they were by doubling steps and halving intervals: O(jobs * sizes) a try, some
-// ten tries. In a cluster of more than 64 GPUs they are found again every GPUs / 64 events; between those, what is new
-// takes what it likes best at the prices there are, and GPUs that become free wait for it.
+// Prices lie on grids. Each is searched from its last value by doubling steps and then by halving the interval, at
+// O(jobs * sizes) for each price tried, some ten prices. In a cluster of more than 64 GPUs, they are found again only
+// every GPUs / 64 events; between those, new jobs choose at the present prices, and GPUs that get free wait for them.
 //
-// Jobs for whom there is no GPU, or no power, wait, those with most left to pay. A restart is weighed against what a
-// size gains for the rest of the job. A job that is profiled keeps its GPUs.
+// Jobs for which there is no GPU or no power wait, those first that have most left to pay. A restart is weighed against
+// what a size gains over the rest of the job. A job that is being profiled keeps its GPUs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,6 +29,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
 #include "cluster/price_views.h"
@@ -37,24 +38,22 @@
 namespace flyball {
 namespace {
 
-// Enough for a curve; at all 18 of a V100 a job is held four times as long.
+// Enough for a curve. With all 18 speeds of a V100, profiling would hold a job 3.6 times as long.
 constexpr int kProfiledSpeeds = 5;
 
 constexpr int kPatience = 64;  // GPUs per event until prices are found again
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-struct Candidate : KindRank {  // the rank: how many of the others outlast it
+struct Candidate : KindRank {  // `rank`: how many of the others outlast it
   int job = 0;
   int gpus = 0;           // that it has
-  int level = -1;         // of the kind's sizes, of that many; -1: none
-  bool restarts = false;  // where it gets another number
+  int level = -1;         // index of that number in the kind's sizes; -1: none
+  bool restarts = false;  // if it gets another number of GPUs
   double work = 0.0;      // iterations left
-  double cost = 0.0;      // of it, on the fewest GPUs at the thriftiest speed, with its restart
+  double cost = 0.0;      // of that work on the fewest GPUs at the thriftiest speed, with its restart
 };
 
-// The smallest step of `steps` that is enough, looking near `from` first; the last one where none is. What is enough
-// stays so for all later steps, but for what rounding makes of it.
+// The smallest of `steps` steps that is enough, searched for from `from`; the last one if none is. If a step is enough,
+// all later ones are too, except for rounding.
 template <typename IsEnough>
 int first_enough(int steps, int from, IsEnough is_enough) {
   int low = -1;  // not enough
@@ -127,13 +126,14 @@ class JoulePrice : public Policy {
     emit(cluster, decision);
   }
 
-  // ---- what is known
+  // ---- costs
 
   [[nodiscard]] const std::vector<SizeOffers>& offers(const ClusterState& cluster, int job) const {
     return views_.offers(cluster.jobs[at(job)].kind);
   }
 
-  // What a job with GPUs counts with as it is; one that is profiled with the fastest speed that it will come to.
+  // The watts that a job with GPUs counts with as it is. A job that is being profiled counts with the fastest speed of
+  // its profiling.
   [[nodiscard]] static double watts_now(const ClusterState& cluster, int job) {
     const ClusterJob& one = cluster.jobs[at(job)];
     const auto size = at(cluster.kinds[at(one.kind)].size_index(one.gpus));
@@ -141,8 +141,8 @@ class JoulePrice : public Policy {
     return one.phase == JobPhase::kProfiling ? std::max(running, one.power.value()) : running;
   }
 
-  // Up to which speed a job that is given a size and a speed is profiled, where it is: also faster ones, as far as
-  // there is power, so that the models are told more than what they chose.
+  // Up to which speed a job is profiled that is given this size and speed, if it has to be. As far as power is left,
+  // faster speeds than the chosen one are included, since they teach the models more.
   static int profiled_up_to(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
                             double& watts_left) {
     if (!cluster.to_be_profiled(job, size.size)) return offer.speed;
@@ -156,9 +156,9 @@ class JoulePrice : public Policy {
     return offer.speed;
   }
 
-  // ---- who may run
+  // ---- which jobs may run
 
-  // Without its rank and its cost.
+  // Leaves rank and cost open.
   [[nodiscard]] Candidate candidate_of(const ClusterState& cluster, int job) const {
     const ClusterJob& one = cluster.jobs[at(job)];
     Candidate made;
@@ -174,18 +174,18 @@ class JoulePrice : public Policy {
     return made;
   }
 
-  // Of work on the fewest GPUs at the thriftiest speed.
+  // The cost of work on the fewest GPUs at the thriftiest speed.
   [[nodiscard]] double cost_of(std::size_t kind, double work) const {
     const Offer& thriftiest = views_.offers(static_cast<int>(kind)).front().speeds.front();
     return work * (thriftiest.time + views_.energy_price() * thriftiest.energy);
   }
 
-  // The groups of those that wait: by kind, and whether they have run before, which costs a restart more.
+  // Groups of jobs that wait: by kind, and by whether they have run before, since those cost a restart more.
   static std::size_t group_of(const ClusterJob& job) {
     return 2 * at(job.kind) + (job.first_start.value() >= 0.0 ? 1 : 0);
   }
 
-  // Those that have GPUs and are free to be changed, those first that have least to pay for.
+  // Lists the jobs that have GPUs and may be changed, least cost first.
   void gather(const ClusterState& cluster) {
     gpus_ = cluster.spec.gpus();
     watts_ = cluster.spendable_power().value();
@@ -207,8 +207,9 @@ class JoulePrice : public Policy {
     });
   }
 
-  // The candidates: those for whom there is a GPU and the least power. Of those that run, the others stop. What a kind
-  // takes at least does not depend on the job, so where one of those that wait does not fit, none like it does.
+  // Finds the candidates: the jobs for which there is a GPU and the least power. The others of those that run are
+  // stopped. The least that a job takes depends only on its kind, so that when one that waits does not fit, no other of
+  // its kind does.
   void admit(const ClusterState& cluster) {
     take_those_that_fit(cluster, watts_, false);
     // A reserve must not keep the only job waiting (power_book.h).
@@ -238,7 +239,7 @@ class JoulePrice : public Policy {
       one.rank = ((jobs - static_cast<int>(before)) * kRanks + jobs / 2) / jobs;
       candidates_.push_back(one);
     };
-    std::size_t next = 0;  // of those that run
+    std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
       const bool from_running =
           walk.done() || (next < running_.size() && std::pair(running_[next].cost, running_[next].job) <
@@ -268,7 +269,7 @@ class JoulePrice : public Policy {
 
   // ---- prices
 
-  // Of sizes up to `most` GPUs. A restart is paid from what the rest of the job gains.
+  // The best choice of sizes up to `most` GPUs. A restart is charged against the gain over the rest of the job.
   SizeChoice choose(const ClusterState& cluster, const Candidate& one, PriceViews::Page& page, const PriceSteps& steps,
                     int most) {
     const PriceViews::View& seen = views_.view(page, one, steps);
@@ -281,7 +282,7 @@ class JoulePrice : public Policy {
     const Gain* const gained_by = views_.gains(page, one);
     SizeChoice best;
     double most_gained = -std::numeric_limits<double>::infinity();
-    // Staying as it is costs no restart: what gains less than that without one is not looked at.
+    // To stay as it is costs the job no restart, so that sizes which gain less than that even without one are skipped.
     const double least = one.level >= 0 && one.gpus <= most ? gained_by[one.level].value : most_gained;
     const auto consider = [&](std::size_t level, double value) {
       const Offer& offer = sizes[level].speeds[at(gained_by[level].offer)];
@@ -290,8 +291,8 @@ class JoulePrice : public Policy {
       most_gained = gained;
       best = {static_cast<int>(level), gained_by[level].offer, sizes[level].gpus};
     };
-    // Only where GPUs are left over: what a size may turn out to be worth would bid the price up against jobs that know
-    // theirs, and all would get less.
+    // Sizes are tried only where GPUs are left over. Otherwise, what an unmeasured size may turn out to be worth would
+    // raise the price against jobs that know theirs, and all jobs would get less.
     const auto is_trial = [&](std::size_t level) {
       return steps.gpu == 0 && sizes[level].unsure > 0.0 && sizes[level].gpus != one.gpus;
     };
@@ -317,32 +318,32 @@ class JoulePrice : public Policy {
     return best;
   }
 
-  // For which a job that tries a size has it at least.
+  // How long a job that tries a size must keep it.
   [[nodiscard]] static double profiling_time(const ClusterState& cluster) {
     return cluster.spec.profiling.value() * kProfiledSpeeds / static_cast<double>(cluster.spec.clocks.size());
   }
 
-  // Until a job with another size runs: it restarts, and waits for a node to wake where those before it leave too few
-  // GPUs of nodes that are on. A size that is tried may cost the way back, too. Where each size has to wait for a node,
-  // that is no reason for one of them.
+  // The time until a job runs with another size. It restarts, and waits for a node to wake if the jobs before it leave
+  // too few GPUs of nodes that are on; where every size has to wait for a node, that counts for none. A size that is
+  // tried may also cost the way back.
   [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
     const double restart = cluster.spec.restart.value();
     const int without_waking = one.gpus + on_;
     const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
                        (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);
-    // Both at the same time.
+    // Restart and wake go on at the same time.
     const double way_there = std::max(one.restarts ? restart : 0.0, wakes ? cluster.spec.wake.value() : 0.0);
     return way_there + (size.unsure > 0.0 ? restart : 0.0);
   }
 
-  // That, spread over the rest of the job.
+  // The cost of that time, spread over the rest of the job.
   [[nodiscard]] double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
                                     double worth, const Offer& offer) const {
     return time_lost(cluster, one, size) * worth * offer.rate / std::max(1.0, one.work * offer.time);
   }
 
-  // What all candidates choose, into `choices`; how many GPUs that is.
+  // Writes what all candidates choose into `choices`, and returns the sum of their GPUs.
   int ask(const ClusterState& cluster, const PriceSteps& steps, std::vector<SizeChoice>& choices) {
     PriceViews::Page& page = views_.page_at(steps);
     choices.resize(candidates_.size());
@@ -368,9 +369,10 @@ class JoulePrice : public Policy {
     return size_of(candidate, choice).offer(choice.offer).watts;
   }
 
-  // Choices that need no more GPUs than there are, and leave as few as the sizes allow; the watts that they draw.
+  // Finds choices that need no more GPUs than there are, and leave as few free as the sizes allow. Returns the watts
+  // that they draw.
   double share_gpus(const ClusterState& cluster, int power_step) {
-    int asked = -1;  // the step that the choices are of
+    int asked = -1;  // the GPU price at which `choices_` were made
     int used = 0;
     const auto fits = [&](int step) {
       asked = step;
@@ -398,8 +400,9 @@ class JoulePrice : public Policy {
     return sum;
   }
 
-  // Where no price makes them fit (jobs that gain as much as they are given never give GPUs back): all have the fewest,
-  // and the first ones of what is left what they would like if GPUs cost nothing, or what there is of it.
+  // For the case that no price makes the choices fit (jobs that gain in proportion to their GPUs give none back). All
+  // jobs get their fewest GPUs; then, in order, each gets what it would choose if GPUs cost nothing, as far as GPUs are
+  // left.
   void share_in_order(const ClusterState& cluster, int power_step) {
     const PriceSteps steps{power_step, 0};
     ask(cluster, steps, others_);
@@ -419,7 +422,7 @@ class JoulePrice : public Policy {
   }
 
   void find_prices(const ClusterState& cluster) {
-    int shared = -1;  // the step that the choices are of
+    int shared = -1;  // the power price at which `choices_` were made
     double draw = 0.0;
     const auto fits = [&](int step) {
       shared = step;
@@ -430,19 +433,19 @@ class JoulePrice : public Policy {
     if (shared != power_step_) fits(power_step_);
     double left = watts_ - draw;
     if (left < 0.0) {
-      // All of it is what admit() has made room for.
+      // admit() has made room for at least these.
       for (std::size_t i = 0; i < candidates_.size(); ++i) choices_[i] = choice_of(i, 0, kLeanest);
       return;
     }
     spend_rest(cluster, left);
   }
 
-  // Prices in steps, and sizes that double, leave GPUs and watts over. They cost nothing more now: the first ones take
-  // what they gain by.
+  // Since prices come in steps and sizes double, GPUs and watts are left over. They are free now: in order, each job
+  // takes what it gains by.
   void spend_rest(const ClusterState& cluster, double watts_left) {
     int gpus_left = gpus_;
     for (std::size_t i = 0; i < candidates_.size(); ++i) gpus_left -= choices_[i].gpus;
-    if (gpus_left == 0 && power_step_ == 0) return;  // what they want is what they have
+    if (gpus_left == 0 && power_step_ == 0) return;  // every job has what it wants
     const PriceSteps steps{power_step_, gpu_step_};
     PriceViews::Page& page = views_.page_at(steps);
     on_ = cluster.free_gpus_on() + stopped_gpus_;
@@ -496,7 +499,8 @@ class JoulePrice : public Policy {
               [](const Assignment& a, const Assignment& b) { return a.job < b.job; });
   }
 
-  // Only jobs that have come or have been profiled, at the prices there are. False where GPUs or power are not enough.
+  // Decides only about jobs that have arrived or have been profiled, at the present prices. Returns false if GPUs or
+  // power do not suffice.
   bool fill_in(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) {
     int gpus = cluster.free_gpus;
     on_ = cluster.free_gpus_on();
@@ -531,15 +535,15 @@ class JoulePrice : public Policy {
   int power_step_ = 0;
   int events_ = 0;  // since prices were found
   WaitingJobs waiting_;
-  // Of the decision that is being made:
-  int gpus_ = 0;  // that are free to be given
+  // While a decision is made:
+  int gpus_ = 0;  // that can be given
   double watts_ = 0.0;
   bool nobody_held_ = true;
   std::vector<Candidate> candidates_;
   std::vector<Candidate> running_;
   std::vector<int> stopped_;
   int stopped_gpus_ = 0;
-  int on_ = 0;  // free GPUs of nodes that are on, after what was chosen so far
+  int on_ = 0;  // free GPUs of nodes that are on, after the choices so far
   std::vector<SizeChoice> choices_;
   std::vector<SizeChoice> others_;
 };

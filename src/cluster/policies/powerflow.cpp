@@ -1,22 +1,21 @@
-// PowerFlow as published (section 5.2, algorithm 1): GPUs by marginal return at the thriftiest speed, then speeds by
-// marginal return, inside the power limit; a job has a power of two of GPUs.
+// PowerFlow as published (section 5.2, algorithm 1): GPUs are given by marginal return at the thriftiest speed, then
+// speeds are raised by marginal return, all within the power limit. A job has a power of two of GPUs.
 //
-// The work that is left cancels out of eqs. 20 and 21: a doubling of a job's GPUs is worth (T_n - T_2n) / (E_2n -
-// E_n) per iteration, whoever has how much left to do. So the priorities belong to kinds of jobs, not to jobs, and
-// change only when models are refitted: the queues of algorithm 1 are lists of (kind, step) that stay sorted between
-// events. A decision walks them counting how many jobs of each kind get how far, O(kinds * steps), and then touches
-// only the kinds where that differs from what is, and of these the jobs that have GPUs or get some: however many
-// wait. Steps are worth no more than the step before them (a queue reaches the later one only through the earlier),
-// so that one pass over the list is the greedy algorithm.
+// The work that is left cancels out of eqs. 20 and 21: to double a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n) per
+// iteration, however much work it has left. So priorities belong to kinds of jobs, and change only when models are
+// refitted. The queues of algorithm 1 become lists of (kind, step), which stay sorted between events. A decision goes
+// through them and counts how many jobs of each kind get how far: O(kinds * steps). It then touches only kinds for
+// which this has changed, and of these only the jobs that have GPUs or get some, however many wait. A step is worth no
+// more than the step before it (which must be taken first), so that one pass over the list is the greedy algorithm.
 //
-// Where the paper leaves the choice open:
-//   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling; where not all jobs can
-//     have one, those with the least energy left come first (the smallest denominator), which is near to the shortest
-//     remaining time. A job without GPUs counts its restart, so that near equals do not take turns.
-//   - Of the jobs of one kind, those that have the larger size keep it; then those with most work left. A resize that
+// Where the paper leaves details open:
+//   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling. If not all jobs can
+//     have one, those with the least energy left come first (the smallest denominator), which is close to the shortest
+//     remaining time. For a job without GPUs its restart is included, so that two near equals do not take turns.
+//   - Of the jobs of one kind, those that have the larger size keep it, then those with most work left. A resize that
 //     would cost more time than it saves is left out.
-//   - A job that is profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts with
-//     that.
+//   - A job that is being profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts
+//     with that.
 //   - A pipeline has one size; its frontier is its list of speeds.
 #include <algorithm>
 #include <cmath>
@@ -27,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "cluster/policy.h"
 #include "cluster/power_book.h"
 #include "cluster/waiting_queue.h"
@@ -36,9 +36,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-// Eqs. 20 and 21 without what cancels: seconds saved per joule spent.
+// Eqs. 20 and 21 without the factors that cancel: seconds saved per joule spent.
 double marginal_return(const IterationCost& now, const IterationCost& next) {
   const double saved = (now.time - next.time).value();
   const double spent = (next.energy - now.energy).value();
@@ -46,12 +44,12 @@ double marginal_return(const IterationCost& now, const IterationCost& next) {
   return spent <= 0.0 ? kInfinite : saved / spent;
 }
 
-// Sorted best first; equal ones by kind, then step.
+// Sorted with the best first, equal ones by kind and step.
 struct Step {
   double priority;
   int kind;
-  int level;  // of the size before a doubling, or at which the speed is raised
-  int speed;  // before it is raised; 0 for a doubling
+  int level;  // the size before a doubling, or the size at which the speed is raised
+  int speed;  // the speed before it is raised; 0 for a doubling
 
   bool operator<(const Step& other) const {
     if (priority != other.priority) return priority > other.priority;
@@ -60,18 +58,18 @@ struct Step {
 };
 
 struct KindPlan {
-  std::vector<int> sizes;  // GPUs by level
+  std::vector<int> sizes;  // number of GPUs, by level
   std::vector<int> size_index;
   std::size_t speeds = 0;
   std::vector<double> watts;       // by level and speed
   std::vector<double> base_watts;  // by level, at speed 0
-  std::vector<int> jobs;           // those that have GPUs, or are given some, rising
-  std::vector<int> newly_chosen;   // of those that wait, where not all can run
-  // Of the jobs that are free to be changed:
-  int free_jobs = 0;          // also those that wait
+  std::vector<int> jobs;           // those that have GPUs or are given some, rising
+  std::vector<int> newly_chosen;   // of those that wait, if not all can run
+  // Of the jobs that may be changed:
+  int free_jobs = 0;          // including those that wait
   std::vector<int> holding;   // how many are at each level
-  std::vector<int> reaching;  // how many are to be at each level or above
-  std::vector<int> speed;     // by level: what all have
+  std::vector<int> reaching;  // how many will be at each level or above
+  std::vector<int> speed;     // by level: the speed that all have
   std::vector<int> faster;    // by level: how many have one speed more
   std::vector<int> old_speed;
   std::vector<int> old_faster;
@@ -99,7 +97,7 @@ class PowerFlow : public Policy {
     waiting_.note(decision);
   }
 
-  // All that it keeps follows from the cluster's state.
+  // Everything that the policy keeps follows from the cluster's state.
   void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
     begin(cluster);
     for (const int job : cluster.active) {
@@ -111,7 +109,7 @@ class PowerFlow : public Policy {
           static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
       set_level(cluster, job, level);
       if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
-        // Waits to be profiled, or has been.
+        // The job waits to be profiled, or has been.
         if (one.phase != JobPhase::kStarting) unpin(cluster, job);
       }
     }
@@ -120,7 +118,7 @@ class PowerFlow : public Policy {
   }
 
  private:
-  // ---- what is known of kinds
+  // ---- kinds
 
   void begin(const ClusterState& cluster) {
     kinds_.resize(cluster.kinds.size());
@@ -149,7 +147,7 @@ class PowerFlow : public Policy {
     const std::size_t old_doublings = doublings_.size();
     const std::size_t old_raises = raises_.size();
     for (const int k : changed) add_steps(cluster, k);
-    // What did not change is sorted already.
+    // The steps that have not changed are sorted already.
     const auto merge = [](std::vector<Step>& steps, std::size_t sorted) {
       const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(sorted);
       std::sort(middle, steps.end());
@@ -182,7 +180,7 @@ class PowerFlow : public Policy {
     }
   }
 
-  // What jobs of the kind count with against the limit.
+  // Reads what jobs of the kind count with against the limit.
   void read_power(const ClusterState& cluster, int k) {
     KindPlan& kind = kinds_[at(k)];
     const std::size_t speeds = cluster.kinds[at(k)].speeds;
@@ -197,9 +195,9 @@ class PowerFlow : public Policy {
     }
   }
 
-  // ---- what is known of jobs
+  // ---- jobs
 
-  // The groups of those that wait: by kind.
+  // Groups of jobs that wait: by kind.
   static std::size_t group_of(const ClusterJob& job) { return at(job.kind); }
 
   [[nodiscard]] KindPlan& kind_of(const ClusterState& cluster, int job) {
@@ -222,7 +220,7 @@ class PowerFlow : public Policy {
     kind.dirty = true;
   }
 
-  // Moves a free job; one that is new to its size is pinned until it has been profiled.
+  // Moves a job that may be changed. One to which the size is new stays pinned until it has been profiled.
   void set_level(const ClusterState& cluster, int job, int level) {
     KindPlan& kind = kind_of(cluster, job);
     if (level_[at(job)] >= 0) --kind.holding[at(level_[at(job)])];
@@ -254,14 +252,14 @@ class PowerFlow : public Policy {
     return cluster.to_be_profiled(job, kind_of(cluster, job).size_index[at(level)]);
   }
 
-  // What the job draws at that level until speeds are raised.
+  // The watts of the job at that level, before speeds are raised.
   [[nodiscard]] double watts_at(const ClusterState& cluster, int job, int level) {
     return level < 0 ? 0.0 : kind_of(cluster, job).base_watts[at(level)];
   }
 
   // ---- GPUs (algorithm 1, lines 2-20)
 
-  // `more`: watts beyond the limit, for the reserve of a job of which nothing was metered.
+  // `more`: watts beyond the limit, for the reserve of a job of whose kind nothing was metered.
   void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
     double watts = cluster.spendable_power().value() + more;
@@ -269,11 +267,11 @@ class PowerFlow : public Policy {
       const KindPlan& kind = kind_of(cluster, job);
       const ClusterJob& one = cluster.jobs[at(job)];
       gpus -= kind.sizes[at(level_[at(job)])];
-      // The fastest speed that it will come to.
+      // The watts at the fastest speed of its profiling.
       const double counted = kind.watts[at(level_[at(job)]) * kind.speeds + at(one.speed)];
       watts -= one.phase == JobPhase::kProfiling ? std::max(counted, one.power.value()) : counted;
     }
-    power_left_ = watts;  // of what is pinned so far; free jobs follow
+    power_left_ = watts;  // of the pinned jobs so far; the others follow
     chosen_.clear();
     scarce_ = more > 0.0 || !everyone_fits(gpus, watts);
     if (scarce_) {
@@ -306,9 +304,9 @@ class PowerFlow : public Policy {
     return needed <= gpus && draw <= watts;
   }
 
-  // Who has GPUs at all, where not all can, or only those of which nothing was metered may. Those that have some and
-  // those that wait are merged; what a kind takes at least does not depend on the job, so where one that waits does
-  // not fit, none like it does.
+  // Chooses which jobs have GPUs at all, if not all can, or if only jobs of unmetered kinds may. The jobs that have
+  // some and those that wait are merged by rank. The least that a job takes depends only on its kind, so that when one
+  // that waits does not fit, no other of its kind does.
   void choose(const ClusterState& cluster, int& gpus, double& watts, bool only_unmetered) {
     const auto joules_of = [&](std::size_t k, double work) {
       return work * cluster.believed[k].at(at(kinds_[k].size_index[0]), 0).energy.value();
@@ -375,7 +373,7 @@ class PowerFlow : public Policy {
     int level;
   };
 
-  // From how many of each kind to which: those that have most keep most.
+  // Lists how many jobs of each kind change from which size to which: those that have most keep most.
   void change_sizes(const ClusterState& cluster) {
     changes_.clear();
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
@@ -422,7 +420,7 @@ class PowerFlow : public Policy {
     return above == kind.free_jobs;
   }
 
-  // Shrinks first, then growth while power lasts, profiling counted.
+  // Shrinks jobs first, then lets others grow while power lasts, with profiling counted.
   void apply_changes(const ClusterState& cluster) {
     double watts = power_left_;
     for (const KindPlan& kind : kinds_) {
@@ -439,7 +437,7 @@ class PowerFlow : public Policy {
       int level = change.level;
       if (more > watts && more > 0.0) {
         if (grows(change)) continue;
-        level = -1;  // cannot even be profiled smaller
+        level = -1;  // cannot even be profiled at a smaller size
       }
       watts -= watts_at(cluster, change.job, level) - watts_at(cluster, change.job, now);
       set_level(cluster, change.job, level);
@@ -447,7 +445,7 @@ class PowerFlow : public Policy {
     power_left_ = watts;
   }
 
-  // Growing costs a restart; a job that is nearly done is left alone.
+  // Growing costs a restart, so that a job that is nearly done is left alone.
   [[nodiscard]] bool worth_it(const ClusterState& cluster, const Change& change) const {
     const ClusterJob& one = cluster.jobs[at(change.job)];
     if (!one.has_gpus()) return true;
@@ -460,7 +458,7 @@ class PowerFlow : public Policy {
 
   // ---- speeds (lines 21-30)
 
-  // Also of the jobs that will be profiled now: up to the speed that they would run at.
+  // Raises speeds, also of jobs that will be profiled now: those go up to the speed at which they would run.
   void plan_speeds(const ClusterState& cluster) {
     for (const int job : newly_pinned_) ++kind_of(cluster, job).holding[at(level_[at(job)])];
     for (KindPlan& kind : kinds_) {
@@ -478,7 +476,7 @@ class PowerFlow : public Policy {
       const std::size_t now = at(step.level) * kind.speeds + at(step.speed);
       const double each = kind.watts[now + 1] - kind.watts[now];
       if (each > 0.0 && jobs * each > watts) {
-        // As many as the power is enough for; with them it is used up.
+        // As many as there is power for, which is then used up.
         kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / each));
         break;
       }
@@ -491,7 +489,7 @@ class PowerFlow : public Policy {
     }
   }
 
-  // What differs from what is.
+  // Adds what changes to the decision.
   void emit(const ClusterState& cluster, Decision& decision) {
     for (KindPlan& kind : kinds_) {
       if (!kind.dirty) continue;
@@ -503,7 +501,7 @@ class PowerFlow : public Policy {
         Assignment wanted{job, 0, 0};
         if (level >= 0) {
           wanted.gpus = kind.sizes[at(level)];
-          // While it is profiled, a job keeps the speed that it began with.
+          // A job keeps the speed at which its profiling began.
           const bool keeps = is_pinned_[at(job)] && wanted.gpus == one.gpus;
           wanted.speed = keeps ? one.speed : kind.speed[at(level)];
           if (std::binary_search(faster_.begin(), faster_.end(), job)) ++wanted.speed;
@@ -516,7 +514,7 @@ class PowerFlow : public Policy {
     }
   }
 
-  // Which jobs have one speed more than the others of their kind and size: first those that have it already.
+  // Picks the jobs that have one speed more than the others of their kind and size: first those that have it already.
   void pick_faster(const ClusterState& cluster, const KindPlan& kind) {
     faster_.clear();
     std::vector<int> left = kind.faster;
@@ -544,7 +542,7 @@ class PowerFlow : public Policy {
   WaitingJobs waiting_;  // by kind
   double power_left_ = 0.0;
   bool scarce_ = false;
-  // Reused from decision to decision:
+  // Reused by every decision:
   std::set<int> chosen_;
   std::vector<std::pair<double, int>> candidates_;
   std::vector<std::tuple<int, double, int>> order_;

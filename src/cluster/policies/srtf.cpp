@@ -1,8 +1,8 @@
-// Shortest remaining time first, preemptive and not elastic: of all jobs, those that would be done soonest with the
-// GPUs that they asked for hold them. It knows how long jobs run, which nobody does: a yardstick.
+// Shortest remaining time first, preemptive and not elastic: the jobs that would be done soonest with the GPUs that
+// they asked for hold them. It needs to know how long jobs run, which no real scheduler does: a yardstick.
 //
-// Cost of a decision: O(jobs with GPUs, and log jobs for each that begins or stops), however many wait: their remaining
-// times do not change.
+// Cost of a decision: O(jobs with GPUs, and log jobs for each that starts or stops), however many wait, since the
+// remaining time of a job that waits does not change.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -24,7 +24,7 @@ class Srtf : public Policy {
     if (begun_) {
       for (const int job : events.arrived) wait(cluster, job);
       for (const int job : stopped_) wait(cluster, job);
-      std::erase_if(running_, [&](const Place& one) { return !has_gpus(one.job); });  // has finished
+      std::erase_if(running_, [&](const Place& one) { return !has_gpus(one.job); });  // it has finished
     } else {                                                                          // also after a restart
       begun_ = true;
       for (const int job : cluster.active) {

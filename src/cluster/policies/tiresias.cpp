@@ -1,24 +1,24 @@
 // Tiresias (Gu et al.: "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019), as PowerFlow
-// compares with it (section 6.1): not elastic, not energy-aware, blind to how long jobs will run. With "+zeus", jobs
-// run at the clock that Zeus chooses.
+// compares with it (section 6.1): not elastic, not energy-aware, and without knowledge of how long jobs will run. With
+// "+zeus", jobs run at the clock that Zeus chooses.
 //
-// Discretised 2D-LAS (section 3.3), by the rules and with the constants of the authors' simulator (dlas-gpu): what
-// counts is attained service, a job's GPUs times the time that it held them. There are three queues. A job enters the
-// first at its end and falls to the end of the next as its service reaches 3,250 and 7,200 GPU-seconds. Jobs of an
-// earlier queue come first, and within a queue those that run stay ahead of those that wait; a job that does not fit
-// is passed over. A job that has to give way loses its GPUs and restarts later. Promotion of starving jobs is off, as
-// it is there.
+// Discretised 2D-LAS (section 3.3), with the rules and constants of the authors' simulator (dlas-gpu). Jobs are ranked
+// by attained service, which is a job's GPUs times the time that it held them. There are three queues. A job enters at
+// the end of the first, and falls to the end of the next when its service reaches 3,250 and 7,200 GPU-seconds. Jobs of
+// an earlier queue come first. Within a queue, jobs that run stay ahead of jobs that wait, and a job that does not fit
+// is passed over. A job that has to give way loses its GPUs and restarts later. As in that simulator, starving jobs are
+// not promoted.
 //
-// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins"): the same queues, but within one the jobs of the
-// highest Gittins index come first, whether they run or wait: with S the service of a job that has had a, and D the
-// service of the queue (no limit for the last),
+// Discretised 2D-Gittins (sections 3.2, 3.3; "tiresias-gittins") has the same queues, but within one the jobs of the
+// highest Gittins index come first, whether they run or wait. With S the service that a job needs, a the service that
+// it has had, and D the service of the queue (no limit for the last),
 //   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
-// The distribution of S is that of the jobs that have finished so far (the authors' simulator is given it beforehand,
-// and takes 3,250 for every D); a job that has had more than all of them comes last. The index of a job that runs is
-// read when something else happens, not all the time.
+// S is distributed as the services of the jobs that have finished so far (the authors' simulator is given the
+// distribution beforehand, and takes 3,250 for every D). A job that has had more than all of them comes last. The index
+// of a job that runs is computed when something happens, not continuously.
 //
-// Cost of a decision: O(jobs with GPUs * log jobs), however many wait; with Gittins indices, the history of finished
-// jobs is summed anew from where one is put in.
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait. With Gittins indices, the history of finished
+// jobs is summed again from the point at which one is inserted.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
 #include "cluster/service_history.h"
@@ -39,10 +40,10 @@ namespace {
 
 constexpr std::array kThresholds = {3250.0, 7200.0};  // GPU-seconds, rising
 constexpr std::size_t kQueues = kThresholds.size() + 1;
-// Of a threshold: a job that is woken at it has passed it, whatever was rounded.
+// Relative to a threshold: a job that was woken at the threshold has reached it, whatever was rounded.
 constexpr double kRounding = 1e-6;
 
-// Whether a job that has had so much is through with the queue, which is not the last.
+// Whether a job that has attained this service leaves the queue, which must not be the last.
 bool passes(double service, std::size_t queue) { return service >= kThresholds[queue] * (1.0 - kRounding); }
 
 double service_of(std::size_t queue) {
@@ -50,20 +51,18 @@ double service_of(std::size_t queue) {
   return kThresholds[queue] - (queue == 0 ? 0.0 : kThresholds[queue - 1]);
 }
 
-std::size_t at(int job) { return static_cast<std::size_t>(job); }
-// Who wants to run in one of the queues. The jobs that wait do so in an order that the two disciplines keep in their
-// own ways.
+// The jobs of one queue. The two disciplines differ in the order of the jobs that wait.
 class ServiceQueue {
  public:
   virtual ~ServiceQueue() = default;
 
-  // A job that has no GPUs, at the end.
+  // Puts a job without GPUs at the end.
   virtual void enter(const ClusterState& cluster, int job) = 0;
-  // One that has GPUs and has fallen from the queue before, at the end. In one decision in rising order.
+  // Puts a job with GPUs that fell from the queue before at the end. Within one decision, to be called by rising job.
   void fall_in(int job) { fallen_.push_back(job); }
-  // A job that runs here has finished.
+  // Removes a job that ran here and has finished.
   void leave(int job) { std::erase(running_, job); }
-  // Those that run here, or have fallen to here, and are through with the queue, leave it; in rising order.
+  // Removes and returns the jobs with GPUs that have attained the queue's service, in rising order.
   [[nodiscard]] std::vector<int> fall_out(const ClusterState& cluster, std::size_t queue) {
     std::vector<int> out;
     for (std::vector<int>* list : {&running_, &fallen_}) {
@@ -79,7 +78,7 @@ class ServiceQueue {
   virtual void serve(const ClusterState& cluster, Dealing& dealing) = 0;
 
   [[nodiscard]] const std::vector<int>& running() const { return running_; }
-  // All of its jobs, such that restore() in this order gives the same queue.
+  // All jobs of the queue. restore() in this order gives the same queue.
   [[nodiscard]] virtual std::vector<int> jobs() const = 0;
   void restore(const ClusterState& cluster, int job) {
     if (cluster.jobs[at(job)].has_gpus()) {
@@ -90,11 +89,12 @@ class ServiceQueue {
   }
 
  protected:
-  std::vector<int> running_;  // those that have GPUs
-  std::vector<int> fallen_;   // those that have, too, and come from the queue before by this decision
+  std::vector<int> running_;  // jobs that have GPUs
+  std::vector<int> fallen_;   // jobs that have GPUs and come from the queue before by this decision
 };
 
-// Those that run, then those that wait; of these, who had to give way comes before the others, and who fell comes last.
+// Jobs that run come before jobs that wait. Of the latter, those that had to give way come first, and those that fell
+// come last.
 class LasQueue : public ServiceQueue {
  public:
   void enter(const ClusterState& cluster, int job) override {
@@ -138,7 +138,7 @@ class LasQueue : public ServiceQueue {
   std::vector<int> served_;             // reused
 };
 
-// By Gittins index, whether they run or wait.
+// Serves jobs by Gittins index, whether they run or wait.
 class GittinsQueue : public ServiceQueue {
  public:
   GittinsQueue(const ServiceHistory& history, double quantum) : history_(&history), quantum_(quantum) {}
@@ -158,7 +158,7 @@ class GittinsQueue : public ServiceQueue {
     std::sort(ranked_.begin(), ranked_.end());
     running_.clear();
     std::vector<int> stopped;
-    std::map<int, AttainedLine::Walk> lines;  // those who wait, by GPUs
+    std::map<int, AttainedLine::Walk> lines;  // jobs that wait, by GPUs
     for (const auto& [gpus, line] : waiting_) {
       if (gpus <= dealing.left()) lines.try_emplace(gpus, line, *history_, quantum_);
     }
@@ -268,7 +268,7 @@ class Tiresias : public Policy {
     if (gittins_) history_.add(cluster.jobs[at(job)].gpu_time.value());
   }
 
-  // Those that run may be the ones that fall next.
+  // Only jobs that run can fall next.
   void wake_at_threshold(const ClusterState& cluster, Decision& decision) const {
     for (std::size_t queue = 0; queue + 1 < kQueues; ++queue) {
       for (const int job : queues_[queue]->running()) {

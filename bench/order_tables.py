@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""What another order of forwards and backwards saves, and the memory it needs: the tables of docs/manual/order.md.
+
+    python3 bench/order_tables.py --program build/flyball                                  # print
+    python3 bench/order_tables.py --program build/flyball --write docs/manual/order.md     # rewrite in place
+    python3 bench/order_tables.py --program build/flyball --data ../shared/data            # measured profiles, too
+
+Every row is one pipeline, every column the memory of its stages: what 1F1B holds, one microbatch more on each, two
+more, and no limit. In the document a table stands between `<!-- table NAME -->` and `<!-- end of table -->`; tables whose
+profiles are not here stay as they are. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROFILES = ROOT / "examples" / "profiles"
+SHIPPED = [("gpt3-175b-a100-sxm-8stage", 32), ("gpt3-175b-a40-8stage", 32), ("bloom-176b-a100-sxm-8stage", 32),
+           ("gpt3-1.3b-a100-4stage", 32), ("bert-1.3b-a100-4stage", 32), ("t5-3b-a100-4stage", 32)]
+# File of the published measurements, GPU's blocking power as their authors state it (W), stages of the slice.
+MEASURED = [("GPT-3 175B, A40", "gpt3-175b+a40_bf16.csv", 70.38), ("Bloom 176B, A100", "bloom+a100_sxm_bf16.csv", 83.64)]
+
+
+def stages_of(profile: Path) -> int:
+    rows = [line for line in profile.read_text().splitlines() if line[:1].isdigit()]
+    return 1 + max(int(row.split(",")[0]) for row in rows)
+
+
+def blocking_of(profile: Path) -> str:
+    found = re.search(r"^# Blocking power: ([\d.]+) W", profile.read_text(), re.MULTILINE)
+    return found.group(1) if found else "75"
+
+
+def plan(program: Path, profile: Path, microbatches: int, blocking: str, planner: str, extra: int | None) -> dict:
+    command = [str(program), "plan", str(profile), "--microbatches", str(microbatches), "--blocking-power", blocking,
+               "--planner", planner, "--format", "json"]
+    if extra is not None:
+        stages = stages_of(profile)
+        limit = [min(microbatches, stages - stage + extra) for stage in range(stages)]
+        command += ["--memory-limit", ",".join(map(str, limit))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def cell(result: dict) -> str:
+    return f"{result['selected']['saving_pct']:.1f}"
+
+
+def table(program: Path, pipelines: list[tuple[str, Path, int, str]]) -> str:
+    heads = ["pipeline", "microbatches", "Perseus", "joint, as 1F1B", "EnvPipe +1", "joint +1", "EnvPipe +2", "joint +2",
+             "EnvPipe, no limit", "joint, no limit", "held then", "faster then %"]
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --: |" * (len(heads) - 1)]
+    for title, profile, microbatches, blocking in pipelines:
+        def run(planner, extra):
+            return plan(program, profile, microbatches, blocking, planner, extra)
+
+        free = run("joint", None)
+        row = [title, str(microbatches), cell(run("perseus", 0)), cell(run("joint", 0))]
+        for extra in (1, 2):
+            row += [cell(run("envpipe", extra)), cell(run("joint", extra))]
+        row += [cell(run("envpipe", None)), cell(free), str(max(free["in_flight"])),
+                f"{max(0.0, -free['selected']['slowdown_pct']):.1f}"]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "flyball")
+    parser.add_argument("--data", type=Path, help="folder of the published measurements; see docs/manual/order.md")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page")
+    options = parser.parse_args()
+    tables = {"shipped": table(options.program, [(name, PROFILES / f"{name}.csv", microbatches,
+                                                  blocking_of(PROFILES / f"{name}.csv"))
+                                                 for name, microbatches in SHIPPED])}
+    if options.data:
+        folder = options.data / "perseus-sosp24" / "emulation"
+        tables["measured"] = table(options.program, [(title, folder / name, 12, str(watts))
+                                                     for title, name, watts in MEASURED])
+    if not options.write:
+        for name, text in tables.items():
+            print(f"{name}\n{text}")
+        return
+    page = options.write.read_text()
+    for name, text in tables.items():
+        page, count = re.subn(rf"(<!-- table {name} -->\n).*?(<!-- end of table -->)", lambda m: m[1] + text + m[2], page,
+                              flags=re.DOTALL)
+        if count != 1:
+            sys.exit(f"{options.write}: there is no place for the table '{name}'")
+    options.write.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,351 @@
+// The search changes one step of one staircase at a time, or all steps from there on, and what neighbours need to
+// follow suit. It keeps what lowers the bound until nothing does. Last, it gives back the memory that bought nothing.
+#include "plan/joint.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/index.h"
+#include "pipeline/timeline.h"
+#include "plan/perseus.h"
+#include "plan/relaxation.h"
+#include "plan/reschedule.h"
+#include "plan/stage_clock.h"
+
+namespace flyball {
+namespace {
+
+// Operations of all orders that are bounded, to find one and to give memory back: some seconds.
+constexpr std::int64_t kSearchOperations = 200'000;
+constexpr std::int64_t kTrimOperations = 50'000;
+// Less is no improvement: prices are rounded to 2^-24 J/s.
+constexpr double kImprovement = 1e-6;
+// What a microbatch's memory must bring to be taken.
+constexpr double kWorthMemory = 1e-4;
+// The search compares orders by coarser curves than those that bound plans: the solver's rounds are as many as there
+// are prices. A twentieth of the time ranks orders alike.
+constexpr std::size_t kVertices = 6;
+
+using Orders = std::vector<StageOrder>;
+
+// Some of the vertices, the first and the last among them.
+std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {
+  std::vector<CostCurve> curves;
+  for (const CostCurve& hull : hulls) {
+    const std::size_t kept = std::min(hull.size(), kVertices);
+    CostCurve curve;
+    for (std::size_t k = 0; k < kept; ++k) {
+      curve.push_back(hull[kept == 1 ? 0 : k * (hull.size() - 1) / (kept - 1)]);
+    }
+    curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+// The least energy of a plan on the DAG that ends by the deadline, blocking included; infinite where there is none.
+double least_joules(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
+                    Nanoseconds deadline) {
+  std::vector<Nanoseconds> durations;
+  for (const Computation& computation : dag.computations())
+    durations.push_back(curves[at(computation.type)].front().time);
+  std::vector<Nanoseconds> finish(durations.size());
+  if (makespan(dag, durations, finish) > deadline) return std::numeric_limits<double>::infinity();
+  const BoundCurve bound = solve_relaxation(dag, curves, [](const FrontierStretch&) { return true; }).bound;
+  const Watts blocking = problem.total_blocking();
+  const Nanoseconds time = std::min(deadline, bound.least_total(blocking));
+  return bound.at(time) + (blocking * to_seconds(time)).value();
+}
+
+// Empty limits are none.
+bool fits(const Orders& orders, std::span<const int> memory_limit) {
+  for (std::size_t s = 0; s < memory_limit.size(); ++s) {
+    if (most_in_flight(orders[s]) > memory_limit[s]) return false;
+  }
+  return true;
+}
+
+class OrderSearch {
+ public:
+  OrderSearch(const PlanProblem& problem, Nanoseconds deadline, std::span<const int> memory_limit,
+              const Progress& progress)
+      : problem_(problem),
+        curves_(coarse(problem.hulls())),
+        deadline_(deadline),
+        progress_(progress),
+        best_(*stage_orders(*problem.dag)),
+        stages_(static_cast<int>(best_.size())),
+        microbatches_(static_cast<int>(best_.front().size())),
+        limit_(memory_limit.begin(), memory_limit.end()) {
+    if (limit_.empty()) limit_.assign(best_.size(), microbatches_);
+    if (!fits(best_, limit_)) {
+      // As GPipe may: begin with as little as keeps all stages busy.
+      for (int s = 0; s < stages_; ++s) {
+        const int above = s == 0 ? microbatches_ : most_in_flight(best_[at(s - 1)]);
+        best_[at(s)] = in_turn(microbatches_, std::min({above, limit_[at(s)], stages_ - s}));
+      }
+      best_joules_ = bound(best_);
+      return;
+    }
+    best_joules_ = bound(best_);
+  }
+
+  OrderChoice run() {
+    budget_ = kSearchOperations;
+    try_deeper();
+    climb();
+    budget_ = kTrimOperations;
+    give_back();
+    const double joules = least_joules(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_);
+    return {best_, joules, looked_at_};
+  }
+
+ private:
+  // Which steps of a staircase change: [first, last).
+  struct Steps {
+    int first;
+    int last;
+  };
+
+  [[nodiscard]] bool more() { return budget_ > 0 && !stopped_; }
+
+  double bound(const Orders& orders) {
+    const auto [known, is_new] = bounds_.try_emplace(orders, 0.0);
+    if (!is_new) return known->second;
+    const ComputationDag dag = reorder(*problem_.dag, orders);
+    ++looked_at_;
+    budget_ -= dag.size();
+    return known->second = least_joules(problem_, dag, curves_, deadline_);
+  }
+
+  bool take_if_better(Orders orders) {
+    const double done =
+        1.0 - static_cast<double>(std::max<std::int64_t>(0, budget_)) / static_cast<double>(kSearchOperations);
+    if (progress_ && !progress_(done)) stopped_ = true;
+    if (stopped_) return false;
+    const double joules = bound(orders);
+    const double needed =
+        std::isfinite(best_joules_) ? best_joules_ - kImprovement * std::abs(best_joules_) : best_joules_;
+    if (!(joules < needed)) return false;
+    best_ = std::move(orders);
+    best_joules_ = joules;
+    return true;
+  }
+
+  // Every stage holds more, by the same number; and EnvPipe's order.
+  void try_deeper() {
+    const Orders base = best_;
+    for (int extra = 1; more(); extra += std::max(1, extra / 2)) {
+      Orders orders;
+      bool changed = false;
+      for (int s = 0; s < stages_; ++s) {
+        const int held = most_in_flight(base[at(s)]);
+        int deeper = std::min({held + extra, limit_[at(s)], microbatches_});
+        if (s > 0) deeper = std::min(deeper, most_in_flight(orders.back()));
+        changed = changed || deeper == held + extra;
+        orders.push_back(in_turn(microbatches_, deeper));
+      }
+      if (!changed) break;
+      take_if_better(std::move(orders));
+    }
+    if (!in_flight_of_1f1b(*problem_.dag)) return;
+    Orders envpipe;
+    for (const int held : rescheduled_in_flight(problem_, limit_)) envpipe.push_back(in_turn(microbatches_, held));
+    take_if_better(std::move(envpipe));
+  }
+
+  // One forward more before each backward of [first, last) of a stage. Earlier stages, and the backwards that follow,
+  // keep up.
+  std::optional<Orders> raised(int stage, Steps steps) const {
+    Orders orders = best_;
+    bool changed = false;
+    for (int b = steps.first; b < steps.last; ++b) {
+      int& count = orders[at(stage)][at(b)];
+      if (count == microbatches_) break;
+      ++count;
+      changed = true;
+    }
+    if (!changed) return std::nullopt;
+    for (int b = steps.first + 1; b < microbatches_; ++b) {
+      int& count = orders[at(stage)][at(b)];
+      count = std::max(count, orders[at(stage)][at(b - 1)]);
+    }
+    for (int s = stage - 1; s >= 0; --s) {
+      for (int b = steps.first; b < microbatches_; ++b) {
+        int& count = orders[at(s)][at(b)];
+        count = std::max(count, orders[at(s + 1)][at(b)]);
+      }
+    }
+    if (!fits(orders, limit_)) return std::nullopt;
+    return orders;
+  }
+
+  // One forward less, the other way round.
+  std::optional<Orders> lowered(int stage, Steps steps) const {
+    Orders orders = best_;
+    bool changed = false;
+    for (int b = steps.first; b < steps.last; ++b) {
+      int& count = orders[at(stage)][at(b)];
+      if (count == b + 1) continue;
+      --count;
+      changed = true;
+    }
+    if (!changed) return std::nullopt;
+    for (int b = steps.last - 1; b > 0; --b) {
+      int& count = orders[at(stage)][at(b - 1)];
+      count = std::min(count, orders[at(stage)][at(b)]);
+    }
+    for (int s = stage + 1; s < stages_; ++s) {
+      for (int b = 0; b < steps.last; ++b) {
+        int& count = orders[at(s)][at(b)];
+        count = std::min(count, orders[at(s - 1)][at(b)]);
+      }
+    }
+    return orders;
+  }
+
+  // One microbatch less in flight on a stage, and on those below it where they would hold more.
+  std::optional<Orders> shallower(int stage) const {
+    Orders orders = best_;
+    const int held = most_in_flight(orders[at(stage)]);
+    if (held == 1) return std::nullopt;
+    for (int b = 0; b < microbatches_; ++b) {
+      int& count = orders[at(stage)][at(b)];
+      count = std::min(count, b + held - 1);
+    }
+    for (int s = stage + 1; s < stages_; ++s) {
+      for (int b = 0; b < microbatches_; ++b) {
+        int& count = orders[at(s)][at(b)];
+        count = std::min(count, orders[at(s - 1)][at(b)]);
+      }
+    }
+    return orders;
+  }
+
+  // Tries a change again as long as it helps.
+  template <typename Change>
+  bool follow(Change change) {
+    bool better = false;
+    while (more()) {
+      std::optional<Orders> orders = change();
+      if (!orders || !take_if_better(std::move(*orders))) break;
+      better = true;
+    }
+    return better;
+  }
+
+  bool follow_steps(int stage, Steps steps) {
+    const bool up = follow([&] { return raised(stage, steps); });
+    const bool down = follow([&] { return lowered(stage, steps); });
+    return up || down;
+  }
+
+  void climb() {
+    bool better = true;
+    while (better && more()) {
+      better = false;
+      for (int s = 0; s < stages_; ++s) {
+        const bool down = follow([&] { return shallower(s); });
+        better = follow_steps(s, {0, microbatches_}) || down || better;
+      }
+      if (better) continue;  // whole stages first: they reach far for little
+      for (int length = microbatches_ / 2; length >= 1; length /= 2) {
+        for (int s = 0; s < stages_; ++s) {
+          for (int b = 0; b < microbatches_ && more(); b += length) {
+            better = follow_steps(s, {b, std::min(microbatches_, b + length)}) || better;
+          }
+        }
+      }
+    }
+  }
+
+  // Fewer microbatches in flight where that costs next to nothing, from the first stage, which holds the most.
+  void give_back() {
+    for (int s = 0; s < stages_; ++s) {
+      while (more()) {
+        std::optional<Orders> orders = shallower(s);
+        if (!orders) break;
+        const double joules = bound(*orders);
+        if (joules > best_joules_ + kWorthMemory * std::abs(best_joules_)) break;
+        best_ = std::move(*orders);
+        best_joules_ = joules;
+      }
+    }
+  }
+
+  const PlanProblem& problem_;
+  std::vector<CostCurve> curves_;
+  Nanoseconds deadline_;
+  const Progress& progress_;
+  Orders best_;
+  int stages_;
+  int microbatches_;
+  std::vector<int> limit_;
+  double best_joules_ = 0.0;
+  std::int64_t budget_ = kSearchOperations;
+  bool stopped_ = false;
+  int looked_at_ = 0;
+  std::map<Orders, double> bounds_;
+};
+
+// The energy of the frontier's plan for `deadline`, blocking included.
+double joules_by(const Frontier& frontier, Nanoseconds deadline) {
+  return frontier.energy(frontier.cheapest_by(deadline)).value();
+}
+
+class Joint final : public Planner {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "joint"; }
+
+  [[nodiscard]] PlannerResult plan(const PlanProblem& problem, const Progress& progress) const override {
+    const auto begin = std::chrono::steady_clock::now();
+    PlannerResult result = planned(problem, progress);
+    result.stats.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+
+ private:
+  [[nodiscard]] static PlannerResult planned(const PlanProblem& problem, const Progress& progress) {
+    const auto perseus = make_perseus();
+    const auto given = stage_orders(*problem.dag);
+    if (!given) return perseus->plan(problem, progress);
+    const Nanoseconds deadline = problem.focus.empty()
+                                     ? replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time
+                                     : problem.focus.front();
+    const auto half = [&](double begin) {
+      return progress ? Progress([&progress, begin](double share) { return progress(begin + share / 2.0); }) : progress;
+    };
+    const OrderChoice choice = search_orders(problem, deadline, problem.memory_limit, half(0.0));
+    if (choice.orders == *given) return perseus->plan(problem, half(0.5));
+    PlanProblem reordered = problem;
+    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, choice.orders));
+    reordered.dag = dag.get();
+    PlannerResult result = perseus->plan(reordered, half(0.5));
+    result.dag = dag;
+    // Bounds are not plans: where the better bound is within what rounding to clocks loses, the plans decide.
+    const bool may_stay =
+        fits(*given, problem.memory_limit) && !result.frontier.empty() &&
+        joules_by(result.frontier, deadline) > least_joules(problem, *problem.dag, problem.hulls(), deadline);
+    if (!may_stay) return result;
+    PlannerResult fixed = perseus->plan(problem, half(0.5));
+    const bool better = !fixed.frontier.empty() && fixed.frontier.points().front().time <= deadline &&
+                        joules_by(fixed.frontier, deadline) < joules_by(result.frontier, deadline);
+    return better ? std::move(fixed) : std::move(result);
+  }
+};
+
+}  // namespace
+
+OrderChoice search_orders(const PlanProblem& problem, Nanoseconds deadline, std::span<const int> memory_limit,
+                          const Progress& progress) {
+  return OrderSearch(problem, deadline, memory_limit, progress).run();
+}
+
+std::unique_ptr<Planner> make_joint() { return std::make_unique<Joint>(); }
+
+}  // namespace flyball

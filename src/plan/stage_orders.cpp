@@ -1,0 +1,154 @@
+// Orders are read from a DAG by cutting each stage's operations into units that move together: a forward with the
+// loading of its data, a backward with what stands before it, and at the end what the whole iteration needs.
+#include "plan/stage_orders.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/index.h"
+#include "pipeline/instruction.h"
+
+namespace flyball {
+namespace {
+
+bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
+bool is_backward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kBackward); }
+
+struct StageUnits {
+  std::vector<std::vector<int>> forwards;
+  std::vector<std::vector<int>> backwards;
+  std::vector<int> tail;  // gradient synchronisation, optimizer step
+  StageOrder order;
+  bool in_turn = true;  // one chunk, microbatches from 0 upwards
+};
+
+StageUnits units_of(const ComputationDag& dag, int stage) {
+  StageUnits units;
+  std::vector<int> pending;
+  for (const int i : dag.stage_order(stage)) {
+    const Computation& computation = dag[i];
+    const OperationType& type = dag.type_of(i);
+    pending.push_back(i);
+    if (!is_forward(type) && !is_backward(type)) {
+      // Whatever has a choice of clocks and is neither belongs to another schedule.
+      if (type.options.size() > 1) units.in_turn = false;
+      continue;
+    }
+    auto& list = is_forward(type) ? units.forwards : units.backwards;
+    if (computation.chunk != 0 || computation.microbatch != static_cast<int>(list.size())) units.in_turn = false;
+    list.push_back(std::exchange(pending, {}));
+    if (is_backward(type)) units.order.push_back(static_cast<int>(units.forwards.size()));
+  }
+  units.tail = std::move(pending);
+  return units;
+}
+
+bool is_proper(const StageUnits& units) {
+  if (!units.in_turn || units.forwards.empty() || units.backwards.size() != units.forwards.size()) return false;
+  for (std::size_t b = 0; b < units.order.size(); ++b) {
+    if (units.order[b] <= static_cast<int>(b)) return false;
+  }
+  return units.order.back() == static_cast<int>(units.forwards.size());
+}
+
+// Whether the microbatch comes from the stage before (forwards) or after (backwards), maybe by a transfer.
+bool follows_pipeline(const ComputationDag& dag, int before, int after) {
+  const OperationType& type = dag.type_of(after);
+  const OperationType& from = dag.type_of(before);
+  if (dag[before].microbatch != dag[after].microbatch || from.instruction != type.instruction) return false;
+  return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
+}
+
+bool follows_pipeline(const ComputationDag& dag) {
+  for (int i = 0; i < dag.size(); ++i) {
+    const OperationType& type = dag.type_of(i);
+    if (!type.occupies_stage || dag[i].microbatch < 0) continue;  // a stage's last operations wait for any
+    for (const std::int32_t p : dag.predecessors(i)) {
+      const OperationType& before = dag.type_of(p);
+      if (before.occupies_stage) {
+        if (before.stage != type.stage && !follows_pipeline(dag, p, i)) return false;
+        continue;
+      }
+      for (const std::int32_t sender : dag.predecessors(p)) {
+        if (!follows_pipeline(dag, sender, i)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag) {
+  std::vector<StageOrder> orders;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    StageUnits units = units_of(dag, stage);
+    if (!is_proper(units)) return std::nullopt;
+    orders.push_back(std::move(units.order));
+    if (orders.back().size() != orders.front().size()) return std::nullopt;
+  }
+  if (!follows_pipeline(dag)) return std::nullopt;
+  return orders;
+}
+
+StageOrder in_turn(int microbatches, int in_flight) {
+  StageOrder order;
+  for (int b = 0; b < microbatches; ++b) order.push_back(std::min(microbatches, b + in_flight));
+  return order;
+}
+
+int most_in_flight(const StageOrder& order) {
+  int most = 0;
+  for (std::size_t b = 0; b < order.size(); ++b) most = std::max(most, order[b] - static_cast<int>(b));
+  return most;
+}
+
+bool can_run(std::span<const StageOrder> orders) {
+  for (std::size_t s = 0; s + 1 < orders.size(); ++s) {
+    for (std::size_t b = 0; b < orders[s].size(); ++b) {
+      if (orders[s][b] < orders[s + 1][b]) return false;
+    }
+  }
+  return true;
+}
+
+ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders) {
+  assert(can_run(orders));
+  std::vector<ComputationDag::Edge> edges;
+  for (int i = 0; i < dag.size(); ++i) {
+    const OperationType& type = dag.type_of(i);
+    for (const std::int32_t p : dag.predecessors(i)) {
+      const OperationType& before = dag.type_of(p);
+      const bool same_stage = before.stage == type.stage && before.occupies_stage && type.occupies_stage;
+      if (!same_stage) edges.push_back({p, i});
+    }
+  }
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const StageUnits units = units_of(dag, stage);
+    const StageOrder& order = orders[at(stage)];
+    int previous = -1;
+    const auto append = [&](const std::vector<int>& unit) {
+      for (const int i : unit) {
+        if (previous >= 0) edges.push_back({previous, i});
+        previous = i;
+      }
+    };
+    std::size_t next = 0;
+    for (std::size_t b = 0; b < order.size(); ++b) {
+      while (next < at(order[b])) append(units.forwards[next++]);
+      append(units.backwards[b]);
+    }
+    append(units.tail);
+  }
+  return {"reordered pipeline",
+          dag.stages(),
+          {dag.types().begin(), dag.types().end()},
+          {dag.computations().begin(), dag.computations().end()},
+          edges};
+}
+
+}  // namespace flyball

@@ -1,0 +1,227 @@
+#include "plan/joint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "plan/envpipe.h"
+#include "plan/perseus.h"
+#include "plan/stage_clock.h"
+#include "plan/summary.h"
+#include "profile/profile.h"
+#include "support/figures.h"
+#include "support/lp_oracle.h"
+#include "support/pipelines.h"
+#include "support/shared_data.h"
+
+namespace flyball {
+namespace {
+
+using testing::dag_of;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Le;
+using testing::modelled_profile;
+using testing::problem_of;
+
+using Orders = std::vector<StageOrder>;
+
+const Progress kNoProgress;
+
+std::vector<int> held(const Orders& orders) {
+  std::vector<int> most;
+  for (const StageOrder& order : orders) most.push_back(most_in_flight(order));
+  return most;
+}
+
+// Every staircase of so many steps that holds at most `limit`.
+std::vector<StageOrder> staircases(int microbatches, int limit) {
+  std::vector<StageOrder> all;
+  const std::function<void(StageOrder)> extend = [&](const StageOrder& order) {
+    const auto b = static_cast<int>(order.size());
+    if (b == microbatches) return all.push_back(order);
+    const int least = std::max(b + 1, order.empty() ? 1 : order.back());
+    for (int forwards = least; forwards <= std::min(microbatches, b + limit); ++forwards) {
+      StageOrder longer = order;
+      longer.push_back(forwards);
+      extend(longer);
+    }
+  };
+  extend({});
+  return all;
+}
+
+// The least energy by the deadline, by a linear programme for each iteration time up to it.
+double least_energy(const PlanProblem& problem, const ComputationDag& dag, Nanoseconds deadline) {
+  std::vector<Nanoseconds> fastest;
+  for (const Computation& computation : dag.computations()) {
+    fastest.push_back(problem.choices[static_cast<std::size_t>(computation.type)].hull.front().time);
+  }
+  std::vector<Nanoseconds> finish(fastest.size());
+  const Nanoseconds t_min = makespan(dag, fastest, finish);
+  if (t_min > deadline) return std::numeric_limits<double>::infinity();
+  // Convex in time: a ternary search.
+  const auto energy = [&](Nanoseconds time) {
+    return testing::lp_bound(dag, problem.hulls(), time) + (problem.total_blocking() * to_seconds(time)).value();
+  };
+  Nanoseconds low = t_min;
+  Nanoseconds high = deadline;
+  while (high - low > 1'000'000) {
+    const Nanoseconds third = (high - low) / 3;
+    if (energy(low + third) < energy(high - third)) {
+      high -= third;
+    } else {
+      low += third;
+    }
+  }
+  return std::min(energy(low), energy(high));
+}
+
+double best_of_all(const PlanProblem& problem, Nanoseconds deadline, int limit) {
+  const auto microbatches = static_cast<int>(stage_orders(*problem.dag)->front().size());
+  double least = std::numeric_limits<double>::infinity();
+  const std::vector<StageOrder> one = staircases(microbatches, limit);
+  const std::function<void(Orders)> extend = [&](const Orders& orders) {
+    if (static_cast<int>(orders.size()) == problem.dag->stages()) {
+      least = std::min(least, least_energy(problem, reorder(*problem.dag, orders), deadline));
+      return;
+    }
+    for (const StageOrder& order : one) {
+      Orders longer = orders;
+      longer.push_back(order);
+      if (can_run(longer)) extend(longer);
+    }
+  };
+  extend({});
+  return least;
+}
+
+Nanoseconds time_at_maximum(const PlanProblem& problem) {
+  return replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time;
+}
+
+// All orders that there are, each bounded by a linear programme.
+TEST(SearchOrders, FindsTheBestOfAllOrders) {
+  FLYBALL_STATISTIC();
+  const std::vector<std::vector<double>> shapes = {{1.0, 1.0}, {1.0, 1.3}, {1.3, 1.0}, {1.0, 1.2, 0.9}};
+  for (const auto& shape : shapes) {
+    const int microbatches = shape.size() == 2 ? 4 : 3;
+    const Profile profile = modelled_profile(shape);
+    const ComputationDag dag = dag_of(profile, microbatches);
+    const PlanProblem problem = problem_of(dag);
+    const Nanoseconds deadline = time_at_maximum(problem);
+    for (int limit = static_cast<int>(shape.size()); limit <= microbatches; ++limit) {
+      const std::vector<int> limits(shape.size(), limit);
+      const OrderChoice choice = search_orders(problem, deadline, limits, kNoProgress);
+      EXPECT_TRUE(can_run(choice.orders));
+      EXPECT_THAT(held(choice.orders), Each(Le(limit)));
+      EXPECT_NEAR(choice.joules, best_of_all(problem, deadline, limit), 1e-4 * choice.joules)
+          << shape.size() << " stages, limit " << limit;
+    }
+  }
+}
+
+// Two equal stages, forwards of 1 s and backwards of 2 s, with a single clock: nothing can be saved, and no order is
+// better than the one given.
+TEST(SearchOrders, KeepsTheOrderWhereNothingIsToBeGained) {
+  const Profile profile = testing::profile_of(
+      {testing::operation(0, "forward", {{1000, 1.0, 200}}), testing::operation(0, "backward", {{1000, 2.0, 400}}),
+       testing::operation(1, "forward", {{1000, 1.0, 200}}), testing::operation(1, "backward", {{1000, 2.0, 400}})});
+  const ComputationDag dag = dag_of(profile, 4);
+  const PlanProblem problem = problem_of(dag);
+  const OrderChoice choice = search_orders(problem, time_at_maximum(problem), {}, kNoProgress);
+  EXPECT_EQ(choice.orders, stage_orders(dag).value());
+}
+
+// GPipe holds all microbatches; a limit below that needs another order, and there is one that is no slower.
+TEST(SearchOrders, BringsGpipeBelowTheLimit) {
+  const Profile profile = modelled_profile({1.0, 1.0, 1.0});
+  const ComputationDag dag = dag_of(profile, 6, ScheduleKind::kGpipe);
+  PlanProblem problem = problem_of(dag);
+  problem.memory_limit = {3, 3, 3};
+  const OrderChoice choice = search_orders(problem, time_at_maximum(problem), problem.memory_limit, kNoProgress);
+  EXPECT_TRUE(can_run(choice.orders));
+  EXPECT_THAT(held(choice.orders), Each(Le(3)));
+  EXPECT_TRUE(std::isfinite(choice.joules));
+}
+
+TEST(SearchOrders, StopsWhenAsked) {
+  const Profile profile = modelled_profile({1.0, 1.0, 1.2, 1.0});
+  const ComputationDag dag = dag_of(profile, 16);
+  const PlanProblem problem = problem_of(dag);
+  int calls = 0;
+  const OrderChoice choice = search_orders(problem, time_at_maximum(problem), {}, [&](double) { return ++calls < 3; });
+  EXPECT_LE(choice.looked_at, 4);
+  EXPECT_TRUE(can_run(choice.orders));
+}
+
+TEST(JointPlanner, KeepsOrdersThatItKnowsNothingOf) {
+  PipelineSpec spec;
+  spec.schedule = ScheduleKind::kInterleaved1f1b;
+  spec.microbatches = 4;
+  spec.chunks = 2;
+  const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.0}));
+  const PlannerResult result = make_joint()->plan(problem_of(dag), kNoProgress);
+  EXPECT_EQ(result.dag, nullptr);
+  EXPECT_FALSE(result.frontier.empty());
+}
+
+struct Chosen {
+  Nanoseconds time;
+  double joules;
+};
+
+Chosen chosen(const PlannerResult& result, Nanoseconds deadline) {
+  const std::size_t point = result.frontier.cheapest_by(deadline);
+  return {result.frontier.points()[point].time, result.frontier.energy(point).value()};
+}
+
+// No planner saves more, at the time of all-maximum clocks and with the memory that it uses: EnvPipe's and Perseus'.
+void expect_no_planner_is_better(const std::filesystem::path& path, int microbatches) {
+  SCOPED_TRACE(path.stem());
+  const Profile profile = read_profile_file(path);
+  const ComputationDag dag = dag_of(profile, microbatches);
+  const PlanProblem free = make_problem(dag, {kDefaultBlockingPower}, 10'000'000, CostModel::kHull);
+  const Nanoseconds at_maximum = time_at_maximum(free);
+  const PlannerResult envpipe = make_envpipe(EnvPipePolicy::kBalanced)->plan(free, kNoProgress);
+  for (const PlannerResult* other : {&envpipe}) {
+    const Orders orders = stage_orders(other->dag_of(free)).value();
+    PlanProblem limited = free;
+    limited.memory_limit = held(orders);
+    limited.focus = {std::max(at_maximum, chosen(*other, at_maximum).time)};
+    const PlannerResult joint = make_joint()->plan(limited, kNoProgress);
+    const Orders ours = stage_orders(joint.dag_of(limited)).value();
+    for (std::size_t s = 0; s < ours.size(); ++s) EXPECT_LE(most_in_flight(ours[s]), limited.memory_limit[s]);
+    const Nanoseconds deadline = limited.focus.front();
+    EXPECT_LE(chosen(joint, deadline).time, deadline);
+    EXPECT_LE(chosen(joint, deadline).joules, chosen(*other, deadline).joules);
+    const PlannerResult perseus = make_perseus()->plan(limited, kNoProgress);
+    EXPECT_LE(chosen(joint, deadline).joules, chosen(perseus, deadline).joules);
+  }
+}
+
+TEST(JointPlanner, IsNeverWorseThanOthersOnShippedProfiles) {
+  FLYBALL_STATISTIC();
+  for (const auto& file : std::filesystem::directory_iterator(FLYBALL_SOURCE_DIR "/examples/profiles")) {
+    if (file.path().extension() == ".csv") expect_no_planner_is_better(file.path(), 12);
+  }
+}
+
+TEST(JointPlanner, IsNeverWorseThanOthersOnMeasuredProfiles) {
+  FLYBALL_STATISTIC();
+  const auto data = testing::shared_data();
+  if (!data) GTEST_SKIP() << testing::kNoSharedData;
+  for (const char* name : {"gpt3-175b+a40_bf16.csv", "bloom+a100_sxm_bf16.csv"}) {
+    expect_no_planner_is_better(*data / "perseus-sosp24/emulation" / name, 12);
+  }
+}
+
+}  // namespace
+}  // namespace flyball

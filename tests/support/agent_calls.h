@@ -1,0 +1,54 @@
+// What only tests ask of the agent, over the interface that its users have.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_text.h"
+#include "client/agent_client.h"
+#include "net/client.h"
+#include "support/event_stream.h"
+#include "wire/agent_messages.h"
+
+namespace flyball::testing {
+
+inline std::string answer_at(const Endpoint& agent, std::string_view target) {
+  const Response response = HttpClient(agent).request("GET", target);
+  EXPECT_EQ(response.status, 200u) << response.body;
+  return response.body;
+}
+
+inline std::string metrics_at(const Endpoint& agent) { return answer_at(agent, "/metrics"); }
+
+inline std::vector<LeaseInfo> leases_at(const Endpoint& agent) {
+  return read_message<LeaseList>(parse_json("the agent's answer", answer_at(agent, "/v1/leases"))).leases;
+}
+
+// Calls `on_samples` every hundredth of a second with the new samples, until it returns false.
+inline void stream_power(const Endpoint& agent, const std::string& devices,
+                         const std::function<bool(const std::vector<PowerPoint>&)>& on_samples) {
+  follow_events(RawSocket(agent.socket_path), "/v1/power?interval=0.01s" + devices, [&](const ServerEvent& event) {
+    return event.name != "power" ||
+           on_samples(read_message<PowerEvent>(parse_json("the power stream", event.data)).samples);
+  });
+}
+
+inline void set_power_limit(AgentLease& lease, std::size_t gpu, Watts limit) {
+  SettingsChange change;
+  change.power_limit = limit;
+  lease.change(gpu, change);
+}
+
+inline void reset_power_limit(AgentLease& lease, std::size_t gpu) {
+  SettingsChange change;
+  change.power_limit = std::optional<Watts>();
+  lease.change(gpu, change);
+}
+
+}  // namespace flyball::testing
