@@ -92,8 +92,8 @@ class Planner {
   [[nodiscard]] virtual PlannerResult plan(const PlanProblem& problem, const Progress& progress) const = 0;
 };
 
-// Planners by name: perseus, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global,
-// zeus-per-stage. Throws UsageError that lists them.
+// Planners by their names in the one table of planners (planner_registry.cpp). Throws UsageError, which lists the
+// names.
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);
 [[nodiscard]] std::vector<std::string> planner_names();
 
