@@ -1,4 +1,4 @@
-// The report as one HTML file.
+// What is made of a plan for people: the report as one HTML file, and the pictures as files beside it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -88,6 +88,14 @@ the measured options</dd>
 )";
 
 }  // namespace
+
+std::vector<PictureFile> picture_files(const ReportInput& input) {
+  return {
+      {"timeline.svg", "the iteration before and after", timeline_svg(input)},
+      {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
+      {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
+  };
+}
 
 std::string html_report(const ReportInput& input) {
   std::string body = before_after_table(input);
