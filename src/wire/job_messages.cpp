@@ -91,13 +91,9 @@ const Record<JobRequest>& description_of(const JobRequest* /*type*/) {
                   .longest = kLongestId,
                   .marks = "_-"})
           .field("name", &R::name, {.text = "A name for people; at most 256 bytes.", .longest = kLongestName})
-          .field("planner", &R::planner,
-                 {.text = "The planner that makes the frontier.",
-                  .known = "perseus joint envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global "
-                           "zeus-per-stage"})
+          .field("planner", &R::planner, {.text = "The planner that makes the frontier.", .known = "planners"})
           .field("schedule", &R::schedule,
-                 {.text = "The order in which stages run their instructions.",
-                  .known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
+                 {.text = "The order in which stages run their instructions.", .known = "schedules"})
           .field("stages", &R::stages,
                  {.text = "Stages of the pipeline.", .needed = true, .minimum = 1, .maximum = kMostStages})
           .field("microbatches", &R::microbatches,

@@ -196,5 +196,12 @@ TEST(Record, ItsSchemaSaysTheSame) {
   EXPECT_EQ(nlohmann::json(request().schema()), wanted);
 }
 
+TEST(Record, ItsSchemaHasTheNamesThatItIsGiven) {
+  const auto part = Record<Whole>::request("Whole").field("name", &Whole::name, {.needed = true, .known = "birds"});
+  const auto name = [&](const KnownNames& known) { return part.schema(known).at("properties").at("name").dump(); };
+  EXPECT_EQ(name({{"birds", {"wren", "rook"}}}), R"({"enum":["wren","rook"]})");
+  EXPECT_EQ(name({{"trees", {"oak"}}}), R"({"type":"string"})");
+}
+
 }  // namespace
 }  // namespace flyball
