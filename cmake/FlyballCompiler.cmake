@@ -10,9 +10,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(FLYBALL_CCACHE ccache)
   if(FLYBALL_CCACHE)
-    # What ccache asks for where precompiled headers are used; nothing of ours depends on __TIME__.
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime "${FLYBALL_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${FLYBALL_CCACHE}")
   endif()
 endif()
 

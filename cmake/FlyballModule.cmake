@@ -24,14 +24,13 @@ macro(flyball_read_layers)
   endforeach()
 endmacro()
 
-# flyball_module(<folder> [COLD] [OPTIMISATION <option>] [LIBRARIES <external target>...] [EXCLUDE <file>...])
+# flyball_module(<folder> [COLD] [LIBRARIES <external target>...] [EXCLUDE <file>...])
 #
 # Makes the target flyball_<folder> from the folder's *.cpp (all but the EXCLUDEd) and links the folders that
 # cmake/layers.txt allows it, and the external libraries. A folder without a source makes a header-only target.
 # COLD: no computing, but messages, sockets and pictures. Sanitizer builds leave it unoptimised, in half the compile time.
-# OPTIMISATION: that of the Release build, in place of CMake's.
 function(flyball_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "OPTIMISATION" "LIBRARIES;EXCLUDE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "LIBRARIES;EXCLUDE")
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   foreach(name IN LISTS arg_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${name}")
@@ -44,20 +43,8 @@ function(flyball_module folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE flyball_options)
-    set(kind sources)
-    set(optimisation "")
-    if(arg_OPTIMISATION)
-      set(optimisation $<$<CONFIG:Release>:${arg_OPTIMISATION}>)
-    endif()
     if(arg_COLD AND FLYBALL_SANITIZE)
-      set(kind cold_sources)
-      set(optimisation -O0)
-    endif()
-    target_compile_options(${target} PRIVATE ${optimisation})
-    if(FLYBALL_SANITIZE)
-      # Not in the Release build: g++ 12 then warns of the standard library's own code.
-      flyball_precompile(${target} ${kind} OPTIONS ${optimisation} LIBRARIES fmt::fmt
-        HEADERS ${FLYBALL_STANDARD_HEADERS})
+      target_compile_options(${target} PRIVATE -O0)
     endif()
     set_target_properties(${target} PROPERTIES FLYBALL_COLD "${arg_COLD}")
   else()

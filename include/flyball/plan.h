@@ -43,7 +43,7 @@ struct PlanRequest {
   // Microbatches whose activations a stage can hold: one number, or one per stage; empty for no limit. EnvPipe moves
   // forwards of 1f1b no further; less than 1f1b itself holds is refused.
   std::vector<int> memory_limit = {};
-  // perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage
+  // perseus, or another of those that `flyball plan --help` lists
   std::string planner = "perseus";
   // hull: lower convex hull of the measurements. exponential: the curve that Perseus fits (section 4.1).
   std::string cost_model = "hull";

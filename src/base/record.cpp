@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace flyball {
 namespace {
@@ -57,12 +56,6 @@ std::string read_text(const JsonValue& value, const FieldRules& rules) {
 }
 
 Json text_schema(const FieldRules& rules) {
-  if (rules.known != nullptr) {
-    Json names = Json::array();
-    std::istringstream words(rules.known);
-    for (std::string name; words >> name;) names.push_back(name);
-    return {{"enum", std::move(names)}};
-  }
   Json schema = {{"type", "string"}};
   if (rules.marks == nullptr) {
     if (rules.shortest > 0) schema["minLength"] = rules.shortest;
@@ -128,14 +121,19 @@ void RecordDescription::describe(std::string name, const char* unit, const Field
       {std::move(name), unit, rules, std::move(schema), nothing ? Json() : std::move(standard), written});
 }
 
-Json RecordDescription::schema() const {
+Json FieldDescription::schema_with(const KnownNames& known) const {
+  const auto names = rules.known != nullptr ? known.find(rules.known) : known.end();
+  return names != known.end() ? Json{{"enum", names->second}} : schema;
+}
+
+Json RecordDescription::schema(const KnownNames& known) const {
   Json needed = Json::array();
   Json properties = Json::object();
   for (const FieldDescription& field : described_) {
     if (is_request() ? field.rules.needed : field.always_written) needed.push_back(field.name);
     Json one = Json::object();
     if (*field.rules.text != '\0') one["description"] = field.rules.text;
-    const Json& schema = field.schema;
+    const Json schema = field.schema_with(known);
     const bool boolean = schema.contains("type") && schema["type"] == "boolean";
     const bool null_too = is_request() ? !field.rules.needed && !boolean : field.rules.empty_is_null;
     one.update(null_too ? or_null(schema) : schema);

@@ -15,7 +15,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,6 +33,10 @@ enum class RecordSide {
   kAnswer,   // lenient; what is empty is written as null
 };
 
+// The names that a text may be, by what its FieldRules::known calls them. They stand in folders that a description does
+// not see; whoever shows schemas to people brings them along.
+using KnownNames = std::map<std::string_view, std::vector<std::string>>;
+
 // One field, as the schema and the tables show it.
 struct FieldDescription {
   std::string name;
@@ -39,6 +45,9 @@ struct FieldDescription {
   nlohmann::ordered_json schema;
   nlohmann::ordered_json standard;  // the default; null where the field is needed or nothing is its default
   bool always_written = false;
+
+  // Returns the schema, with the names that `known` has for the field.
+  [[nodiscard]] nlohmann::ordered_json schema_with(const KnownNames& known) const;
 };
 
 // The part of a record's description that does not depend on its C++ type.
@@ -50,7 +59,7 @@ class RecordDescription {
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const std::vector<FieldDescription>& fields() const { return described_; }
   // Returns the schema as it stands under components/schemas in an OpenAPI document.
-  [[nodiscard]] nlohmann::ordered_json schema() const;
+  [[nodiscard]] nlohmann::ordered_json schema(const KnownNames& known = {}) const;
 
  protected:
   RecordDescription(std::string name, RecordSide side, std::string source, std::string text)

@@ -38,7 +38,7 @@ struct FieldRules {
   std::size_t longest = std::numeric_limits<std::size_t>::max();
   const char* marks = nullptr;
   const char* example = nullptr;  // "forward or backward"
-  const char* known = nullptr;    // "fifo gandiva": the names that mean something, for schemas; the reader takes others
+  const char* known = nullptr;    // "planners": which of KnownNames mean something; the reader takes others, too
   // Entries of a list.
   std::size_t fewest = 0;
   std::size_t most = std::numeric_limits<std::size_t>::max();

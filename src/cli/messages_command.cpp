@@ -19,6 +19,8 @@
 #include "cli/option_values.h"
 #include "client/session_options.h"
 #include "draw/text_table.h"
+#include "pipeline/schedule.h"
+#include "plan/planner.h"
 #include "wire/message_catalogue.h"
 
 namespace flyball {
@@ -59,9 +61,15 @@ const RecordDescription& message_named(const std::string& name) {
 
 using Json = nlohmann::ordered_json;
 
+const KnownNames& known_names() {
+  static const KnownNames kAll{{"planners", planner_names()}, {"schedules", schedule_names()}};
+  return kAll;
+}
+
 // What the value, or each value of a list, may be: its choices or its bounds; and how much of it.
 std::string range_of(const FieldDescription& field) {
-  const Json* schema = &field.schema;
+  const Json own = field.schema_with(known_names());
+  const Json* schema = &own;
   while (schema->contains("oneOf") || schema->contains("items")) {
     schema = schema->contains("oneOf") ? &schema->at("oneOf").front() : &schema->at("items");
   }
@@ -135,12 +143,12 @@ std::string list_of_messages(bool as_json) {
 
 void run_messages(const MessagesOptions& options) {
   if (const auto interface = value_named<Interface>(options.name); interface && options.format == "openapi") {
-    return print_data(openapi_schemas(*interface));
+    return print_data(openapi_schemas(*interface, known_names()));
   }
   if (options.format == "openapi") throw UsageError("--format openapi takes 'server' or 'agent'");
   if (options.name.empty()) return print_result(list_of_messages(options.format == "json"));
   const RecordDescription& message = message_named(options.name);
-  print_result(options.format == "json"       ? message.schema().dump(2) + "\n"
+  print_result(options.format == "json"       ? message.schema(known_names()).dump(2) + "\n"
                : options.format == "markdown" ? as_markdown(message)
                                               : as_text(message));
 }

@@ -128,9 +128,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
   }
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
-  render("timeline.svg", "the iteration before and after", timeline_svg(input));
-  render("frontier.svg", "time against energy, every planner", frontier_svg(input));
-  render("cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input));
+  for (PictureFile& picture : picture_files(input)) render(picture.name, picture.what, std::move(picture.svg));
   if (zeus == ZeusFiles::kSelected) {
     // Numbered as in the whole set, slowest first.
     const std::string name = "zeus/" + zeus_file_name(frontier.size() - 1 - selected);

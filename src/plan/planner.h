@@ -94,8 +94,8 @@ class Planner {
   [[nodiscard]] virtual PlannerResult plan(const PlanProblem& problem, const Progress& progress) const = 0;
 };
 
-// The planner of this name: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global
-// or zeus-per-stage. Throws UsageError, which lists them, for any other.
+// The planner of this name in the one table of planners (planner_registry.cpp). Throws UsageError, which lists the
+// names, for any other.
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);
 [[nodiscard]] std::vector<std::string> planner_names();
 

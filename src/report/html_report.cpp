@@ -1,4 +1,5 @@
-// Puts the plan's pictures and tables into one HTML file, below a headline that says what the plan saves.
+// What people get of a plan: its pictures and tables in one HTML file, below a headline that says what the plan saves,
+// and the pictures as files beside it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -88,6 +89,14 @@ the measured options</dd>
 )";
 
 }  // namespace
+
+std::vector<PictureFile> picture_files(const ReportInput& input) {
+  return {
+      {"timeline.svg", "the iteration before and after", timeline_svg(input)},
+      {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
+      {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
+  };
+}
 
 std::string html_report(const ReportInput& input) {
   std::string body = before_after_table(input);

@@ -80,6 +80,15 @@ struct ReportInput {
 // The measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner uses.
 [[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
 
+struct PictureFile {
+  std::string name;  // "timeline.svg"
+  std::string what;  // for people
+  std::string svg;
+};
+
+// The pictures that stand beside the report as files of their own.
+[[nodiscard]] std::vector<PictureFile> picture_files(const ReportInput& input);
+
 // The whole report as one HTML file.
 [[nodiscard]] std::string html_report(const ReportInput& input);
 

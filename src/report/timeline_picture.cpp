@@ -14,7 +14,6 @@
 #include "base/index.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
-#include "pipeline/instruction.h"
 
 namespace flyball {
 namespace {
@@ -75,7 +74,9 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
           {end - ends * seconds_per_px, end * 1.0005, kLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
-double rows_height(const ComputationDag& dag, double pitch = kRowPitch) { return dag.stages() * pitch; }
+double row_top(int stage) { return stage * kRowPitch; }
+
+double rows_height(const ComputationDag& dag) { return dag.stages() * kRowPitch; }
 
 std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i) {
   const ClockOption& option = option_of(plan, i);
@@ -103,17 +104,12 @@ class TimelineDrawing {
         power_(power),
         window_(window),
         zoomed_(rows != nullptr),
-        pitch_(zoomed_ ? rows->pitch() : kRowPitch),
-        most_held_(zoomed_ ? rows->most_held : 0),
         most_zoom_(zoomed_ ? rows->most_zoom : 1.0),
         // A twentieth of a pixel at the greatest zoom.
         decimals_(std::max(0, static_cast<int>(std::ceil(std::log10(window.width * most_zoom_))) - 1)) {}
 
   void draw(bool last) {
-    for (int stage = 0; stage < plan_.dag->stages(); ++stage) {
-      draw_stage(stage);
-      if (most_held_ > 0) draw_held(stage);
-    }
+    for (int stage = 0; stage < plan_.dag->stages(); ++stage) draw_stage(stage);
     draw_critical_path();
     draw_axis(last);
   }
@@ -175,25 +171,6 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  // Steps up at the end of each forward and down at the end of each backward.
-  void draw_held(int stage) {
-    const double foot = row_top(stage) + kRowHeight + 2.0 + TimelineRows::kHeld;
-    std::string outline = fmt::format("M0 {}", foot);
-    int before = 0;
-    const auto order = plan_.dag->stage_order(stage);
-    const std::vector<int> held = microbatches_held(*plan_.dag, stage);
-    for (std::size_t k = 0; k < held.size(); ++k) {
-      if (held[k] == before) continue;
-      before = held[k];
-      const double finish = to_seconds(timeline_.finish[at(order[k])]).value();
-      outline += fmt::format("H{}V{}", coordinate(window_(finish)),
-                             coordinate(foot - TimelineRows::kHeld * before / most_held_));
-    }
-    svg_.open_group("class=\"held\"");
-    svg_.path(outline + "z");
-    svg_.close_group();
-  }
-
   // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1, else at the
   // greatest.
   void add_label(Labels& labels, int i, double x, double width, bool dark) const {
@@ -237,7 +214,7 @@ class TimelineDrawing {
   }
 
   void draw_axis(bool last) {
-    const double y = rows_height(*plan_.dag, pitch_);
+    const double y = rows_height(*plan_.dag);
     svg_.line(window_.x, y, window_.x + window_.width, y, "axis");
     const double makespan = to_seconds(timeline_.makespan).value();
     if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
@@ -256,7 +233,7 @@ class TimelineDrawing {
 
   // Round times that are so far apart as they have to be at this zoom.
   void draw_ticks(double zoom, double from, double below) {
-    const double y = rows_height(*plan_.dag, pitch_);
+    const double y = rows_height(*plan_.dag);
     const Ticks ticks = round_ticks(window_.from, window_.to, static_cast<int>(ticks_at(zoom)));
     std::string marks;
     for (const double t : ticks.values) marks += fmt::format("M{} {}v4", coordinate(window_(t)), y);
@@ -271,8 +248,6 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  double row_top(int stage) const { return stage * pitch_; }
-
   // Where a text of the window stands.
   std::string place(double x) const {
     return zoomed_ ? fmt::format("{:.{}f}%", 100.0 * x / window_.width, decimals_) : coordinate(x);
@@ -285,8 +260,6 @@ class TimelineDrawing {
   const PowerScale& power_;
   Window window_;
   bool zoomed_;
-  double pitch_;
-  int most_held_;
   double most_zoom_;
   int decimals_;  // of percentages
 };
@@ -300,14 +273,12 @@ std::vector<Nanoseconds> stage_durations(const RealisedPlan& plan) {
   return durations;
 }
 
-void draw_names(SvgCanvas& svg, const ComputationDag& dag, double pitch = kRowPitch) {
+void draw_names(SvgCanvas& svg, const ComputationDag& dag) {
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    svg.text(kLeft - 8.0, stage * pitch + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
+    svg.text(kLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
   }
-  svg.text(kLeft - 14.0, rows_height(dag, pitch) + 16.0, "time (s)", "small soft", Anchor::kEnd);
+  svg.text(kLeft - 14.0, rows_height(dag) + 16.0, "time (s)", "small soft", Anchor::kEnd);
 }
-
-int most_of(const std::vector<int>& held) { return held.empty() ? 0 : *std::max_element(held.begin(), held.end()); }
 
 void draw_legend(SvgCanvas& svg, const ReportInput& input, const PowerScale& power, double y) {
   const double bar = 180.0;
@@ -410,9 +381,6 @@ TimelineRows::TimelineRows(const ReportInput& input)
       most_zoom(kEveryZoom) {
   const double width = longest / seconds_per_px;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
-    for (int stage = 0; stage < plan->dag->stages(); ++stage) {
-      most_held = std::max(most_held, most_of(microbatches_held(*plan->dag, stage)));
-    }
     for (const Nanoseconds duration : stage_durations(*plan)) {
       if (duration <= 0) continue;
       const double zoom = kOperation * seconds_per_px / to_seconds(duration).value();
@@ -421,40 +389,16 @@ TimelineRows::TimelineRows(const ReportInput& input)
   }
 }
 
-std::vector<int> microbatches_held(const ComputationDag& dag, int stage) {
-  std::vector<int> held;
-  int now = 0;
-  for (const int i : dag.stage_order(stage)) {
-    const std::string& instruction = dag.type_of(i).instruction;
-    if (instruction == instruction_name(InstructionKind::kForward)) {
-      ++now;
-    } else if (instruction == instruction_name(InstructionKind::kBackward)) {
-      --now;
-    } else if (!is_constant_operation(instruction)) {
-      return {};
-    }
-    if (dag[i].chunk > 0 || now < 0) return {};
-    held.push_back(now);
-  }
-  return held;
-}
-
-SvgCanvas timeline_names(const ComputationDag& dag, const TimelineRows& rows) {
-  SvgCanvas svg(kLeft, rows_height(dag, rows.pitch()) + kAxisHeight, "Stages");
-  draw_names(svg, dag, rows.pitch());
-  for (int stage = 0; stage < dag.stages(); ++stage) {
-    const int most = most_of(microbatches_held(dag, stage));
-    const double foot = stage * rows.pitch() + kRowHeight + 2.0 + TimelineRows::kHeld;
-    if (most > 0) svg.text(kLeft - 8.0, foot, fmt::format("holds {}", most), "small soft", Anchor::kEnd);
-  }
+SvgCanvas timeline_names(const ComputationDag& dag) {
+  SvgCanvas svg(kLeft, rows_height(dag) + kAxisHeight, "Stages");
+  draw_names(svg, dag);
   return svg;
 }
 
 std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
                           const TimelineRows& rows) {
   const double width = rows.longest / rows.seconds_per_px;
-  SvgCanvas svg(width, rows_height(*plan.dag, rows.pitch()) + kAxisHeight,
-                "Timeline of " + plan.name + ", one row per stage");
+  SvgCanvas svg(width, rows_height(*plan.dag) + kAxisHeight, "Timeline of " + plan.name + ", one row per stage");
   SvgCanvas texts(svg.width(), svg.height(), "");
   TimelineDrawing(svg, texts, plan, timeline, power, {0.0, rows.longest, 0.0, width}, &rows).draw(true);
   svg.rect(0.0, 0.0, 0.0, kRowHeight, "lit");
@@ -484,7 +428,7 @@ std::string timeline_svg(const ReportInput& input, int width) {
       if (k == 0) continue;
       const double middle = windows[k].x - kBreakWidth / 2.0;
       for (int stage = 0; stage < plan->dag->stages(); ++stage) {
-        svg.text(middle, stage * kRowPitch + 17.0, "\u22ef", "soft", Anchor::kMiddle);
+        svg.text(middle, row_top(stage) + 17.0, "\u22ef", "soft", Anchor::kMiddle);
       }
     }
     svg.close_group();

@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "draw/palette.h"
 #include "draw/svg_canvas.h"
@@ -39,12 +38,11 @@ namespace flyball {
 
 // How the rows of a page's timeline are drawn: the whole iteration as wide as it is long, zoomed by the page.
 //
-// The operations bound the page's bytes, whatever they take: under each plan an outline, a label, two corners of the
-// critical path and a step of what is held each at most, and some 2 * kMostTicks ticks at most for all zooms together.
+// The operations bound the page's bytes, whatever they take: under each plan an outline, a label and two corners of the
+// critical path each at most, and some 2 * kMostTicks ticks at most for all zooms together.
 struct TimelineRows {
   static constexpr double kHeight = 26.0;  // px, as are the others
   static constexpr double kPitch = 30.0;
-  static constexpr double kHeld = 10.0;       // of most_held, below the row
   static constexpr double kOperation = 30.0;  // a usual operation's width
   static constexpr int kStretch = 5000;       // of labels that are shown or hidden together
   static constexpr int kMostTicks = 1000;     // of one zoom; from there on they stay as far apart as they are
@@ -58,22 +56,14 @@ struct TimelineRows {
   double longest;         // s, of the axis
   double seconds_per_px;  // at zoom 1
   double most_zoom;       // a whole number
-  int most_held = 0;      // by any stage; 0 where it is not drawn
-
-  [[nodiscard]] double pitch() const { return most_held > 0 ? kPitch + kHeld + 2.0 : kPitch; }
 };
-
-// What a stage holds once each operation of its order has ended: the microbatches of which the forward is done and the
-// backward is not, and whose activations are thus in its memory. Empty where a stage does more than whole forwards and
-// backwards (interleaved, early-recomputation and zero-bubble schedules): what it holds then depends on the framework.
-[[nodiscard]] std::vector<int> microbatches_held(const ComputationDag& dag, int stage);
 
 // One plan's rows with labels and axis, inlined, and the names of the rows beside them. Groups with data-from, data-to
 // are for zooms from the one to below the other, those with data-x stand from there on, and those with data-border have
 // borders from that zoom on; the rectangle "lit" frames what is pointed at.
 [[nodiscard]] std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
                                         const TimelineRows& rows);
-[[nodiscard]] SvgCanvas timeline_names(const ComputationDag& dag, const TimelineRows& rows);
+[[nodiscard]] SvgCanvas timeline_names(const ComputationDag& dag);
 
 // The timelines before and after as an element of a page, with the data that web/timeline.js shows for the operation
 // that is pointed at. Without scripts the element can still be scrolled.

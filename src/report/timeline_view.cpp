@@ -55,7 +55,7 @@ Json plan_data(const RealisedPlan& plan, const Timeline& timeline) {
   return {{"choices", std::move(choices)}, {"stages", std::move(stages)}};
 }
 
-std::string legend(const ReportInput& input, const TimelineRows& rows) {
+std::string legend(const ReportInput& input) {
   const PowerScale power = power_scale(input);
   constexpr int kStops = 8;
   std::string stops;
@@ -65,12 +65,9 @@ std::string legend(const ReportInput& input, const TimelineRows& rows) {
   return fmt::format(
       "<div class=\"legend\"><span>mean power: {} W <i class=\"bar\" "
       "style=\"background:linear-gradient(90deg,{})\"></i> "
-      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span>{}</div>\n",
+      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span></div>\n",
       short_number(power.least().value()), stops, short_number(power.most().value()),
-      escape_markup(blocking_label(*input.problem)),
-      rows.most_held > 0
-          ? fmt::format("<span><i class=\"swatch held\"></i>microbatches held, up to {}</span>", rows.most_held)
-          : "");
+      escape_markup(blocking_label(*input.problem)));
 }
 
 constexpr std::string_view kTools = R"(<div class="tools" hidden>
@@ -91,17 +88,17 @@ std::string timeline_view(const ReportInput& input) {
   const TimelineRows rows(input);
   const PowerScale power = power_scale(input);
   Json data = {{"pixel", rows.seconds_per_px * 1e6},
-               {"pitch", rows.pitch()},
+               {"pitch", TimelineRows::kPitch},
                {"stretch", TimelineRows::kStretch},
                {"most", rows.most_zoom},
                {"plans", Json::array()}};
-  std::string out = "<plan-timeline>\n" + legend(input, rows);
+  std::string out = "<plan-timeline>\n" + legend(input);
   out += kTools;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     const Timeline timeline = emulate(*plan->dag, plan->durations);
     out += fmt::format("<h3>{}</h3><div class=\"rows\">\n{}{}</div>\n",
                        escape_markup(plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr)),
-                       timeline_names(*plan->dag, rows).inlined("names"), timeline_rows(*plan, timeline, power, rows));
+                       timeline_names(*plan->dag).inlined("names"), timeline_rows(*plan, timeline, power, rows));
     data["plans"].push_back(plan_data(*plan, timeline));
   }
   out += "</div>\n<script type=\"application/json\">" +

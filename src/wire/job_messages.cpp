@@ -86,11 +86,8 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "The job's secret, drawn by the server where it is missing; take e.g. 64 hexadecimal digits.",
              {.left_out = true, .shortest = kShortestToken, .longest = kLongestId, .marks = "_-"})
       .field("name", &R::name, "A name for people; at most 256 bytes.", {.longest = kLongestName})
-      .field("planner", &R::planner, "The planner that makes the frontier.",
-             {.known = "perseus joint envpipe envpipe-greedy envpipe-no-reconfigure max uniform zeus-global "
-                       "zeus-per-stage"})
-      .field("schedule", &R::schedule, "The order in which stages run their instructions.",
-             {.known = "gpipe 1f1b interleaved-1f1b early-recompute-1f1b zb-h1"})
+      .field("planner", &R::planner, "The planner that makes the frontier.", {.known = "planners"})
+      .field("schedule", &R::schedule, "The order in which stages run their instructions.", {.known = "schedules"})
       .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 1, .maximum = kMostStages})
       .field("microbatches", &R::microbatches, "Microbatches of one pipeline in an iteration.",
              {.needed = true, .minimum = 1, .maximum = kMostMicrobatches})

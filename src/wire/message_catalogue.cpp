@@ -65,10 +65,10 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   return interface == Interface::kServer ? kServer : kAgent;
 }
 
-std::string openapi_schemas(Interface interface) {
+std::string openapi_schemas(Interface interface, const KnownNames& known) {
   std::string text;
   for (const RecordDescription* message : messages_of(interface)) {
-    write_yaml(Json{{message->name(), message->schema()}}, 4, text);
+    write_yaml(Json{{message->name(), message->schema(known)}}, 4, text);
   }
   return text;
 }

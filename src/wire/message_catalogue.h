@@ -18,6 +18,6 @@ inline constexpr auto kNamesOf<Interface> = name_list("server", "agent");
 
 // Returns the schemas in YAML, indented by four, as they stand under components/schemas in the interface's OpenAPI
 // document: docs/openapi.yaml and docs/openapi-agent.yaml end with this text.
-[[nodiscard]] std::string openapi_schemas(Interface interface);
+[[nodiscard]] std::string openapi_schemas(Interface interface, const KnownNames& known);
 
 }  // namespace flyball

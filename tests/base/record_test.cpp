@@ -193,6 +193,13 @@ TEST(Record, ItsSchemaSaysTheSame) {
   EXPECT_EQ(nlohmann::json(request().schema()), wanted);
 }
 
+TEST(Record, ItsSchemaHasTheNamesThatItIsGiven) {
+  const auto part = Record<Whole>::request("Whole").field("name", &Whole::name, "", {.needed = true, .known = "birds"});
+  const auto name = [&](const KnownNames& known) { return part.schema(known).at("properties").at("name").dump(); };
+  EXPECT_EQ(name({{"birds", {"wren", "rook"}}}), R"({"enum":["wren","rook"]})");
+  EXPECT_EQ(name({{"trees", {"oak"}}}), R"({"type":"string"})");
+}
+
 // Fields of a part stand in the record itself.
 struct Parcel {
   Part part;

@@ -65,6 +65,18 @@ TEST(Messages, AreListedAndDescribed) {
   EXPECT_THAT(run_flyball({"messages", "LeaseRequest", "--format", "openapi"}).err, HasSubstr("'server' or 'agent'"));
 }
 
+// The names come from the tables of planners and schedules; a field that may be missing may be null.
+TEST(Messages, NamePlannersAndSchedulesThatThereAre) {
+  const json fields = run_flyball({"messages", "JobRequest", "--format", "json"}).json().at("properties");
+  const auto names = [&](const char* field) {
+    return fields.at(field).at("oneOf").at(0).at("enum").get<std::vector<std::string>>();
+  };
+  EXPECT_THAT(names("planner"), ::testing::IsSupersetOf({"perseus", "zeus-global"}));
+  EXPECT_THAT(names("schedule"), ::testing::IsSupersetOf({"gpipe", "zb-h1"}));
+  EXPECT_THAT(run_flyball({"messages", "JobRequest"}).out, HasSubstr("perseus, joint, envpipe, "));
+  EXPECT_THAT(run_flyball({"messages", "server", "--format", "openapi"}).out, HasSubstr(R"(enum: ["gpipe","1f1b",)"));
+}
+
 json emulate(std::vector<std::string> options) {
   std::vector<std::string> arguments{"emulate", kProfile, "--microbatches", "8", "--format", "json"};
   arguments.insert(arguments.end(), options.begin(), options.end());

@@ -237,8 +237,8 @@ TEST(Report, UnevenIterationsAreDrawnAsWideAsTheirOperations) {
   EXPECT_THAT(timeline_svg(input), HasSubstr("<title>B0 stage 3\n"));
 }
 
-// 2 * 1,028 operations of some 120 bytes (outline, label, data, step of what is held) and 2 * 2,000 ticks of 50 are
-// half a megabyte, however long the slow stage takes.
+// 2 * 1,028 operations of some 100 bytes (outline, label, data) and 2 * 2,000 ticks of 50 are 0.4 MB, however long the
+// slow stage takes.
 TEST(Report, UnevenIterationsKeepThePageSmall) {
   for (const double slow : {1.0, 1e3, 1e6}) {
     const Scene scene(Scene::spec(128), {0.001, 0.001, 0.001, slow});
@@ -259,25 +259,6 @@ TEST(Report, EveryOperationHasItsLabelAtSomeZoom) {
       EXPECT_EQ(count_of(view, label), 2u * 4u) << label;
     }
   }
-}
-
-// Forward 30 ms, backward 60 ms, synchronisation 10 ms; the median has 30 px, 1 ms each. Below the row of 26 px and 2
-// of space, 10 are the most that is held, here one microbatch: from the end of its forward to that of its backward.
-TEST(Report, ShowsTheMicrobatchesHeld) {
-  const Scene one(Scene::spec(1), {0.03});
-  ReportInput input = one.input();
-  input.chosen = input.baseline;
-  EXPECT_EQ(count_of(timeline_view(input), "d=\"M0 38H30V28H90V38z\""), 2u);
-  // 1F1B: as many as there are stages from the stage on.
-  const Scene three(Scene::spec(6), {0.03, 0.03, 0.03});
-  const std::string view = timeline_view(three.input());
-  for (const char* most : {">holds 3<", ">holds 2<", ">holds 1<"}) EXPECT_EQ(count_of(view, most), 2u) << most;
-  EXPECT_THAT(view, HasSubstr("microbatches held, up to 3<"));
-  PipelineSpec spec = Scene::spec(6);
-  spec.schedule = ScheduleKind::kInterleaved1f1b;
-  spec.chunks = 2;
-  const Scene interleaved(spec);
-  EXPECT_THAT(timeline_view(interleaved.input()), Not(HasSubstr("held")));
 }
 
 TEST(Report, ScriptsFindWhatTheyAskFor) {

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <set>
 
-#include "pipeline/schedule.h"
-#include "plan/planner.h"
 #include "server/test_server.h"
 #include "support/event_stream.h"
 #include "support/raw_socket.h"
@@ -481,18 +479,6 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
   EXPECT_EQ(rank.last_sequence, -1);  // half a report is none
   EXPECT_EQ(slow.read_all(), "");     // closed after the time for reading
   EXPECT_EQ(client.ask("GET", "/healthz").status, 200u);
-}
-
-// The names that the interface's schema lists are those that there are, in whatever order.
-TEST(Messages, NamePlannersAndSchedulesThatThereAre) {
-  const auto properties = record_of<JobRequest>().schema()["properties"];
-  const auto listed = [&](const char* field) {
-    // A field that may be missing may be null.
-    const auto& schema = properties[field];
-    return (schema.contains("enum") ? schema["enum"] : schema["oneOf"][0]["enum"]).get<std::vector<std::string>>();
-  };
-  EXPECT_THAT(listed("planner"), ::testing::UnorderedElementsAreArray(planner_names()));
-  EXPECT_THAT(listed("schedule"), ::testing::UnorderedElementsAreArray(schedule_names()));
 }
 
 }  // namespace
