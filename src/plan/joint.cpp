@@ -84,7 +84,7 @@ class OrderSearch {
         limit_(memory_limit.begin(), memory_limit.end()) {
     if (limit_.empty()) limit_.assign(best_.size(), microbatches_);
     if (!fits(best_, limit_)) {
-      // As GPipe may: begin with as little as keeps all stages busy.
+      // Begin with as little as keeps all stages busy.
       for (int s = 0; s < stages_; ++s) {
         const int above = s == 0 ? microbatches_ : most_in_flight(best_[at(s - 1)]);
         best_[at(s)] = in_turn(microbatches_, std::min({above, limit_[at(s)], stages_ - s}));
