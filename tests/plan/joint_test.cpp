@@ -223,8 +223,8 @@ TEST(JointPlanner, IsNeverWorseThanOthersOnMeasuredProfiles) {
   }
 }
 
-// What Perseus' clocks save on EnvPipe's orders of the two measured profiles, as somebody found who fed these orders to a
-// planner by hand: with memory for one or two microbatches more than 1F1B needs on every stage, and without a limit.
+// What Perseus' clocks save on EnvPipe's orders of the two measured profiles, as somebody found who fed these orders to
+// a planner by hand: with memory for one or two microbatches more than 1F1B needs on every stage, and without a limit.
 TEST(JointPlanner, SavesWhatWasFoundByHandOnMeasuredProfiles) {
   const auto data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
