@@ -72,8 +72,8 @@ typedef struct flyball_session_options {
   int tensor_parallel; /* 1 */
   double blocking_w;   /* draw of a GPU that waits; 0: as the sweep measures it, 75 where hardly any waits */
   double noise;        /* share of a computation's energy that the meter cannot tell apart; 0 */
-  /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe)
-   * keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
+  /* Per stage, microbatches whose activations fit into its memory; null: no limit. Planners that reorder 1F1B (envpipe,
+   * joint) keep to it; what 1F1B itself holds (stages - stage) keeps the order. */
   const int* memory_limit;
 
   /* This rank. */

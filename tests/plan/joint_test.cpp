@@ -162,6 +162,15 @@ TEST(SearchOrders, StopsWhenAsked) {
   EXPECT_TRUE(can_run(choice.orders));
 }
 
+// Memory for just what 1F1B holds: four microbatches on the first stage, one on the last.
+TEST(JointPlanner, KeepsTheOrderWhereMemoryIsForNoOther) {
+  const ComputationDag dag = dag_of(modelled_profile({1.0, 1.4, 0.8, 1.1}), 8);
+  PlanProblem problem = problem_of(dag);
+  EXPECT_NE(make_joint()->plan(problem, kNoProgress).dag, nullptr);
+  problem.memory_limit = {4, 3, 2, 1};
+  EXPECT_EQ(make_joint()->plan(problem, kNoProgress).dag, nullptr);
+}
+
 TEST(JointPlanner, KeepsOrdersThatItKnowsNothingOf) {
   PipelineSpec spec;
   spec.schedule = ScheduleKind::kInterleaved1f1b;
