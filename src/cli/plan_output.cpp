@@ -89,16 +89,14 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
   return json;
 }
 
-TextTable figures_table(const std::string& first_heading, bool with_memory) {
-  std::vector<TextTable::Column> columns{{first_heading, "", TextTable::Align::kLeft},
-                                         {"time s", ""},
-                                         {"energy J", ""},
-                                         {"saving %", ""},
-                                         {"slower %", ""},
-                                         {"gap %", ""},
-                                         {"switches", ""}};
-  if (with_memory) columns.push_back({"in flight", ""});
-  return TextTable(std::move(columns));
+TextTable figures_table(const std::string& first_heading) {
+  return TextTable({{first_heading, "", TextTable::Align::kLeft},
+                    {"time s", ""},
+                    {"energy J", ""},
+                    {"saving %", ""},
+                    {"slower %", ""},
+                    {"gap %", ""},
+                    {"switches", ""}});
 }
 
 std::vector<std::string> figures_row(const std::string& label, const PointFigures& figures, bool is_baseline) {
@@ -129,7 +127,7 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
     }
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
-  TextTable table = figures_table("  plan", false);
+  TextTable table = figures_table("  plan");
   table.add_row(figures_row("  max clocks", summary.baseline, true));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i > 0 && rows[i].first == rows[i - 1].first) continue;
@@ -148,20 +146,32 @@ std::string order_text(const PlanProblem& problem, const PlannerRun& run) {
                      fmt::join(run.in_flight, ", "), fmt::join(in_flight_of(*problem.dag), ", "));
 }
 
-// The microbatches that the stages hold at most, where the schedule lets one tell.
+// The microbatches that the stages hold at most: in the schedule's order, and of the planners that have another.
+std::string memory_text(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
+  constexpr std::size_t kColumns = 78;
+  const std::vector<int> given = in_flight_of(*problem.dag);
+  std::string text;
+  std::size_t begin = 0;  // of the last line
+  for (const PlannerRun& run : runs) {
+    if (!run.result.dag || run.in_flight.empty()) continue;
+    if (text.empty()) text = fmt::format("in flight: {}", *std::ranges::max_element(given));
+    const std::string next = fmt::format("{} {}", run.summary.planner, *std::ranges::max_element(run.in_flight));
+    const bool fits = text.size() - begin + next.size() < kColumns;
+    text += fits ? ", " : ",\n";
+    if (!fits) begin = text.size();
+    text += next;
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
 std::string comparison(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
-  const bool with_memory = !runs.front().in_flight.empty();
-  TextTable table = figures_table("planner", with_memory);
-  const auto add = [&](std::vector<std::string> row, const std::vector<int>& in_flight) {
-    if (with_memory) row.push_back(in_flight.empty() ? "-" : fmt::to_string(*std::ranges::max_element(in_flight)));
-    table.add_row(std::move(row));
-  };
-  add(figures_row("max clocks", runs.front().summary.baseline, true), in_flight_of(*problem.dag));
+  TextTable table = figures_table("planner");
+  table.add_row(figures_row("max clocks", runs.front().summary.baseline, true));
   for (const PlannerRun& run : runs) {
     if (run.summary.planner == "max") continue;  // the row above
-    add(figures_row(run.summary.planner, run.summary.selected, false), run.in_flight);
+    table.add_row(figures_row(run.summary.planner, run.summary.selected, false));
   }
-  return table.str();
+  return table.str() + memory_text(problem, runs);
 }
 
 // No deviation is shown as none.

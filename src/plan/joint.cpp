@@ -70,6 +70,15 @@ bool fits(const Orders& orders, std::span<const int> memory_limit) {
   return true;
 }
 
+// Whether some stage may hold more than it does in these orders. Without, a job keeps the order that it has: that is how
+// one says that its framework runs no other.
+bool has_room(const Orders& orders, std::span<const int> memory_limit) {
+  for (std::size_t s = 0; s < memory_limit.size(); ++s) {
+    if (memory_limit[s] > most_in_flight(orders[s])) return true;
+  }
+  return memory_limit.empty();
+}
+
 class OrderSearch {
  public:
   OrderSearch(const PlanProblem& problem, Nanoseconds deadline, std::span<const int> memory_limit,
@@ -84,7 +93,7 @@ class OrderSearch {
         limit_(memory_limit.begin(), memory_limit.end()) {
     if (limit_.empty()) limit_.assign(best_.size(), microbatches_);
     if (!fits(best_, limit_)) {
-      // As GPipe may: begin with as little as keeps all stages busy.
+      // Begin with as little as keeps all stages busy.
       for (int s = 0; s < stages_; ++s) {
         const int above = s == 0 ? microbatches_ : most_in_flight(best_[at(s - 1)]);
         best_[at(s)] = in_turn(microbatches_, std::min({above, limit_[at(s)], stages_ - s}));
@@ -313,14 +322,15 @@ class Joint final : public Planner {
   [[nodiscard]] static PlannerResult planned(const PlanProblem& problem, const Progress& progress) {
     const auto perseus = make_perseus();
     const auto given = stage_orders(*problem.dag);
-    if (!given) return perseus->plan(problem, progress);
+    const std::vector<int>& limit = problem.memory_limit;
+    if (!given || (fits(*given, limit) && !has_room(*given, limit))) return perseus->plan(problem, progress);
     const Nanoseconds deadline = problem.focus.empty()
                                      ? replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time
                                      : problem.focus.front();
     const auto half = [&](double begin) {
       return progress ? Progress([&progress, begin](double share) { return progress(begin + share / 2.0); }) : progress;
     };
-    const OrderChoice choice = search_orders(problem, deadline, problem.memory_limit, half(0.0));
+    const OrderChoice choice = search_orders(problem, deadline, limit, half(0.0));
     if (choice.orders == *given) return perseus->plan(problem, half(0.5));
     PlanProblem reordered = problem;
     const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, choice.orders));
@@ -329,7 +339,7 @@ class Joint final : public Planner {
     result.dag = dag;
     // Bounds are not plans: where the better bound is within what rounding to clocks loses, the plans decide.
     const bool may_stay =
-        fits(*given, problem.memory_limit) && !result.frontier.empty() &&
+        fits(*given, limit) && !result.frontier.empty() &&
         joules_by(result.frontier, deadline) > least_joules(problem, *problem.dag, problem.hulls(), deadline);
     if (!may_stay) return result;
     PlannerResult fixed = perseus->plan(problem, half(0.5));

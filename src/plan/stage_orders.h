@@ -2,7 +2,7 @@
 //
 // A stage takes its microbatches in turn, forwards and backwards alike, so that its order is a staircase: how many
 // forwards it has run before each backward. Backward b of stage s of S has min(M, b + S - s) forwards before it under
-// 1F1B, and M under GPipe. Orders of neighbouring stages can run together when at every step of the staircase the
+// 1F1B. Orders of neighbouring stages can run together when at every step of the staircase the
 // earlier stage has run at least as many forwards as the later one: otherwise it would hold back a forward, behind a
 // backward that waits for the later stage, which waits for that forward.
 #pragma once

@@ -87,8 +87,8 @@ void expect_consistent(const json& result) {
 
 TEST(PlanJson, HasExactlyTheDocumentedFields) {
   const json result = plan_json();
-  EXPECT_EQ(keys_of(result), (std::vector<std::string>{"baseline", "frontier", "planner", "selected", "stats",
-                                                       "t_least_total", "t_min", "t_star"}));
+  EXPECT_EQ(keys_of(result), (std::vector<std::string>{"baseline", "frontier", "in_flight", "planner", "selected",
+                                                       "stats", "t_least_total", "t_min", "t_star"}));
   EXPECT_EQ(keys_of(result.at("baseline")), (std::vector<std::string>{"energy", "time"}));
   EXPECT_EQ(keys_of(result.at("selected")),
             (std::vector<std::string>{"energy", "expected", "gap_pct", "limited_by", "lower_bound", "saving_pct",
