@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -24,12 +26,14 @@ namespace {
 // Operations of all orders that are bounded, to find one and to give memory back: some seconds.
 constexpr std::int64_t kSearchOperations = 200'000;
 constexpr std::int64_t kTrimOperations = 50'000;
+// Larger pipelines keep their order: too few others could be looked at.
+constexpr int kMostSearched = 20'000;
 // Less is no improvement: prices are rounded to 2^-24 J/s.
 constexpr double kImprovement = 1e-6;
 // What a microbatch's memory must bring to be taken.
 constexpr double kWorthMemory = 1e-4;
-// The search compares orders by coarser curves than those that bound plans: the solver's rounds are as many as there
-// are prices. A twentieth of the time ranks orders alike.
+// The search compares orders by coarser curves than those that bound plans, since the solver's rounds are as many as
+// there are prices (docs/decisions/0047).
 constexpr std::size_t kVertices = 6;
 
 using Orders = std::vector<StageOrder>;
@@ -48,15 +52,18 @@ std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {
   return curves;
 }
 
-// The least energy of a plan on the DAG that ends by the deadline, blocking included; infinite where there is none.
+// The least energy of a plan on the DAG that ends by the deadline, blocking included; infinite where there is none, or
+// `go_on` says no.
 double least_joules(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
-                    Nanoseconds deadline) {
+                    Nanoseconds deadline, const std::function<bool()>& go_on) {
   std::vector<Nanoseconds> durations;
   for (const Computation& computation : dag.computations())
     durations.push_back(curves[at(computation.type)].front().time);
   std::vector<Nanoseconds> finish(durations.size());
   if (makespan(dag, durations, finish) > deadline) return std::numeric_limits<double>::infinity();
-  const BoundCurve bound = solve_relaxation(dag, curves, [](const FrontierStretch&) { return true; }).bound;
+  const RelaxationResult relaxed = solve_relaxation(dag, curves, [&](const FrontierStretch&) { return go_on(); });
+  if (relaxed.status == RelaxationStatus::kCancelled) return std::numeric_limits<double>::infinity();
+  const BoundCurve& bound = relaxed.bound;
   const Watts blocking = problem.total_blocking();
   const Nanoseconds time = std::min(deadline, bound.least_total(blocking));
   return bound.at(time) + (blocking * to_seconds(time)).value();
@@ -110,8 +117,8 @@ class OrderSearch {
     climb();
     budget_ = kTrimOperations;
     give_back();
-    const double joules = least_joules(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_);
-    return {best_, joules, looked_at_};
+    return {best_, least_joules(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_, asked()),
+            looked_at_};
   }
 
  private:
@@ -121,7 +128,7 @@ class OrderSearch {
     int last;
   };
 
-  [[nodiscard]] bool more() { return budget_ > 0 && !stopped_; }
+  [[nodiscard]] bool more() const { return budget_ > 0 && !stopped_; }
 
   double bound(const Orders& orders) {
     const auto [known, is_new] = bounds_.try_emplace(orders, 0.0);
@@ -129,14 +136,20 @@ class OrderSearch {
     const ComputationDag dag = reorder(*problem_.dag, orders);
     ++looked_at_;
     budget_ -= dag.size();
-    return known->second = least_joules(problem_, dag, curves_, deadline_);
+    return known->second = least_joules(problem_, dag, curves_, deadline_, asked());
+  }
+
+  // Whether to go on, as the caller says.
+  [[nodiscard]] std::function<bool()> asked() {
+    return [this] {
+      const double left = static_cast<double>(std::max<std::int64_t>(0, budget_)) / kSearchOperations;
+      if (progress_ && !progress_(1.0 - left)) stopped_ = true;
+      return !stopped_;
+    };
   }
 
   bool take_if_better(Orders orders) {
-    const double done =
-        1.0 - static_cast<double>(std::max<std::int64_t>(0, budget_)) / static_cast<double>(kSearchOperations);
-    if (progress_ && !progress_(done)) stopped_ = true;
-    if (stopped_) return false;
+    if (!asked()()) return false;
     const double joules = bound(orders);
     const double needed =
         std::isfinite(best_joules_) ? best_joules_ - kImprovement * std::abs(best_joules_) : best_joules_;
@@ -323,7 +336,9 @@ class Joint final : public Planner {
     const auto perseus = make_perseus();
     const auto given = stage_orders(*problem.dag);
     const std::vector<int>& limit = problem.memory_limit;
-    if (!given || (fits(*given, limit) && !has_room(*given, limit))) return perseus->plan(problem, progress);
+    if (!given || (fits(*given, limit) && (!has_room(*given, limit) || problem.dag->size() > kMostSearched))) {
+      return perseus->plan(problem, progress);
+    }
     const Nanoseconds deadline = problem.focus.empty()
                                      ? replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time
                                      : problem.focus.front();
@@ -338,10 +353,11 @@ class Joint final : public Planner {
     PlannerResult result = perseus->plan(reordered, half(0.5));
     result.dag = dag;
     // Bounds are not plans: where the better bound is within what rounding to clocks loses, the plans decide.
-    const bool may_stay =
-        fits(*given, limit) && !result.frontier.empty() &&
-        joules_by(result.frontier, deadline) > least_joules(problem, *problem.dag, problem.hulls(), deadline);
-    if (!may_stay) return result;
+    const auto go_on = [&] { return !progress || progress(1.0); };
+    if (!fits(*given, limit) || result.frontier.empty() ||
+        joules_by(result.frontier, deadline) <= least_joules(problem, *problem.dag, problem.hulls(), deadline, go_on)) {
+      return result;
+    }
     PlannerResult fixed = perseus->plan(problem, half(0.5));
     const bool better = !fixed.frontier.empty() && fixed.frontier.points().front().time <= deadline &&
                         joules_by(fixed.frontier, deadline) < joules_by(result.frontier, deadline);
