@@ -77,8 +77,8 @@ bool fits(const Orders& orders, std::span<const int> memory_limit) {
   return true;
 }
 
-// Whether some stage may hold more than it does in these orders. Without, a job keeps the order that it has: that is how
-// one says that its framework runs no other.
+// Whether some stage may hold more than it does in these orders. Otherwise a job keeps the order that it has: that is
+// how one says that its framework runs no other.
 bool has_room(const Orders& orders, std::span<const int> memory_limit) {
   for (std::size_t s = 0; s < memory_limit.size(); ++s) {
     if (memory_limit[s] > most_in_flight(orders[s])) return true;

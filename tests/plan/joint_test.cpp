@@ -26,7 +26,6 @@ namespace {
 
 using testing::dag_of;
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::Le;
 using testing::modelled_profile;
 using testing::problem_of;
