@@ -17,7 +17,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz abuse clean
+.PHONY: help setup build test way-in python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz abuse \
+  clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -35,6 +36,9 @@ test: setup python ## build everything and run all tests
 	$(STEP) "Build the program and the tests" build/logs/build.log cmake --build build -j $(JOBS)
 	$(STEP) "Run the tests" build/logs/test.log scripts/run_tests build -j $(JOBS)
 	@sed -n '/tests passed/,$$p' build/logs/test.log
+
+way-in: build ## add the examples of CONTRIBUTING.md to a copy of the tree, build it and use them
+	$(STEP) "Add the examples of CONTRIBUTING.md to a copy" build/logs/way-in.log env JOBS=$(JOBS) scripts/check_way_in
 
 python: setup ## build the Python package and install it into build/python-venv
 	@scripts/python_env python tests/python/requirements.txt || \

@@ -39,8 +39,10 @@ struct GpuVendor {
 [[nodiscard]] CountedBoards load_amd_smi(const std::vector<std::string>& libraries);  // AMD, from ROCm 6.0 on
 
 [[nodiscard]] inline std::vector<GpuVendor> gpu_vendors() {
-  return {{"nvml", {"libnvidia-ml.so.1"}, load_nvml},
-          {"amd-smi", {"libamd_smi.so", "libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24"}, load_amd_smi}};
+  return {
+      {"nvml", {"libnvidia-ml.so.1"}, load_nvml},
+      {"amd-smi", {"libamd_smi.so", "libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24"}, load_amd_smi},
+  };
 }
 
 struct GpuDriver {
