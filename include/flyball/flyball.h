@@ -121,6 +121,10 @@ typedef struct flyball_session_options {
   /* For a server that lets only those register jobs who show it; null or "": what the environment variable
    * FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
   const char* registration_token;
+
+  /* Transfers, measured as "p2p", hold up the stage that sends as well as the one that receives, as blocking sends and
+   * receives do; the plan counts with that. The same on every rank. 0 */
+  int transfers_occupy_both;
 } flyball_session_options;
 
 /* Fills in the defaults above. */

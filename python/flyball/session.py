@@ -90,6 +90,8 @@ class Session:
       executed_steps    "envpipe" adjusts its plan by the steps that run here; False: by emulated ones
       blocking_w        draw of a GPU that waits, W; 0: as the sweep measures it, 75 where hardly any waits
       noise             share of a computation's energy that the meter cannot tell apart
+      transfers_occupy_both
+                        transfers, measured as "p2p", hold up the stage that sends as well as the one that receives
       memory_limit      per stage, microbatches whose activations fit; planners that reorder keep to it
       switch_latency_s, min_dwell_s
                         a change of clock takes hold that much later, and two of a stage are that far apart: the plan
@@ -137,6 +139,7 @@ class Session:
         executed_steps: bool = True,
         blocking_w: float = 0.0,
         noise: float = 0.0,
+        transfers_occupy_both: bool = False,
         memory_limit: Sequence[int] = (),
         switch_latency_s: float = 0.0,
         min_dwell_s: float = 0.0,

@@ -67,6 +67,7 @@ class OwnSession {
     bool executed_steps = true;
     take(given, "executed_steps", executed_steps);
     options.job.executed_steps = executed_steps && options.job.planner.starts_with("envpipe");
+    take(given, "transfers_occupy_both", options.job.transfers_occupy_both);
     take(given, "rank", options.rank.rank);
     take(given, "dp_rank", options.rank.dp_rank);
     take(given, "pp_rank", options.rank.pp_rank);

@@ -99,6 +99,7 @@ SessionOptions options_of(const flyball_session_options& from) {
   }
   // Others would be planned alike; only a job that needs it says so.
   options.job.executed_steps = from.executed_steps != 0 && options.job.planner.rfind("envpipe", 0) == 0;
+  options.job.transfers_occupy_both = from.transfers_occupy_both != 0;
   options.rank.rank = from.rank;
   options.rank.dp_rank = from.dp_rank;
   options.rank.pp_rank = from.pp_rank;

@@ -67,6 +67,14 @@ std::vector<StageUnits> all_units(const ComputationDag& dag) {
   return units;
 }
 
+// Whether a transfer waits for the receiver as well as for the sender (PipelineSpec::transfers_occupy_both).
+bool orders_transfers(const ComputationDag& dag) {
+  for (int i = 0; i < dag.size(); ++i) {
+    if (!dag.type_of(i).occupies_stage && dag.predecessors(i).size() > 1) return true;
+  }
+  return false;
+}
+
 std::vector<Nanoseconds> max_clock_durations(const PlanProblem& problem, const ComputationDag& dag) {
   TypeOptions options;
   for (const PlanProblem::TypeChoices& choices : problem.choices) options.push_back(choices.max_clock);
@@ -116,6 +124,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
   const auto base = in_flight_of_1f1b(dag);
   if (!base) throw UsageError("forwards can only be rescheduled in a 1f1b schedule");
   if (!memory_limit.empty()) check_memory_limit(dag, memory_limit);
+  if (orders_transfers(dag)) return *base;
 
   const Timeline timeline = emulate(dag, max_clock_durations(problem, dag));
   const TypeOptions valley = valley_options(dag);

@@ -31,8 +31,9 @@ void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_l
 // How many microbatches each stage of a 1F1B pipeline shall hold: as many extra forwards, each stretched to the stage's
 // valley clock, as fit into the bubble before its first backward at maximum clocks; none on the last stage.
 // `memory_limit` is the number of microbatches whose activations a stage can hold, one per stage; empty for no limit.
-// The iteration at maximum clocks never becomes longer than 1F1B's. Throws UsageError when the DAG is no 1F1B, and what
-// check_memory_limit throws. Cost O(stages * nodes).
+// The iteration at maximum clocks never becomes longer than 1F1B's. Where transfers occupy both stages the order stays
+// 1F1B's: sends and receives pair by it, and a forward moved up would wait for a receiver that is not there yet. Throws
+// UsageError when the DAG is no 1F1B, and what check_memory_limit throws. Cost O(stages * nodes).
 [[nodiscard]] std::vector<int> rescheduled_in_flight(const PlanProblem& problem,
                                                      std::span<const int> memory_limit = {});
 

@@ -55,6 +55,7 @@ struct JobRequest {
   // A planner that adjusts its plan from step to step (envpipe, envpipe-greedy) learns from the iterations that the
   // ranks have run and report (StepReport), rather than from emulated ones.
   bool executed_steps = false;
+  bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
   // How long the server waits, from the first profiled rank on, for the ranks that have not reported. Then it plans
   // with what it has; a stage that nobody has profiled stays at its highest clock.
   Seconds patience{300.0};
