@@ -213,10 +213,11 @@ void add_synth(CLI::App& parent) {
 }  // namespace
 
 void add_profile_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("profile", "show a profile, or make a synthetic one");
+  CLI::App* command = program.add_subcommand("profile", "show a profile, or make one: fitted or synthetic");
   command->require_subcommand(0, 1);
   add_show(*command);
   add_synth(*command);
+  add_profile_fit_command(*command);
 }
 
 }  // namespace flyball

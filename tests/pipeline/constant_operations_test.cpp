@@ -34,9 +34,9 @@ Timeline timeline_of(const ComputationDag& dag) { return emulate(dag, plan_durat
 //
 // The receiver alone: stage 0 runs its forwards at once, each arrives a millisecond later.
 //
-// Both: the first transfer holds stage 0 from 1 to 2. Stage 0 has its second activation ready at 3, but stage 1 computes
-// until 5; then this activation and the first gradient cross together, from 5 to 6, and both stages go on. The last
-// gradient waits for stage 0 (until 8), which waits for stage 1 (until 9).
+// Both: the first transfer holds stage 0 from 1 to 2. Stage 0 has its second activation ready at 3, but stage 1
+// computes until 5; then this activation and the first gradient cross together, from 5 to 6, and both stages go
+// on. The last gradient waits for stage 0 (until 8), which waits for stage 1 (until 9).
 TEST(Transfers, OccupyTheReceiverOrBoth) {
   PipelineSpec spec = spec_of(2);
   spec.p2p = ConstantOperation(Seconds(1e-3));
@@ -75,8 +75,8 @@ TEST(Transfers, OfTheProfileOccupyBothWhereThatIsStated) {
   EXPECT_EQ(timeline_of(dag).makespan, (6 + 2 * 3) * kMs);
 }
 
-// Every schedule without chunks can be run in that order, and no faster than with transfers that the sender need not wait
-// for. With chunks stages would wait for each other in a circle.
+// Every schedule without chunks can be run in that order, and no faster than with transfers that the sender need
+// not wait for. With chunks stages would wait for each other in a circle.
 TEST(Transfers, ThatOccupyBothDeadlockInNoSchedule) {
   for (const std::string& schedule : schedule_names()) {
     PipelineSpec spec;
@@ -103,8 +103,8 @@ TEST(Transfers, ThatOccupyBothDeadlockInNoSchedule) {
   expect_usage_error([&] { static_cast<void>(build_dag(chunked, profile_of(4))); }, "wait for each other in a circle");
 }
 
-// Waiting draws 50 and 80 W, so 0.05 and 0.08 J in the millisecond of a transfer. Of the 0.2 J that it is stated to take
-// 0.15 and 0.12 lie above, on both GPUs: 0.27 J for each of the two transfers.
+// Waiting draws 50 and 80 W, so 0.05 and 0.08 J in the millisecond of a transfer. Of the 0.2 J that it is stated
+// to take 0.15 and 0.12 lie above, on both GPUs: 0.27 J for each of the two transfers.
 TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
   PipelineSpec spec = spec_of(1);
   spec.transfers_occupy_both = true;
@@ -122,8 +122,8 @@ TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
   EXPECT_NEAR(joules(), waiting, 1e-12);
 }
 
-// Three stages, one microbatch, 9 ms of computing. Loading 2 ms before the first forward and 3 ms before the last, which
-// begins when that stage's input is there; then stage 0, which ends last, synchronises for 4 ms.
+// Three stages, one microbatch, 9 ms of computing. Loading 2 ms before the first forward and 3 ms before the last,
+// which begins when that stage's input is there; then stage 0, which ends last, synchronises for 4 ms.
 TEST(ConstantOperations, MayDifferFromStageToStage) {
   PipelineSpec spec = spec_of(1);
   spec.data_load = ConstantOperation(milliseconds({2, 0, 3}), {});
