@@ -122,8 +122,8 @@ class EnergyResiduals {
   template <class T>
   bool operator()(T const* const* parameters, T* residual) const {
     const std::vector<T> all = values(parameters[0]);
-    const T* scale = all.data();
-    const T* shape = scale + scales();
+    const auto scale = [&](int s, int k) -> const T& { return all[at(s * instructions_ + k)]; };
+    const T* shape = all.data() + scales();
     const T* after = shape + 2 * instructions_;
     T sum(0.0);
     int stage = 0;
@@ -135,8 +135,7 @@ class EnergyResiduals {
           energy += piece.seconds * power_while_waiting(after[kBase], after[kRise], after[kWaitingExponent], x);
         } else {
           const int k = piece.instruction;
-          energy += piece.seconds *
-                    computing_power(scale[stage * instructions_ + k], shape[2 * k], shape[2 * k + 1], after[kLimit], x);
+          energy += piece.seconds * computing_power(scale(stage, k), shape[2 * k], shape[2 * k + 1], after[kLimit], x);
         }
       }
       const T off = kPerMille * (energy / use.drawn - 1.0);
@@ -151,7 +150,7 @@ class EnergyResiduals {
     using std::log;
     for (int s = 0; s < stages_; ++s) {
       for (int k = 1; k < instructions_; ++k) {
-        *residual++ = log(scale[s * instructions_ + k] / scale[s * instructions_]) / kAlike;
+        *residual++ = log(scale(s, k) / scale(s, 0)) / kAlike;
       }
     }
     // Where no clock reaches the limit, it is taken to lie a little above what is drawn on average.
