@@ -123,8 +123,8 @@ class EnergyResiduals {
   bool operator()(T const* const* parameters, T* residual) const {
     const std::vector<T> all = values(parameters[0]);
     const auto scale = [&](int s, int k) -> const T& { return all[at(s * instructions_ + k)]; };
-    const T* shape = all.data() + scales();
-    const T* after = shape + 2 * instructions_;
+    const auto shape = [&](int i) -> const T& { return all[at(scales() + i)]; };
+    const auto after = [&](int i) -> const T& { return shape(2 * instructions_ + i); };
     T sum(0.0);
     int stage = 0;
     for (const StageUse& use : uses_) {
@@ -132,10 +132,10 @@ class EnergyResiduals {
       for (const Piece& piece : use.pieces) {
         const double x = x_[at(piece.clock)];
         if (piece.instruction == instructions_) {
-          energy += piece.seconds * power_while_waiting(after[kBase], after[kRise], after[kWaitingExponent], x);
+          energy += piece.seconds * power_while_waiting(after(kBase), after(kRise), after(kWaitingExponent), x);
         } else {
           const int k = piece.instruction;
-          energy += piece.seconds * computing_power(scale(stage, k), shape[2 * k], shape[2 * k + 1], after[kLimit], x);
+          energy += piece.seconds * computing_power(scale(stage, k), shape(2 * k), shape(2 * k + 1), after(kLimit), x);
         }
       }
       const T off = kPerMille * (energy / use.drawn - 1.0);
@@ -154,10 +154,10 @@ class EnergyResiduals {
       }
     }
     // Where no clock reaches the limit, it is taken to lie a little above what is drawn on average.
-    *residual++ = log(after[kLimit] / (kAfter[kLimit].start * most_)) / kNearLimit;
+    *residual++ = log(after(kLimit) / (kAfter[kLimit].start * most_)) / kNearLimit;
     // What waiting draws at clocks at which nobody waited: as much again as at rest, with the square of the clock.
-    *residual++ = log(after[kRise] / after[kBase]) / kAsAtRest;
-    *residual++ = (after[kWaitingExponent] - 2.0) / kSquare;
+    *residual++ = log(after(kRise) / after(kBase)) / kAsAtRest;
+    *residual++ = (after(kWaitingExponent) - 2.0) / kSquare;
     return true;
   }
 
