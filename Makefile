@@ -17,8 +17,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables lint format asan tsan fuzz openapi-fuzz abuse \
-  clean
+.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs lint format asan tsan fuzz \
+  openapi-fuzz abuse clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -65,6 +65,9 @@ peers: build ## compare with the published solvers (downloads them from PyPI)
 paper-tables: build ## compute the papers' tables again into docs/paper-tables.md and docs/forecast-tables.md
 	@python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md
 	@python3 bench/forecast_tables.py --program build/flyball --write docs/forecast-tables.md
+
+real-runs: build ## predict others' measured runs again into docs/real-runs.md (needs FLYBALL_SHARED_DATA or ../shared/data)
+	@python3 bench/real_runs.py --program build/flyball --write docs/real-runs.md
 
 lint: ## check formatting, clang-tidy, layers, files, copies and scripts
 	@scripts/setup build test lint bench

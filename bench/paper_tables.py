@@ -500,8 +500,8 @@ def filled(document: str, path: Path, flyball: Flyball) -> str:
     return PLACE.sub(lambda place: f"{place['start']}\n{TABLES[place['name']](flyball)}\n\n{place['end']}", document)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(description: str | None = __doc__, mend: str = "make paper-tables") -> None:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("build/flyball"), help="default: build/flyball")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--write", type=Path, metavar="FILE", help="rewrite the tables of this document")
@@ -522,7 +522,7 @@ def main() -> None:
         if options.write and made != document:
             path.write_text(made, encoding="utf-8")
         if options.check and made != document:
-            sys.exit(f"{path}: its tables are out of date; run make paper-tables")
+            sys.exit(f"{path}: its tables are out of date; run {mend}")
 
 
 if __name__ == "__main__":

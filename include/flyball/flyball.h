@@ -144,6 +144,10 @@ typedef struct flyball_session_options {
   /* For a server that lets only those register jobs who show it. Empty: what the environment variable
    * FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
   const char* registration_token;
+
+  /* Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that receives: they
+   * begin when both have come to them. Default: 0. */
+  int transfers_occupy_both;
 } flyball_session_options;
 
 /* Fills in the defaults above. */

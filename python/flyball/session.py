@@ -103,6 +103,9 @@ class Session:
                         envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
       executed_steps    Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
+      transfers_occupy_both
+                        Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that
+                        receives: they begin when both have come to them.
       blocking_w        Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.
       noise             The share of energy below which the meter cannot tell two measurements apart.
       memory_limit      Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe)
@@ -155,6 +158,7 @@ class Session:
         schedule: str = "1f1b",
         planner: str = "perseus",
         executed_steps: bool = True,
+        transfers_occupy_both: bool = False,
         blocking_w: float | Sequence[float] = (),
         noise: float = 0.0,
         memory_limit: int | Sequence[int] = (),

@@ -97,6 +97,7 @@ void each_option(const Visit& visit) {
                        std::pair{"schedule", &O::schedule},
                        std::pair{"planner", &O::planner},
                        std::pair{"executed_steps", &O::executed_steps},
+                       std::pair{"transfers_occupy_both", &O::transfers_occupy_both},
                        std::pair{"blocking_w", &O::blocking_w},
                        std::pair{"noise", &O::noise},
                        std::pair{"switch_latency_s", &O::switch_latency_s},
@@ -128,7 +129,9 @@ SessionOptions options_of(const flyball_session_options& from) {
       given[name] = value;
     }
   });
-  for (const char* name : {"profile", "executed_steps"}) given[name] = given[name].get<int>() != 0;
+  for (const char* name : {"profile", "executed_steps", "transfers_occupy_both"}) {
+    given[name] = given[name].get<int>() != 0;
+  }
   if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {
     given["memory_limit"] = std::vector<int>(from.memory_limit, from.memory_limit + from.stages);
   }

@@ -12,6 +12,7 @@ void add_plan_command(CLI::App& program, const std::string& command_line);
 void add_partition_command(CLI::App& program);
 void add_emulate_command(CLI::App& program);
 void add_profile_command(CLI::App& program);
+void add_profile_fit_command(CLI::App& parent);  // below `profile`
 void add_cluster_command(CLI::App& program, const std::string& command_line);
 void add_devices_command(CLI::App& program);
 void add_run_command(CLI::App& program);

@@ -1,12 +1,17 @@
-// flyball emulate: what planning saves over a whole job of many pipelines, and from which bloat (Perseus section 6.3).
+// flyball emulate: what planning saves over a whole job of many pipelines, and from which bloat (Perseus section 6.3);
+// with --against, what an emulated iteration is worth beside recorded ones.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -26,6 +31,8 @@ struct EmulateOptions {
   std::optional<int> pipelines;
   std::optional<std::vector<double>> stragglers;
   std::optional<std::string> planner;
+  std::optional<std::string> against;
+  std::optional<std::string> fitted_to;
   std::optional<std::string> format;
 };
 
@@ -109,7 +116,25 @@ std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobSh
       counted(shape.tensor_parallel, "GPU"), counted(emulations.front().job.gpus, "GPU"), all.str());
 }
 
-void run_emulate(const EmulateOptions& options) {
+void run_against(const CLI::App& command, const EmulateOptions& options) {
+  constexpr std::array<std::string_view, 4> kAllowed = {"--against", "--fitted-to", "--schedule", "--format"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || std::ranges::find(kAllowed, option->get_name()) != kAllowed.end()) continue;
+    throw UsageError(
+        fmt::format("--against replays recorded runs, which say all but the schedule; drop {}", option->get_name()));
+  }
+  const InterruptExit exit;
+  const AgainstRequest request{*options.against, options.fitted_to,
+                               parse_schedule(options.pipeline.schedule.value_or("1f1b"))};
+  print_result(options.format == "json" ? against_json(request) : against_text(request));
+}
+
+void run_emulate(const CLI::App& command, const EmulateOptions& options) {
+  if (options.against) return run_against(command, options);
+  if (options.fitted_to) throw UsageError("--fitted-to says what --against predicts from; add --against RUNS");
+  if (options.pipeline.profile.empty()) {
+    throw UsageError("emulate: PROFILE is required, or --against RUNS\n  see: flyball emulate --help");
+  }
   if (options.pipelines && options.pipeline.data_parallel && *options.pipelines != *options.pipeline.data_parallel) {
     throw UsageError("--pipelines and --data-parallel both count the pipelines; give one of them");
   }
@@ -139,12 +164,17 @@ void add_emulate_command(CLI::App& program) {
       program.add_subcommand("emulate", "what planning saves over a job of many pipelines, and from which bloat");
   const auto options = std::make_shared<EmulateOptions>();
   add_pipeline_options(*command, options->pipeline);
+  command->get_option("PROFILE")->required(false);
   add_value(*command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
   add_value(*command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
             "one pipeline, at maximum clocks, takes FACTOR times as long as it would; several factors make a table "
             "(default 1: none)");
   add_choice(*command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_value(*command, "--against", options->against, parse_path, "RUNS",
+            "in place of a profile: replay these recorded runs, print predicted beside measured");
+  add_value(*command, "--fitted-to", options->fitted_to, parse_path, "RUNS",
+            "with --against: predict from these (default: from every other point, judging the rest)");
+  add_format(*command, options->format);
   command->footer(
       "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"
       "bloat is what slowing down to T_opt = min(T*, T') saves beyond it while another\n"
@@ -154,8 +184,11 @@ void add_emulate_command(CLI::App& program) {
       "    --microbatches 32 --pipelines 16 --straggler 1.2\n"
       "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
       "    --microbatches 32 --pipelines 16 --tensor-parallel 8 \\\n"
-      "    --straggler 1,1.05,1.1,1.2,1.5 --format json");
-  command->callback([options] { run_emulate(*options); });
+      "    --straggler 1,1.05,1.1,1.2,1.5 --format json\n"
+      "  flyball emulate --against examples/runs/two-stage\n"
+      "  flyball emulate --against examples/runs/two-stage \\\n"
+      "    --fitted-to examples/runs/two-stage --format json");
+  command->callback([command, options] { run_emulate(*command, *options); });
 }
 
 }  // namespace flyball

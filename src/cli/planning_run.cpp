@@ -53,7 +53,7 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
 
 std::vector<int> in_flight_of(const ComputationDag& dag) {
   std::vector<int> in_flight;
-  for (const StageOrder& order : stage_orders(dag).value_or(std::vector<StageOrder>{})) {
+  for (const StageOrder& order : present_orders(dag).value_or(std::vector<StageOrder>{})) {
     in_flight.push_back(most_in_flight(order));
   }
   return in_flight;

@@ -34,8 +34,8 @@ struct PlanningRequest {
   std::vector<Nanoseconds> focus;  // iteration times that matter besides the pace's
 };
 
-// Returns the most microbatches of which each stage holds activations at once; empty for schedules with several chunks
-// and other orders than plan/stage_orders.h knows.
+// Returns the most microbatches of which each stage holds activations at once; empty where there are no
+// present_orders() (plan/stage_orders.h), as with several chunks.
 [[nodiscard]] std::vector<int> in_flight_of(const ComputationDag& dag);
 
 // Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for

@@ -132,7 +132,7 @@ void add_show(CLI::App& parent) {
   command->add_option("PROFILE", options->profile, "profile CSV; - reads standard input")->required();
   add_value(*command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
             "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "text (default) or json");
+  add_format(*command, options->format);
   command->footer(
       "'least at' is the clock of least energy, blocking counted; 'slower' and 'saving'\n"
       "compare it with the fastest.\n\n"
@@ -213,10 +213,11 @@ void add_synth(CLI::App& parent) {
 }  // namespace
 
 void add_profile_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("profile", "show a profile, or make a synthetic one");
+  CLI::App* command = program.add_subcommand("profile", "show a profile, or make one: fitted or synthetic");
   command->require_subcommand(0, 1);
   add_show(*command);
   add_synth(*command);
+  add_profile_fit_command(*command);
 }
 
 }  // namespace flyball

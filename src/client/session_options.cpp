@@ -56,6 +56,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .field("schedule", &R::job, &Job::schedule, as_in<Job>("schedule"))
       .field("planner", &R::job, &Job::planner, as_in<Job>("planner"))
       .field("executed_steps", &R::executed_steps, as_in<Job>("executed_steps").text)
+      .field("transfers_occupy_both", &R::job, &Job::transfers_occupy_both, as_in<Job>("transfers_occupy_both"))
       .field("blocking_w", &R::job, &Job::blocking_power,
              "Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.",
              as_in<Job>("blocking_power_w"))

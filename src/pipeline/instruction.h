@@ -27,6 +27,8 @@ enum class InstructionKind {
 
 // Constant-time operations; a profile may hold them as operations with one row.
 inline constexpr std::string_view kP2pName = "p2p";
+// In a DAG, where what a stage sends back differs from what it sends on.
+inline constexpr std::string_view kP2pBackName = "p2p_back";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
@@ -34,7 +36,7 @@ inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
 // blocking power.
 inline constexpr std::string_view kWaitingName = "waiting";
 
-// Whether it is one of the five above.
+// Whether it is one of the five of these that a profile may hold.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
 // Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.

@@ -1,14 +1,20 @@
 // build_dag: from schedule and profile to the DAG. Nodes are the instructions of all stages' streams; edges follow each
 // stage's order and each microbatch's way through the stages, with a transfer between two GPUs where that takes time.
+//
+// A transfer that occupies both stages is one node that waits for both and that both wait for: after it comes what the
+// sender runs next, before it what the receiver ran last. The transfers of a stage between two of its computations are
+// thus posted together and go on together, as frameworks batch a send with the receive that follows it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
@@ -26,7 +32,8 @@ class DagBuilder {
   ComputationDag build() {
     const auto streams = make_schedule(spec_.schedule, stages_, spec_.microbatches, spec_.chunks);
     split_backward_ = spec_.schedule == ScheduleKind::kZbH1;
-    for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[static_cast<std::size_t>(stage)]);
+    check_constant_operations();
+    for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
     for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
     return {profile_.source, stages_, std::move(types_), std::move(nodes_), edges_};
   }
@@ -64,16 +71,79 @@ class DagBuilder {
     return entry->second;
   }
 
-  // The type of a constant-time operation, or -1: the specification's, else the profile's.
-  int constant_type(int stage, std::string_view name, const std::optional<ConstantOperation>& stated, bool occupies) {
+  void check_constant_operations() const {
+    if (spec_.transfers_occupy_both && spec_.chunks > 1) {
+      throw UsageError(
+          "with chunks, transfers that occupy both stages would let all stages wait for each other in a circle; write "
+          "occupies = \"receiver\" in [p2p], as such schedules receive ahead");
+    }
+    const int stages = stages_;
+    const int links = spec_.chunks > 1 ? stages : stages - 1;  // with chunks also from the last stage to the first
+    check_count(kP2pName, spec_.p2p, links, "link");
+    check_count(kDataLoadName, spec_.data_load, stages, "stage");
+    check_count(kGradientSyncName, spec_.gradient_sync, stages, "stage");
+    check_count(kOptimizerStepName, spec_.optimizer_step, stages, "stage");
+  }
+
+  void check_count(std::string_view name, const std::optional<ConstantOperation>& stated, int places,
+                   std::string_view place) const {
+    if (!stated) return;
+    for (const std::size_t count : {stated->time.size(), stated->energy.size()}) {
+      if (count <= 1 || count == at(places)) continue;
+      throw UsageError(fmt::format("[{}] of the pipeline has {} numbers for {} {}{}; give one, or one per {}", name,
+                                   count, places, place, places == 1 ? "" : "s", place));
+    }
+  }
+
+  // The type of an operation of one stage that takes constant time, or -1: the specification's, else the profile's.
+  int constant_type(int stage, std::string_view name, const std::optional<ConstantOperation>& stated) {
     if (stated) {
-      const Joules blocked = occupies ? spec_.blocking(stage, profile_) * stated->time : Joules(0);
-      const ClockOption option{Megahertz(0), stated->time, stated->energy.value_or(blocked)};
-      return type_index({stage, std::string(name), {option}, occupies});
+      const Seconds time = at_place(stated->time, stage);
+      if (absent(*stated, time)) return -1;
+      const Joules blocked = spec_.blocking(stage, profile_) * time;
+      const Joules energy = stated->energy.empty() ? blocked : at_place(stated->energy, stage);
+      return type_index({stage, std::string(name), {{Megahertz(0), time, energy}}, true});
     }
     const OperationProfile* measured = profile_.find(stage, name);
     if (measured == nullptr) return -1;
-    return type_index({stage, std::string(name), {measured->options.front()}, occupies});
+    return type_index({stage, std::string(name), {measured->options.front()}, true});
+  }
+
+  // The type of a transfer, or -1 where it takes no time.
+  int transfer_type(int from, int to) {
+    ClockOption option;
+    bool alike = true;  // what a stage sends to either side
+    if (spec_.p2p) {
+      alike = spec_.p2p->time.size() == 1 && spec_.p2p->energy.size() <= 1;
+      const int link = std::abs(from - to) == 1 ? std::min(from, to) : stages_ - 1;
+      option.time = at_place(spec_.p2p->time, link);
+      if (absent(*spec_.p2p, option.time)) return -1;
+      if (!spec_.p2p->energy.empty()) option.energy = at_place(spec_.p2p->energy, link);
+    } else {
+      const OperationProfile* measured = profile_.find(from, kP2pName);
+      if (measured == nullptr) return -1;
+      option = measured->options.front();
+    }
+    if (spec_.transfers_occupy_both && option.energy > Joules(0)) {
+      // Either GPU draws this meanwhile. The node is the sender's, which is charged as waiting: what both take above
+      // waiting is added to that.
+      alike = false;
+      const Joules stated = option.energy;
+      option.energy = spec_.blocking(from, profile_) * option.time;
+      for (const int stage : {from, to}) {
+        option.energy += std::max(Joules(0), stated - spec_.blocking(stage, profile_) * option.time);
+      }
+    }
+    const bool back = to == from - 1 || (from == 0 && to > 1);
+    return type_index({from, std::string(back && !alike ? kP2pBackName : kP2pName), {option}, false});
+  }
+
+  template <class Value>
+  static Value at_place(const std::vector<Value>& values, int place) {
+    return values.size() == 1 ? values[0] : values[at(place)];
+  }
+  static bool absent(const ConstantOperation& stated, Seconds time) {
+    return stated.time.size() > 1 && time == Seconds(0);
   }
 
   int add_node(int type, int microbatch, int chunk) {
@@ -86,23 +156,38 @@ class DagBuilder {
   void add_stream(int stage, const InstructionStream& stream) {
     int previous = -1;
     const auto append = [&](int node) {
-      if (previous >= 0) link(previous, node);
+      before_.resize(nodes_.size(), -1);
+      after_.resize(nodes_.size(), -1);
+      before_[at(node)] = previous;
+      if (previous >= 0) {
+        link(previous, node);
+        after_[at(previous)] = node;
+      }
       previous = node;
     };
+    // Stated for each stage, data are loaded where it says; otherwise where the model begins. Of several chunks the
+    // first stage's first reads the batch, and the last one of another stage what an end compares it with.
+    const bool everywhere = spec_.data_load && spec_.data_load->time.size() > 1;
+    const int loading_chunk = stage == 0 ? 0 : spec_.chunks - 1;
     for (const Instruction& instruction : stream) {
       const int virtual_stage = instruction.chunk * stages_ + stage;
-      if (instruction.kind == InstructionKind::kForward && virtual_stage == 0) {
-        const int load = constant_type(stage, kDataLoadName, spec_.data_load, true);
-        if (load >= 0) append(add_node(load, instruction.microbatch, 0));
+      const Key key{static_cast<int>(instruction.kind), virtual_stage, instruction.microbatch};
+      if (instruction.kind == InstructionKind::kForward && instruction.chunk == loading_chunk &&
+          (stage == 0 || everywhere)) {
+        const int load = constant_type(stage, kDataLoadName, spec_.data_load);
+        if (load >= 0) {
+          append(add_node(load, instruction.microbatch, instruction.chunk));
+          load_of_[key] = previous;
+        }
       }
       const int node = add_node(profiled_type(stage, instruction.kind, instruction.chunk), instruction.microbatch,
                                 instruction.chunk);
-      node_of_[{static_cast<int>(instruction.kind), virtual_stage, instruction.microbatch}] = node;
+      node_of_[key] = node;
       append(node);
     }
-    const int sync = constant_type(stage, kGradientSyncName, spec_.gradient_sync, true);
+    const int sync = constant_type(stage, kGradientSyncName, spec_.gradient_sync);
     if (sync >= 0) append(add_node(sync, -1, 0));
-    const int step = constant_type(stage, kOptimizerStepName, spec_.optimizer_step, true);
+    const int step = constant_type(stage, kOptimizerStepName, spec_.optimizer_step);
     if (step >= 0) append(add_node(step, -1, 0));
   }
 
@@ -111,22 +196,32 @@ class DagBuilder {
     return found == node_of_.end() ? -1 : found->second;
   }
 
+  // What the microbatch's input is for: the loading of what is computed with it, where there is one.
+  int entry(InstructionKind kind, int virtual_stage, int microbatch) const {
+    const auto found = load_of_.find({static_cast<int>(kind), virtual_stage, microbatch});
+    return found == load_of_.end() ? node(kind, virtual_stage, microbatch) : found->second;
+  }
+
   // An edge between virtual stages, through a transfer where they lie on different GPUs and transfers take time.
-  void send(int before, int after, int from_stage, int microbatch) {
-    const int to_stage = types_[static_cast<std::size_t>(nodes_[static_cast<std::size_t>(after)].type)].stage;
-    const int transfer = from_stage == to_stage ? -1 : constant_type(from_stage, kP2pName, spec_.p2p, false);
+  void send(int before, int after, int from_stage, int to_stage, int microbatch) {
+    const int transfer = from_stage == to_stage ? -1 : transfer_type(from_stage, to_stage);
     if (transfer < 0) return link(before, after);
     const int hop = add_node(transfer, microbatch, 0);
     link(before, hop);
     link(hop, after);
+    if (!spec_.transfers_occupy_both) return;
+    if (const int last = before_[at(after)]; last >= 0) link(last, hop);
+    if (const int next = after_[at(before)]; next >= 0) link(hop, next);
   }
 
   void add_dependencies(int microbatch) {
     using enum InstructionKind;
     const InstructionKind gradient = split_backward_ ? kBackwardInput : kBackward;
     for (int v = 0; v + 1 < virtual_stages_; ++v) {
-      send(node(kForward, v, microbatch), node(kForward, v + 1, microbatch), v % stages_, microbatch);
-      send(node(gradient, v + 1, microbatch), node(gradient, v, microbatch), (v + 1) % stages_, microbatch);
+      const int here = v % stages_;
+      const int there = (v + 1) % stages_;
+      send(node(kForward, v, microbatch), entry(kForward, v + 1, microbatch), here, there, microbatch);
+      send(node(gradient, v + 1, microbatch), node(gradient, v, microbatch), there, here, microbatch);
     }
     // Same-stage dependencies (a backward after its forward, a weight gradient after its activation gradient) follow
     // from the stage's order in every schedule, but for the turn-around on the last virtual stage, which the order of
@@ -143,6 +238,8 @@ class DagBuilder {
   std::vector<Computation> nodes_;
   std::vector<Edge> edges_;
   std::map<Key, int> node_of_;
+  std::map<Key, int> load_of_;       // of the forwards that data are loaded for
+  std::vector<int> before_, after_;  // per node of a stage: its neighbours in the stage's order, or -1
 };
 
 std::vector<double> numbers_of(const std::vector<Watts>& powers) {
@@ -152,7 +249,7 @@ std::vector<double> numbers_of(const std::vector<Watts>& powers) {
 }
 
 void check_blocking(const PipelineSpec& spec, int stages) {
-  if (spec.blocking_power.size() <= 1 || spec.blocking_power.size() == static_cast<std::size_t>(stages)) return;
+  if (spec.blocking_power.size() <= 1 || spec.blocking_power.size() == at(stages)) return;
   throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
                                spec.blocking_power.size(), stages));
 }
@@ -169,7 +266,7 @@ std::optional<Watts> measured_waiting(const Profile& profile, int stage) {
 
 Watts PipelineSpec::blocking(int stage, const Profile& profile) const {
   if (blocking_power.size() == 1) return blocking_power[0];
-  if (!blocking_power.empty()) return blocking_power.at(static_cast<std::size_t>(stage));
+  if (!blocking_power.empty()) return blocking_power.at(at(stage));
   return measured_waiting(profile, stage).value_or(kDefaultBlockingPower);
 }
 

@@ -24,6 +24,7 @@ const std::vector<std::string> kKeys = {"schedule",     "stages",        "microb
                                         "memory_limit", "data_parallel", "tensor_parallel", "dag",    "p2p",
                                         "data_load",    "gradient_sync", "optimizer_step"};
 const std::vector<std::string> kOperationKeys = {"time", "energy"};
+const std::vector<std::string> kTransferKeys = {"time", "energy", "occupies"};
 
 class PipelineFile final : TomlFile {
  public:
@@ -42,10 +43,10 @@ class PipelineFile final : TomlFile {
     if (const toml::node* node = root().get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
     if (const toml::node* node = root().get("memory_limit")) spec.memory_limit = memory_limits(*node, spec.stages);
     if (const toml::node* node = root().get("dag")) spec.dag_file = dag(*node);
-    spec.p2p = operation("p2p");
-    spec.data_load = operation("data_load");
-    spec.gradient_sync = operation("gradient_sync");
-    spec.optimizer_step = operation("optimizer_step");
+    spec.p2p = operation("p2p", spec);
+    spec.data_load = operation("data_load", spec);
+    spec.gradient_sync = operation("gradient_sync", spec);
+    spec.optimizer_step = operation("optimizer_step", spec);
     return spec;
   }
 
@@ -93,8 +94,10 @@ class PipelineFile final : TomlFile {
     for (const toml::node& one : *list) values.push_back(read(one));
     if (values.empty()) fail(node, key + " is an empty array", "write one number, or one per stage");
     if (stages > 0 && values.size() != 1 && values.size() != static_cast<std::size_t>(stages)) {
-      fail(node, fmt::format("{} has {} numbers for {} stages", key, values.size(), stages),
-           "write one number, or one per stage");
+      const bool links = key.starts_with("p2p.");
+      fail(node, fmt::format("{} has {} numbers for {} {}", key, values.size(), stages, links ? "links" : "stages"),
+           links ? "write one number, or one per link between neighbouring stages"
+                 : "write one number, or one per stage");
     }
     return values;
   }
@@ -113,7 +116,15 @@ class PipelineFile final : TomlFile {
     return value->get();
   }
 
-  std::optional<ConstantOperation> operation(const std::string& key) const {
+  bool occupies_both(const toml::node& node) const {
+    const auto* value = node.as_string();
+    if (value != nullptr && value->get() == "both") return true;
+    if (value != nullptr && value->get() == "receiver") return false;
+    fail(node, "p2p.occupies must be one of two words",
+         "write occupies = \"both\" where a stage that sends waits for the transfer, else \"receiver\"");
+  }
+
+  std::optional<ConstantOperation> operation(const std::string& key, PipelineSpec& spec) const {
     const toml::node* node = root().get(key);
     if (node == nullptr) return std::nullopt;
     const auto* table = node->as_table();
@@ -121,16 +132,33 @@ class PipelineFile final : TomlFile {
       fail(*node, fmt::format("{} is {}, it must be a table", key, type_name(*node)),
            fmt::format("write a line [{}] and below it time = 0.001 (seconds)", key));
     }
-    check_keys(*table, kOperationKeys, fmt::format(" in [{}]", key));
+    const bool transfer = key == "p2p";
+    check_keys(*table, transfer ? kTransferKeys : kOperationKeys, fmt::format(" in [{}]", key));
+    const toml::node* occupies = transfer ? table->get("occupies") : nullptr;
+    if (occupies != nullptr) spec.transfers_occupy_both = occupies_both(*occupies);
     const toml::node* time = table->get("time");
     if (time == nullptr) {
+      // Without a time of its own, the profile's counts.
+      if (occupies != nullptr && table->get("energy") == nullptr) return std::nullopt;
       fail(*node, fmt::format("[{}] has no time", key), "add for example time = 0.001 (seconds)");
     }
-    ConstantOperation operation{Seconds(number(*time, key + ".time", 1e-9, kMostSeconds, "seconds")), std::nullopt};
+    const int places = transfer && spec.stages > 0 && spec.chunks == 1 ? spec.stages - 1 : spec.stages;
+    ConstantOperation read(one_or_per_stage<Seconds>(*time, key + ".time", places,
+                                                     [&](const toml::node& one) { return seconds(one, *time, key); }),
+                           {});
     if (const toml::node* energy = table->get("energy")) {
-      operation.energy = Joules(number(*energy, key + ".energy", 0.0, kMostJoules, "joules"));
+      read.energy = one_or_per_stage<Joules>(*energy, key + ".energy", places, [&](const toml::node& one) {
+        return Joules(number(one, key + ".energy", 0.0, kMostJoules, "joules"));
+      });
     }
-    return operation;
+    return read;
+  }
+
+  // Of several, 0 says that there is none.
+  Seconds seconds(const toml::node& one, const toml::node& all, const std::string& key) const {
+    const bool several = all.is_array() && all.as_array()->size() > 1;
+    const bool none = several && one.is_number() && one.value_or(1.0) == 0.0;
+    return Seconds(none ? 0.0 : number(one, key + ".time", 1e-9, kMostSeconds, "seconds"));
   }
 };
 

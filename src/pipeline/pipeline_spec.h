@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -21,11 +22,20 @@ inline constexpr Watts kDefaultBlockingPower{75.0};
 // A higher power is taken for a mistaken unit, in pipeline files and wherever else powers are read.
 inline constexpr double kMostBlockingWatts = 1e6;
 
+// Something that takes the same time whatever the clock.
 struct ConstantOperation {
-  Seconds time;
-  // Energy of the GPU while it runs. Where it is not stated, a transfer takes none of its own (its stage is charged as
-  // blocking meanwhile), and any other operation draws the stage's blocking power.
-  std::optional<Joules> energy;
+  explicit ConstantOperation(Seconds everywhere, std::optional<Joules> whole = std::nullopt) : time{everywhere} {
+    if (whole) energy = {*whole};
+  }
+  ConstantOperation(std::vector<Seconds> times, std::vector<Joules> energies)
+      : time(std::move(times)), energy(std::move(energies)) {}
+
+  // One for all, or one per stage, of transfers one per link (link k joins stages k and k + 1; the one back from the
+  // last stage to the first, which only chunks need, comes last). Among several, 0 s says that there is none.
+  std::vector<Seconds> time;
+  // Energy of the GPU while it runs, likewise. Where it is not stated, a transfer takes none of its own (its stage is
+  // charged as blocking meanwhile), and any other operation draws the stage's blocking power.
+  std::vector<Joules> energy;
 };
 
 struct PipelineSpec {
@@ -41,9 +51,12 @@ struct PipelineSpec {
   int tensor_parallel = 1;
   // Constant-time operations; where one is not given, the profile's rows of the same name count.
   std::optional<ConstantOperation> p2p;             // on every edge between stages
-  std::optional<ConstantOperation> data_load;       // before every forward of the first stage
+  std::optional<ConstantOperation> data_load;       // before every forward of the first stage, or of those named
   std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
   std::optional<ConstantOperation> optimizer_step;  // after that
+  // Whether a transfer occupies the stage that sends as well as the one that receives: it begins when both have come to
+  // it, and both go on when it has ended. Otherwise it delays the receiver alone.
+  bool transfers_occupy_both = false;
   // Explicit DAG (JSON) in place of a schedule; empty when unused.
   std::string dag_file;
 
@@ -70,7 +83,8 @@ struct PipelineSpec {
 [[nodiscard]] PipelineSpec read_pipeline(const std::string& source, std::string_view text);
 
 // Makes the DAG of one iteration. Throws InputError when the profile lacks an operation that the schedule needs,
-// UsageError for shapes that the schedule does not allow (make_schedule).
+// UsageError for shapes that the schedule does not allow (make_schedule), for chunks with transfers that occupy
+// both, for constant operations that state neither one time nor one for each stage or link.
 [[nodiscard]] ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile);
 
 // Reads an explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?,

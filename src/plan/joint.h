@@ -10,7 +10,7 @@
 //
 // Guarantees: no stage holds more microbatches than the memory limit; the plan for the time that is allowed (the first
 // of the problem's focus, else that of all-maximum clocks) takes no more energy than Perseus' in the framework's order;
-// bounds of points are of their own order. Pipelines that stage_orders() knows nothing of keep their order.
+// bounds of points are of their own order. Pipelines of which there are no stage_orders() keep their order.
 #pragma once
 
 #include <memory>

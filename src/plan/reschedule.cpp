@@ -31,7 +31,7 @@ std::int32_t find_operation(const ComputationDag& dag, int stage, InstructionKin
 }  // namespace
 
 std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag) {
-  const auto orders = stage_orders(dag);
+  const auto orders = present_orders(dag);
   if (!orders) return std::nullopt;
   std::vector<int> in_flight;
   for (int stage = 0; stage < dag.stages(); ++stage) {
@@ -69,6 +69,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
   const auto base = in_flight_of_1f1b(dag);
   if (!base) throw UsageError("forwards can only be rescheduled in a 1f1b schedule");
   if (!memory_limit.empty()) check_memory_limit(dag, memory_limit);
+  if (!stage_orders(dag)) return *base;
 
   const Timeline timeline = emulate(dag, max_clock_durations(problem, dag));
   const TypeOptions valley = valley_options(dag);

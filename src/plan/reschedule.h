@@ -31,13 +31,16 @@ void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_l
 // How many microbatches each stage of a 1F1B pipeline should hold: beyond 1F1B's number as many as there are forwards,
 // each at the stage's valley clock, that fit into the bubble before the stage's first backward at maximum clocks. The
 // last stage gets none. `memory_limit`, one per stage, is the number of microbatches whose activations fit into the
-// stage's memory; empty for no limit. The iteration at maximum clocks never becomes longer than 1F1B's. Throws
-// UsageError when the DAG is no 1F1B, and as check_memory_limit() does. Cost: O(stages * nodes).
+// stage's memory; empty for no limit. The iteration at maximum clocks never becomes longer than 1F1B's. A DAG of which
+// there are no stage_orders(), such as one whose transfers occupy both stages, keeps 1F1B's numbers: a forward moved up
+// would wait for a receiver that is not there yet. Throws UsageError when the DAG is no 1F1B, and as
+// check_memory_limit() does. Cost: O(stages * nodes).
 [[nodiscard]] std::vector<int> rescheduled_in_flight(const PlanProblem& problem,
                                                      std::span<const int> memory_limit = {});
 
 // The same computations and dependencies with h[s] microbatches in flight on stage s. original_index() of the result
-// gives a computation's number in `dag`. Requires a 1F1B DAG, and numbers that follow the two rules above.
+// gives a computation's number in `dag`. Requires a 1F1B DAG of which there are stage_orders(), and numbers that follow
+// the two rules above.
 [[nodiscard]] ComputationDag reschedule(const ComputationDag& dag, std::span<const int> in_flight);
 
 }  // namespace flyball

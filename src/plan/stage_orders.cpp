@@ -63,18 +63,35 @@ bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
 }
 
+// By computation: the forward or backward that it moves with; -1 at the end of a stage.
+std::vector<int> heads_of(const ComputationDag& dag) {
+  std::vector<int> heads(at(dag.size()), -1);
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    int head = -1;
+    const auto order = dag.stage_order(stage);
+    for (auto i = order.rbegin(); i != order.rend(); ++i) {
+      if (is_forward(dag.type_of(*i)) || is_backward(dag.type_of(*i))) head = *i;
+      heads[at(*i)] = head;
+    }
+  }
+  return heads;
+}
+
 bool follows_pipeline(const ComputationDag& dag) {
+  const std::vector<int> heads = heads_of(dag);
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     if (!type.occupies_stage || dag[i].microbatch < 0) continue;  // a stage's last operations wait for any
+    const int user = type.instruction == kDataLoadName && heads[at(i)] >= 0 ? heads[at(i)] : i;
     for (const std::int32_t p : dag.predecessors(i)) {
       const OperationType& before = dag.type_of(p);
       if (before.occupies_stage) {
-        if (before.stage != type.stage && !follows_pipeline(dag, p, i)) return false;
+        if (before.stage != type.stage && !follows_pipeline(dag, p, user)) return false;
         continue;
       }
+      // One that occupies both stages waits for computations that are no senders, too.
       for (const std::int32_t sender : dag.predecessors(p)) {
-        if (!follows_pipeline(dag, sender, i)) return false;
+        if (!follows_pipeline(dag, sender, user)) return false;
       }
     }
   }
@@ -83,7 +100,7 @@ bool follows_pipeline(const ComputationDag& dag) {
 
 }  // namespace
 
-std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag) {
+std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag) {
   std::vector<StageOrder> orders;
   for (int stage = 0; stage < dag.stages(); ++stage) {
     StageUnits units = units_of(dag, stage);
@@ -91,8 +108,11 @@ std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag) {
     orders.push_back(std::move(units.order));
     if (orders.back().size() != orders.front().size()) return std::nullopt;
   }
-  if (!follows_pipeline(dag)) return std::nullopt;
   return orders;
+}
+
+std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag) {
+  return follows_pipeline(dag) ? present_orders(dag) : std::nullopt;
 }
 
 StageOrder in_turn(int microbatches, int in_flight) {

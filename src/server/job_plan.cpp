@@ -96,6 +96,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.chunks = request.chunks;
   spec.blocking_power = request.blocking_power;
   spec.memory_limit = request.memory_limit;
+  spec.transfers_occupy_both = request.transfers_occupy_both;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(request.planner);

@@ -127,10 +127,18 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that "
              "the ranks run and report, rather than from emulated ones.",
              {.left_out = true})
+      .field("transfers_occupy_both", &R::transfers_occupy_both,
+             "Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that receives: "
+             "they begin when both have come to them.",
+             {.left_out = true})
       .check([](const JsonObject& object, R& job) {
         if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
         need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
         need_one_or_per_stage(object, "memory_limit", job.memory_limit.size(), job.stages);
+        if (job.transfers_occupy_both && job.chunks > 1) {
+          object.refuse("transfers_occupy_both", "is true of a job with chunks",
+                        "leave it out: with chunks all stages would wait for each other in a circle");
+        }
         if (job.ranks() > kMostRanks) {
           object.refuse("data_parallel", fmt::format("makes a job of {} ranks", job.ranks()),
                         fmt::format("stages * data_parallel * tensor_parallel may be at most {}", kMostRanks));

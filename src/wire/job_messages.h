@@ -53,6 +53,7 @@ struct JobRequest {
   Seconds min_dwell;                  // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   bool executed_steps = false;         // planners learn from the ranks' StepReports
+  bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
   Seconds patience{300.0};             // from the first profiled rank on
 
   bool operator==(const JobRequest&) const = default;

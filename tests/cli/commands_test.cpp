@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,47 @@ TEST(Emulate, OnePointPlannersHaveNoExtrinsicSaving) {
   const json result = emulate({"--pipelines", "4", "--straggler", "1.2", "--planner", "envpipe"});
   EXPECT_EQ(result.at("planner"), "envpipe");
   EXPECT_EQ(result.at("emulations").at(0).at("pipeline").at("extrinsic"), 0.0);
+}
+
+constexpr const char* kRuns = "examples/runs/two-stage";
+
+// What is predicted and what is left add up to what was measured, and the summary is that of the points.
+TEST(EmulateAgainst, PartsAddUpToTheMeasuredTime) {
+  const Ran ran = run_flyball({"emulate", "--against", kRuns, "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json result = ran.json();
+  EXPECT_EQ(result.at("fitted_to"), "every other point");
+  EXPECT_EQ(result.at("stages"), 2);
+  // 13 points, of which the first warms up.
+  ASSERT_EQ(result.at("points").size(), 12u);
+  double off = 0.0;
+  for (const json& point : result.at("points")) {
+    double predicted = 0.0;
+    for (const char* part : {"computing", "loading", "transfers", "once", "switching"}) {
+      predicted += point.at("parts").at(part).get<double>();
+    }
+    EXPECT_NEAR(predicted, point.at("predicted_time"), 1e-9);
+    const double left = point.at("parts").at("operations").get<double>() + point.at("parts").at("rest").get<double>();
+    EXPECT_NEAR(predicted + left, point.at("measured_time"), 1e-9);
+    off += std::abs(100.0 * (predicted / point.at("measured_time").get<double>() - 1.0)) / 12.0;
+  }
+  EXPECT_NEAR(off, result.at("judged").at("mean_time_off_pct"), 1e-6);
+  EXPECT_LT(off, 1.0);
+  EXPECT_THAT(run_flyball({"emulate", "--against", kRuns, "--fitted-to", kRuns}).out,
+              HasSubstr("predicted by what was fitted to examples/runs/two-stage"));
+}
+
+TEST(ProfileFit, MakesAProfileAndAPipelineToPlanWith) {
+  const TempFolder folder;
+  const Ran fit = run_flyball({"profile", "fit", kRuns, "--out", folder / "fitted"});
+  ASSERT_EQ(fit.status, 0) << fit.err;
+  EXPECT_THAT(fit.out, HasSubstr("fitted to 12 points"));
+  EXPECT_THAT(fit.out, HasSubstr("once per iteration"));
+  const Ran plan = run_flyball(
+      {"plan", folder / "fitted/profile.csv", "--pipeline", folder / "fitted/pipeline.toml", "--format", "json"});
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  // The example's point 1 ran at maximum clocks, in 0.2456 s.
+  EXPECT_NEAR(plan.json().at("baseline").at("time"), 0.2456, 0.0025);
 }
 
 TEST(Profile, ShowTellsHowMuchEachOperationCanSave) {

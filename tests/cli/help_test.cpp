@@ -24,6 +24,7 @@ const std::vector<std::vector<std::string>>& commands() {
                                                             {"profile"},
                                                             {"profile", "show"},
                                                             {"profile", "synth"},
+                                                            {"profile", "fit"},
                                                             {"cluster", "compare"},
                                                             {"forecast"},
                                                             {"forecast", "init"},

@@ -348,6 +348,7 @@ TEST_F(CInterface, WhatCannotBeOpenedSaysWhy) {
   function<decltype(flyball_session_options_init)>("flyball_session_options_init")(&options);
   EXPECT_EQ(options.stages, 1);
   EXPECT_EQ(options.executed_steps, 1);
+  EXPECT_EQ(options.transfers_occupy_both, 0);
   EXPECT_EQ(options.steps_per_clock, 5);
   EXPECT_EQ(options.settle_s, 0.03);
   EXPECT_EQ(options.time_scale, 1.0);

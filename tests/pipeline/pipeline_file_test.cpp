@@ -24,11 +24,12 @@ TEST(PipelineFile, EveryKeyIsRead) {
   EXPECT_EQ(spec.memory_limit, (std::vector<int>{6, 5}));
   EXPECT_EQ(spec.data_parallel, 16);
   EXPECT_EQ(spec.tensor_parallel, 8);
-  EXPECT_EQ(spec.p2p.value().time, Seconds(0.001));
-  EXPECT_EQ(spec.p2p.value().energy, std::nullopt);
-  EXPECT_EQ(spec.data_load.value().energy, Joules(1));
-  EXPECT_EQ(spec.gradient_sync.value().energy, Joules(0));
-  EXPECT_EQ(spec.optimizer_step.value().time, Seconds(4));
+  EXPECT_EQ(spec.p2p.value().time, std::vector{Seconds(0.001)});
+  EXPECT_TRUE(spec.p2p.value().energy.empty());
+  EXPECT_FALSE(spec.transfers_occupy_both);
+  EXPECT_EQ(spec.data_load.value().energy, std::vector{Joules(1)});
+  EXPECT_EQ(spec.gradient_sync.value().energy, std::vector{Joules(0)});
+  EXPECT_EQ(spec.optimizer_step.value().time, std::vector{Seconds(4)});
 }
 
 TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
@@ -41,6 +42,22 @@ TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
   EXPECT_TRUE(spec.memory_limit.empty());
   EXPECT_FALSE(spec.p2p.has_value());
   EXPECT_EQ(spec.dag_file, "");
+}
+
+TEST(PipelineFile, ConstantOperationsMayDifferByStageAndLink) {
+  const PipelineSpec spec = read(
+      "stages = 3\n[p2p]\ntime = [0.001, 0]\noccupies = \"both\"\n"
+      "[data_load]\ntime = [0.002, 0.0, 0.003]\nenergy = [1, 0, 2]\n[gradient_sync]\ntime = [0.1]\n");
+  EXPECT_EQ(spec.p2p.value().time, (std::vector{Seconds(0.001), Seconds(0)}));
+  EXPECT_TRUE(spec.transfers_occupy_both);
+  EXPECT_EQ(spec.data_load.value().time, (std::vector{Seconds(0.002), Seconds(0), Seconds(0.003)}));
+  EXPECT_EQ(spec.data_load.value().energy, (std::vector{Joules(1), Joules(0), Joules(2)}));
+  EXPECT_EQ(spec.gradient_sync.value().time, std::vector{Seconds(0.1)});
+  // Who is occupied may be said of times that the profile has.
+  const PipelineSpec measured = read("[p2p]\noccupies = \"both\"\n");
+  EXPECT_TRUE(measured.transfers_occupy_both);
+  EXPECT_FALSE(measured.p2p.has_value());
+  EXPECT_FALSE(read("[p2p]\ntime = 1\noccupies = \"receiver\"\n").transfers_occupy_both);
 }
 
 TEST(PipelineFile, OneMemoryLimitIsForAllStages) {
@@ -115,6 +132,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongPipeline{"OperationNumber", "p2p = 0.001\n", 1, 7, "p2p is a number, it must be a table"},
         WrongPipeline{"NoTime", "\n[p2p]\nenergy = 1\n", 2, 1, "[p2p] has no time"},
         WrongPipeline{"ZeroTime", "[p2p]\ntime = 0\n", 2, 8, "p2p.time is 0"},
+        WrongPipeline{"ZeroTimeAlone", "[p2p]\ntime = [0]\n", 2, 9, "p2p.time is 0"},
+        WrongPipeline{"TimesPerLink", "stages = 3\n[p2p]\ntime = [1, 1, 1]\n", 3, 8,
+                      "p2p.time has 3 numbers for 2 links"},
+        WrongPipeline{"TimesPerStage", "stages = 3\n[data_load]\ntime = [1, 1]\n", 3, 8,
+                      "data_load.time has 2 numbers for 3 stages"},
+        WrongPipeline{"EnergyText", "[p2p]\ntime = 1\nenergy = [1, \"2\"]\n", 3, 14, "p2p.energy is a string"},
+        WrongPipeline{"OccupiesWord", "[p2p]\ntime = 1\noccupies = \"all\"\n", 3, 12, "write occupies = \"both\""},
+        WrongPipeline{"OccupiesElsewhere", "[data_load]\ntime = 1\noccupies = \"both\"\n", 3, 1,
+                      "'occupies' in [data_load]"},
         WrongPipeline{"NegativeTime", "[optimizer_step]\ntime = -1.5\n", 2, 8, "optimizer_step.time is -1.5"},
         WrongPipeline{"HugeTime", "[p2p]\ntime = 1e7\n", 2, 8, "from 1e-09 to 1000000 seconds"},
         WrongPipeline{"NegativeEnergy", "[p2p]\ntime = 1\nenergy = -1\n", 3, 10, "p2p.energy is -1"},

@@ -222,14 +222,14 @@ TEST(Energy, TransfersAreChargedAsBlocking) {
   EXPECT_NEAR(energy.computation.value(), 6.0, 1e-12);
   EXPECT_NEAR(energy.blocking.value(), 1.0, 1e-12);
 
-  spec.p2p->energy = Joules(0.25);
+  spec.p2p->energy = {Joules(0.25)};
   const ComputationDag dear = build_dag(spec, profile);
   const EnergyBreakdown measured = energy_of(dear, same_clock_plan(dear, 0), timeline.makespan, blocking);
   EXPECT_NEAR(measured.computation.value(), 6.5, 1e-12);
   EXPECT_NEAR(measured.blocking.value(), 0.8, 1e-12);
   EXPECT_NEAR(emulate_switching(dear, same_clock_plan(dear, 0), blocking, kMs).energy.total().value(), 7.3, 1e-12);
 
-  spec.p2p->energy = Joules(0.06);
+  spec.p2p->energy = {Joules(0.06)};
   const ComputationDag cheap = build_dag(spec, profile);
   EXPECT_NEAR(energy_of(cheap, same_clock_plan(cheap, 0), timeline.makespan, blocking).total().value(), 7.0, 1e-12);
 }

@@ -83,6 +83,19 @@ TEST(Reschedule, FillsTheBubbleBeforeTheFirstBackward) {
   EXPECT_EQ(replay(moved, problem.blocking, fastest).time, 33'000'000'000);
 }
 
+// The pipeline above, whose transfers occupy both stages: forwards that were moved up would wait for their receivers.
+// What the stages hold is 1F1B's all the same, and is checked.
+TEST(Reschedule, KeepsTheOrderWhereTransfersOccupyBothStages) {
+  PipelineSpec spec;
+  spec.microbatches = 8;
+  spec.p2p = ConstantOperation(Seconds(0.01));
+  spec.transfers_occupy_both = true;
+  const ComputationDag dag = build_dag(spec, figure_4_profile());
+  EXPECT_THAT(rescheduled_in_flight(problem_of(dag)), ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(make_envpipe(EnvPipePolicy::kBalanced)->plan(problem_of(dag), {}).dag, nullptr);
+  EXPECT_THROW(check_memory_limit(dag, std::vector<int>{3, 3, 2, 1}), UsageError);
+}
+
 TEST(Reschedule, OriginalIndexLeadsBack) {
   const Profile profile = figure_4_profile();
   const ComputationDag dag = dag_of(profile, 8);

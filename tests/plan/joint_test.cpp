@@ -181,6 +181,21 @@ TEST(JointPlanner, KeepsOrdersThatItKnowsNothingOf) {
   EXPECT_FALSE(result.frontier.empty());
 }
 
+TEST(JointPlanner, KeepsTheOrderWhereTransfersOccupyBothStages) {
+  PipelineSpec spec;
+  spec.microbatches = 8;
+  spec.p2p = ConstantOperation(Seconds(0.01));
+  const auto order_is_kept = [&] {
+    const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.4, 0.8, 1.1}));
+    const PlannerResult result = make_joint()->plan(problem_of(dag), kNoProgress);
+    EXPECT_FALSE(result.frontier.empty());
+    return result.dag == nullptr;
+  };
+  EXPECT_FALSE(order_is_kept());
+  spec.transfers_occupy_both = true;
+  EXPECT_TRUE(order_is_kept());
+}
+
 struct Chosen {
   Nanoseconds time;
   double joules;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "support/pipelines.h"
@@ -31,6 +32,37 @@ TEST(StageOrders, OfOtherSchedulesThereAreNone) {
   spec.microbatches = 4;
   spec.chunks = 2;
   EXPECT_FALSE(stage_orders(build_dag(spec, modelled_profile({1.0, 1.0}))).has_value());
+}
+
+// The order is there, but none of it can be moved: a transfer waits for what its receiver runs before it.
+TEST(StageOrders, OfTransfersThatOccupyBothStagesAreKept) {
+  PipelineSpec spec;
+  spec.microbatches = 3;
+  spec.p2p = ConstantOperation(Seconds(0.1));
+  const Profile profile = modelled_profile({1.0, 1.0});
+  EXPECT_TRUE(stage_orders(build_dag(spec, profile)).has_value());
+  spec.transfers_occupy_both = true;
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_THAT(present_orders(dag).value(), ElementsAre(StageOrder{2, 3, 3}, StageOrder{1, 2, 3}));
+  EXPECT_FALSE(stage_orders(dag).has_value());
+}
+
+// On the second stage a microbatch's activations come to the loading of what it is compared with, which moves with its
+// forward: F0 L0 is never seen, L0 F0 B0 L1 F1 L2 F2 B1 B2 is.
+TEST(StageOrders, LoadingMovesWithItsForward) {
+  PipelineSpec spec;
+  spec.microbatches = 3;
+  spec.p2p = ConstantOperation(Seconds(0.1));
+  spec.data_load = ConstantOperation({Seconds(0.0), Seconds(0.2)}, {});
+  const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.0}));
+  EXPECT_THAT(stage_orders(dag).value(), ElementsAre(StageOrder{2, 3, 3}, StageOrder{1, 2, 3}));
+  const ComputationDag moved = reorder(dag, Orders{{2, 3, 3}, {1, 3, 3}});
+  std::string order;
+  for (const int i : moved.stage_order(1)) {
+    order += moved.type_of(i).instruction == "data_load" ? 'L' : moved.type_of(i).instruction == "forward" ? 'F' : 'B';
+    order += std::to_string(moved[i].microbatch);
+  }
+  EXPECT_EQ(order, "L0F0B0L1F1L2F2B1B2");
 }
 
 TEST(StageOrders, CountWhatAStageHolds) {

@@ -41,6 +41,9 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
   job.executed_steps = true;
   EXPECT_EQ(read_message<JobRequest>(sent(job)), job);
   EXPECT_EQ(job.ranks(), 60);
+  job.chunks = 1;
+  job.transfers_occupy_both = true;
+  EXPECT_EQ(read_message<JobRequest>(sent(job)), job);
 
   const RankRequest rank{7, 1, 2, 3, {1410, 1395}};
   EXPECT_EQ(read_message<RankRequest>(sent(rank)), rank);
@@ -87,11 +90,12 @@ TEST(JobMessages, ARequestIsWrittenInOneWay) {
   job.min_dwell = Seconds(0.5);
   job.target_time = Seconds(2);
   job.executed_steps = true;
+  job.transfers_occupy_both = true;
   EXPECT_EQ(to_json(job).dump(),
             R"({"id":"run","token":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","name":"","planner":"perseus","schedule":"1f1b",)"
             R"("stages":2,"microbatches":4,"chunks":1,"data_parallel":1,"tensor_parallel":1,"blocking_power_w":[70.0],)"
             R"("memory_limit":[8,7],"unit_time_s":0.001,"noise":0.0,"switch_latency_s":0.01,"min_dwell_s":0.5,)"
-            R"("target_time_s":2.0,"patience_s":300.0,"executed_steps":true})");
+            R"("target_time_s":2.0,"patience_s":300.0,"executed_steps":true,"transfers_occupy_both":true})");
   EXPECT_EQ(to_json(RankRequest{7, 1, 2, 3, {1410}}).dump(),
             R"({"rank":7,"dp_rank":1,"pp_rank":2,"tp_rank":3,"clocks_mhz":[1410]})");
 }
@@ -167,6 +171,8 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
+  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"chunks":2,"transfers_occupy_both":true})",
+          "transfers_occupy_both: is true of a job with chunks");
   refused(read_message<JobRequest>, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
   refused(read_message<RankRequest>, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
   refused(read_message<RankRequest>, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})",

@@ -1,0 +1,301 @@
+// Operations: the mean time per clock, and how late clocks take hold, in turn until they agree. An operation that
+// follows one of another clock runs at that for the latency: of its time t(c) + latency * (1 - t(c) / t(before)) all
+// but the latency is known.
+//
+// Transfers: an iteration's time is piecewise linear and convex in them; along the critical path each counts as often
+// as it lies on it, which is the derivative.
+#include "replay/fit_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "base/index.h"
+#include "replay/least_squares.h"
+
+namespace flyball {
+namespace {
+
+using Part = RecordedIteration::Part;
+
+struct Sample {
+  std::size_t point = 0;
+  Megahertz clock;
+  Megahertz before;  // the clock of the operation before
+  double seconds = 0.0;
+  bool first = false;  // of the iteration's microbatches
+};
+
+// Per stage and instruction.
+using Samples = std::vector<std::vector<Sample>>;
+
+Samples samples_of(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
+                   const IterationModel& model) {
+  const RecordedRuns& runs = iteration.runs();
+  Samples samples(model.place(runs.stages, 0));
+  for (int i = 0; i < iteration.dag().size(); ++i) {
+    const RecordedIteration::Node& node = iteration.node(i);
+    if (node.part != Part::kComputation) continue;
+    const bool first = iteration.dag()[i].microbatch == 0 && runs.microbatches > 1;
+    const std::size_t before = iteration.node(node.before).index;
+    for (const std::size_t p : points) {
+      const RecordedPoint& point = runs.points[p];
+      samples[model.place(node.stage, node.place)].push_back(
+          {p, point.clock[node.index], point.clock[before], point.taken[node.index].value(), first});
+    }
+  }
+  return samples;
+}
+
+using ByClock = std::map<Megahertz, std::vector<const Sample*>, std::greater<>>;
+
+// A clock at which only the first microbatch ran takes its time from that.
+ByClock by_clock(const std::vector<Sample>& samples) {
+  ByClock groups;
+  for (const bool first : {false, true}) {
+    for (const Sample& sample : samples) {
+      if (sample.first != first) continue;
+      if (first && groups.contains(sample.clock) && !groups[sample.clock].front()->first) continue;
+      groups[sample.clock].push_back(&sample);
+    }
+  }
+  return groups;
+}
+
+// How much of the latency shows in the sample's time.
+double late_share(const IterationModel& model, int stage, int instruction, const Sample& sample) {
+  const Seconds own = model.time(stage, instruction, sample.clock);
+  return 1.0 - own / model.time(stage, instruction, sample.before);
+}
+
+// Means of what the latency leaves; without costs from an earlier round it leaves all.
+std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups) {
+  const bool begun = !model.costs[model.place(stage, instruction)].empty();
+  std::vector<ClockCost> costs;
+  for (const auto& [clock, group] : groups) {
+    double sum = 0.0;
+    for (const Sample* sample : group) {
+      const double late = begun ? model.latency.value * late_share(model, stage, instruction, *sample) : 0.0;
+      sum += sample->seconds - late;
+    }
+    costs.push_back({clock, Seconds(sum / static_cast<double>(group.size())), {}, {}, {}});
+  }
+  return costs;
+}
+
+// Calls `visit` with stage, instruction and place of each.
+template <class Visit>
+void for_each_place(const IterationModel& model, int stages, const Visit& visit) {
+  for (int stage = 0; stage < stages; ++stage) {
+    for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) visit(stage, k, model.place(stage, k));
+  }
+}
+
+// How far the points' means of a clock lie apart, relative to it, over all stages and clocks of an instruction. A
+// second run lies as far from the first as one point from another, however often the operation repeats within a run.
+double point_to_point(const IterationModel& model, int stages, int instruction, const std::vector<ByClock>& groups) {
+  double squares = 0.0;
+  long freedom = 0;
+  double all_squares = 0.0;
+  long all = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    for (const auto& [clock, group] : groups[model.place(stage, instruction)]) {
+      const double time = model.time(stage, instruction, clock).value();
+      std::map<std::size_t, std::pair<double, int>> sums;
+      for (const Sample* sample : group) {
+        const double late = model.latency.value * late_share(model, stage, instruction, *sample);
+        auto& [sum, count] = sums[sample->point];
+        sum += (sample->seconds - late) / time - 1.0;
+        ++count;
+        all_squares += std::pow((sample->seconds - late) / time - 1.0, 2);
+        ++all;
+      }
+      for (const auto& [point, one] : sums) squares += std::pow(one.first / one.second, 2);
+      freedom += static_cast<long>(sums.size()) - 1;
+    }
+  }
+  if (freedom > 0) return std::sqrt(squares / static_cast<double>(freedom));
+  return all > 0 ? std::sqrt(all_squares / static_cast<double>(all)) : 0.0;
+}
+
+// All points' times against what the model says, and priors that links take some 50 ms or less and are alike within as
+// much, and that the part once per iteration is about half a second or less: far wider than the data leave them, unless
+// they say nothing.
+class IterationTimes final : public ceres::CostFunction {
+ public:
+  IterationTimes(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
+                 const IterationModel& model)
+      : iteration_(&iteration), links_(iteration.runs().stages - 1) {
+    ReplayParts parts;
+    parts.transfers = parts.once = false;
+    parts.measured_operations = true;
+    for (const std::size_t p : points) {
+      const RecordedPoint& point = iteration.runs().points[p];
+      points_.push_back({point.time.value(), iteration.durations(model, point, parts)});
+    }
+    set_num_residuals(static_cast<int>(points.size()) + links_ + 2);
+    mutable_parameter_block_sizes()->push_back(links_ + 1);
+  }
+
+  bool Evaluate(double const* const* parameters, double* residuals, double** jacobians) const override {
+    const double* values = parameters[0];
+    double* jacobian = jacobians == nullptr ? nullptr : jacobians[0];
+    const int width = links_ + 1;
+    if (jacobian != nullptr) std::fill_n(jacobian, num_residuals() * width, 0.0);
+    for (std::size_t p = 0; p < points_.size(); ++p) {
+      std::vector<Nanoseconds> durations = points_[p].durations;
+      for (std::size_t i = 0; i < durations.size(); ++i) {
+        const int k = parameter_of(static_cast<int>(i));
+        if (k >= 0) durations[i] = to_nanoseconds(Seconds(values[k]));
+      }
+      const Timeline timeline = emulate(iteration_->dag(), durations);
+      const double per_mille = 1e3 / points_[p].seconds;
+      residuals[p] = to_seconds(timeline.makespan).value() * per_mille - 1e3;
+      if (jacobian == nullptr) continue;
+      for (const int i : critical_path(iteration_->dag(), timeline)) {
+        const int k = parameter_of(i);
+        if (k >= 0) jacobian[static_cast<int>(p) * width + k] += per_mille;
+      }
+    }
+    double mean = 0.0;
+    for (int k = 0; k < links_; ++k) mean += values[k] / links_;
+    const int first = static_cast<int>(points_.size());
+    const int mean_row = first + width;
+    for (int k = 0; k < links_; ++k) residuals[first + k] = (values[k] - mean) / kLink;
+    residuals[first + links_] = values[links_] / kOnce;
+    residuals[mean_row] = mean / kLink;
+    if (jacobian == nullptr) return true;
+    jacobian[(first + links_) * width + links_] = 1.0 / kOnce;
+    for (int k = 0; k < links_; ++k) {
+      jacobian[mean_row * width + k] = 1.0 / links_ / kLink;
+      for (int other = 0; other < links_; ++other) {
+        jacobian[(first + k) * width + other] = ((other == k ? 1.0 : 0.0) - 1.0 / links_) / kLink;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr double kLink = 0.05;  // s
+  static constexpr double kOnce = 0.5;   // s
+
+  struct Measured {
+    double seconds = 0.0;
+    std::vector<Nanoseconds> durations;
+  };
+
+  // A transfer's link, the last one for the part once per iteration, -1 for what is known.
+  [[nodiscard]] int parameter_of(int i) const {
+    const RecordedIteration::Node& node = iteration_->node(i);
+    if (node.part == Part::kTransfer) return node.place;
+    return node.part == Part::kOnce ? links_ : -1;
+  }
+
+  const RecordedIteration* iteration_;
+  int links_;
+  std::vector<Measured> points_;
+};
+
+}  // namespace
+
+void fit_operations(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model) {
+  constexpr int kRounds = 30;
+  const int stages = iteration.runs().stages;
+  const Samples samples = samples_of(iteration, points, model);
+  std::vector<ByClock> groups;
+  for (const auto& one : samples) groups.push_back(by_clock(one));
+  model.costs.assign(samples.size(), {});
+  model.latency = {};
+  double squares = 0.0;
+  double weight = 0.0;
+  long changes = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for_each_place(model, stages, [&](int stage, int k, std::size_t place) {
+      model.costs[place] = mean_times(model, stage, k, groups[place]);
+    });
+    double product = 0.0;
+    weight = squares = 0.0;
+    changes = 0;
+    for_each_place(model, stages, [&](int stage, int k, std::size_t place) {
+      for (const Sample& sample : samples[place]) {
+        if (sample.first || sample.before == sample.clock) continue;
+        const double late = late_share(model, stage, k, sample);
+        const double over = sample.seconds - model.time(stage, k, sample.clock).value();
+        product += late * over;
+        weight += late * late;
+        squares += std::pow(over - model.latency.value * late, 2);
+        ++changes;
+      }
+    });
+    // No time is negative, and times alone cannot tell a latency from none where no clock ever changes.
+    model.latency.value = weight > 0.0 ? std::max(0.0, product / weight) : 0.0;
+  }
+  if (changes > 1 && weight > 0.0) {
+    model.latency.deviation = std::sqrt(squares / static_cast<double>(changes - 1) / weight);
+  }
+
+  for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
+    const double apart = point_to_point(model, stages, k, groups);
+    double ratio = 0.0;
+    long count = 0;
+    for (int stage = 0; stage < stages; ++stage) {
+      const std::size_t place = model.place(stage, k);
+      for (ClockCost& cost : model.costs[place]) {
+        std::map<std::size_t, int> seen;
+        for (const Sample* sample : groups[place].at(cost.clock)) ++seen[sample->point];
+        cost.time_deviation = cost.time * (apart / std::sqrt(static_cast<double>(seen.size())));
+      }
+      for (const Sample& sample : samples[place]) {
+        if (!sample.first) continue;
+        const double late = model.latency.value * late_share(model, stage, k, sample);
+        ratio += sample.seconds / (model.time(stage, k, sample.clock).value() + late);
+        ++count;
+      }
+    }
+    model.first_to_others.push_back(count > 0 ? ratio / static_cast<double>(count) : 1.0);
+  }
+}
+
+void fit_loading(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model) {
+  const RecordedRuns& runs = iteration.runs();
+  for (int stage = 0; stage < runs.stages; ++stage) {
+    double sum = 0.0;
+    double squares = 0.0;
+    double count = 0.0;
+    for (const std::size_t p : points) {
+      for (int m = 0; m < runs.microbatches; ++m) {
+        const double seconds = runs.points[p].load[runs.load_index(stage, m)].value();
+        sum += seconds;
+        squares += seconds * seconds;
+        count += 1.0;
+      }
+    }
+    const double mean = sum / count;
+    model.loading.push_back({mean, std::sqrt(std::max(0.0, squares / count - mean * mean) / count)});
+  }
+}
+
+void fit_transfers(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model) {
+  const int links = iteration.runs().stages - 1;
+  std::vector<double> values(at(links), 0.003);
+  values.push_back(0.05);
+  // The problem owns the cost function, and is there as long as it is asked.
+  auto* cost = new IterationTimes(iteration, points, model);
+  ceres::Problem problem;
+  problem.AddResidualBlock(cost, nullptr, values.data());
+  for (int k = 0; k <= links; ++k) problem.SetParameterLowerBound(values.data(), k, 0.0);
+  solve_least_squares(problem, iteration.runs().source);
+  const Eigen::MatrixXd covariance = covariance_of(*cost, {values.data()});
+  for (int k = 0; k <= links; ++k) {
+    const Fitted fitted{values[at(k)], std::sqrt(std::max(0.0, covariance(k, k)))};
+    if (k < links) {
+      model.transfer.push_back(fitted);
+    } else {
+      model.once = fitted;
+    }
+  }
+}
+
+}  // namespace flyball

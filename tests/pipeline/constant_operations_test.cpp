@@ -1,0 +1,157 @@
+// Where loading, transfers and what comes once per iteration stand in the DAG, and how long they make it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "pipeline/pipeline_spec.h"
+#include "support/expect_error.h"
+#include "support/small_pipelines.h"
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+PipelineSpec spec_of(int microbatches) {
+  PipelineSpec spec;
+  spec.microbatches = microbatches;
+  return spec;
+}
+
+// Forward 1 ms, backward 2 ms.
+Profile profile_of(int stages) { return uniform_profile(stages, {{"forward", 1}, {"backward", 2}}); }
+
+std::vector<Seconds> milliseconds(const std::vector<double>& numbers) {
+  std::vector<Seconds> times;
+  for (const double number : numbers) times.emplace_back(number * 1e-3);
+  return times;
+}
+
+Timeline timeline_of(const ComputationDag& dag) { return emulate(dag, plan_durations(dag, same_clock_plan(dag, 0))); }
+
+// Two stages, two microbatches, transfers of 1 ms.
+//
+// The receiver alone: stage 0 runs its forwards at once, each arrives a millisecond later.
+//
+// Both: the first transfer holds stage 0 from 1 to 2. Stage 0 has its second activation ready at 3, but stage 1
+// computes until 5; then this activation and the first gradient cross together, from 5 to 6, and both stages go
+// on. The last gradient waits for stage 0 (until 8), which waits for stage 1 (until 9).
+TEST(Transfers, OccupyTheReceiverOrBoth) {
+  PipelineSpec spec = spec_of(2);
+  spec.p2p = ConstantOperation(Seconds(1e-3));
+  const ComputationDag receiver = build_dag(spec, profile_of(2));
+  EXPECT_EQ(show(receiver, timeline_of(receiver)),
+            "01....aa.bb\n"
+            "..0aa1bb...\n");
+  spec.transfers_occupy_both = true;
+  const ComputationDag both = build_dag(spec, profile_of(2));
+  EXPECT_EQ(show(both, timeline_of(both)),
+            "0.1...aa..bb\n"
+            "..0aa.1bb...\n");
+  EXPECT_EQ(both.size(), receiver.size());
+}
+
+// One microbatch on 3 stages: 3 forwards and 3 backwards are 9 ms, and it crosses each link there and back.
+TEST(Transfers, TakeTheirLinksTime) {
+  PipelineSpec spec = spec_of(1);
+  for (const bool both : {false, true}) {
+    spec.transfers_occupy_both = both;
+    spec.p2p = ConstantOperation(milliseconds({1, 5}), {});
+    EXPECT_EQ(timeline_of(build_dag(spec, profile_of(3))).makespan, (9 + 2 * (1 + 5)) * kMs);
+    spec.p2p = ConstantOperation(milliseconds({0, 5}), {});
+    const ComputationDag dag = build_dag(spec, profile_of(3));
+    EXPECT_EQ(timeline_of(dag).makespan, (9 + 2 * 5) * kMs);
+    EXPECT_EQ(dag.size(), 6 + 2);  // none on the first link
+  }
+}
+
+// With no time stated the profile's rows count, here 3 ms.
+TEST(Transfers, OfTheProfileOccupyBothWhereThatIsStated) {
+  PipelineSpec spec = spec_of(1);
+  spec.transfers_occupy_both = true;
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"p2p", 3}});
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_EQ(timeline_of(dag).makespan, (6 + 2 * 3) * kMs);
+}
+
+// Every schedule without chunks can be run in that order, and no faster than with transfers that the sender need
+// not wait for. With chunks stages would wait for each other in a circle.
+TEST(Transfers, ThatOccupyBothDeadlockInNoSchedule) {
+  for (const std::string& schedule : schedule_names()) {
+    PipelineSpec spec;
+    spec.schedule = parse_schedule(schedule);
+    spec.p2p = ConstantOperation(Seconds(1e-3));
+    for (const int stages : {1, 2, 3, 5}) {
+      const Profile profile = uniform_profile(
+          stages, {{"forward", 1}, {"backward", 2}, {"recompute", 1}, {"backward_input", 1}, {"backward_weight", 1}});
+      for (const int microbatches : {1, 2, 3, 5, 8, 30}) {
+        spec.microbatches = microbatches;
+        if (spec.schedule == ScheduleKind::kInterleaved1f1b) continue;
+        spec.transfers_occupy_both = false;
+        const Nanoseconds receiver = timeline_of(build_dag(spec, profile)).makespan;
+        spec.transfers_occupy_both = true;
+        EXPECT_GE(timeline_of(build_dag(spec, profile)).makespan, receiver)
+            << schedule << " of " << stages << " stages, " << microbatches << " microbatches";
+      }
+    }
+  }
+  PipelineSpec chunked = spec_of(8);
+  chunked.schedule = ScheduleKind::kInterleaved1f1b;
+  chunked.chunks = 2;
+  chunked.transfers_occupy_both = true;
+  expect_usage_error([&] { static_cast<void>(build_dag(chunked, profile_of(4))); }, "wait for each other in a circle");
+}
+
+// Waiting draws 50 and 80 W, so 0.05 and 0.08 J in the millisecond of a transfer. Of the 0.2 J that it is stated
+// to take 0.15 and 0.12 lie above, on both GPUs: 0.27 J for each of the two transfers.
+TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
+  PipelineSpec spec = spec_of(1);
+  spec.transfers_occupy_both = true;
+  spec.blocking_power = {Watts(50), Watts(80)};
+  const auto joules = [&] {
+    const ComputationDag dag = build_dag(spec, profile_of(2));
+    return energy_of(dag, same_clock_plan(dag, 0), timeline_of(dag).makespan, spec.blocking_power).total().value();
+  };
+  spec.p2p = ConstantOperation(Seconds(1e-3));
+  const double waiting = joules();
+  spec.p2p = ConstantOperation(Seconds(1e-3), Joules(0.2));
+  EXPECT_NEAR(joules() - waiting, 0.54, 1e-12);
+  // Less than waiting does on either GPU: waiting counts.
+  spec.p2p = ConstantOperation(Seconds(1e-3), Joules(0.04));
+  EXPECT_NEAR(joules(), waiting, 1e-12);
+}
+
+// Three stages, one microbatch, 9 ms of computing. Loading 2 ms before the first forward and 3 ms before the last,
+// which begins when that stage's input is there; then stage 0, which ends last, synchronises for 4 ms.
+TEST(ConstantOperations, MayDifferFromStageToStage) {
+  PipelineSpec spec = spec_of(1);
+  spec.data_load = ConstantOperation(milliseconds({2, 0, 3}), {});
+  const ComputationDag loading = build_dag(spec, profile_of(3));
+  EXPECT_EQ(show(loading, timeline_of(loading)),
+            "DD0.........aa\n"
+            "...0......aa..\n"
+            "....DDD0aa....\n");
+  spec.gradient_sync = ConstantOperation(milliseconds({4, 1, 0}), {Joules(7), Joules(5), Joules(3)});
+  const ComputationDag dag = build_dag(spec, profile_of(3));
+  EXPECT_EQ(timeline_of(dag).makespan, 18 * kMs);
+  EXPECT_EQ(dag.type_of(dag.stage_order(0).back()).options[0].energy, Joules(7));
+  EXPECT_EQ(dag.type_of(dag.stage_order(1).back()).options[0].energy, Joules(5));
+  EXPECT_EQ(dag.type_of(dag.stage_order(2).back()).instruction, "backward");
+}
+
+TEST(ConstantOperations, MustFitTheStagesOrLinks) {
+  PipelineSpec spec = spec_of(1);
+  const auto build = [&] { static_cast<void>(build_dag(spec, profile_of(3))); };
+  spec.p2p = ConstantOperation(milliseconds({1, 1, 1}), {});
+  expect_usage_error(build, "[p2p] of the pipeline has 3 numbers for 2 links; give one, or one per link");
+  spec.p2p.reset();
+  spec.data_load = ConstantOperation(milliseconds({1, 1}), {});
+  expect_usage_error(build, "[data_load] of the pipeline has 2 numbers for 3 stages");
+  spec.data_load.reset();
+  spec.optimizer_step = ConstantOperation(milliseconds({1}), {Joules(1), Joules(2)});
+  expect_usage_error(build, "[optimizer_step] of the pipeline has 2 numbers for 3 stages");
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,112 @@
+#include "replay/fit_iteration.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/index.h"
+#include "pipeline/pipeline_spec.h"
+#include "profile/profile.h"
+#include "replay/judged_runs.h"
+#include "replay/small_runs.h"
+#include "support/expect_error.h"
+
+namespace flyball {
+namespace {
+
+using testing::known_model;
+using testing::known_runs;
+
+// Runs that a model made are explained by it: what the fit finds is what made them.
+TEST(Fit, FindsTheModelThatMadeTheRuns) {
+  const IterationModel model = known_model();
+  const RecordedRuns runs = known_runs(model, 30);
+  const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
+  const IterationModel fitted = fit_iteration(iteration, runs.judged());
+  for (int stage = 0; stage < 2; ++stage) {
+    EXPECT_NEAR(fitted.loading[at(stage)].value, model.loading[at(stage)].value, 1e-9);
+    for (int k = 0; k < 2; ++k) {
+      for (const ClockCost& cost : fitted.costs[fitted.place(stage, k)]) {
+        const Seconds time = model.time(stage, k, cost.clock);
+        EXPECT_NEAR(cost.time / time, 1.0, 1e-3) << stage << k << " at " << cost.clock.value();
+        EXPECT_NEAR(cost.power / model.power_of(stage, k, cost.clock), 1.0, 0.01);
+      }
+    }
+  }
+  EXPECT_NEAR(fitted.latency.value, 4e-3, 2e-4);
+  EXPECT_NEAR(fitted.power.limit.value, 300, 1);
+  // Two stages and six microbatches always wait for seven transfers one after another: the first activation, five
+  // exchanges of an activation and a gradient, the last gradient. Together with what comes once they take
+  // 7 * 3 + 40 = 61 ms, and nothing in these runs tells them apart.
+  EXPECT_NEAR(7 * fitted.transfer[0].value + fitted.once.value, 61e-3, 3e-4);
+  for (const Agreement& agreement :
+       {agreement_of(judge_points(iteration, fitted)), agreement_of(judge_held_out(iteration))}) {
+    EXPECT_LT(agreement.worst_time, 0.1);
+    EXPECT_LT(agreement.mean_energy, 0.1);
+  }
+}
+
+// The first microbatch's operations are 5 % shorter than the model has them; no time by clock moves, and the ratio is
+// told.
+TEST(Fit, KeepsTheFirstMicrobatchApart) {
+  const IterationModel model = known_model();
+  RecordedRuns runs = known_runs(model, 30);
+  for (RecordedPoint& point : runs.points) {
+    for (const int stage : {0, 1}) point.taken[runs.index(stage, 1, 0)] = 0.95 * point.taken[runs.index(stage, 1, 0)];
+  }
+  const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
+  const IterationModel fitted = fit_iteration(iteration, runs.judged());
+  EXPECT_NEAR(fitted.first_to_others[0], 1.0, 2e-3);
+  EXPECT_NEAR(fitted.first_to_others[1], 0.95, 2e-3);
+  EXPECT_NEAR(fitted.costs[1].front().time / model.time(0, 1, Megahertz(1000)), 1.0, 1e-3);
+}
+
+// The files are read by what reads such files, and say the same.
+TEST(Fit, WritesFilesThatArePlannedWith) {
+  const RecordedRuns runs = known_runs(known_model(), 20);
+  const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
+  const IterationModel fitted = fit_iteration(iteration, runs.judged());
+  const Profile profile = read_profile("profile.csv", fitted_profile(iteration, fitted));
+  const PipelineSpec spec = read_pipeline("pipeline.toml", fitted_pipeline(iteration, fitted));
+  EXPECT_EQ(profile.stages, 2);
+  EXPECT_EQ(spec.microbatches, 6);
+  EXPECT_TRUE(spec.transfers_occupy_both);
+  ASSERT_EQ(spec.p2p.value().time.size(), 1u);
+  EXPECT_NEAR(spec.p2p->time[0].value(), fitted.transfer[0].value, 1e-8);
+  ASSERT_EQ(spec.data_load.value().time.size(), 2u);
+  EXPECT_NEAR(spec.data_load->time[1].value(), 1e-3, 1e-8);
+  const ClockOption& forward = profile.find(0, "forward")->options.front();
+  EXPECT_EQ(forward.frequency, Megahertz(1000));
+  EXPECT_NEAR(forward.time.value(), fitted.costs[0].front().time.value(), 1e-6);
+  const OperationProfile* waiting = profile.find(1, "waiting");
+  ASSERT_NE(waiting, nullptr);
+  EXPECT_NEAR(waiting->options.front().energy.value(), fitted.waiting_power(Megahertz(1000)).value(), 1e-3);
+  // Without clocks that take hold late, the DAG of these files takes as long as the replay.
+  const ComputationDag dag = build_dag(spec, profile);
+  const RecordedPoint& top = runs.points[1];
+  std::vector<Nanoseconds> finish(at(dag.size()));
+  const Nanoseconds planned = makespan(dag, plan_durations(dag, ClockPlan(finish.size(), 0)), finish);
+  const Nanoseconds replayed = makespan(iteration.dag(), iteration.durations(fitted, top), finish);
+  EXPECT_NEAR(static_cast<double>(planned), static_cast<double>(replayed), 2e-5 * static_cast<double>(replayed));
+}
+
+TEST(Fit, SaysHowManyPointsItNeeds) {
+  const RecordedRuns runs = known_runs(known_model(), 5);
+  const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
+  expect_input_error([&] { static_cast<void>(fit_iteration(iteration, runs.judged())); }, 0, 0,
+                     "there are 4 points to fit to, 5 are needed");
+  expect_input_error([&] { static_cast<void>(judge_held_out(iteration)); }, 0, 0, "--fitted-to");
+}
+
+TEST(Fit, OfAnotherPipelineIsRefused) {
+  const RecordedRuns runs = known_runs(known_model(), 8);
+  const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
+  IterationModel model = known_model();
+  model.loading.resize(1);
+  expect_input_error([&] { static_cast<void>(judge_points(iteration, model)); }, 0, 0,
+                     "these runs have 2 stages with forward, backward, what was fitted has 1 stage");
+}
+
+}  // namespace
+}  // namespace flyball
