@@ -25,10 +25,11 @@ using StageOrder = std::vector<int>;
 [[nodiscard]] std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag);
 
 // The same where the DAG can be reordered. None where dependencies other than from stage to stage would be lost, and
-// where transfers occupy both stages (PipelineSpec): such a transfer waits for what the receiver runs before it and holds
-// up what the sender runs after it, so that another order needs others of these edges, and can_run() would have to be
-// stricter. With two stages, F0 F1 F2 F3 B0 ... above 1F1B's order locks up: F2 is not received before B1 of the second
-// stage, which comes after B0 is received, for which the first stage has no time before F3. Cost O(nodes + edges).
+// where transfers occupy both stages (PipelineSpec): such a transfer waits for what the receiver runs before it and
+// holds up what the sender runs after it, so that another order needs others of these edges, and can_run() would have
+// to be stricter. With two stages, F0 F1 F2 F3 B0 ... above 1F1B's order locks up: F2 is not received before B1 of the
+// second stage, which comes after B0 is received, for which the first stage has no time before F3. Cost
+// O(nodes + edges).
 [[nodiscard]] std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag);
 
 // The order that runs `in_flight` forwards, then backwards and forwards in turn.
