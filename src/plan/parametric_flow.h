@@ -47,6 +47,11 @@ class ParametricFlow {
   // Goes from T* to T_min and calls `visit` for each stretch. To be called once.
   RelaxationResult run(const StretchVisitor& visit);
 
+  // The flow on a computation at present: the price of its time, in J/s.
+  [[nodiscard]] double price(int computation) const {
+    return static_cast<double>(work_[at(computation)].flow) * kPriceUnit;
+  }
+
  private:
   // The arc of a computation: its vertex (level) and flow, with slope[level + 1] <= flow < slope[level].
   struct Work {

@@ -32,4 +32,18 @@ RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const Cos
   return ParametricFlow(dag, curves).run(visit);
 }
 
+std::vector<std::vector<double>> prices_at(const ComputationDag& dag, std::span<const CostCurve> curves,
+                                           std::span<const Nanoseconds> times) {
+  std::vector<std::vector<double>> prices;
+  std::vector<double> present(static_cast<std::size_t>(dag.size()), 0.0);
+  ParametricFlow flow(dag, curves);
+  static_cast<void>(flow.run([&](const FrontierStretch& stretch) {
+    for (int i = 0; i < dag.size(); ++i) present[static_cast<std::size_t>(i)] = flow.price(i);
+    while (prices.size() < times.size() && times[prices.size()] >= stretch.t_low) prices.push_back(present);
+    return prices.size() < times.size();
+  }));
+  prices.resize(times.size(), present);
+  return prices;
+}
+
 }  // namespace flyball

@@ -1,10 +1,20 @@
-// Reduces the clock changes of a plan to those that pay, given that a change takes time.
+// The trade of clock changes for energy, given that a change takes time.
 //
 // A change that is requested at the start of an operation takes effect `latency` later; pipeline/late_clocks.h defines
 // how this runs and what it costs, "charged" below. A late change to a higher clock delays the operation that requested
 // it and, if the latency is longer than that, the operations behind it; on the critical path that delays the iteration.
 // Changes in quick succession also disturb collectives, hence a least dwell time between two changes of a stage.
+//
+// Idea. Few changes are a matter of where runs of equal clock begin and end. The relaxation prices the time of every
+// computation (relaxation.h); with a price on each change, too, the best runs of a stage follow from dynamic programming
+// (priced_clocks.h). From no change at all to as many as pay, at prices of time that leave more or less slack, this
+// gives some hundred plans of each pipeline. Each is replayed with its changes charged; where it is late its runs are
+// raised, and where it is among the best its runs are merged, lowered and shifted (clock_runs.h). The plan of a planner
+// whose changes are free is edited likewise. What is kept is the front of all plans that were seen.
 #pragma once
+
+#include <cstddef>
+#include <vector>
 
 #include "base/units.h"
 #include "pipeline/timeline.h"
@@ -12,29 +22,40 @@
 
 namespace flyball {
 
-// Returns the plan with its clocks changed in four steps, so that it takes the time that it promises:
-//   1. While the charged iteration is longer than `deadline`: an operation on the critical path is delayed because its
-//      clock is requested too late. The nearest operation before it with a lower clock is raised to that clock.
-//   2. Where a stage changes its clock twice within `min_dwell`, operations of equal clock on one side of the change
-//      take the clock of the other side; of the ways to do so the one of least energy within the deadline is taken.
-//   3. Neighbouring operations of equal clock (a run) take the clock of the run before or after them wherever that
-//      meets the deadline and does not raise the charged energy.
-//   4. Runs take the next lower clock under the same conditions, which spends the slack that is left.
-// The plan is taken to repeat: the last operation of a stage precedes its first. Where the charged iterations of such a
-// repetition differ, times are those of the longest and energies are means.
+// What changes cost, and what the iteration must fit.
+struct SwitchingTerms {
+  Nanoseconds deadline = 0;   // of the charged iteration; that of the plan with free changes, if it is later
+  Nanoseconds latency = 0;    // >= 0
+  Nanoseconds min_dwell = 0;  // >= 0
+};
+
+// A plan, with its changes charged. It is taken to repeat: the last operation of a stage precedes its first. Where the
+// charged iterations of such a repetition differ, the time is that of the longest, and the energy the mean.
+struct SwitchingPlan {
+  ClockPlan plan;
+  int switches = 0;  // changes in an iteration
+  Nanoseconds longest = 0;
+  Joules energy;          // of an iteration, blocking included, without straggler
+  Nanoseconds dwell = 0;  // the shortest time between two changes of a stage; the iteration's without changes
+};
+
+// Returns plans by rising number of changes and strictly falling energy: the front of `plan`, of what it can be edited
+// to, and of the search. All meet the deadline and the dwell time; where none was found that does, the one plan that
+// comes nearest. The dwell times of kDwellSteps are tried as well where they are longer than the one asked for, since
+// what they leave may be cheaper than what the shorter one was searched to.
 //
-// Guarantees, where the operations of a stage share their clocks and higher clocks are faster:
-//   - The result has no more switches than `plan`.
-//   - The charged iteration ends by `deadline`, or by the time that `plan` takes with free changes if that is later.
-//   - No two changes of a stage come within `min_dwell`.
-//   - The charged energy is not above that of `plan`, unless step 1 or 2 was needed.
-// Where operations of a stage share no clock, the changes between them stay, and deadline and dwell time are met only
-// as far as that allows. With no latency and no dwell time, only changes that save nothing are removed.
-//
-// `plan` must be a plan of `problem.dag`. Requires latency >= 0 and min_dwell >= 0. Deterministic. Cost: O(nodes) for
-// each change that is tried.
+// `plan` must be a plan of `problem.dag`. Deterministic. Cost: O(nodes) for each edit of `plan` that is tried, and at
+// most kSearchedNodes replayed operations besides (about a second).
+[[nodiscard]] std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
+                                                         const SwitchingTerms& terms);
+
+// The plan of least charged energy. It has no more switches than `plan`, and its charged energy is not above that of
+// `plan` unless this one misses the deadline or the dwell time.
 [[nodiscard]] ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline,
                                         Nanoseconds latency, Nanoseconds min_dwell);
+
+// The index of the plan with the fewest changes whose energy is within `allowance` of the least.
+[[nodiscard]] std::size_t fewest_within(const std::vector<SwitchingPlan>& front, Joules allowance);
 
 // The shortest time between two clock changes of one stage when the plan is repeated with this latency; the iteration
 // time when no stage changes its clock.

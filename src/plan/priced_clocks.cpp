@@ -1,0 +1,98 @@
+// One pass of dynamic programming over a stage says at which clock its iteration ends; a second one begins there.
+#include "plan/priced_clocks.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "base/index.h"
+#include "plan/stage_clock.h"
+#include "profile/cost_curve.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+PricedClocks::PricedClocks(const PlanProblem& problem, Nanoseconds latency)
+    : problem_(problem), latency_(to_seconds(latency).value()), at_clocks_(problem.dag->types().size()) {
+  const ComputationDag& dag = *problem.dag;
+  std::vector<std::set<Megahertz, std::greater<>>> worth(at(dag.stages()));
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    const OperationType& type = dag.types()[t];
+    if (type.options.size() < 2 || !type.occupies_stage) continue;
+    for (const std::uint16_t option : problem.choices[t].pareto) {
+      worth[at(type.stage)].insert(type.options[option].frequency);
+    }
+  }
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    const OperationType& type = dag.types()[t];
+    if (type.options.size() < 2 || !type.occupies_stage) continue;
+    AtClocks& measured = at_clocks_[t];
+    for (const Megahertz clock : worth[at(type.stage)]) {
+      const auto option = option_at(type, clock);
+      measured.option.push_back(option.value_or(0));
+      measured.net.push_back(option ? net_joules(type.options[*option], problem.charged_blocking(type)) : kNever);
+      measured.seconds.push_back(option ? type.options[*option].time.value() : kNever);
+    }
+  }
+  for (int s = 0; s < dag.stages(); ++s) {
+    Stage stage;
+    stage.clocks = worth[at(s)].size();
+    for (const std::int32_t i : dag.stage_order(s)) {
+      if (dag.type_of(i).options.size() > 1) stage.operations.push_back(i);
+    }
+    stages_.push_back(std::move(stage));
+  }
+}
+
+ClockPlan PricedClocks::plan(std::span<const double> prices, Joules per_change) {
+  ClockPlan plan(at(problem_.dag->size()), 0);
+  for (const Stage& stage : stages_) {
+    if (!stage.operations.empty()) plan_stage(stage, prices, per_change.value(), plan);
+  }
+  return plan;
+}
+
+void PricedClocks::plan_stage(const Stage& stage, std::span<const double> prices, double per_change, ClockPlan& plan) {
+  const std::size_t clocks = stage.clocks;
+  const std::size_t count = stage.operations.size();
+  from_.resize(count * clocks);
+  cost_.assign(clocks, 0.0);
+  next_cost_.resize(clocks);
+  const auto type_of = [&](std::size_t k) { return at((*problem_.dag)[stage.operations[k]].type); };
+  const auto cheapest = [&] {
+    return static_cast<std::size_t>(std::min_element(cost_.begin(), cost_.end()) - cost_.begin());
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const AtClocks& measured = at_clocks_[type_of(k)];
+      const double price = prices[at(stage.operations[k])];
+      const std::size_t best = cheapest();
+      // What ran at `best` before; where the operation was not measured there, nothing is known of a delay.
+      const double slow = measured.seconds[best];
+      for (std::size_t c = 0; c < clocks; ++c) {
+        const double delay = slow < kNever ? std::max(0.0, latency_ * (1.0 - measured.seconds[c] / slow)) : 0.0;
+        const double changed = cost_[best] + per_change + price * delay;
+        const bool stays = cost_[c] <= changed;
+        from_[k * clocks + c] = static_cast<std::uint16_t>(stays ? c : best);
+        const double here = measured.seconds[c] < kNever ? measured.net[c] + price * measured.seconds[c] : kNever;
+        next_cost_[c] = (stays ? cost_[c] : changed) + here;
+      }
+      cost_.swap(next_cost_);
+    }
+    if (pass == 1) break;
+    const std::size_t last = cheapest();
+    for (std::size_t c = 0; c < clocks; ++c) cost_[c] = c == last ? 0.0 : per_change;
+  }
+  std::size_t c = cheapest();
+  for (std::size_t k = count; k-- > 0;) {
+    plan[at(stage.operations[k])] = at_clocks_[type_of(k)].option[c];
+    c = from_[k * clocks + c];
+  }
+}
+
+}  // namespace flyball

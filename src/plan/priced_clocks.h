@@ -1,0 +1,55 @@
+// The clocks of a stage, at given prices of its operations' time and of a clock change.
+//
+// Idea. At the prices of the relaxation's optimum (relaxation.h) every operation would choose its clock by itself. With a
+// price on each change as well, a stage's operations form a chain: the cheapest sequence of clocks is found exactly by
+// dynamic programming (Viterbi), one state per clock. A higher price of changes gives fewer, longer runs of equal clock,
+// each at the clock that is best for all of its operations together. Whether the iteration then ends in time must be
+// seen by replaying it: prices are those of plans whose operations choose freely.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "pipeline/timeline.h"
+#include "plan/planner.h"
+
+namespace flyball {
+
+// Not thread-safe; the problem must outlive it.
+class PricedClocks {
+ public:
+  // A change takes hold `latency` after it is asked for; what that delays an operation is charged at the operation's
+  // price of time.
+  PricedClocks(const PlanProblem& problem, Nanoseconds latency);
+
+  // Returns the plan that minimises, stage by stage, net energy + sum of prices * times + `per_change` * changes, those
+  // from the iteration's end to its beginning included. `prices` holds J/s, one for each operation. Approximations: a
+  // delay is charged as for a change from the clock that is cheapest until then; a stage's first clock is chosen for the
+  // last one of the plan without regard to the beginning. Cost O(operations * clocks).
+  [[nodiscard]] ClockPlan plan(std::span<const double> prices, Joules per_change);
+
+ private:
+  // One operation type of a stage at the stage's clocks.
+  struct AtClocks {
+    std::vector<std::uint16_t> option;
+    std::vector<double> net, seconds;  // infinite where the type was not measured at the clock
+  };
+  struct Stage {
+    std::vector<std::int32_t> operations;  // those with a choice, in order
+    std::size_t clocks = 0;
+  };
+
+  void plan_stage(const Stage& stage, std::span<const double> prices, double per_change, ClockPlan& plan);
+
+  const PlanProblem& problem_;
+  double latency_;  // s
+  std::vector<Stage> stages_;
+  std::vector<AtClocks> at_clocks_;  // by operation type
+  // Scratch: the cost of the cheapest sequence that ends at each clock, and where it came from.
+  std::vector<double> cost_, next_cost_;
+  std::vector<std::uint16_t> from_;
+};
+
+}  // namespace flyball
