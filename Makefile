@@ -17,8 +17,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs lint format asan tsan fuzz \
-  openapi-fuzz abuse clean
+.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables lint format asan tsan \
+  fuzz openapi-fuzz abuse clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -68,6 +68,9 @@ paper-tables: build ## compute the papers' tables again into docs/paper-tables.m
 
 real-runs: build ## predict others' measured runs again into docs/real-runs.md (needs FLYBALL_SHARED_DATA or ../shared/data)
 	@python3 bench/real_runs.py --program build/flyball --write docs/real-runs.md
+
+measured-tables: build ## the papers' tables from their authors' measurements, into docs/measured-tables.md (needs them, too)
+	@python3 bench/measured_tables.py --program build/flyball --write docs/measured-tables.md
 
 lint: ## check formatting, clang-tidy, layers, files, copies and scripts
 	@scripts/setup build test lint bench

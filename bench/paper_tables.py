@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import subprocess
@@ -23,6 +24,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 from statistics import mean
+from typing import Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "examples" / "profiles"
@@ -465,7 +467,8 @@ def smaragdine(flyball: Flyball) -> str:
     return markdown(["", "paper, BERT on its machine", "here, simulated"], rows, text_columns=3)
 
 
-TABLES = {
+Tables = dict[str, Callable[[Flyball], str]]
+TABLES: Tables = {
     "perseus-3-a100-saving": lambda f: table_3(f, "A100, 4 stages", slowdown=False),
     "perseus-3-a100-slowdown": lambda f: table_3(f, "A100, 4 stages", slowdown=True),
     "perseus-3-a40-saving": lambda f: table_3(f, "A40, 8 stages", slowdown=False),
@@ -488,25 +491,31 @@ TABLES = {
 PLACE = re.compile(r"(?P<start><!-- table: (?P<name>\S+) -->\n)(?:(?!<!--).)*(?P<end><!-- end of table -->)", re.DOTALL)
 
 
-def filled(document: str, path: Path, flyball: Flyball) -> str:
+def filled(document: str, path: Path, flyball: Flyball, tables: Tables) -> str:
     names = [place["name"] for place in PLACE.finditer(document)]
     for name in names:
-        if name not in TABLES:
-            sys.exit(f"{path}: there is no table '{name}'; tables are {', '.join(TABLES)}")
-    for name in TABLES:
+        if name not in tables:
+            sys.exit(f"{path}: there is no table '{name}'; tables are {', '.join(tables)}")
+    for name in tables:
         if names.count(name) != 1:
             sys.exit(f"{path}: table '{name}' stands {names.count(name)} times, it must stand once: "
                      f"<!-- table: {name} --> and, on a line of its own, <!-- end of table -->")
-    return PLACE.sub(lambda place: f"{place['start']}\n{TABLES[place['name']](flyball)}\n\n{place['end']}", document)
+    return PLACE.sub(lambda place: f"{place['start']}\n{tables[place['name']](flyball)}\n\n{place['end']}", document)
 
 
-def main(description: str | None = __doc__, mend: str = "make paper-tables") -> None:
+def main(description: str | None = __doc__, mend: str = "make paper-tables", tables: Tables = TABLES,
+         measured: bool = False) -> None:
+    """`tables` with their names; `measured`: they are of measurements, whose folder an option may name."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=Path("build/flyball"), help="default: build/flyball")
+    if measured:
+        parser.add_argument("--data", metavar="FOLDER", help="folder above perseus-sosp24, as FLYBALL_SHARED_DATA")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--write", type=Path, metavar="FILE", help="rewrite the tables of this document")
     target.add_argument("--check", type=Path, metavar="FILE", help="exit 1 when this document's tables differ")
     options = parser.parse_args()
+    if measured and options.data:
+        os.environ["FLYBALL_SHARED_DATA"] = options.data
     program = options.program.resolve()
     if not program.is_file():
         sys.exit(f"{options.program}: no such program; build it with make build, or name it with --program")
@@ -514,11 +523,11 @@ def main(description: str | None = __doc__, mend: str = "make paper-tables") -> 
         flyball = Flyball(program, Path(folder))
         path = options.write or options.check
         if not path:
-            for name, table in TABLES.items():
+            for name, table in tables.items():
                 print(f"{name}\n\n{table(flyball)}\n")
             return
         document = path.read_text(encoding="utf-8")
-        made = filled(document, path, flyball)
+        made = filled(document, path, flyball, tables)
         if options.write and made != document:
             path.write_text(made, encoding="utf-8")
         if options.check and made != document:

@@ -5,9 +5,9 @@
     python3 bench/real_runs.py --program build/flyball --write docs/real-runs.md # rewrite them in place
     python3 bench/real_runs.py --program build/flyball --check docs/real-runs.md # fail where they differ
 
-The measurements do not ship with Flyball: they are read from perseus-sosp24 below the folder that FLYBALL_SHARED_DATA
-names, else below ../shared/data beside the checkout. Everything comes from `flyball ... --format json` and the plans it
-writes. Takes about a minute. Standard library only.
+The measurements do not ship with Flyball: they are read from perseus-sosp24 below the folder that --data or
+FLYBALL_SHARED_DATA names, else below ../shared/data beside the checkout. Everything comes from
+`flyball ... --format json` and the plans it writes. Takes about a minute. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import paper_tables
@@ -29,6 +28,7 @@ WORKLOADS = {
     "a40-bloom-3b-pp8-dp1-tp1": "A40, Bloom 3B, 8 stages",
     "a40-wide-resnet101_8-pp8-dp1-tp1": "A40, Wide-ResNet 1.5B, 8 stages",
 }
+NO_DATA = 77  # exit status where the measurements are not: skipped, as a test
 AGREEMENT = ("mean_time_off_pct", "worst_time_off_pct", "mean_energy_off_pct", "worst_energy_off_pct")
 
 
@@ -36,7 +36,8 @@ def data() -> Path:
     named = os.environ.get("FLYBALL_SHARED_DATA")
     folder = (Path(named) if named else ROOT.parent / "shared" / "data") / "perseus-sosp24"
     if not folder.is_dir():
-        sys.exit(f"{folder}: no such folder; name the one above it with FLYBALL_SHARED_DATA")
+        print(f"{folder}: no such folder; name the one above it with --data or FLYBALL_SHARED_DATA", file=sys.stderr)
+        sys.exit(NO_DATA)
     return folder
 
 
@@ -115,12 +116,18 @@ def replayed(plan: dict, clocks: dict[tuple, float] | None) -> float:
     return max(finish)
 
 
+def fit(flyball: Flyball, workload: str) -> Path:
+    """The folder of the profile and the pipeline that all recorded runs of Perseus's plans are fitted by."""
+    folder = flyball.folder / workload
+    flyball.run_once("profile", "fit", runs("perseus", workload), "--out", str(folder))
+    return folder
+
+
 def promises(flyball: Flyball) -> str:
     """The fastest plan, made with and without transfers, replayed with them."""
     rows = []
     for workload, name in WORKLOADS.items():
-        folder = flyball.folder / workload
-        flyball.run("profile", "fit", runs("perseus", workload), "--out", str(folder))
+        folder = fit(flyball, workload)
         pipeline = (folder / "pipeline.toml").read_text(encoding="utf-8")
         without = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", pipeline)
         (folder / "without.toml").write_text(without, encoding="utf-8")
@@ -137,9 +144,7 @@ def promises(flyball: Flyball) -> str:
     return markdown(["workload", "promised without transfers, %", "takes, %", "made with them, takes, %"], rows)
 
 
-paper_tables.TABLES.clear()
-paper_tables.TABLES.update({"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans,
-                            "promises": promises})
+TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "promises": promises}
 
 if __name__ == "__main__":
-    paper_tables.main(__doc__, "make real-runs")
+    paper_tables.main(__doc__, "make real-runs", TABLES, measured=True)

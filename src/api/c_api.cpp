@@ -281,9 +281,9 @@ using flyball::guarded;
 extern "C" {
 
 void flyball_session_options_init(flyball_session_options* options) {
-  guarded([&] {
-    if (options != nullptr) *options = flyball::defaults();
-  });
+  if (options == nullptr) return;
+  *options = {};  // refused by flyball_session_open, should there be no defaults
+  guarded([&] { *options = flyball::defaults(); });
 }
 
 flyball_session* flyball_session_open(const flyball_session_options* options) {

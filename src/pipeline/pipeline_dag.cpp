@@ -78,7 +78,8 @@ class DagBuilder {
           "occupies = \"receiver\" in [p2p], as such schedules receive ahead");
     }
     const int stages = stages_;
-    const int links = spec_.chunks > 1 ? stages : stages - 1;  // with chunks also from the last stage to the first
+    // With chunks also from the last stage to the first, which are neighbours where there are two.
+    const int links = spec_.chunks > 1 && stages > 2 ? stages : stages - 1;
     check_count(kP2pName, spec_.p2p, links, "link");
     check_count(kDataLoadName, spec_.data_load, stages, "stage");
     check_count(kGradientSyncName, spec_.gradient_sync, stages, "stage");

@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "base/text.h"
 #include "base/toml_file.h"
+#include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
 
 namespace flyball {
@@ -111,6 +112,12 @@ class PipelineFile final : TomlFile {
       if (const toml::node* stated = root().get(other)) {
         fail(*stated, fmt::format("{} is stated beside dag, which says itself what runs in which order", other),
              fmt::format("remove {} or dag", other));
+      }
+    }
+    for (const std::string_view table : {kP2pName, kDataLoadName, kGradientSyncName, kOptimizerStepName}) {
+      if (const toml::node* stated = root().get(table)) {
+        fail(*stated, fmt::format("[{}] is stated beside dag, whose operations take what the profile says", table),
+             fmt::format("remove [{}], and give the DAG's operation a row in the profile", table));
       }
     }
     return value->get();

@@ -52,21 +52,29 @@ std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {
   return curves;
 }
 
-// The least energy of a plan on the DAG that ends by the deadline, blocking included; infinite where there is none, or
-// `go_on` says no.
-double least_joules(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
-                    Nanoseconds deadline, const std::function<bool()>& go_on) {
+// What can be reached in an order by a deadline.
+struct Bound {
+  Nanoseconds late = 0;  // how much longer than the deadline the iteration takes even at the fastest clocks
+  double joules = 0.0;   // no plan that ends by the deadline takes less, blocking included; 0 where none does
+
+  [[nodiscard]] double worth() const { return late > 0 ? std::numeric_limits<double>::infinity() : joules; }
+};
+
+// Joules are infinite where `go_on` says no.
+Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
+               Nanoseconds deadline, const std::function<bool()>& go_on) {
   std::vector<Nanoseconds> durations;
   for (const Computation& computation : dag.computations())
     durations.push_back(curves[at(computation.type)].front().time);
   std::vector<Nanoseconds> finish(durations.size());
-  if (makespan(dag, durations, finish) > deadline) return std::numeric_limits<double>::infinity();
+  if (const Nanoseconds fastest = makespan(dag, durations, finish); fastest > deadline)
+    return {fastest - deadline, 0.0};
   const RelaxationResult relaxed = solve_relaxation(dag, curves, [&](const FrontierStretch&) { return go_on(); });
-  if (relaxed.status == RelaxationStatus::kCancelled) return std::numeric_limits<double>::infinity();
+  if (relaxed.status == RelaxationStatus::kCancelled) return {0, std::numeric_limits<double>::infinity()};
   const BoundCurve& bound = relaxed.bound;
   const Watts blocking = problem.total_blocking();
   const Nanoseconds time = std::min(deadline, bound.least_total(blocking));
-  return bound.at(time) + (blocking * to_seconds(time)).value();
+  return {0, bound.at(time) + (blocking * to_seconds(time)).value()};
 }
 
 // Empty limits are none.
@@ -105,19 +113,19 @@ class OrderSearch {
         const int above = s == 0 ? microbatches_ : most_in_flight(best_[at(s - 1)]);
         best_[at(s)] = in_turn(microbatches_, std::min({above, limit_[at(s)], stages_ - s}));
       }
-      best_joules_ = bound(best_);
-      return;
     }
-    best_joules_ = bound(best_);
+    best_bound_ = bound(best_);
   }
 
   OrderChoice run() {
-    budget_ = kSearchOperations;
-    try_deeper();
-    climb();
-    budget_ = kTrimOperations;
-    give_back();
-    return {best_, least_joules(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_, asked()),
+    if (problem_.dag->size() <= kMostSearched) {
+      budget_ = kSearchOperations;
+      try_deeper();
+      climb();
+      budget_ = kTrimOperations;
+      give_back();
+    }
+    return {best_, bound_of(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_, asked()).worth(),
             looked_at_};
   }
 
@@ -130,13 +138,13 @@ class OrderSearch {
 
   [[nodiscard]] bool more() const { return budget_ > 0 && !stopped_; }
 
-  double bound(const Orders& orders) {
-    const auto [known, is_new] = bounds_.try_emplace(orders, 0.0);
+  Bound bound(const Orders& orders) {
+    const auto [known, is_new] = bounds_.try_emplace(orders);
     if (!is_new) return known->second;
     const ComputationDag dag = reorder(*problem_.dag, orders);
     ++looked_at_;
     budget_ -= dag.size();
-    return known->second = least_joules(problem_, dag, curves_, deadline_, asked());
+    return known->second = bound_of(problem_, dag, curves_, deadline_, asked());
   }
 
   // Whether to go on, as the caller says.
@@ -150,12 +158,12 @@ class OrderSearch {
 
   bool take_if_better(Orders orders) {
     if (!asked()()) return false;
-    const double joules = bound(orders);
-    const double needed =
-        std::isfinite(best_joules_) ? best_joules_ - kImprovement * std::abs(best_joules_) : best_joules_;
-    if (!(joules < needed)) return false;
+    const Bound found = bound(orders);
+    const double best = best_bound_.joules;
+    const double needed = std::isfinite(best) ? best - kImprovement * std::abs(best) : best;
+    if (found.late != best_bound_.late ? found.late > best_bound_.late : !(found.joules < needed)) return false;
     best_ = std::move(orders);
-    best_joules_ = joules;
+    best_bound_ = found;
     return true;
   }
 
@@ -292,10 +300,11 @@ class OrderSearch {
       while (more()) {
         std::optional<Orders> orders = shallower(s);
         if (!orders) break;
-        const double joules = bound(*orders);
-        if (joules > best_joules_ + kWorthMemory * std::abs(best_joules_)) break;
+        const Bound found = bound(*orders);
+        const double most = best_bound_.joules + kWorthMemory * std::abs(best_bound_.joules);
+        if (found.late > best_bound_.late || found.joules > most) break;
         best_ = std::move(*orders);
-        best_joules_ = joules;
+        best_bound_ = found;
       }
     }
   }
@@ -308,11 +317,11 @@ class OrderSearch {
   int stages_;
   int microbatches_;
   std::vector<int> limit_;
-  double best_joules_ = 0.0;
+  Bound best_bound_;
   std::int64_t budget_ = kSearchOperations;
   bool stopped_ = false;
   int looked_at_ = 0;
-  std::map<Orders, double> bounds_;
+  std::map<Orders, Bound> bounds_;
 };
 
 // The energy of the frontier's plan for `deadline`, blocking included.
@@ -352,16 +361,21 @@ class Joint final : public Planner {
     reordered.dag = dag.get();
     PlannerResult result = perseus->plan(reordered, half(0.5));
     result.dag = dag;
+    if (!fits(*given, limit) || result.frontier.empty()) return result;
     // Bounds are not plans: where the better bound is within what rounding to clocks loses, the plans decide.
-    const auto go_on = [&] { return !progress || progress(1.0); };
-    if (!fits(*given, limit) || result.frontier.empty() ||
-        joules_by(result.frontier, deadline) <= least_joules(problem, *problem.dag, problem.hulls(), deadline, go_on)) {
-      return result;
+    const auto in_time = [&](const PlannerResult& one) { return one.frontier.points().front().time <= deadline; };
+    if (in_time(result)) {
+      const auto go_on = [&] { return !progress || progress(1.0); };
+      const Bound fixed = bound_of(problem, *problem.dag, problem.hulls(), deadline, go_on);
+      if (joules_by(result.frontier, deadline) <= fixed.worth()) return result;
     }
     PlannerResult fixed = perseus->plan(problem, half(0.5));
-    const bool better = !fixed.frontier.empty() && fixed.frontier.points().front().time <= deadline &&
-                        joules_by(fixed.frontier, deadline) < joules_by(result.frontier, deadline);
-    return better ? std::move(fixed) : std::move(result);
+    if (fixed.frontier.empty()) return result;
+    const auto value = [&](const PlannerResult& one) {
+      const Nanoseconds fastest = one.frontier.points().front().time;
+      return std::pair(std::max(fastest, deadline), joules_by(one.frontier, deadline));
+    };
+    return value(fixed) < value(result) ? std::move(fixed) : std::move(result);
   }
 };
 

@@ -26,6 +26,11 @@ constexpr double kShareWhenFull = 1.0 / 24.0;
 // A party that holds no more than one in so many places keeps its jobs against all others, who may have many addresses.
 constexpr std::size_t kKeptShare = 16;
 
+// Of so many places, one is few for a party, and four are kept for the parties that hold fewer: where nobody's silence
+// can be judged, as after a restart, strangers with some addresses would shut newcomers out.
+constexpr std::size_t kPlacesPerFew = 64;
+constexpr std::size_t kKeptForFew = 4;
+
 constexpr double kLinesPerSecond = 10.0;
 
 Seconds since(std::chrono::steady_clock::time_point time) {
@@ -104,7 +109,9 @@ void JobBook::expire_silent_jobs() {
 // job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
 // rank before one that has ranks, whose silence must be long enough for its ranks to have gone.
 void JobBook::make_room(const std::string& party) {
-  if (entries_.size() < limits_.jobs) return;
+  const std::size_t few = limits_.jobs / kPlacesPerFew;
+  const std::size_t kept = kKeptForFew * few;
+  if (entries_.size() < limits_.jobs - kept) return;
   const auto now = Entry::Clock::now();
   std::size_t held = 0;
   std::unordered_map<std::string_view, std::size_t> held_by;
@@ -113,8 +120,9 @@ void JobBook::make_room(const std::string& party) {
     ++held;
     ++held_by[entry->job.stored().party];
   }
-  if (held < limits_.jobs) return;
   const std::size_t& own = held_by[party];
+  const std::size_t places = own < few ? limits_.jobs : limits_.jobs - kept;
+  if (held < places) return;
 
   const Seconds own_silence = std::max(limits_.least_silence_when_full, kShareWhenFull * limits_.silence);
   // Whether a job with ranks may go.
@@ -145,7 +153,8 @@ void JobBook::make_room(const std::string& party) {
     if (since(entry->heard) >= limits_.unstarted) drop(entry);
   }
   // More than one goes where the limit is lower than it was.
-  while (held >= limits_.jobs) {
+  const std::size_t before = held;
+  while (held >= limits_.jobs || (held >= places && held == before)) {
     EntryPointer next;
     std::tuple<std::size_t, bool, Entry::Clock::duration> most;
     for (const auto& [id, entry] : entries_) {
@@ -161,7 +170,12 @@ void JobBook::make_room(const std::string& party) {
     }
     if (!next) {
       throw HttpError(
-          429, fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
+          429,
+          held < limits_.jobs
+              ? fmt::format("the server holds {} jobs, and keeps its last {} places for those who hold fewer than {}; "
+                            "delete one that has ended",
+                            held, kept, few)
+              : fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
     }
     drop(next);
   }

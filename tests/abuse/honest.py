@@ -228,10 +228,11 @@ class LeaseHolder:
 
 
 class Trainer:
-    """The example trainer with two stages, started again whenever it is done; it must not fail."""
+    """The example trainer with two stages, started again whenever it is done; it must not fail. Its job is deleted then."""
 
-    def __init__(self, build, server, agent, environment, log, troubles):
-        self.command = [str(build / "pipeline_trainer"), "--server", server, "--clocks", agent, "--token", TOKEN,
+    def __init__(self, build, port, agent, environment, log, troubles):
+        self.address = Address(port)
+        self.command = [str(build / "pipeline_trainer"), "--server", f"http://127.0.0.1:{port}", "--clocks", agent, "--token", TOKEN,
                         "--forward", "0.01,0.01", "--backward", "0.02,0.02", "--microbatches", "4", "--clock-stride", "20",
                         "--steps-per-clock", "1", "--steps", "3", "--straggler", "1", "--quiet"]
         self.environment, self.log, self.troubles = environment, log, troubles
@@ -250,7 +251,23 @@ class Trainer:
             if status != 0:
                 self.troubles.add(f"the trainer ended with status {status}; see {self.log}")
                 self.stop.wait(1.0)
+            self.delete(f"trainer-{self.runs}")
             self.runs += 1
+
+    def delete(self, job):
+        client = Client(self.address, TOKEN, 30.0)
+        while not self.stop.is_set():
+            try:
+                status, answer = client.ask("DELETE", f"/v1/jobs/{job}")
+            except (OSError, http.client.HTTPException):
+                status, answer = 503, None  # the server has been killed, or its connections were
+            if status in (200, 204, 404):
+                break
+            if status not in COME_AGAIN:
+                self.troubles.add(f"deleting {job} was answered {status}: {answer}")
+                break
+            self.stop.wait(0.05)
+        client.close()
 
     def end(self):
         self.stop.set()

@@ -207,7 +207,7 @@ class Session:
         steady = SteadyJob(Address(self.port), troubles)
         steady.begin()
         holder = LeaseHolder(self.agent_socket, LEASED_GPU, HONEST_UID if self.root else None, troubles)
-        trainer = Trainer(self.build, f"http://127.0.0.1:{self.port}", self.agent_socket, self.environment,
+        trainer = Trainer(self.build, self.port, self.agent_socket, self.environment,
                           self.folder / "trainer.log", troubles)
         begin = time.monotonic()
         disturbances = []

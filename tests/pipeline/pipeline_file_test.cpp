@@ -148,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongPipeline{"DagNumber", "dag = 3\n", 1, 7, "must be the path of a JSON file"},
         WrongPipeline{"DagNameless", "dag = \"\"\n", 1, 7, "must be the path of a JSON file"},
         WrongPipeline{"DagAndSchedule", "schedule = \"gpipe\"\ndag = \"d.json\"\n", 1, 12, "remove schedule or dag"},
+        WrongPipeline{"DagAndTransfers", "dag = \"d.json\"\n[p2p]\ntime = 0.01\n", 2, 1, "remove [p2p]"},
         WrongPipeline{"DagAndMicrobatches", "dag = \"d.json\"\nmicrobatches = 4\n", 2, 16,
                       "remove microbatches or dag"}),
     [](const auto& tested) { return tested.param.name; });

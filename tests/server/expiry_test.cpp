@@ -265,6 +265,24 @@ TEST(Expiry, WhoFillsTheTableMakesRoomForOthersUntilTheyHoldAsMany) {
   EXPECT_TRUE(is_there(server.port(), "many-2"));
 }
 
+// Of 128 places 2 are few, and 8 are kept for parties that hold less than that. Nobody has been silent for long.
+TEST(Expiry, TheLastPlacesAreForThoseWhoHoldFew) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  options.book.jobs = 128;
+  ServerThread server(options);
+  Client owner(server.port(), kAdministrator);
+  Client stranger(server.port());
+  for (int i = 0; i < 120; ++i) EXPECT_EQ(begin_job(stranger, server.port(), fmt::format("many-{}", i)), 201u);
+  const Response refused = stranger.ask("POST", "/v1/jobs", to_json(small_job("many-120")).dump());
+  EXPECT_EQ(refused.status, 429u);
+  EXPECT_THAT(refused.body, HasSubstr("holds 120 jobs, and keeps its last 8 places for those who hold fewer than 2"));
+  EXPECT_EQ(begin_job(owner, server.port(), "one"), 201u);
+  EXPECT_EQ(begin_job(owner, server.port(), "two"), 201u);
+  EXPECT_EQ(begin_job(owner, server.port(), "three"), 429u);
+  for (int i = 0; i < 120; ++i) EXPECT_TRUE(is_there(server.port(), fmt::format("many-{}", i)));
+}
+
 // A 16th of 32 places: two jobs are safe from all others, be these as many parties as they like; three are not.
 TEST(Expiry, WhoHoldsFewKeepsThemAgainstManyAddresses) {
   const TempFolder folder;
