@@ -44,11 +44,11 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
                               main.result.frontier.plan(summary.selected_point), pipeline.problem.blocking, straggler);
   if (main.switching) {
     const SwitchingFigures& switching = *main.switching;
-    input.chosen.plan = switching.reduced_plan;
-    input.chosen.durations = switching.reduced_run.durations;
-    input.chosen.makespan = switching.reduced_run.makespan;
-    input.chosen.energy = switching.reduced_run.energy;
-    const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.reduced_run.makespan);
+    input.chosen.plan = switching.plan;
+    input.chosen.durations = switching.run.durations;
+    input.chosen.makespan = switching.run.makespan;
+    input.chosen.energy = switching.run.energy;
+    const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.run.makespan);
     input.chosen.energy.straggler_wait = pipeline.problem.total_blocking() * to_seconds(wait);
   }
   for (const PlannerRun& run : runs) {
@@ -122,7 +122,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
          write_plan_json({main.summary.planner, source, schedule, selected}, dag, pipeline.problem.blocking, frontier));
   if (main.switching) {
     Frontier reduced(frontier.total_blocking());
-    reduced.add(replay(dag, pipeline.problem.blocking, main.switching->reduced_plan), main.switching->reduced_plan);
+    reduced.add(replay(dag, pipeline.problem.blocking, main.switching->plan), main.switching->plan);
     reduced.finish();
     render("plan-switching.json", "the chosen plan with clock changes reduced",
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));

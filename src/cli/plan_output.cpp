@@ -24,13 +24,14 @@ double peak_rss_mb() {
 // No saving is 0, not -0.
 double plain_zero(double value) { return value + 0.0; }
 
-Json charged_json(const PointFigures& figures, Seconds dwell) {
+Json charged_json(const ChargedFigures& charged) {
+  const PointFigures& figures = charged.figures;
   return {{"time", figures.time.value()},
           {"energy", figures.energy.value()},
           {"saving_pct", plain_zero(figures.saving_pct)},
           {"slowdown_pct", figures.slowdown_pct},
           {"switches", figures.switches},
-          {"shortest_dwell", dwell.value()}};
+          {"shortest_dwell", charged.dwell.value()}};
 }
 
 Json expected_json(const PlannerRun& run, const MeasurementNoise& noise) {
@@ -79,8 +80,12 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
   if (!run.in_flight.empty()) json["in_flight"] = run.in_flight;
   if (run.switching) {
-    json["switching"] = {{"charged", charged_json(run.switching->charged, run.switching->charged_dwell)},
-                         {"reduced", charged_json(run.switching->reduced, run.switching->reduced_dwell)}};
+    const SwitchingFigures& switching = *run.switching;
+    Json front = Json::array();
+    for (const ChargedFigures& one : switching.front) front.push_back(charged_json(one));
+    json["switching"] = {{"charged", charged_json(switching.charged)},
+                         {"reduced", charged_json(switching.front[switching.chosen])},
+                         {"front", std::move(front)}};
   }
   if (measured) {
     json["stats"]["solve_seconds"] = stats.solve_seconds;
@@ -201,15 +206,24 @@ std::string switching_table(const PlannerRun& run) {
                    {"slower %", ""},
                    {"switches", ""},
                    {"dwell s", ""}});
-  const auto add = [&](const std::string& label, const PointFigures& figures, const std::string& dwell) {
+  const auto add = [&](const std::string& label, const PointFigures& figures, std::optional<Seconds> dwell) {
     table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
                    format_fixed(figures.saving_pct, 2), format_fixed(figures.slowdown_pct, 2),
-                   fmt::to_string(figures.switches), dwell});
+                   fmt::to_string(figures.switches), dwell ? format_fixed(dwell->value(), 4) : ""});
   };
   const SwitchingFigures& switching = *run.switching;
-  add("  free", run.summary.selected, "");
-  add("  charged", switching.charged, format_fixed(switching.charged_dwell.value(), 4));
-  add("> reduced", switching.reduced, format_fixed(switching.reduced_dwell.value(), 4));
+  add("  free", run.summary.selected, std::nullopt);
+  add("  charged", switching.charged.figures, switching.charged.dwell);
+  // The ends of the front, and the neighbours of the chosen plan.
+  for (std::size_t i = 0; i < switching.front.size(); ++i) {
+    const bool is_end = i == 0 || i + 1 == switching.front.size();
+    const bool is_near = i + 1 >= switching.chosen && i <= switching.chosen + 1;
+    if (!is_end && !is_near) continue;
+    add(i < switching.chosen    ? "  fewer"
+        : i == switching.chosen ? "> reduced"
+                                : "  more",
+        switching.front[i].figures, switching.front[i].dwell);
+  }
   return "\n" + table.str();
 }
 

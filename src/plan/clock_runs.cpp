@@ -10,6 +10,12 @@
 #include "profile/cost_curve.h"
 
 namespace flyball {
+namespace {
+
+// A run that grows shortens others, which may have to grow in turn.
+constexpr int kMostGrowths = 32;
+
+}  // namespace
 
 ClockRuns::ClockRuns(const PlanProblem& problem, Nanoseconds latency)
     : problem_(problem),
@@ -95,6 +101,7 @@ bool ClockRuns::raise_runs(Nanoseconds deadline) {
 
 void ClockRuns::keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline) {
   std::set<std::pair<std::size_t, std::size_t>> stuck;  // stage and begin of runs that share no clock with a neighbour
+  int growths = kMostGrowths;
   while (true) {
     std::optional<std::pair<std::size_t, std::size_t>> shortest;  // stage, run
     Nanoseconds least = min_dwell;
@@ -123,8 +130,16 @@ void ClockRuns::keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline) {
       best = std::move(edit);
       best_effect = effect;
     }
+    for (auto& edit : growths > 0 ? grown(stage, all, shortest->second, min_dwell) : std::vector<Edit>{}) {
+      const Effect effect = try_edit(edit);
+      if (effect.makespan > deadline || (best && !better(effect, best_effect, deadline))) continue;
+      best = std::move(edit);
+      best_effect = effect;
+    }
     if (best) {
+      const std::size_t before = all.size();
       accept(*best);
+      if (runs(stage).size() == before) --growths;
       stuck.clear();
     } else {
       stuck.insert({stage, run.begin});
@@ -223,6 +238,45 @@ std::optional<ClockRuns::Edit> ClockRuns::at_clock(std::size_t stage, const Run&
     edit.emplace_back(i, *option);
   }
   return edit;
+}
+
+// Lets a run take operations of its neighbours, on the left, on the right or on both sides, until it lasts `least` as the
+// operations are now, where the neighbours last as long without them.
+std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vector<Run>& all, std::size_t r,
+                                              Nanoseconds least) const {
+  std::vector<Edit> edits;
+  const std::size_t n = order_[stage].size();
+  const Run& run = all[r];
+  const std::size_t left = all[(r + all.size() - 1) % all.size()].length;
+  const std::size_t right = all[(r + 1) % all.size()].length;
+  // From the start of one operation to that of another one behind it, in the circle.
+  const auto span = [&](std::size_t from, std::size_t to) {
+    const Nanoseconds start = timeline_.start[at(operation(stage, from))];
+    const Nanoseconds end = timeline_.start[at(operation(stage, to))];
+    return end > start ? end - start : end + timeline_.makespan - start;
+  };
+  for (const auto& [to_left, to_right] : {std::pair(1, 0), {0, 1}, {1, 1}}) {
+    Run longer = run;
+    std::size_t taken_left = 0;
+    std::size_t taken_right = 0;
+    while (span(longer.begin, longer.begin + longer.length) < least) {
+      if (to_left > 0 && taken_left + 1 < left) {
+        longer = {(longer.begin + n - 1) % n, longer.length + 1};
+        ++taken_left;
+      } else if (to_left > 0) {
+        break;
+      }
+      if (to_right > 0 && taken_right + 1 < right) {
+        ++longer.length;
+        ++taken_right;
+      } else if (to_right > 0) {
+        break;
+      }
+    }
+    if (longer.length == run.length || span(longer.begin, longer.begin + longer.length) < least) continue;
+    if (auto edit = at_clock(stage, longer, clock(operation(stage, run.begin)))) edits.push_back(std::move(*edit));
+  }
+  return edits;
 }
 
 // Puts the whole run at the next higher clock that all its operations were measured at; none above the highest.

@@ -49,8 +49,8 @@ class ClockRuns {
   bool raise_runs(Nanoseconds deadline);
 
   // Where a stage changes its clock twice within `min_dwell`, operations of equal clock on one side of the change take
-  // the clock of the other side; of the ways to do so the one of least energy within the deadline is taken. Every edit
-  // removes a change.
+  // the clock of the other side, which removes a change, or the run grows into its neighbours, which removes none and is
+  // done some times only; of these the one of least energy within the deadline is taken.
   void keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline);
 
   // Runs take the clock of the run before or after them wherever that meets the deadline and does not raise the energy.
@@ -88,6 +88,8 @@ class ClockRuns {
   [[nodiscard]] std::vector<Run> runs(std::size_t stage) const;
   [[nodiscard]] Nanoseconds dwell_of(std::size_t stage, const std::vector<Run>& all, std::size_t r) const;
   [[nodiscard]] std::optional<Edit> at_clock(std::size_t stage, const Run& run, Megahertz target) const;
+  [[nodiscard]] std::vector<Edit> grown(std::size_t stage, const std::vector<Run>& all, std::size_t r,
+                                        Nanoseconds least) const;
   [[nodiscard]] std::optional<Edit> raised(std::size_t stage, const Run& run) const;
   [[nodiscard]] bool may_pay(const Edit& edit, Nanoseconds deadline) const;
   [[nodiscard]] bool better(const Effect& a, const Effect& b, Nanoseconds deadline) const;

@@ -131,7 +131,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   PlanProblem planned = problem;
   planned.dag = &dag;
   const Nanoseconds latency = to_nanoseconds(limits.latency);
-  const auto charge = [&](const SwitchedRun& run, const ClockPlan& run_plan) {
+  const auto charge = [&](const ClockPlan& run_plan, const SwitchedRun& run, Nanoseconds dwell) {
     PointFigures figures;
     figures.time = to_seconds(run.makespan);
     const Seconds wait = straggler && *straggler > figures.time ? *straggler - figures.time : Seconds(0);
@@ -139,16 +139,17 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
     figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
     figures.switches = count_switches(dag, run_plan);
     compare(figures, baseline);
-    return figures;
+    return ChargedFigures{figures, to_seconds(dwell)};
   };
   SwitchingFigures result;
-  result.charged = charge(emulate_switching(dag, plan, problem.blocking, latency), plan);
-  result.charged_dwell = to_seconds(shortest_dwell(planned, plan, latency));
-  result.reduced_plan =
-      reduce_switches(planned, plan, to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell));
-  result.reduced_run = emulate_switching(dag, result.reduced_plan, problem.blocking, latency);
-  result.reduced = charge(result.reduced_run, result.reduced_plan);
-  result.reduced_dwell = to_seconds(shortest_dwell(planned, result.reduced_plan, latency));
+  LateClocks late(dag, problem.blocking, latency);
+  result.charged = charge(plan, late.run(plan), shortest_dwell(planned, plan, latency));
+  const std::vector<SwitchingPlan> front =
+      switching_front(planned, plan, {to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell)});
+  for (const SwitchingPlan& one : front) result.front.push_back(charge(one.plan, late.run(one.plan), one.dwell));
+  result.chosen = few_changes(planned, front);
+  result.plan = front[result.chosen].plan;
+  result.run = late.run(result.plan);
   return result;
 }
 

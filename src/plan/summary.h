@@ -92,19 +92,23 @@ struct SwitchingLimits {
   Seconds min_dwell;
 };
 
-// A plan as it is and with its switches reduced, both charged with the latency. Lower bounds and gaps stay unknown,
-// since the bound is one of free changes.
+// A plan with its clock changes charged. Its lower bound and gap stay unknown, since the bound is one of free changes.
+struct ChargedFigures {
+  PointFigures figures;
+  Seconds dwell;  // shortest time between two changes of one stage
+};
+
+// A plan as it is, and the front of plans with fewer changes (switching_front).
 struct SwitchingFigures {
-  PointFigures charged;
-  PointFigures reduced;
-  ClockPlan reduced_plan;
-  SwitchedRun reduced_run;
-  Seconds charged_dwell;  // shortest time between two changes of one stage
-  Seconds reduced_dwell;
+  ChargedFigures charged;
+  std::vector<ChargedFigures> front;  // by rising number of changes
+  std::size_t chosen = 0;             // of the front: few_changes()
+  ClockPlan plan;                     // the chosen one
+  SwitchedRun run;                    // of that
 };
 
 // The figures of a plan that may take until `deadline`, compared with the baseline, which changes no clock. `dag` is
-// the DAG of the plan. Cost: that of reduce_switches().
+// the DAG of the plan. Cost: that of switching_front().
 [[nodiscard]] SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag,
                                                  const ClockPlan& plan, Seconds deadline, SwitchingLimits limits,
                                                  const PointFigures& baseline, std::optional<Seconds> straggler_time);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/index.h"
@@ -17,8 +18,9 @@ namespace {
 
 constexpr Nanoseconds kDwellSteps[] = {10'000'000, 20'000'000, 50'000'000, 100'000'000, 200'000'000, 500'000'000};
 constexpr std::int64_t kSearchedNodes = 60'000'000;
-constexpr std::size_t kTimes = 14;  // iteration times whose prices are tried, ever closer to T_min
-constexpr int kChangePrices = 12;   // the highest is worth all that clocks can save, each next one a third
+constexpr double kWorthOfChanges = 0.003;  // of the energy at maximum clocks
+constexpr std::size_t kTimes = 14;         // iteration times whose prices are tried, ever closer to T_min
+constexpr int kChangePrices = 12;          // the highest is worth all that clocks can save, each next one a third
 constexpr double kChangePriceStep = 1.0 / 3.0;
 constexpr double kTimePrices[] = {1.0, 1.5, 2.5, 5.0};  // multiples of the prices of time, where slack is short
 
@@ -101,7 +103,9 @@ class SwitchingSearch {
     runs_.load(std::move(plan));
     offer();
     if (runs_.longest() > limit_) {
-      if (!promising() || !runs_.raise_runs(limit_)) return;
+      if (!promising()) return;
+      runs_.ask_earlier(limit_);
+      if (!runs_.raise_runs(limit_)) return;
     }
     if (runs_.shortest_dwell() < terms_.min_dwell) runs_.keep_dwell(terms_.min_dwell, limit_);
     improve();
@@ -121,16 +125,20 @@ class SwitchingSearch {
     });
   }
 
-  [[nodiscard]] std::pair<Nanoseconds, Nanoseconds> missed(const SwitchingPlan& plan) const {
-    return {std::max<Nanoseconds>(0, plan.longest - limit_),
-            std::max<Nanoseconds>(0, std::min(terms_.min_dwell, plan.longest) - plan.dwell)};
+  [[nodiscard]] Nanoseconds late(const SwitchingPlan& plan) const {
+    return std::max<Nanoseconds>(0, plan.longest - limit_);
+  }
+
+  // Which of two plans that miss the deadline or the dwell time is the lesser evil.
+  [[nodiscard]] bool nearer(const SwitchingPlan& a, const SwitchingPlan& b) const {
+    return std::tuple(late(a), a.switches, a.energy) < std::tuple(late(b), b.switches, b.energy);
   }
 
   void offer() {
     SwitchingPlan offered{
         {}, count_switches(*problem_.dag, runs_.plan()), runs_.longest(), runs_.energy(), runs_.shortest_dwell()};
-    if (missed(offered) != std::pair<Nanoseconds, Nanoseconds>()) {
-      if (!front_.empty() || (!nearest_.plan.empty() && missed(nearest_) <= missed(offered))) return;
+    if (late(offered) > 0 || offered.dwell < std::min(terms_.min_dwell, offered.longest)) {
+      if (!front_.empty() || (!nearest_.plan.empty() && !nearer(offered, nearest_))) return;
       offered.plan = runs_.plan();
       nearest_ = std::move(offered);
       return;
@@ -169,19 +177,11 @@ std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const Clo
   return std::move(search).take();
 }
 
-ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline, Nanoseconds latency,
-                          Nanoseconds min_dwell) {
-  const std::vector<SwitchingPlan> front = switching_front(problem, plan, {deadline, latency, min_dwell});
-  const int most = count_switches(*problem.dag, plan);
-  const auto after =
-      std::find_if(front.begin(), front.end(), [&](const SwitchingPlan& p) { return p.switches > most; });
-  return after == front.begin() ? front.front().plan : (after - 1)->plan;
-}
-
-std::size_t fewest_within(const std::vector<SwitchingPlan>& front, Joules allowance) {
-  const auto few = std::find_if(front.begin(), front.end(), [&](const SwitchingPlan& plan) {
-    return plan.energy <= front.back().energy + allowance;
-  });
+std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front) {
+  const FrontierPoint highest = replay(*problem.dag, problem.blocking, max_clock_plan(problem));
+  const Joules baseline = Joules(highest.net_joules) + problem.total_blocking() * to_seconds(highest.time);
+  const Joules most = front.back().energy + kWorthOfChanges * baseline;
+  const auto few = std::find_if(front.begin(), front.end(), [&](const SwitchingPlan& p) { return p.energy <= most; });
   return static_cast<std::size_t>(few - front.begin());
 }
 

@@ -40,8 +40,8 @@ struct SwitchingPlan {
 };
 
 // Returns plans by rising number of changes and strictly falling energy: the front of `plan`, of what it can be edited
-// to, and of the search. All meet the deadline and the dwell time; where none was found that does, the one plan that
-// comes nearest. The dwell times of kDwellSteps are tried as well where they are longer than the one asked for, since
+// to, and of the search. All meet the deadline and the dwell time; where none was found that does, the one plan
+// that is least late, and of those the one with the fewest changes. The dwell times of kDwellSteps are tried as well where they are longer than the one asked for, since
 // what they leave may be cheaper than what the shorter one was searched to.
 //
 // `plan` must be a plan of `problem.dag`. Deterministic. Cost: O(nodes) for each edit of `plan` that is tried, and at
@@ -49,13 +49,9 @@ struct SwitchingPlan {
 [[nodiscard]] std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
                                                          const SwitchingTerms& terms);
 
-// The plan of least charged energy. It has no more switches than `plan`, and its charged energy is not above that of
-// `plan` unless this one misses the deadline or the dwell time.
-[[nodiscard]] ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline,
-                                        Nanoseconds latency, Nanoseconds min_dwell);
-
-// The index of the plan with the fewest changes whose energy is within `allowance` of the least.
-[[nodiscard]] std::size_t fewest_within(const std::vector<SwitchingPlan>& front, Joules allowance);
+// The index of the plan to run: the one with the fewest changes of those whose energy is within 0.3 % of the energy at
+// maximum clocks of the least. A change that saves less is not worth its risk: it may come late, and it wakes the driver.
+[[nodiscard]] std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front);
 
 // The shortest time between two clock changes of one stage when the plan is repeated with this latency; the iteration
 // time when no stage changes its clock.

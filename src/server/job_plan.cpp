@@ -274,8 +274,9 @@ void JobPlan::prepare(const Run& run) const {
   if (is_prepared(run)) return;
   const ComputationDag& dag = *basis_->realised.dag;
   PreparedRun made;
-  made.plan = reduce_switches(basis_->realised, result_.frontier.plan(run.point), to_nanoseconds(run.allowed),
-                              switch_latency_, min_dwell_);
+  std::vector<SwitchingPlan> front = switching_front(basis_->realised, result_.frontier.plan(run.point),
+                                                     {to_nanoseconds(run.allowed), switch_latency_, min_dwell_});
+  made.plan = std::move(front[few_changes(basis_->realised, front)].plan);
   const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);
   made.energy = switched.energy.total();

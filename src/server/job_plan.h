@@ -76,7 +76,7 @@ class JobPlan {
     Joules energy;                                          // likewise
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be made: reduce_switches() may take seconds. make() has prepared the base point's. Thread-safe.
+  // schedule can be made: switching_front() may take seconds. make() has prepared the base point's. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run) const;
   // Forgets all prepared runs except these, which must be sorted, and those of the base point.

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "plan/envpipe.h"
+#include "plan/perseus.h"
 #include "plan/stage_clock.h"
 #include "support/pipelines.h"
 
@@ -28,6 +30,17 @@ using testing::profile_of;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// The plan of least energy that has no more changes than `plan`.
+ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline, Nanoseconds latency,
+                          Nanoseconds min_dwell) {
+  const std::vector<SwitchingPlan> front = switching_front(problem, plan, {deadline, latency, min_dwell});
+  ClockPlan least = front.front().plan;
+  for (const SwitchingPlan& one : front) {
+    if (one.switches <= count_switches(*problem.dag, plan)) least = one.plan;
+  }
+  return least;
+}
 
 // Three like operations on one stage: 1 s and 400 J at 300 MHz, 1.5 s and 350 J at 200 MHz.
 ComputationDag three_operations() {
@@ -168,6 +181,80 @@ TEST(Switching, KeepsItsGuaranteesOnRandomPlans) {
       EXPECT_LE(after.energy.total(), before.energy.total());
     }
     EXPECT_EQ(reduce_switches(problem, plan, deadline, latency, min_dwell), reduced);
+  }
+}
+
+// Stage 1 sets the pace, at one clock: its forwards take 2 s, its backwards 4 s. Stage 0, at 300 MHz, runs F0 0-1 s, F1
+// 1-2, B0 7-9, F2 9-10, B1 13-15, F3 15-16, B2 19-21 and B3 25-27 s, of which stage 1 waits for F0 alone, and nobody but
+// the iteration's end for B3.
+class SlackInTheMiddle : public ::testing::Test {
+ protected:
+  static Profile profile() {
+    return profile_of({operation(0, "forward", {{300, 1.0, 400}, {200, 1.5, 350}}),
+                       operation(0, "backward", {{300, 2.0, 800}, {200, 3.0, 700}}),
+                       operation(1, "forward", {{300, 2.0, 800}}), operation(1, "backward", {{300, 4.0, 1600}})});
+  }
+  static std::string clocks_of(const ComputationDag& dag, const ClockPlan& plan) {
+    std::string clocks;
+    for (const int i : dag.stage_order(0)) clocks += plan[at(i)] == 0 ? 'H' : 'L';
+    return clocks;
+  }
+
+  const ComputationDag dag_ = dag_of(profile(), 4);
+  const PlanProblem problem_ = problem_of(dag_);
+  const ClockPlan high_ = ClockPlan(at(dag_.size()), 0);
+};
+
+// All but F0 and B3 could be slow. With changes that take 0.1 s, B3 asks in time if it finds the clock of B2. At 75 W of
+// waiting, a slow forward saves 50 + 37.5 J, a slow backward 100 + 75 J: F1, F2, F3, B0 and B1 612.5 J. A tenth of F1
+// still runs at the high clock (8.75 J less), a thirtieth of B2 at the low one (5.833 J more).
+TEST_F(SlackInTheMiddle, TakesTwoChanges) {
+  const std::vector<SwitchingPlan> front = switching_front(problem_, high_, {27 * kSecond, 100 * kMillisecond, 0});
+  ASSERT_EQ(front.size(), 2u);
+  EXPECT_EQ(front[0].switches, 0);
+  EXPECT_EQ(front[0].plan, high_);
+  EXPECT_EQ(front[1].switches, 2);
+  EXPECT_EQ(clocks_of(dag_, front[1].plan), "HLLLLLHH");
+  EXPECT_EQ(front[1].longest, 27 * kSecond);
+  EXPECT_NEAR((front[0].energy - front[1].energy).value(), 609.583, 0.001);
+  EXPECT_EQ(few_changes(problem_, front), 1u);
+}
+
+// 0.3 % of the energy at maximum clocks: of 4 forwards of 400 J and 4 backwards of 800 J on stage 0, of 4 of 800 J and 4
+// of 1600 J on stage 1, and of 15 and 3 s of waiting at 75 W: 15750 J, of which 47.25 J.
+TEST_F(SlackInTheMiddle, ChangesMustBeWorthTheirRisk) {
+  const auto with = [](int switches, double joules) {
+    return SwitchingPlan{{}, switches, 27 * kSecond, Joules(joules), kSecond};
+  };
+  EXPECT_EQ(few_changes(problem_, {with(0, 1048.0), with(2, 1047.2), with(9, 1000.0)}), 1u);
+  EXPECT_EQ(few_changes(problem_, {with(0, 1047.2), with(2, 1040.0), with(9, 1000.0)}), 0u);
+}
+
+// F0 and B3 at the low clock take 1.5 s longer; then no change is worth anything.
+TEST_F(SlackInTheMiddle, TakesNoneWhereThereIsTime) {
+  const std::vector<SwitchingPlan> front = switching_front(problem_, high_, {28'500'000'000, 100 * kMillisecond, 0});
+  ASSERT_EQ(front.size(), 1u);
+  EXPECT_EQ(front[0].switches, 0);
+  EXPECT_EQ(clocks_of(dag_, front[0].plan), "LLLLLLLL");
+}
+
+// What is possible with a longer dwell time is possible with a shorter one.
+TEST(Switching, ALongerDwellTimeIsNeverCheaper) {
+  const ComputationDag dag = dag_of(modelled_profile({0.020, 0.022, 0.020, 0.023}), 16);
+  const PlanProblem problem = problem_of(dag);
+  const Nanoseconds time = replay(dag, problem.blocking, max_clock_plan(problem)).time;
+  const ClockPlan plan = [&] {
+    const Frontier frontier = make_perseus()->plan(problem, nullptr).frontier;
+    return frontier.plan(frontier.lookup(time));
+  }();
+  Joules last;
+  for (const int dwell : {0, 5, 10, 20, 50, 75, 100, 200, 500}) {
+    const std::vector<SwitchingPlan> front =
+        switching_front(problem, plan, {time, 7 * kMillisecond, dwell * kMillisecond});
+    EXPECT_LE(front.back().longest, time) << dwell;
+    EXPECT_GE(front.back().dwell, std::min(dwell * kMillisecond, front.back().longest)) << dwell;
+    EXPECT_GE(front.back().energy, last) << dwell;
+    last = front.back().energy;
   }
 }
 
