@@ -123,11 +123,9 @@ SessionOptions options_of(const flyball_session_options& from) {
   nlohmann::json given;
   each_option([&](const char* name, auto member) {
     const auto value = from.*member;
-    if constexpr (std::is_arithmetic_v<decltype(value)>) {
-      given[name] = value;
-    } else if (value != nullptr) {
-      given[name] = value;
-    }
+    bool set = true;
+    if constexpr (std::is_pointer_v<decltype(value)>) set = value != nullptr;
+    if (set) given[name] = value;
   });
   for (const char* name : {"profile", "executed_steps", "transfers_occupy_both"}) {
     given[name] = given[name].get<int>() != 0;

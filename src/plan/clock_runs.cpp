@@ -240,8 +240,8 @@ std::optional<ClockRuns::Edit> ClockRuns::at_clock(std::size_t stage, const Run&
   return edit;
 }
 
-// Lets a run take operations of its neighbours, on the left, on the right or on both sides, until it lasts `least` as the
-// operations are now, where the neighbours last as long without them.
+// Lets a run take operations of its neighbours, on the left, on the right or on both sides, until it lasts `least` as
+// the operations are now, where the neighbours last as long without them.
 std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vector<Run>& all, std::size_t r,
                                               Nanoseconds least) const {
   std::vector<Edit> edits;

@@ -49,8 +49,8 @@ class ClockRuns {
   bool raise_runs(Nanoseconds deadline);
 
   // Where a stage changes its clock twice within `min_dwell`, operations of equal clock on one side of the change take
-  // the clock of the other side, which removes a change, or the run grows into its neighbours, which removes none and is
-  // done some times only; of these the one of least energy within the deadline is taken.
+  // the clock of the other side, which removes a change, or the run grows into its neighbours, which removes none and
+  // is done some times only; of these the one of least energy within the deadline is taken.
   void keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline);
 
   // Runs take the clock of the run before or after them wherever that meets the deadline and does not raise the energy.

@@ -1,10 +1,10 @@
 // The clocks of a stage, at given prices of its operations' time and of a clock change.
 //
-// Idea. At the prices of the relaxation's optimum (relaxation.h) every operation would choose its clock by itself. With a
-// price on each change as well, a stage's operations form a chain: the cheapest sequence of clocks is found exactly by
-// dynamic programming (Viterbi), one state per clock. A higher price of changes gives fewer, longer runs of equal clock,
-// each at the clock that is best for all of its operations together. Whether the iteration then ends in time must be
-// seen by replaying it: prices are those of plans whose operations choose freely.
+// Idea. At the prices of the relaxation's optimum (relaxation.h) every operation would choose its clock by itself. With
+// a price on each change as well, a stage's operations form a chain: the cheapest sequence of clocks is found exactly
+// by dynamic programming (Viterbi), one state per clock. A higher price of changes gives fewer, longer runs of equal
+// clock, each at the clock that is best for all of its operations together. Whether the iteration then ends in time
+// must be seen by replaying it: prices are those of plans whose operations choose freely.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class PricedClocks {
 
   // Returns the plan that minimises, stage by stage, net energy + sum of prices * times + `per_change` * changes, those
   // from the iteration's end to its beginning included. `prices` holds J/s, one for each operation. Approximations: a
-  // delay is charged as for a change from the clock that is cheapest until then; a stage's first clock is chosen for the
-  // last one of the plan without regard to the beginning. Cost O(operations * clocks).
+  // delay is charged as for a change from the clock that is cheapest until then; a stage's first clock is chosen for
+  // the last one of the plan without regard to the beginning. Cost O(operations * clocks).
   [[nodiscard]] ClockPlan plan(std::span<const double> prices, Joules per_change);
 
  private:

@@ -93,7 +93,8 @@ using StretchVisitor = std::function<bool(const FrontierStretch&)>;
                                                 const StretchVisitor& visit);
 
 // Returns, for each of `times` (which fall), what the time of each computation is worth there, in J/s: the flow of the
-// optimum, the one of many that its search finds. Below T_min the prices are those of T_min. Cost: a solve_relaxation().
+// optimum, the one of many that its search finds. Below T_min the prices are those of T_min. Cost: a
+// solve_relaxation().
 [[nodiscard]] std::vector<std::vector<double>> prices_at(const ComputationDag& dag, std::span<const CostCurve> curves,
                                                          std::span<const Nanoseconds> times);
 

@@ -1,4 +1,5 @@
-// The search looks at the plan that it is given, at one clock per stage, and at a grid of prices of time and of changes.
+// The search looks at the plan that it is given, at one clock per stage, and at a grid of prices of time and of
+// changes.
 #include "plan/switching.h"
 
 #include <algorithm>

@@ -6,11 +6,11 @@
 // Changes in quick succession also disturb collectives, hence a least dwell time between two changes of a stage.
 //
 // Idea. Few changes are a matter of where runs of equal clock begin and end. The relaxation prices the time of every
-// computation (relaxation.h); with a price on each change, too, the best runs of a stage follow from dynamic programming
-// (priced_clocks.h). From no change at all to as many as pay, at prices of time that leave more or less slack, this
-// gives some hundred plans of each pipeline. Each is replayed with its changes charged; where it is late its runs are
-// raised, and where it is among the best its runs are merged, lowered and shifted (clock_runs.h). The plan of a planner
-// whose changes are free is edited likewise. What is kept is the front of all plans that were seen.
+// computation (relaxation.h); with a price on each change, too, the best runs of a stage follow from dynamic
+// programming (priced_clocks.h). From no change at all to as many as pay, at prices of time that leave more or less
+// slack, this gives some hundred plans of each pipeline. Each is replayed with its changes charged; where it is late
+// its runs are raised, and where it is among the best its runs are merged, lowered and shifted (clock_runs.h). The plan
+// of a planner whose changes are free is edited likewise. What is kept is the front of all plans that were seen.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,9 @@ struct SwitchingPlan {
 
 // Returns plans by rising number of changes and strictly falling energy: the front of `plan`, of what it can be edited
 // to, and of the search. All meet the deadline and the dwell time; where none was found that does, the one plan
-// that is least late, and of those the one with the fewest changes. The dwell times of kDwellSteps are tried as well where they are longer than the one asked for, since
-// what they leave may be cheaper than what the shorter one was searched to.
+// that is least late, and of those the one with the fewest changes. The dwell times of kDwellSteps are tried as well
+// where they are longer than the one asked for, since what they leave may be cheaper than what the shorter one was
+// searched to.
 //
 // `plan` must be a plan of `problem.dag`. Deterministic. Cost: O(nodes) for each edit of `plan` that is tried, and at
 // most kSearchedNodes replayed operations besides (about a second).
@@ -50,7 +51,8 @@ struct SwitchingPlan {
                                                          const SwitchingTerms& terms);
 
 // The index of the plan to run: the one with the fewest changes of those whose energy is within 0.3 % of the energy at
-// maximum clocks of the least. A change that saves less is not worth its risk: it may come late, and it wakes the driver.
+// maximum clocks of the least. A change that saves less is not worth its risk: it may come late, and it wakes the
+// driver.
 [[nodiscard]] std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front);
 
 // The shortest time between two clock changes of one stage when the plan is repeated with this latency; the iteration

@@ -185,8 +185,8 @@ TEST(Switching, KeepsItsGuaranteesOnRandomPlans) {
 }
 
 // Stage 1 sets the pace, at one clock: its forwards take 2 s, its backwards 4 s. Stage 0, at 300 MHz, runs F0 0-1 s, F1
-// 1-2, B0 7-9, F2 9-10, B1 13-15, F3 15-16, B2 19-21 and B3 25-27 s, of which stage 1 waits for F0 alone, and nobody but
-// the iteration's end for B3.
+// 1-2, B0 7-9, F2 9-10, B1 13-15, F3 15-16, B2 19-21 and B3 25-27 s, of which stage 1 waits for F0 alone, and nobody
+// but the iteration's end for B3.
 class SlackInTheMiddle : public ::testing::Test {
  protected:
   static Profile profile() {
@@ -205,9 +205,9 @@ class SlackInTheMiddle : public ::testing::Test {
   const ClockPlan high_ = ClockPlan(at(dag_.size()), 0);
 };
 
-// All but F0 and B3 could be slow. With changes that take 0.1 s, B3 asks in time if it finds the clock of B2. At 75 W of
-// waiting, a slow forward saves 50 + 37.5 J, a slow backward 100 + 75 J: F1, F2, F3, B0 and B1 612.5 J. A tenth of F1
-// still runs at the high clock (8.75 J less), a thirtieth of B2 at the low one (5.833 J more).
+// All but F0 and B3 could be slow. With changes that take 0.1 s, B3 asks in time if it finds the clock of B2. At 75 W
+// of waiting, a slow forward saves 50 + 37.5 J, a slow backward 100 + 75 J: F1, F2, F3, B0 and B1 612.5 J. A tenth of
+// F1 still runs at the high clock (8.75 J less), a thirtieth of B2 at the low one (5.833 J more).
 TEST_F(SlackInTheMiddle, TakesTwoChanges) {
   const std::vector<SwitchingPlan> front = switching_front(problem_, high_, {27 * kSecond, 100 * kMillisecond, 0});
   ASSERT_EQ(front.size(), 2u);
@@ -220,8 +220,8 @@ TEST_F(SlackInTheMiddle, TakesTwoChanges) {
   EXPECT_EQ(few_changes(problem_, front), 1u);
 }
 
-// 0.3 % of the energy at maximum clocks: of 4 forwards of 400 J and 4 backwards of 800 J on stage 0, of 4 of 800 J and 4
-// of 1600 J on stage 1, and of 15 and 3 s of waiting at 75 W: 15750 J, of which 47.25 J.
+// 0.3 % of the energy at maximum clocks: of 4 forwards of 400 J and 4 backwards of 800 J on stage 0, of 4 of 800 J and
+// 4 of 1600 J on stage 1, and of 15 and 3 s of waiting at 75 W: 15750 J, of which 47.25 J.
 TEST_F(SlackInTheMiddle, ChangesMustBeWorthTheirRisk) {
   const auto with = [](int switches, double joules) {
     return SwitchingPlan{{}, switches, 27 * kSecond, Joules(joules), kSecond};
