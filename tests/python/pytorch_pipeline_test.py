@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,28 @@ def started(words, address, environment, log):
         process.wait(30)
 
 
+class Standstill:
+    """The share of short sleeps that end more than 5 ms late while this runs: whether the machine keeps time."""
+
+    def __enter__(self):
+        self._late = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+        self.share = sum(late > 0.005 for late in self._late) / max(1, len(self._late))
+
+    def _watch(self):
+        while not self._over.is_set():
+            begin = time.monotonic()
+            time.sleep(0.01)
+            self._late.append(time.monotonic() - begin - 0.01)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Two trainings of the same length, with Flyball and without; and what the boards say in between."""
@@ -71,15 +94,16 @@ def trained(tmp_path_factory):
                      folder / "agent.log"), \
              started([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", server, "--database", folder / "db"],
                      server, environment, folder / "server.log"):
-            with_flyball = train("--server", server, "--token", "t" * 40, "--clocks", agent)
+            with Standstill() as standstill:
+                with_flyball = train("--server", server, "--token", "t" * 40, "--clocks", agent)
             boards = subprocess.run([PROGRAM, "sim", "status", "--format", "json"], env=environment, check=True,
                                     capture_output=True, text=True).stdout
         without = train("--no-flyball", "--steps", str(len(with_flyball[0]["losses"])))
-    return with_flyball, without, json.loads(boards)["gpus"]
+    return with_flyball, without, json.loads(boards)["gpus"], standstill.share
 
 
 def test_nothing_about_the_training_changes(trained):
-    with_flyball, without, _ = trained
+    with_flyball, without, *_ = trained
     for stage in range(STAGES):
         assert with_flyball[stage]["weights"] == without[stage]["weights"]
     assert with_flyball[0]["losses"] == without[0]["losses"]
@@ -110,11 +134,14 @@ def test_the_plan_is_fetched_and_set(trained):
 
 
 # By the boards' counters. What a busy machine adds to an iteration, and with it the joules of waiting, differs from window
-# to window; what the computations take beyond that does not.
+# to window; what the computations take beyond that does not. A clock that comes late because nothing of this ran for a
+# while is no fault of Flyball's: where that happens more than now and then, the joules say nothing.
 def test_energy_falls(trained):
     def net(figures):
         return figures["energy_j"] - BLOCKING_W * STAGES * figures["time_s"]
 
+    if trained[3] > 0.03:
+        pytest.skip(f"this machine does not keep time: {trained[3]:.0%} of sleeps of 10 ms ended over 5 ms late")
     report = trained[0][0]
     base, planned, promised = (net(report[name]) for name in ("maximum clocks", "planned", "promised"))
     assert planned < 0.96 * base
