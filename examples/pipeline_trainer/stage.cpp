@@ -72,7 +72,7 @@ class Stage {
 
   void open() {
     flyball_session_options options;
-    flyball_session_options_init(&options);
+    flyball_session_options_init(&options, sizeof options);
     options.server = job_.server.c_str();
     options.ca_file = job_.ca_file.c_str();
     options.job = job_.name.c_str();

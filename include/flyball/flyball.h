@@ -150,8 +150,8 @@ typedef struct flyball_session_options {
   int transfers_occupy_both;
 } flyball_session_options;
 
-/* Fills in the defaults above. */
-FLYBALL_API void flyball_session_options_init(flyball_session_options* options);
+/* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
+FLYBALL_API void flyball_session_options_init(flyball_session_options* options, size_t size);
 
 /* Null where the session cannot be opened: see flyball_last_error. */
 FLYBALL_API flyball_session* flyball_session_open(const flyball_session_options* options);
@@ -238,8 +238,8 @@ typedef struct flyball_account_options {
   double period_s;      /* at most one row of a device in this time; 0: every change of its sensor that is seen */
 } flyball_account_options;
 
-/* Fills in the defaults above. */
-FLYBALL_API void flyball_account_options_init(flyball_account_options* options);
+/* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
+FLYBALL_API void flyball_account_options_init(flyball_account_options* options, size_t size);
 
 enum {
   FLYBALL_ACCOUNT_RECORDING = 0,

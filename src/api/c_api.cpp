@@ -198,6 +198,15 @@ void check_size(std::size_t size, std::size_t least) {
   }
 }
 
+// Fills a structure of `size` bytes, which may be shorter or longer than this library's; what is longer becomes zero.
+template <class Options>
+void initialise(Options* options, std::size_t size, const Options& defaults) {
+  check_size(size, offsetof(Options, size) + sizeof options->size);
+  std::memset(static_cast<void*>(options), 0, size);
+  std::memcpy(static_cast<void*>(options), &defaults, std::min(size, sizeof defaults));
+  options->size = size;
+}
+
 // --- Accounting sessions -------------------------------------------------------------------------------------------
 
 flyball_account_options account_defaults() {
@@ -278,10 +287,10 @@ using flyball::guarded;
 
 extern "C" {
 
-void flyball_session_options_init(flyball_session_options* options) {
-  if (options == nullptr) return;
-  *options = {};  // refused by flyball_session_open, should there be no defaults
-  guarded([&] { *options = flyball::defaults(); });
+void flyball_session_options_init(flyball_session_options* options, size_t size) {
+  if (options == nullptr || size < sizeof options->size) return;
+  options->size = 0;  // refused by flyball_session_open, should there be no defaults
+  guarded([&] { flyball::initialise(options, size, flyball::defaults()); });
 }
 
 flyball_session* flyball_session_open(const flyball_session_options* options) {
@@ -381,8 +390,10 @@ int flyball_window_end(flyball_session* session, double* time_s, double* energy_
   return flyball::failed(FLYBALL_INCOMPLETE, problem.c_str());
 }
 
-void flyball_account_options_init(flyball_account_options* options) {
-  if (options != nullptr) *options = flyball::account_defaults();
+void flyball_account_options_init(flyball_account_options* options, size_t size) {
+  if (options == nullptr || size < sizeof options->size) return;
+  options->size = 0;  // refused by flyball_account_start, should the size be impossible
+  guarded([&] { flyball::initialise(options, size, flyball::account_defaults()); });
 }
 
 int flyball_account_start(const flyball_account_options* options) {

@@ -49,7 +49,7 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
     input.chosen.makespan = switching.run.makespan;
     input.chosen.energy = switching.run.energy;
     const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.run.makespan);
-    input.chosen.energy.straggler_wait = pipeline.problem.total_blocking() * to_seconds(wait);
+    input.chosen.energy.straggler_wait = switching.run.straggler_power * to_seconds(wait);
   }
   for (const PlannerRun& run : runs) {
     input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});

@@ -20,6 +20,7 @@ struct StageEnergy {
   Joules forward;
   Joules backward;
   Joules other;
+  Joules waiting_above;  // beyond the blocking power
   Seconds busy;
 };
 
@@ -39,6 +40,11 @@ std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const Clock
       part -= charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]) * option.time;
     }
   }
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  std::vector<Nanoseconds> finish(durations.size());
+  static_cast<void>(makespan(dag, durations, finish));
+  const std::vector<WaitingAbove> above = waiting_above(dag, plan, durations, finish);
+  for (std::size_t s = 0; s < above.size(); ++s) stages[s].waiting_above = above[s].inside;
   return stages;
 }
 
@@ -81,7 +87,7 @@ PlanBill bill_of_plan(const ComputationDag& dag, const Frontier& frontier, const
   Joules blocked(0);
   const std::vector<StageEnergy> stages = energy_of_stages(dag, clocks, blocking);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const Joules waiting = factor * (blocking[s] * (time - stages[s].busy));
+    const Joules waiting = factor * (blocking[s] * (time - stages[s].busy) + stages[s].waiting_above);
     const Joules own = factor * (stages[s].forward + stages[s].backward + stages[s].other) + waiting;
     forward += factor * stages[s].forward;
     backward += factor * stages[s].backward;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -25,6 +26,9 @@ struct OperationType {
   // False for transfers: they delay their successor, but the stage's GPU may compute meanwhile and, while it does not,
   // is charged as blocking.
   bool occupies_stage = true;
+  // What the stage draws above its blocking power while it waits at an option's clock, after an operation that ran at
+  // it; one per option. Empty where waiting costs the same at all clocks, and for operations that keep the clock.
+  std::vector<Watts> waiting_above{};
 };
 
 struct Computation {
@@ -33,7 +37,7 @@ struct Computation {
   std::int32_t chunk = 0;
 };
 
-// Immutable once built; safe to share between threads.
+// Immutable once build_dag() has returned it; safe to share between threads.
 class ComputationDag {
  public:
   struct Edge {
@@ -46,6 +50,11 @@ class ComputationDag {
   // their slowest. Cost O(nodes + edges).
   ComputationDag(std::string source, int stages, std::vector<OperationType> types,
                  std::vector<Computation> computations, const std::vector<Edge>& edges);
+
+  // Sets OperationType::waiting_above, one power per option.
+  void set_waiting_above(std::size_t type, std::vector<Watts> powers) {
+    types_[type].waiting_above = std::move(powers);
+  }
 
   [[nodiscard]] int size() const { return static_cast<int>(computations_.size()); }
   [[nodiscard]] int stages() const { return stages_; }

@@ -21,6 +21,8 @@ LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blockin
       blocking_(blocking.begin(), blocking.end()),
       latency_(latency),
       clocks_(at(dag.stages())),
+      last_(at(dag.stages())),
+      free_(at(dag.stages())),
       finish_(at(dag.size())) {
   assert(latency >= 0);
   for (const Watts power : blocking) total_blocking_ += power;
@@ -68,11 +70,27 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOpti
   return std::llround(passed);
 }
 
+// The stage waits until `to`, at the clocks that hold. Returns what it draws above its blocking power; `last` is the
+// type of its last operation whose clock it keeps, if there is one.
+Joules LateClocks::wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const {
+  Joules energy;
+  if (last == nullptr) return energy;
+  const auto power = [&] { return last->waiting_above[nearest_option(*last, clock.held)]; };
+  while (clock.due >= 0 && clock.due < to) {
+    const Nanoseconds until = std::max(from, clock.due);
+    energy += power() * to_seconds(until - from);
+    from = until;
+    settle(clock, clock.due);
+  }
+  return energy + power() * to_seconds(to - from);
+}
+
 void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
   iteration.begun = clocks_;
   iteration.durations.resize(at(dag_.size()));
   iteration.makespan = 0;
-  iteration.computation = iteration.busy = Joules(0);
+  iteration.computation = iteration.busy = iteration.waiting_above = Joules(0);
+  std::fill(free_.begin(), free_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
     const OperationType& type = dag_.type_of(i);
     const ClockOption& asked = type.options[plan[at(i)]];
@@ -80,6 +98,11 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     Nanoseconds start = 0;
     for (const int p : dag_.predecessors(i)) start = std::max(start, finish_[at(p)]);
     Nanoseconds& duration = iteration.durations[at(i)];
+    if (type.occupies_stage) {
+      const OperationType*& last = last_[at(type.stage)];
+      iteration.waiting_above += wait(last, clocks_[at(type.stage)], free_[at(type.stage)], start);
+      if (!type.waiting_above.empty()) last = &type;
+    }
     if (sets_clock(type)) {
       duration = run_operation(type, asked, clocks_[at(type.stage)], start, iteration.computation);
     } else {
@@ -88,22 +111,33 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     }
     iteration.busy += charged_blocking(type, blocking) * to_seconds(duration);
     finish_[at(i)] = start + duration;
+    if (type.occupies_stage) free_[at(type.stage)] = finish_[at(i)];
     iteration.makespan = std::max(iteration.makespan, finish_[at(i)]);
   }
-  for (StageClock& clock : clocks_) {
+  for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
+    StageClock& clock = clocks_[stage];
+    iteration.waiting_above += wait(last_[stage], clock, free_[stage], iteration.makespan);
     settle(clock, iteration.makespan);
     if (clock.due >= 0) clock.due -= iteration.makespan;
   }
 }
 
 const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
+  result_.straggler_power = total_blocking_;
   // A stage begins at the clock that its last operation asks for.
   for (int stage = 0; stage < dag_.stages(); ++stage) {
     StageClock& clock = clocks_[at(stage)] = {};
+    last_[at(stage)] = nullptr;
     for (const int i : dag_.stage_order(stage)) {
-      if (sets_clock(dag_.type_of(i))) clock.held = dag_.type_of(i).options[plan[at(i)]].frequency;
+      const OperationType& type = dag_.type_of(i);
+      if (sets_clock(type)) clock.held = type.options[plan[at(i)]].frequency;
+      if (!type.waiting_above.empty()) last_[at(stage)] = &type;
     }
     clock.wanted = clock.underway = clock.held;
+    const OperationType* last = last_[at(stage)];
+    if (last != nullptr) {
+      result_.straggler_power += last->waiting_above[nearest_option(*last, clock.held)];
+    }
   }
   std::size_t count = 0;
   std::size_t first = 0;  // of the iterations that count
@@ -121,6 +155,7 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
     sum.makespan += iterations_[k].makespan;
     sum.computation += iterations_[k].computation;
     sum.busy += iterations_[k].busy;
+    sum.waiting_above += iterations_[k].waiting_above;
     if (iterations_[k].makespan > longest->makespan) longest = &iterations_[k];
   }
   const auto n = static_cast<double>(count - first);
@@ -128,7 +163,7 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
   result_.longest = longest->makespan;
   result_.durations = longest->durations;
   result_.energy.computation = sum.computation / n;
-  result_.energy.blocking = (total_blocking_ * to_seconds(sum.makespan) - sum.busy) / n;
+  result_.energy.blocking = (total_blocking_ * to_seconds(sum.makespan) - sum.busy + sum.waiting_above) / n;
   return result_;
 }
 

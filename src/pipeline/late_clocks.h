@@ -21,6 +21,7 @@ namespace flyball {
 struct SwitchedRun {
   Nanoseconds makespan = 0;            // of an iteration, in the mean
   EnergyBreakdown energy;              // likewise, without a straggler
+  Watts straggler_power;               // what all stages draw while they wait for one
   Nanoseconds longest = 0;             // the makespan of the longest iteration
   std::vector<Nanoseconds> durations;  // its operations'
 };
@@ -57,13 +58,15 @@ class LateClocks {
     std::vector<Nanoseconds> durations;
     Nanoseconds makespan = 0;
     Joules computation;
-    Joules busy;  // what the stages would have drawn blocked while they computed
+    Joules busy;           // what the stages would have drawn blocked while they computed
+    Joules waiting_above;  // what waiting took above the blocking power
   };
 
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
                                           Nanoseconds start, Joules& energy) const;
+  [[nodiscard]] Joules wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const;
   void run_iteration(const ClockPlan& plan, Iteration& iteration);
 
   const ComputationDag& dag_;
@@ -71,8 +74,10 @@ class LateClocks {
   Nanoseconds latency_;
   Watts total_blocking_;
   std::vector<StageClock> clocks_;
-  std::vector<Iteration> iterations_;  // used anew by every run
-  std::vector<Nanoseconds> finish_;    // scratch
+  std::vector<const OperationType*> last_;  // per stage: of the last operation whose clock it waits at, or null
+  std::vector<Nanoseconds> free_;           // per stage: when its last operation ended
+  std::vector<Iteration> iterations_;       // used anew by every run
+  std::vector<Nanoseconds> finish_;         // scratch
   SwitchedRun result_;
 };
 

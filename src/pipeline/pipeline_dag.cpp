@@ -255,20 +255,79 @@ void check_blocking(const PipelineSpec& spec, int stages) {
                                spec.blocking_power.size(), stages));
 }
 
+// The power at a clock, on straight lines between the measured ones and constant beyond.
+Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
+  const auto above =
+      std::find_if(measured.begin(), measured.end(), [&](const auto& one) { return one.clock >= clock; });
+  if (above == measured.end()) return measured.back().power;
+  if (above == measured.begin() || above->clock == clock) return above->power;
+  const PowerAtClock& below = *(above - 1);
+  return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
+}
+
+// Where powers are stated, or waiting takes the same at all clocks, there is nothing to add. An operation without a
+// choice keeps the clock, unless its stage has no other.
+void add_waiting_above(ComputationDag& dag, const PipelineSpec& spec, const Profile& profile) {
+  if (!spec.blocking_power.empty()) return;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const std::vector<PowerAtClock> measured = measured_waiting(profile, stage);
+    if (measured.empty() || measured.front().power == measured.back().power) continue;
+    std::vector<std::size_t> computations;
+    std::size_t choices = 0;
+    for (std::size_t t = 0; t < dag.types().size(); ++t) {
+      const OperationType& type = dag.types()[t];
+      if (type.stage != stage || !type.occupies_stage || is_constant_operation(type.instruction)) continue;
+      computations.push_back(t);
+      if (type.options.size() > 1) ++choices;
+    }
+    for (const std::size_t t : computations) {
+      const std::vector<ClockOption>& options = dag.types()[t].options;
+      if (options.size() < 2 && choices > 0) continue;
+      std::vector<Watts> powers;
+      for (const ClockOption& option : options) {
+        powers.push_back(power_at(measured, option.frequency) - measured.front().power);
+      }
+      dag.set_waiting_above(t, std::move(powers));
+    }
+  }
+}
+
 }  // namespace
 
-std::optional<Watts> measured_waiting(const Profile& profile, int stage) {
+std::vector<PowerAtClock> measured_waiting(const Profile& profile, int stage) {
   const OperationProfile* waiting = profile.find(stage, kWaitingName);
-  if (waiting == nullptr) return std::nullopt;
-  Watts sum;
-  for (const ClockOption& option : waiting->options) sum += option.energy / option.time;
-  return sum / static_cast<double>(waiting->options.size());
+  if (waiting == nullptr) return {};
+  std::vector<PowerAtClock> powers;
+  for (const ClockOption& option : waiting->options) powers.push_back({option.frequency, option.energy / option.time});
+  std::sort(powers.begin(), powers.end(), [](const auto& a, const auto& b) { return a.clock < b.clock; });
+  if (powers.front().clock == Megahertz(0)) {
+    Watts sum;
+    for (const PowerAtClock& one : powers) sum += one.power;
+    return {{Megahertz(0), sum / static_cast<double>(powers.size())}};
+  }
+  for (std::size_t end = 1; end <= powers.size(); ++end) {
+    // The last of the first `end` powers joins the block before it for as long as that block's mean is higher.
+    std::size_t begin = end - 1;
+    Watts mean = powers[begin].power;
+    while (begin > 0 && powers[begin - 1].power > mean) {
+      const Watts before = powers[begin - 1].power;
+      std::size_t first = begin - 1;
+      while (first > 0 && powers[first - 1].power == before) --first;
+      const auto size = static_cast<double>(end - begin);
+      const auto joined = static_cast<double>(begin - first);
+      mean = (size * mean + joined * before) / (size + joined);
+      begin = first;
+    }
+    for (std::size_t k = begin; k < end; ++k) powers[k].power = mean;
+  }
+  return powers;
 }
 
 Watts PipelineSpec::blocking(int stage, const Profile& profile) const {
   if (blocking_power.size() == 1) return blocking_power[0];
   if (!blocking_power.empty()) return blocking_power.at(at(stage));
-  return measured_waiting(profile, stage).value_or(kDefaultBlockingPower);
+  const std::vector<PowerAtClock> measured = measured_waiting(profile, stage);
+  return measured.empty() ? kDefaultBlockingPower : measured.front().power;
 }
 
 std::vector<Watts> PipelineSpec::blocking_powers(int stages_of_dag, const Profile& profile) const {
@@ -284,10 +343,14 @@ std::vector<std::string> blocking_warnings(const PipelineSpec& spec, const Profi
   std::vector<std::string> warnings;
   std::vector<std::string> off;
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    const auto measured = measured_waiting(profile, stage);
+    const std::vector<PowerAtClock> measured = measured_waiting(profile, stage);
+    if (measured.empty()) continue;
     const Watts assumed = spec.blocking(stage, profile);
-    if (!measured || std::abs(assumed / *measured - 1.0) <= kFarOff) continue;
-    off.push_back(fmt::format("stage {} {:.4g} W", stage, measured->value()));
+    const Watts least = measured.front().power;
+    const Watts most = measured.back().power;
+    if (assumed >= (1.0 - kFarOff) * least && assumed <= (1.0 + kFarOff) * most) continue;
+    off.push_back(least == most ? fmt::format("stage {} {:.4g} W", stage, least.value())
+                                : fmt::format("stage {} {:.4g} to {:.4g} W", stage, least.value(), most.value()));
   }
   if (!off.empty()) {
     warnings.push_back(fmt::format(
@@ -326,6 +389,7 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
           fmt::format("the pipeline has {} stages but {} has {}", spec.stages, spec.dag_file, dag.stages()));
     }
     check_blocking(spec, dag.stages());
+    add_waiting_above(dag, spec, profile);
     return dag;
   }
   const int stages = spec.stages > 0 ? spec.stages : profile.stages;
@@ -335,7 +399,9 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
                      "profile every stage, or correct the number of stages");
   }
   check_blocking(spec, stages);
-  return DagBuilder(spec, profile, stages).build();
+  ComputationDag dag = DagBuilder(spec, profile, stages).build();
+  add_waiting_above(dag, spec, profile);
+  return dag;
 }
 
 }  // namespace flyball

@@ -60,15 +60,24 @@ struct PipelineSpec {
   // Explicit DAG (JSON) in place of a schedule; empty when unused.
   std::string dag_file;
 
-  // Returns the power of a stage while it waits: as stated, else as measured with the profile, else the default.
+  // Returns the power of a stage while it waits: as stated, else the lowest that was measured with the profile, else
+  // the default. What higher clocks take above the lowest is in the DAG (OperationType::waiting_above).
   [[nodiscard]] Watts blocking(int stage, const Profile& profile) const;
   // Returns the same for all stages. Throws UsageError where another number of powers is stated.
   [[nodiscard]] std::vector<Watts> blocking_powers(int stages, const Profile& profile) const;
 };
 
-// Returns the mean power of the stage's rows `waiting` in the profile, over their clocks; none where there are no such
-// rows.
-[[nodiscard]] std::optional<Watts> measured_waiting(const Profile& profile, int stage);
+// What a GPU draws while it waits, by the clock that it holds: on A100s 127 to 145 W at the highest clock and some 95 W
+// at planned ones (docs/measured-tables.md).
+struct PowerAtClock {
+  Megahertz clock;
+  Watts power;
+};
+
+// Returns the stage's rows `waiting` in the profile by rising clock, smoothed so that power never falls with the clock
+// (isotonic regression, by pooling adjacent violators): noise makes no clock cheap. Where a row has no clock (0 MHz),
+// the mean of all, at 0 MHz. Empty where there are no such rows.
+[[nodiscard]] std::vector<PowerAtClock> measured_waiting(const Profile& profile, int stage);
 
 // Returns sentences on odd blocking powers: one that is stated differs by more than 5 % from the measured one, or a
 // waiting GPU would draw more than an operation does.

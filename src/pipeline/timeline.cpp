@@ -65,6 +65,43 @@ Watts charged_blocking(const OperationType& type, Watts blocking) {
   return least;
 }
 
+std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan,
+                                        std::span<const Nanoseconds> durations, std::span<const Nanoseconds> finish) {
+  std::vector<WaitingAbove> stages;
+  if (std::all_of(dag.types().begin(), dag.types().end(),
+                  [](const OperationType& type) { return type.waiting_above.empty(); })) {
+    return stages;
+  }
+  const Nanoseconds end = *std::max_element(finish.begin(), finish.end());
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const auto above = [&](int i) {
+      const OperationType& type = dag.type_of(i);
+      return type.waiting_above.empty() ? std::nullopt : std::optional(type.waiting_above[plan[at(i)]]);
+    };
+    WaitingAbove waits;
+    for (const int i : dag.stage_order(stage)) waits.after = above(i).value_or(waits.after);
+    Watts held = waits.after;
+    Nanoseconds free = 0;
+    for (const int i : dag.stage_order(stage)) {
+      waits.inside += held * to_seconds(finish[at(i)] - durations[at(i)] - free);
+      held = above(i).value_or(held);
+      free = finish[at(i)];
+    }
+    waits.inside += held * to_seconds(end - free);
+    stages.push_back(waits);
+  }
+  return stages;
+}
+
+WaitingAbove sum_of(const std::vector<WaitingAbove>& stages) {
+  WaitingAbove sum;
+  for (const WaitingAbove& stage : stages) {
+    sum.inside += stage.inside;
+    sum.after += stage.after;
+  }
+  return sum;
+}
+
 EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nanoseconds makespan,
                           std::span<const Watts> blocking, Nanoseconds straggler_time) {
   EnergyBreakdown energy;
@@ -79,6 +116,12 @@ EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nano
     energy.computation += option.energy;
     energy.blocking -= charged_blocking(type, blocking[at(type.stage)]) * to_seconds(to_nanoseconds(option.time));
   }
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  std::vector<Nanoseconds> finish(durations.size());
+  static_cast<void>(flyball::makespan(dag, durations, finish));
+  const WaitingAbove above = sum_of(waiting_above(dag, plan, durations, finish));
+  energy.blocking += above.inside;
+  energy.straggler_wait += above.after * to_seconds(wait);
   return energy;
 }
 

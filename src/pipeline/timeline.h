@@ -46,11 +46,25 @@ struct Timeline {
 // the wait's. A transfer without energy of its own thus costs the wait and nothing else.
 [[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
 
+// What a stage that waits draws above its blocking power (OperationType::waiting_above). A stage waits at the clock of
+// the last operation that has such powers, in the iteration before if there was none yet: plans run over and over.
+struct WaitingAbove {
+  Joules inside;  // within the iteration
+  Watts after;    // while it waits for a straggler
+};
+
+// Returns one per stage, or none where no operation type has such powers. `finish` is as makespan() leaves it for these
+// durations. Cost O(nodes).
+[[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan,
+                                                      std::span<const Nanoseconds> durations,
+                                                      std::span<const Nanoseconds> finish);
+[[nodiscard]] WaitingAbove sum_of(const std::vector<WaitingAbove>& stages);
+
 // Perseus eq. 3 for one pipeline: the energy that the chosen discrete clocks really take.
 struct EnergyBreakdown {
   Joules computation;     // sum of e_i, transfers included
   Joules blocking;        // P_blocking * N T - sum of charged_blocking * t_i: bubbles and waits inside the iteration
-  Joules straggler_wait;  // P_blocking * N * (T' - T)
+  Joules straggler_wait;  // P_blocking * N * (T' - T); this and the last with what waiting takes above P_blocking
 
   [[nodiscard]] Joules total() const { return computation + blocking + straggler_wait; }
 };

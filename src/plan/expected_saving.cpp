@@ -81,7 +81,10 @@ class ExpectedReplay {
       net += net_joules(option, problem_.charged_blocking(problem_.dag->types()[type]));
     }
     const Seconds time = to_seconds(makespan(dag, durations_, finish_));
-    return {time.value(), net + (problem_.total_blocking() * std::max(time, straggler)).value()};
+    const WaitingAbove above = sum_of(waiting_above(dag, plan, durations_, finish_));
+    const Seconds wait = std::max(Seconds(0), straggler - time);
+    const Joules waiting = problem_.total_blocking() * (time + wait) + above.inside + above.after * wait;
+    return {time.value(), net + waiting.value()};
   }
 
  private:

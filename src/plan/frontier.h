@@ -14,10 +14,12 @@
 namespace flyball {
 
 struct FrontierPoint {
-  Nanoseconds time = 0;     // iteration time when the plan is replayed with the measured options
-  double net_joules = 0.0;  // sum of e_i - P_blocking t_i (Perseus eq. 4), of the measured options
+  Nanoseconds time = 0;  // iteration time when the plan is replayed with the measured options
+  // Sum of e_i - P_blocking t_i (Perseus eq. 4), of the measured options, and what waiting takes above P_blocking.
+  double net_joules = 0.0;
   // Certified: no plan, discrete or not, that ends by `time` has less net energy. NaN where none was computed.
   double net_lower_bound = std::numeric_limits<double>::quiet_NaN();
+  Watts waiting_above{};  // what the stages draw above P_blocking while they wait for a straggler
 };
 
 // Points in order of rising time and strictly falling net energy. Plans are stored as differences from the point

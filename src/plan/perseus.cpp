@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "plan/relaxation.h"
+#include "plan/stage_clock.h"
 
 namespace flyball {
 namespace {
@@ -98,7 +99,7 @@ class Crawl {
       point.net_lower_bound = bound.at(point.time);
     }
     PlannerResult result;
-    result.frontier = std::move(frontier_);
+    result.frontier = with_waiting(dag, problem_.blocking, std::move(frontier_));
     result.stats.nodes = dag.size();
     result.stats.edges = static_cast<std::int64_t>(dag.edge_count());
     result.stats.steps = run.rounds;
@@ -228,6 +229,7 @@ void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
     add();
   }
   frontier.finish();
+  frontier = with_waiting(*problem.dag, problem.blocking, std::move(frontier));
 }
 
 std::unique_ptr<Planner> make_perseus() { return make_perseus(Searches{}); }

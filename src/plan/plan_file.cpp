@@ -32,8 +32,12 @@ void append_type(std::string& out, const OperationType& type) {
                  quoted(type.instruction), type.occupies_stage);
   for (std::size_t k = 0; k < type.options.size(); ++k) {
     const ClockOption& option = type.options[k];
-    fmt::format_to(std::back_inserter(out), "{}{{\"clock_mhz\": {}, \"time_s\": {}, \"energy_j\": {}}}",
+    fmt::format_to(std::back_inserter(out), "{}{{\"clock_mhz\": {}, \"time_s\": {}, \"energy_j\": {}",
                    k == 0 ? "" : ", ", option.frequency.value(), option.time.value(), option.energy.value());
+    if (!type.waiting_above.empty()) {
+      fmt::format_to(std::back_inserter(out), ", \"waiting_above_w\": {}", type.waiting_above[k].value());
+    }
+    out += '}';
   }
   out += "]}";
 }
@@ -187,6 +191,10 @@ class PlanReader {
         type.options.push_back({Megahertz(option.at("clock_mhz").number(0.0, kLargest)),
                                 Seconds(option.at("time_s").number(0.0, kLargest)),
                                 Joules(option.at("energy_j").number(0.0, kLargest))});
+        if (option.has("waiting_above_w")) {
+          type.waiting_above.resize(option_count);
+          type.waiting_above[j] = Watts(option.at("waiting_above_w").number(0.0, kLargest));
+        }
         if (!clocks.try_emplace(type.options.back().frequency.value(), static_cast<std::uint16_t>(j)).second) {
           option.fail("this clock stands twice", "keep one option per clock");
         }

@@ -79,14 +79,33 @@ ClockPlan plan_of_types(const ComputationDag& dag, std::span<const std::uint16_t
 
 FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking, const ClockPlan& plan) {
   FrontierPoint point;
-  std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
-  point.time = makespan(dag, plan_durations(dag, plan), finish);
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  std::vector<Nanoseconds> finish(durations.size());
+  point.time = makespan(dag, durations, finish);
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
     point.net_joules += net_joules(option, charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]));
   }
+  const WaitingAbove above = sum_of(waiting_above(dag, plan, durations, finish));
+  point.net_joules += above.inside.value();
+  point.waiting_above = above.after;
   return point;
+}
+
+Frontier with_waiting(const ComputationDag& dag, std::span<const Watts> blocking, Frontier frontier) {
+  const bool constant = std::all_of(dag.types().begin(), dag.types().end(),
+                                    [](const OperationType& type) { return type.waiting_above.empty(); });
+  if (constant) return frontier;
+  Frontier charged(frontier.total_blocking());
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    const ClockPlan plan = frontier.plan(i);
+    FrontierPoint point = replay(dag, blocking, plan);
+    point.net_lower_bound = frontier.points()[i].net_lower_bound;
+    charged.add(point, plan);
+  }
+  charged.finish();
+  return charged;
 }
 
 }  // namespace flyball

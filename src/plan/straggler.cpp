@@ -12,7 +12,9 @@
 namespace flyball {
 
 Joules energy_with_straggler(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler_time) {
-  return Joules(point.net_joules) + total_blocking * to_seconds(std::max(point.time, straggler_time));
+  const Nanoseconds wait = std::max<Nanoseconds>(0, straggler_time - point.time);
+  return Joules(point.net_joules) + total_blocking * to_seconds(point.time + wait) +
+         point.waiting_above * to_seconds(wait);
 }
 
 BloatBreakdown break_down_bloat(const Frontier& frontier, const FrontierPoint& baseline, double degree) {

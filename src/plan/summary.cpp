@@ -135,7 +135,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
     PointFigures figures;
     figures.time = to_seconds(run.makespan);
     const Seconds wait = straggler && *straggler > figures.time ? *straggler - figures.time : Seconds(0);
-    figures.energy = run.energy.total() + problem.total_blocking() * wait;
+    figures.energy = run.energy.total() + run.straggler_power * wait;
     figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
     figures.switches = count_switches(dag, run_plan);
     compare(figures, baseline);

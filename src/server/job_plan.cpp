@@ -280,11 +280,10 @@ void JobPlan::prepare(const Run& run) const {
   const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);
   made.energy = switched.energy.total();
+  made.straggler_power = switched.straggler_power;
   // Includes the energy of waiting for the straggler (Perseus eq. 3). A long dwell time may leave a slower plan so few
   // changes that the base point's run is better, even for as long as that.
-  const auto total = [&](const PreparedRun& it) {
-    return it.energy + basis_->realised.total_blocking() * (run.allowed - it.time);
-  };
+  const auto total = [&](const PreparedRun& it) { return it.energy + it.straggler_power * (run.allowed - it.time); };
   const std::lock_guard lock(mutex_);
   const auto base = prepared_.find({base_point_, frontier().time(base_point_)});
   if (base != prepared_.end() && total(base->second) < total(made)) made = base->second;

@@ -113,6 +113,7 @@ class JobPlan {
     ClockPlan plan;
     Seconds time;
     Joules energy;
+    Watts straggler_power;  // what the stages draw while they wait for one
   };
 
   // What all plans from the same measurements share.

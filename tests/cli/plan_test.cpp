@@ -193,6 +193,19 @@ TEST(PlanJson, TheMeasuredWaitingPowerIsUsed) {
   EXPECT_THAT(ran({"--blocking-power", "600"}).err, HasSubstr("a GPU that waits is to draw 600 W, more than"));
 }
 
+// As above, but the GPU waits at 100 W at 300 MHz and at 80 W at 200 MHz. At maximum clocks an iteration takes 2 s and
+// 500 J, and waits for 1 s: 600 J. The backward keeps the clock of the forward, so that the plan waits at 80 W.
+TEST(PlanJson, WaitingIsPaidAtTheClockThatIsKept) {
+  const Ran ran =
+      run_flyball({"plan", "-", "--microbatches", "1", "--unit-time", "0.1s", "--format", "json", "--straggler", "1.5"},
+                  "stage,instruction,frequency,time,energy\n"
+                  "0,forward,300,1.0,400\n0,forward,200,1.5,350\n0,forward,100,3.0,420\n0,backward,300,1.0,100\n"
+                  "0,waiting,300,1,100\n0,waiting,200,1,80\n");
+  EXPECT_EQ(ran.err, "");
+  EXPECT_NEAR(ran.json().at("baseline").at("energy").get<double>(), 500 + 1.0 * 100, 1e-9);
+  EXPECT_NEAR(ran.json().at("selected").at("energy").get<double>(), 450 + 0.5 * 80, 1e-9);
+}
+
 // One clock for all is no curve: what an iteration takes may rise and fall again. With a backward of 1 s and 100 J,
 //   300 MHz  1.0 + 1 s  400 + 100 J
 //   200 MHz  1.5 + 1 s  350 + 100 J

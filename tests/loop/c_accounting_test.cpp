@@ -52,7 +52,7 @@ class CAccounting : public ::testing::Test {
   CAccounting() {
     agent_.start();
     ::setenv("FLYBALL_AGENT", socket_.c_str(), 1);
-    library_.options_init(&options_);
+    library_.options_init(&options_, sizeof options_);
   }
   ~CAccounting() override { ::unsetenv("FLYBALL_AGENT"); }
 

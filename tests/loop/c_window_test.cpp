@@ -39,7 +39,7 @@ class CWindow : public ::testing::Test {
  protected:
   CWindow() {
     load(FLYBALL_SIM_LIBRARY);  // by its name it is the machine's libnvidia-ml.so.1 from here on
-    library_.options_init(&options_);
+    library_.options_init(&options_, sizeof options_);
     options_.clocks = "none";
     options_.profile = 0;
     options_.user = this;

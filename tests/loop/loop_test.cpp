@@ -345,7 +345,14 @@ TEST_F(CInterface, WhatCannotBeOpenedSaysWhy) {
   flyball_session_options options{};
   EXPECT_EQ(open(&options), nullptr);
   EXPECT_THAT(words(), HasSubstr("size"));
-  function<decltype(flyball_session_options_init)>("flyball_session_options_init")(&options);
+  auto* const init = function<decltype(flyball_session_options_init)>("flyball_session_options_init");
+  // A caller that was compiled when the structure was shorter has other things behind it.
+  options.transfers_occupy_both = -7;
+  init(&options, offsetof(flyball_session_options, transfers_occupy_both));
+  EXPECT_EQ(options.transfers_occupy_both, -7);
+  EXPECT_EQ(options.size, offsetof(flyball_session_options, transfers_occupy_both));
+  EXPECT_EQ(options.executed_steps, 1);
+  init(&options, sizeof options);
   EXPECT_EQ(options.stages, 1);
   EXPECT_EQ(options.executed_steps, 1);
   EXPECT_EQ(options.transfers_occupy_both, 0);

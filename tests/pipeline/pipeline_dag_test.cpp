@@ -179,7 +179,7 @@ TEST(BuildDag, ReadsAnExplicitDagInPlaceOfASchedule) {
   EXPECT_THROW(static_cast<void>(build_dag(spec, profile)), SystemError);
 }
 
-// Stage 0 was measured to wait at 60 and 64 W, 62 in the mean, stage 1 was not.
+// Stage 0 was measured to wait at 60 and 64 W, stage 1 was not.
 TEST(BlockingPower, IsStatedElseMeasuredElseTheDefault) {
   const Profile profile = profile_of_rows(
       "0,forward,1000,0.010,2.0\n0,forward,500,0.020,1.5\n0,backward,1000,0.020,4.0\n"
@@ -187,19 +187,54 @@ TEST(BlockingPower, IsStatedElseMeasuredElseTheDefault) {
   PipelineSpec spec;
   spec.microbatches = 2;
   const ComputationDag dag = build_dag(spec, profile);
-  EXPECT_EQ(spec.blocking_powers(2, profile), (std::vector<Watts>{Watts(62), kDefaultBlockingPower}));
+  EXPECT_EQ(spec.blocking_powers(2, profile), (std::vector<Watts>{Watts(60), kDefaultBlockingPower}));
   // The forward at 500 MHz draws 1.5 J / 0.02 s = 75 W, as much as stage 1 waits at, more than stage 0.
   EXPECT_TRUE(blocking_warnings(spec, profile, dag).empty());
-  // 65 W lie 4.8 % off, 66 W 6.5 %.
-  spec.blocking_power = {Watts(65)};
+  // 67 W lie 4.7 % above 64 W, 68 W 6.3 %.
+  spec.blocking_power = {Watts(67)};
   EXPECT_TRUE(blocking_warnings(spec, profile, dag).empty());
-  spec.blocking_power = {Watts(66)};
+  spec.blocking_power = {Watts(68)};
   ASSERT_EQ(blocking_warnings(spec, profile, dag).size(), 1u);
-  EXPECT_NE(blocking_warnings(spec, profile, dag)[0].find("stage 0 62 W, stated 66 W"), std::string::npos);
+  EXPECT_NE(blocking_warnings(spec, profile, dag)[0].find("stage 0 60 to 64 W, stated 68 W"), std::string::npos);
   spec.blocking_power = {Watts(62), Watts(201)};
   ASSERT_EQ(blocking_warnings(spec, profile, dag).size(), 1u);
   EXPECT_NE(blocking_warnings(spec, profile, dag)[0].find("201 W, more than stage 1 forward at 1000 MHz does (200 W)"),
             std::string::npos);
+}
+
+// Stage 0 was measured to wait at 60 W at 500 MHz, at 70 and 66 W (68 once what falls is pooled) at 700 and 900 MHz,
+// and at 80 W at 1100 MHz. Half the way from 900 to 1100 MHz is 74 W.
+TEST(BlockingPower, RisesWithTheClockThatIsKept) {
+  const Profile profile = profile_of_rows(
+      "0,forward,1200,0.010,2.0
+0,forward,1000,0.011,1.9
+0,forward,700,0.015,1.6
+0,forward,400,0.020,1.5
+"
+      "0,backward,1000,0.020,4.0
+0,waiting,500,1,60
+0,waiting,700,1,70
+0,waiting,900,1,66
+0,waiting,1100,1,80
+"
+      "1,forward,1000,0.010,2.0
+1,backward,1000,0.020,4.0
+1,waiting,1000,1,90
+");
+  PipelineSpec spec;
+  spec.microbatches = 2;
+  const auto above = [&](int stage, const std::string& instruction) {
+    for (const OperationType& type : build_dag(spec, profile).types()) {
+      if (type.stage == stage && type.instruction == instruction) return type.waiting_above;
+    }
+    return std::vector<Watts>(1, Watts(-1));
+  };
+  EXPECT_EQ(spec.blocking_powers(2, profile), (std::vector<Watts>{Watts(60), Watts(90)}));
+  EXPECT_EQ(above(0, "forward"), (std::vector<Watts>{Watts(20), Watts(14), Watts(8), Watts(0)}));
+  EXPECT_TRUE(above(0, "backward").empty());  // keeps the forward's clock
+  EXPECT_TRUE(above(1, "forward").empty());
+  spec.blocking_power = {Watts(62)};
+  EXPECT_TRUE(above(0, "forward").empty());
 }
 
 }  // namespace

@@ -193,6 +193,26 @@ TEST(Energy, IsComputationBlockingAndStragglerWait) {
   EXPECT_EQ(energy_of(dag, plan, 12 * kMs, blocking, 11 * kMs).straggler_wait, Joules(0));
 }
 
+// The same picture, "01..aa2bb.cc" over ".0aa1bb2cc..". Stage 0 waits 2 ms after a forward and 1 ms after a backward;
+// stage 1 waits 1 ms after the last backward of the iteration before, and 2 ms after its own. At 10 and 20 W above 75 W
+// that is 0.02 + 0.02 J and 0.02 + 0.04 J. The 8 ms for a straggler follow a backward on both: 0.32 J.
+TEST(Energy, WaitingTakesMoreAtAHigherClock) {
+  ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
+  const std::vector<Watts> blocking(2, Watts(75));
+  const ClockPlan plan = same_clock_plan(dag, 0);
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    const bool forward = dag.types()[t].instruction == "forward";
+    dag.set_waiting_above(t, std::vector<Watts>(dag.types()[t].options.size(), Watts(forward ? 10 : 20)));
+  }
+  const EnergyBreakdown energy = energy_of(dag, plan, 12 * kMs, blocking, 20 * kMs);
+  EXPECT_DOUBLE_EQ(energy.computation.value(), 18.0);
+  EXPECT_NEAR(energy.blocking.value(), 0.45 + 0.04 + 0.06, 1e-12);
+  EXPECT_NEAR(energy.straggler_wait.value(), 1.2 + 0.32, 1e-12);
+  const SwitchedRun at_once = emulate_switching(dag, plan, blocking, 0);
+  EXPECT_NEAR(at_once.energy.total().value(), 18.0 + 0.55, 1e-12);
+  EXPECT_NEAR(at_once.straggler_power.value(), 150 + 40, 1e-12);
+}
+
 // Stages of different boards: stage 0 idles 3 ms of 12 (12 - 9) and so does stage 1; 3 ms * 100 W + 3 ms * 20 W.
 TEST(Energy, EveryStageHasItsOwnBlockingPower) {
   const ComputationDag dag =

@@ -77,6 +77,33 @@ TEST(Perseus, EveryScheduleIsSound) {
   expect_sound(problem, plan(problem).frontier);
 }
 
+// Waiting takes 75 W at the lowest clock and 30 W more at the highest. What the frontier says is what its plans take,
+// also where planning was stopped, and bounds charge 75 W.
+TEST(Perseus, ChargesWaitingAtTheClockThatIsKept) {
+  ComputationDag dag = dag_of(modelled_profile({0.040, 0.044, 0.041}), 8);
+  const Frontier constant = plan(problem_of(dag)).frontier;
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    const std::vector<ClockOption>& options = dag.types()[t].options;
+    std::vector<Watts> above;
+    for (const ClockOption& option : options) {
+      above.push_back(
+          30.0 *
+          ((option.frequency - options.back().frequency) / (options.front().frequency - options.back().frequency)) *
+          Watts(1));
+    }
+    dag.set_waiting_above(t, above);
+  }
+  const PlanProblem problem = problem_of(dag);
+  const Frontier whole = plan(problem).frontier;
+  expect_sound(problem, whole);
+  EXPECT_EQ(whole.lower_bound(0), constant.lower_bound(0));
+  EXPECT_GT(whole.energy(0), constant.energy(0));
+  int left = 3;
+  Frontier stopped = make_perseus()->plan(problem, [&](double) { return left-- > 0; }).frontier;
+  close_cancelled_frontier(problem, stopped);
+  expect_sound(problem, stopped);
+}
+
 // One stage, one forward of 1 s and 400 J, 1.2 s and 300 J, or 1.5 s and 250 J, one backward of 1 s and 100 J: the
 // frontier is 2.5 s at 350 J, 2.2 s at 400 J, 2.0 s at 500 J. Its prices are 50 J / 0.3 s and 100 J / 0.2 s, and
 // progress is told at the end of each stretch: stopped at the first, it has come to 2.2 s, and what it has found is the

@@ -125,7 +125,7 @@ TEST(Measurements, WaitingIsTheBlockingPower) {
   add_measurement(*one, measured("waiting", 1200, 2.0, 180.0));
   add_measurement(*other, measured("waiting", 0, 1.0, 96.0));
   const std::vector<RankMeasurements> ranks = {{0, 0, one}, {1, 0, other}};
-  EXPECT_EQ(measured_waiting(merged_profile("job", ranks), 0), Watts(98));
+  EXPECT_EQ(measured_waiting(merged_profile("job", ranks), 0).front().power, Watts(98));
   const auto keep_on = [](double) { return true; };
   const auto plan = JobPlan::make(job.id, job, ranks, keep_on);
   EXPECT_EQ(plan->frontier().total_blocking(), Watts(98));
@@ -174,7 +174,7 @@ TEST(JobRules, AGpuThatWaitsDrawsAPossiblePower) {
     EXPECT_NO_THROW(check(1.0, power));
     const auto sums = std::make_shared<MeasurementSums>();
     add_measurement(*sums, measured("waiting", 0, 1.0, power));
-    EXPECT_EQ(measured_waiting(merged_profile("job", {{0, 0, sums}}), 0), Watts(power));
+    EXPECT_EQ(measured_waiting(merged_profile("job", {{0, 0, sums}}), 0).front().power, Watts(power));
   }
 }
 
