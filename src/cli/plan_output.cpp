@@ -31,7 +31,8 @@ Json charged_json(const ChargedFigures& charged) {
           {"saving_pct", plain_zero(figures.saving_pct)},
           {"slowdown_pct", figures.slowdown_pct},
           {"switches", figures.switches},
-          {"shortest_dwell", charged.dwell.value()}};
+          {"shortest_dwell", charged.dwell.value()},
+          {"one_clock_per", name_of(charged.one_clock_per)}};
 }
 
 Json expected_json(const PlannerRun& run, const MeasurementNoise& noise) {
@@ -205,15 +206,17 @@ std::string switching_table(const PlannerRun& run) {
                    {"saving %", ""},
                    {"slower %", ""},
                    {"switches", ""},
-                   {"dwell s", ""}});
-  const auto add = [&](const std::string& label, const PointFigures& figures, std::optional<Seconds> dwell) {
+                   {"dwell s", ""},
+                   {"one clock per", "", TextTable::Align::kLeft}});
+  const auto add = [&](const std::string& label, const PointFigures& figures, const ChargedFigures* charged) {
     table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
                    format_fixed(figures.saving_pct, 2), format_fixed(figures.slowdown_pct, 2),
-                   fmt::to_string(figures.switches), dwell ? format_fixed(dwell->value(), 4) : ""});
+                   fmt::to_string(figures.switches), charged != nullptr ? format_fixed(charged->dwell.value(), 4) : "",
+                   charged != nullptr ? std::string(name_of(charged->one_clock_per)) : ""});
   };
   const SwitchingFigures& switching = *run.switching;
-  add("  free", run.summary.selected, std::nullopt);
-  add("  charged", switching.charged.figures, switching.charged.dwell);
+  add("  free", run.summary.selected, nullptr);
+  add("  charged", switching.charged.figures, &switching.charged);
   // The ends of the front, and the neighbours of the chosen plan.
   for (std::size_t i = 0; i < switching.front.size(); ++i) {
     const bool is_end = i == 0 || i + 1 == switching.front.size();
@@ -222,7 +225,7 @@ std::string switching_table(const PlannerRun& run) {
     add(i < switching.chosen    ? "  fewer"
         : i == switching.chosen ? "> reduced"
                                 : "  more",
-        switching.front[i].figures, switching.front[i].dwell);
+        switching.front[i].figures, &switching.front[i]);
   }
   return "\n" + table.str();
 }

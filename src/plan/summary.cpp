@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,26 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
   return summary;
 }
 
+OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan) {
+  std::vector<std::optional<Megahertz>> of_stage(static_cast<std::size_t>(dag.stages()));
+  std::vector<std::optional<std::uint16_t>> of_type(dag.types().size());
+  OneClockPer finest = OneClockPer::kStage;
+  for (int i = 0; i < dag.size(); ++i) {
+    const OperationType& type = dag.type_of(i);
+    if (type.options.size() < 2) continue;
+    const std::uint16_t option = plan[static_cast<std::size_t>(i)];
+    std::optional<Megahertz>& stage = of_stage[static_cast<std::size_t>(type.stage)];
+    std::optional<std::uint16_t>& instruction = of_type[static_cast<std::size_t>(dag[i].type)];
+    if (instruction.value_or(option) != option) return OneClockPer::kComputation;
+    if (stage.value_or(type.options[option].frequency) != type.options[option].frequency) {
+      finest = OneClockPer::kInstruction;
+    }
+    stage = type.options[option].frequency;
+    instruction = option;
+  }
+  return finest;
+}
+
 SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag, const ClockPlan& plan,
                                    Seconds deadline, SwitchingLimits limits, const PointFigures& baseline,
                                    std::optional<Seconds> straggler) {
@@ -139,7 +160,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
     figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
     figures.switches = count_switches(dag, run_plan);
     compare(figures, baseline);
-    return ChargedFigures{figures, to_seconds(dwell)};
+    return ChargedFigures{figures, to_seconds(dwell), one_clock_per(dag, run_plan)};
   };
   SwitchingFigures result;
   LateClocks late(dag, problem.blocking, latency);

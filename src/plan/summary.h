@@ -92,10 +92,19 @@ struct SwitchingLimits {
   Seconds min_dwell;
 };
 
+// What has one clock in a plan: every stage, every instruction of a stage (forward and backward have one each), or no
+// more than every computation.
+enum class OneClockPer { kStage, kInstruction, kComputation };
+template <>
+inline constexpr auto kNamesOf<OneClockPer> = name_list("stage", "instruction", "computation");
+
+[[nodiscard]] OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan);
+
 // A plan with its clock changes charged. Its lower bound and gap stay unknown, since the bound is one of free changes.
 struct ChargedFigures {
   PointFigures figures;
   Seconds dwell;  // shortest time between two changes of one stage
+  OneClockPer one_clock_per = OneClockPer::kComputation;
 };
 
 // A plan as it is, and the front of plans with fewer changes (switching_front).

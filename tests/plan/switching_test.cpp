@@ -14,6 +14,7 @@
 #include "plan/envpipe.h"
 #include "plan/perseus.h"
 #include "plan/stage_clock.h"
+#include "plan/summary.h"
 #include "support/pipelines.h"
 
 namespace flyball {
@@ -218,6 +219,22 @@ TEST_F(SlackInTheMiddle, TakesTwoChanges) {
   EXPECT_EQ(front[1].longest, 27 * kSecond);
   EXPECT_NEAR((front[0].energy - front[1].energy).value(), 609.583, 0.001);
   EXPECT_EQ(few_changes(problem_, front), 1u);
+}
+
+TEST_F(SlackInTheMiddle, TellsWhatHasOneClock) {
+  EXPECT_EQ(one_clock_per(dag_, high_), OneClockPer::kStage);
+  ClockPlan plan = high_;
+  const auto slow = [&](const std::string& instruction, int count) {
+    for (const int i : dag_.stage_order(0)) {
+      if (dag_.type_of(i).instruction == instruction && count-- > 0) plan[at(i)] = 1;
+    }
+  };
+  slow("forward", 4);
+  EXPECT_EQ(one_clock_per(dag_, plan), OneClockPer::kInstruction);
+  slow("backward", 3);
+  EXPECT_EQ(one_clock_per(dag_, plan), OneClockPer::kComputation);
+  slow("backward", 4);
+  EXPECT_EQ(one_clock_per(dag_, plan), OneClockPer::kStage);
 }
 
 // 0.3 % of the energy at maximum clocks: of 4 forwards of 400 J and 4 backwards of 800 J on stage 0, of 4 of 800 J and
