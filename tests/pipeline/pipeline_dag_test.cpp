@@ -206,21 +206,9 @@ TEST(BlockingPower, IsStatedElseMeasuredElseTheDefault) {
 // and at 80 W at 1100 MHz. Half the way from 900 to 1100 MHz is 74 W.
 TEST(BlockingPower, RisesWithTheClockThatIsKept) {
   const Profile profile = profile_of_rows(
-      "0,forward,1200,0.010,2.0
-0,forward,1000,0.011,1.9
-0,forward,700,0.015,1.6
-0,forward,400,0.020,1.5
-"
-      "0,backward,1000,0.020,4.0
-0,waiting,500,1,60
-0,waiting,700,1,70
-0,waiting,900,1,66
-0,waiting,1100,1,80
-"
-      "1,forward,1000,0.010,2.0
-1,backward,1000,0.020,4.0
-1,waiting,1000,1,90
-");
+      "0,forward,1200,0.010,2.0\n0,forward,1000,0.011,1.9\n0,forward,700,0.015,1.6\n0,forward,400,0.020,1.5\n"
+      "0,backward,1000,0.020,4.0\n0,waiting,500,1,60\n0,waiting,700,1,70\n0,waiting,900,1,66\n0,waiting,1100,1,80\n"
+      "1,forward,1000,0.010,2.0\n1,backward,1000,0.020,4.0\n1,waiting,1000,1,90\n");
   PipelineSpec spec;
   spec.microbatches = 2;
   const auto above = [&](int stage, const std::string& instruction) {
