@@ -94,7 +94,8 @@ class PlannedFrontier {
   [[nodiscard]] std::size_t cheapest_by(double deadline_s) const;
   // The point of least total energy, for a pipeline that nobody waits for.
   [[nodiscard]] std::size_t least_total() const;
-  // What a point takes while a straggler's iteration lasts `straggler_time_s`: the wait is charged as blocking.
+  // What a point takes while a straggler's iteration lasts `straggler_time_s`: the wait is charged as blocking, at
+  // the clocks that the stages then keep.
   [[nodiscard]] double energy_with_straggler_j(std::size_t point, double straggler_time_s) const;
 
   // Per stage its computations in the order in which it runs them. Linear in the computations.

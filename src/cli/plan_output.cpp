@@ -200,14 +200,14 @@ std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
 // The chosen plan when clock changes are not free. Bounds are of free changes, hence no gap.
 std::string switching_table(const PlannerRun& run) {
   if (!run.switching) return "";
-  TextTable table({{"  clock changes", "", TextTable::Align::kLeft},
+  TextTable table({{"  changes", "", TextTable::Align::kLeft},
                    {"time s", ""},
                    {"energy J", ""},
                    {"saving %", ""},
                    {"slower %", ""},
                    {"switches", ""},
                    {"dwell s", ""},
-                   {"one clock per", "", TextTable::Align::kLeft}});
+                   {"clock per", "", TextTable::Align::kLeft}});
   const auto add = [&](const std::string& label, const PointFigures& figures, const ChargedFigures* charged) {
     table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
                    format_fixed(figures.saving_pct, 2), format_fixed(figures.slowdown_pct, 2),

@@ -29,6 +29,8 @@ struct OperationType {
   // What the stage draws above its blocking power while it waits at an option's clock, after an operation that ran at
   // it; one per option. Empty where waiting costs the same at all clocks, and for operations that keep the clock.
   std::vector<Watts> waiting_above{};
+  // Whether the stage waits meanwhile and draws what waiting does: its energy is that at the blocking power.
+  bool waits = false;
 };
 
 struct Computation {
@@ -51,10 +53,11 @@ class ComputationDag {
   ComputationDag(std::string source, int stages, std::vector<OperationType> types,
                  std::vector<Computation> computations, const std::vector<Edge>& edges);
 
-  // Sets OperationType::waiting_above, one power per option.
+  // Sets OperationType::waiting_above, one power per option, and OperationType::waits.
   void set_waiting_above(std::size_t type, std::vector<Watts> powers) {
     types_[type].waiting_above = std::move(powers);
   }
+  void set_waits(std::size_t type) { types_[type].waits = true; }
 
   [[nodiscard]] int size() const { return static_cast<int>(computations_.size()); }
   [[nodiscard]] int stages() const { return stages_; }

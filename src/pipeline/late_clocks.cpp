@@ -98,7 +98,8 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     Nanoseconds start = 0;
     for (const int p : dag_.predecessors(i)) start = std::max(start, finish_[at(p)]);
     Nanoseconds& duration = iteration.durations[at(i)];
-    if (type.occupies_stage) {
+    const bool works = type.occupies_stage && !type.waits;
+    if (works) {
       const OperationType*& last = last_[at(type.stage)];
       iteration.waiting_above += wait(last, clocks_[at(type.stage)], free_[at(type.stage)], start);
       if (!type.waiting_above.empty()) last = &type;
@@ -111,7 +112,7 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     }
     iteration.busy += charged_blocking(type, blocking) * to_seconds(duration);
     finish_[at(i)] = start + duration;
-    if (type.occupies_stage) free_[at(type.stage)] = finish_[at(i)];
+    if (works) free_[at(type.stage)] = finish_[at(i)];
     iteration.makespan = std::max(iteration.makespan, finish_[at(i)]);
   }
   for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
@@ -148,6 +149,7 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
     while (first < count && iterations_[first].begun != clocks_) ++first;
   } while (first == count && count < kMostIterations);
   if (first == count) first = count / 2;
+  result_.iterations = static_cast<int>(count);
 
   Iteration sum;
   const Iteration* longest = &iterations_[first];

@@ -24,6 +24,7 @@ struct SwitchedRun {
   Watts straggler_power;               // what all stages draw while they wait for one
   Nanoseconds longest = 0;             // the makespan of the longest iteration
   std::vector<Nanoseconds> durations;  // its operations'
+  int iterations = 0;                  // that were run
 };
 
 // Runs plans of one DAG over and over. A change under way at an iteration's end reaches into the next, so that

@@ -27,7 +27,9 @@ using Edge = ComputationDag::Edge;
 class DagBuilder {
  public:
   DagBuilder(const PipelineSpec& spec, const Profile& profile, int stages)
-      : spec_(spec), profile_(profile), stages_(stages), virtual_stages_(stages * spec.chunks) {}
+      : spec_(spec), profile_(profile), stages_(stages), virtual_stages_(stages * spec.chunks) {
+    for (int stage = 0; stage < stages; ++stage) blocking_.push_back(spec.blocking(stage, profile));
+  }
 
   ComputationDag build() {
     const auto streams = make_schedule(spec_.schedule, stages_, spec_.microbatches, spec_.chunks);
@@ -101,7 +103,7 @@ class DagBuilder {
     if (stated) {
       const Seconds time = at_place(stated->time, stage);
       if (absent(*stated, time)) return -1;
-      const Joules blocked = spec_.blocking(stage, profile_) * time;
+      const Joules blocked = blocking_[at(stage)] * time;
       const Joules energy = stated->energy.empty() ? blocked : at_place(stated->energy, stage);
       return type_index({stage, std::string(name), {{Megahertz(0), time, energy}}, true});
     }
@@ -233,6 +235,7 @@ class DagBuilder {
   const Profile& profile_;
   int stages_;
   int virtual_stages_;
+  std::vector<Watts> blocking_;  // per stage
   bool split_backward_ = false;
   std::vector<OperationType> types_;
   std::map<std::pair<int, std::string>, int> type_of_;
@@ -276,7 +279,13 @@ void add_waiting_above(ComputationDag& dag, const PipelineSpec& spec, const Prof
     std::size_t choices = 0;
     for (std::size_t t = 0; t < dag.types().size(); ++t) {
       const OperationType& type = dag.types()[t];
-      if (type.stage != stage || !type.occupies_stage || is_constant_operation(type.instruction)) continue;
+      if (type.stage != stage || !type.occupies_stage) continue;
+      if (is_constant_operation(type.instruction)) {
+        // As constant_type() makes it where no energy is stated.
+        const ClockOption& option = type.options.front();
+        if (option.energy == measured.front().power * option.time) dag.set_waits(t);
+        continue;
+      }
       computations.push_back(t);
       if (type.options.size() > 1) ++choices;
     }
@@ -305,20 +314,26 @@ std::vector<PowerAtClock> measured_waiting(const Profile& profile, int stage) {
     for (const PowerAtClock& one : powers) sum += one.power;
     return {{Megahertz(0), sum / static_cast<double>(powers.size())}};
   }
-  for (std::size_t end = 1; end <= powers.size(); ++end) {
-    // The last of the first `end` powers joins the block before it for as long as that block's mean is higher.
-    std::size_t begin = end - 1;
-    Watts mean = powers[begin].power;
-    while (begin > 0 && powers[begin - 1].power > mean) {
-      const Watts before = powers[begin - 1].power;
-      std::size_t first = begin - 1;
-      while (first > 0 && powers[first - 1].power == before) --first;
-      const auto size = static_cast<double>(end - begin);
-      const auto joined = static_cast<double>(begin - first);
-      mean = (size * mean + joined * before) / (size + joined);
-      begin = first;
+  struct Pool {
+    Watts mean;
+    std::size_t count;
+  };
+  std::vector<Pool> pools;
+  for (const PowerAtClock& one : powers) {
+    pools.push_back({one.power, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean > pools.back().mean) {
+      const Pool high = pools[pools.size() - 2];
+      const auto low_count = static_cast<double>(pools.back().count);
+      const auto high_count = static_cast<double>(high.count);
+      const Watts mean = (low_count * pools.back().mean + high_count * high.mean) / (low_count + high_count);
+      const std::size_t count = pools.back().count + high.count;
+      pools.pop_back();
+      pools.back() = {mean, count};
     }
-    for (std::size_t k = begin; k < end; ++k) powers[k].power = mean;
+  }
+  std::size_t k = 0;
+  for (const Pool& pool : pools) {
+    for (const std::size_t end = k + pool.count; k < end; ++k) powers[k].power = pool.mean;
   }
   return powers;
 }

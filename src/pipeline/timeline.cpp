@@ -83,6 +83,7 @@ std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPl
     Watts held = waits.after;
     Nanoseconds free = 0;
     for (const int i : dag.stage_order(stage)) {
+      if (dag.type_of(i).waits) continue;
       waits.inside += held * to_seconds(finish[at(i)] - durations[at(i)] - free);
       held = above(i).value_or(held);
       free = finish[at(i)];

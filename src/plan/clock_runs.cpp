@@ -17,10 +17,11 @@ constexpr int kMostGrowths = 32;
 
 }  // namespace
 
-ClockRuns::ClockRuns(const PlanProblem& problem, Nanoseconds latency)
+ClockRuns::ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until)
     : problem_(problem),
       dag_(*problem.dag),
       latency_(latency),
+      waits_until_(waits_until),
       order_(at(dag_.stages())),
       beside_(at(dag_.size())),
       late_(dag_, problem.blocking, latency) {
@@ -51,7 +52,7 @@ Nanoseconds ClockRuns::shortest_dwell() const {
 }
 
 void ClockRuns::ask_earlier(Nanoseconds deadline) {
-  while (timeline_.makespan > deadline) {
+  while (timeline_.makespan > deadline && !spent()) {
     std::optional<std::pair<int, std::uint16_t>> best;
     double best_price = 0.0;  // J per second of delay removed
     for (const int i : critical_path(dag_, timeline_)) {
@@ -72,6 +73,7 @@ void ClockRuns::ask_earlier(Nanoseconds deadline) {
 
 bool ClockRuns::raise_runs(Nanoseconds deadline) {
   while (timeline_.makespan > deadline) {
+    if (spent()) return false;
     std::vector<char> on_path(at(dag_.size()), 0);
     for (const int i : critical_path(dag_, timeline_)) on_path[at(i)] = 1;
     std::optional<Edit> best;
@@ -102,7 +104,7 @@ bool ClockRuns::raise_runs(Nanoseconds deadline) {
 void ClockRuns::keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline) {
   std::set<std::pair<std::size_t, std::size_t>> stuck;  // stage and begin of runs that share no clock with a neighbour
   int growths = kMostGrowths;
-  while (true) {
+  while (!spent()) {
     std::optional<std::pair<std::size_t, std::size_t>> shortest;  // stage, run
     Nanoseconds least = min_dwell;
     for (std::size_t stage = 0; stage < order_.size(); ++stage) {
@@ -241,14 +243,16 @@ std::optional<ClockRuns::Edit> ClockRuns::at_clock(std::size_t stage, const Run&
 }
 
 // Lets a run take operations of its neighbours, on the left, on the right or on both sides, until it lasts `least` as
-// the operations are now, where the neighbours last as long without them.
+// the operations are now. Neighbours keep an operation at least, and may then be too short themselves.
 std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vector<Run>& all, std::size_t r,
                                               Nanoseconds least) const {
   std::vector<Edit> edits;
   const std::size_t n = order_[stage].size();
   const Run& run = all[r];
-  const std::size_t left = all[(r + all.size() - 1) % all.size()].length;
-  const std::size_t right = all[(r + 1) % all.size()].length;
+  // How many operations may be taken from either side; of two runs, the other one is both neighbours.
+  const std::size_t from_left = all[(r + all.size() - 1) % all.size()].length - 1;
+  const std::size_t from_right = all[(r + 1) % all.size()].length - 1;
+  const std::size_t most = all.size() == 2 ? from_left : from_left + from_right;
   // From the start of one operation to that of another one behind it, in the circle.
   const auto span = [&](std::size_t from, std::size_t to) {
     const Nanoseconds start = timeline_.start[at(operation(stage, from))];
@@ -260,17 +264,15 @@ std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vect
     std::size_t taken_left = 0;
     std::size_t taken_right = 0;
     while (span(longer.begin, longer.begin + longer.length) < least) {
-      if (to_left > 0 && taken_left + 1 < left) {
+      if (to_left > 0) {
+        if (taken_left == from_left || taken_left + taken_right == most) break;
         longer = {(longer.begin + n - 1) % n, longer.length + 1};
         ++taken_left;
-      } else if (to_left > 0) {
-        break;
       }
-      if (to_right > 0 && taken_right + 1 < right) {
+      if (to_right > 0) {
+        if (taken_right == from_right || taken_left + taken_right == most) break;
         ++longer.length;
         ++taken_right;
-      } else if (to_right > 0) {
-        break;
       }
     }
     if (longer.length == run.length || span(longer.begin, longer.begin + longer.length) < least) continue;
@@ -315,6 +317,16 @@ bool ClockRuns::better(const Effect& a, const Effect& b, Nanoseconds deadline) c
 // Energies that differ by less are equal but for the rounding of their sums.
 double ClockRuns::rounding() const { return 1e-12 * energy_.value(); }
 
+Joules ClockRuns::charged(const SwitchedRun& run) const {
+  return run.energy.total() + run.straggler_power * to_seconds(std::max<Nanoseconds>(0, waits_until_ - run.makespan));
+}
+
+const SwitchedRun& ClockRuns::run_present() {
+  const SwitchedRun& run = late_.run(plan_);
+  spend(static_cast<std::int64_t>(run.iterations) * dag_.size());
+  return run;
+}
+
 // Applies an edit, and leaves the old options in it.
 void ClockRuns::swap(Edit& edit) {
   for (auto& [i, option] : edit) std::swap(plan_[at(i)], option);
@@ -322,9 +334,8 @@ void ClockRuns::swap(Edit& edit) {
 
 ClockRuns::Effect ClockRuns::try_edit(Edit edit) {
   swap(edit);
-  const SwitchedRun& run = late_.run(plan_);
-  replayed_ += dag_.size();
-  const Effect effect{run.longest, (run.energy.total() - energy_).value()};
+  const SwitchedRun& run = run_present();
+  const Effect effect{run.longest, (charged(run) - energy_).value()};
   swap(edit);
   return effect;
 }
@@ -336,10 +347,9 @@ void ClockRuns::accept(Edit edit) {
 }
 
 void ClockRuns::adopt() {
-  const SwitchedRun& run = late_.run(plan_);
-  replayed_ += dag_.size();
+  const SwitchedRun& run = run_present();
   durations_ = run.durations;
-  energy_ = run.energy.total();
+  energy_ = charged(run);
   timeline_ = emulate(dag_, durations_);
 }
 
@@ -350,7 +360,7 @@ bool ClockRuns::improve_runs(Nanoseconds deadline, double least_saving, EditsFor
   bool changed = false;
   for (std::size_t stage = 0; stage < order_.size(); ++stage) {
     std::vector<Run> all = runs(stage);
-    for (std::size_t r = 0; r < all.size();) {
+    for (std::size_t r = 0; r < all.size() && !spent();) {
       const Nanoseconds limit = std::max(deadline, timeline_.makespan);
       std::optional<Edit> best;
       double best_change = least_saving > 0.0 ? -least_saving : rounding();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,20 +23,24 @@ namespace flyball {
 // Not thread-safe; the problem must outlive it.
 class ClockRuns {
  public:
-  ClockRuns(const PlanProblem& problem, Nanoseconds latency);
+  // Where a straggler's iteration takes `waits_until` (0: none), energies include waiting for it.
+  ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until = 0);
 
   // Takes over a plan of the problem's DAG. Cost O(nodes).
   void load(ClockPlan plan);
 
-  // The present plan, with its changes charged: the longest iteration, the mean energy of one, and the shortest time
-  // between two changes of a stage (the iteration's where no stage changes its clock).
+  // The present plan, with its changes charged: the longest iteration, the mean energy of one with its wait for the
+  // straggler, and the shortest time between two changes of a stage (the iteration's where no stage changes its clock).
   [[nodiscard]] const ClockPlan& plan() const { return plan_; }
   [[nodiscard]] Nanoseconds longest() const { return timeline_.makespan; }
   [[nodiscard]] Joules energy() const { return energy_; }
   [[nodiscard]] Nanoseconds shortest_dwell() const;
 
-  // The operations that were replayed until now.
-  [[nodiscard]] std::int64_t replayed() const { return replayed_; }
+  // How much work may still be done, in replayed operations; edits end when it is spent, as if no further one paid.
+  // Without a limit at first.
+  void set_budget(std::int64_t operations) { budget_ = operations; }
+  void spend(std::int64_t operations) { budget_ -= operations; }
+  [[nodiscard]] bool spent() const { return budget_ < 0; }
 
   // Called with each edit that is kept.
   std::function<void()> kept;
@@ -95,6 +100,8 @@ class ClockRuns {
   [[nodiscard]] bool better(const Effect& a, const Effect& b, Nanoseconds deadline) const;
   [[nodiscard]] double rounding() const;
 
+  [[nodiscard]] Joules charged(const SwitchedRun& run) const;
+  const SwitchedRun& run_present();
   void swap(Edit& edit);
   [[nodiscard]] Effect try_edit(Edit edit);
   void accept(Edit edit);
@@ -105,6 +112,7 @@ class ClockRuns {
   const PlanProblem& problem_;
   const ComputationDag& dag_;
   Nanoseconds latency_;
+  Nanoseconds waits_until_;
   ClockPlan plan_;
   std::vector<std::vector<int>> order_;      // by stage: the operations with a choice of clocks
   std::vector<std::pair<int, int>> beside_;  // by operation: those before and after it on the stage, in a circle
@@ -112,7 +120,7 @@ class ClockRuns {
   std::vector<Nanoseconds> durations_;  // charged, of the longest iteration
   Timeline timeline_;                   // of durations_
   Joules energy_;                       // charged, of an iteration
-  std::int64_t replayed_ = 0;
+  std::int64_t budget_ = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace flyball

@@ -70,7 +70,16 @@ std::size_t Frontier::lookup(Nanoseconds deadline) const {
   assert(!points_.empty());
   const auto after = std::upper_bound(points_.begin(), points_.end(), deadline,
                                       [](Nanoseconds t, const FrontierPoint& point) { return t < point.time; });
-  return after == points_.begin() ? 0 : static_cast<std::size_t>(after - points_.begin()) - 1;
+  if (after == points_.begin()) return 0;
+  const auto until = [&](const FrontierPoint& point) {
+    return point.net_joules + (point.waiting_above * to_seconds(deadline - point.time)).value();
+  };
+  const bool alike =
+      std::all_of(points_.begin(), after, [](const FrontierPoint& point) { return point.waiting_above == Watts(0); });
+  const auto best = alike ? after - 1 : std::min_element(points_.begin(), after, [&](const auto& a, const auto& b) {
+    return until(a) < until(b);
+  });
+  return static_cast<std::size_t>(best - points_.begin());
 }
 
 std::size_t Frontier::cheapest_by(Nanoseconds deadline) const {

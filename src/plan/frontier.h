@@ -52,8 +52,9 @@ class Frontier {
   [[nodiscard]] ClockPlan plan(std::size_t index) const;
 
   // The point to run when other pipelines are waited for until `deadline` anyway: the slowest point that ends by then,
-  // or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Cost: O(log
-  // points).
+  // or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Where points wait
+  // at different powers (FrontierPoint::waiting_above), a faster one may take less until `deadline`, and is taken.
+  // Cost: O(log points), then O(points).
   [[nodiscard]] std::size_t lookup(Nanoseconds deadline) const;
 
   // The point to run when nothing else sets the pace and the iteration may take until `deadline`: of the points that

@@ -216,7 +216,11 @@ void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
   const double bound =
       frontier.empty() ? std::numeric_limits<double>::quiet_NaN() : frontier.points().front().net_lower_bound;
   ClockRounder rounder(problem);
-  const auto add = [&] { frontier.add({rounder.makespan(), rounder.net_joules(), bound}, rounder.plan()); };
+  const auto add = [&] {
+    FrontierPoint point = replay(*problem.dag, problem.blocking, rounder.plan());
+    point.net_lower_bound = bound;
+    frontier.add(point, rounder.plan());
+  };
   const ClockPlan fastest = fastest_plan(problem);
   rounder.load(fastest);
   add();
@@ -229,7 +233,6 @@ void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
     add();
   }
   frontier.finish();
-  frontier = with_waiting(*problem.dag, problem.blocking, std::move(frontier));
 }
 
 std::unique_ptr<Planner> make_perseus() { return make_perseus(Searches{}); }

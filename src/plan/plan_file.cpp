@@ -14,6 +14,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "plan/stage_clock.h"
 
 namespace flyball {
 namespace {
@@ -28,8 +29,8 @@ const ClockOption& option_at(const ComputationDag& dag, const ClockPlan& plan, i
 
 void append_type(std::string& out, const OperationType& type) {
   fmt::format_to(std::back_inserter(out),
-                 "{{\"stage\": {}, \"instruction\": {}, \"occupies_stage\": {}, \"options\": [", type.stage,
-                 quoted(type.instruction), type.occupies_stage);
+                 "{{\"stage\": {}, \"instruction\": {}, \"occupies_stage\": {}, {}\"options\": [", type.stage,
+                 quoted(type.instruction), type.occupies_stage, type.waits ? "\"waits\": true, " : "");
   for (std::size_t k = 0; k < type.options.size(); ++k) {
     const ClockOption& option = type.options[k];
     fmt::format_to(std::back_inserter(out), "{}{{\"clock_mhz\": {}, \"time_s\": {}, \"energy_j\": {}",
@@ -180,6 +181,7 @@ class PlanReader {
       type.stage = value.at("stage").index(blocking_.size(), "stage");
       type.instruction = value.at("instruction").text();
       type.occupies_stage = value.at("occupies_stage").boolean();
+      type.waits = value.has("waits") && value.at("waits").boolean();
       const Value options = value.at("options");
       const std::size_t option_count = options.array_size();
       if (option_count == 0 || option_count > kOptionLimit) {
@@ -192,12 +194,15 @@ class PlanReader {
                                 Seconds(option.at("time_s").number(0.0, kLargest)),
                                 Joules(option.at("energy_j").number(0.0, kLargest))});
         if (option.has("waiting_above_w")) {
-          type.waiting_above.resize(option_count);
-          type.waiting_above[j] = Watts(option.at("waiting_above_w").number(0.0, kLargest));
+          type.waiting_above.emplace_back(option.at("waiting_above_w").number(0.0, kLargest));
         }
         if (!clocks.try_emplace(type.options.back().frequency.value(), static_cast<std::uint16_t>(j)).second) {
           option.fail("this clock stands twice", "keep one option per clock");
         }
+      }
+      if (!type.waiting_above.empty() && (type.waiting_above.size() != option_count || !type.occupies_stage)) {
+        options.fail("waiting_above_w is not for these options",
+                     "give it to all of them or to none, and to none of a type that does not occupy its stage");
       }
       if (!type_of_.try_emplace({type.stage, type.instruction}, static_cast<std::int32_t>(k)).second) {
         value.fail(fmt::format("stage {} has '{}' twice", type.stage, type.instruction), "keep one type of them");
@@ -286,6 +291,7 @@ class PlanReader {
         plan[static_cast<std::size_t>(i)] = listed[static_cast<std::size_t>(dag.original_index(i))];
       }
       FrontierPoint point;
+      if (!waits_alike(dag)) point.waiting_above = replay(dag, blocking_, plan).waiting_above;
       point.time = to_nanoseconds(Seconds(value.at("time_s").number(0.0, kLargest)));
       const Joules idle = total * to_seconds(point.time);
       point.net_joules = value.at("energy_j").number(0.0, kLargest) - idle.value();

@@ -49,6 +49,12 @@ PricedClocks::PricedClocks(const PlanProblem& problem, Nanoseconds latency)
   }
 }
 
+std::int64_t PricedClocks::cells() const {
+  std::size_t cells = 0;
+  for (const Stage& stage : stages_) cells += 2 * stage.operations.size() * stage.clocks;
+  return static_cast<std::int64_t>(cells);
+}
+
 ClockPlan PricedClocks::plan(std::span<const double> prices, Joules per_change) {
   ClockPlan plan(at(problem_.dag->size()), 0);
   for (const Stage& stage : stages_) {

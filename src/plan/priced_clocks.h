@@ -29,6 +29,8 @@ class PricedClocks {
   // delay is charged as for a change from the clock that is cheapest until then; a stage's first clock is chosen for
   // the last one of the plan without regard to the beginning. Cost O(operations * clocks).
   [[nodiscard]] ClockPlan plan(std::span<const double> prices, Joules per_change);
+  // The work of a plan(): operations times clocks, twice.
+  [[nodiscard]] std::int64_t cells() const;
 
  private:
   // One operation type of a stage at the stage's clocks.

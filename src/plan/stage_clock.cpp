@@ -93,10 +93,13 @@ FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking,
   return point;
 }
 
+bool waits_alike(const ComputationDag& dag) {
+  return std::all_of(dag.types().begin(), dag.types().end(),
+                     [](const OperationType& type) { return type.waiting_above.empty(); });
+}
+
 Frontier with_waiting(const ComputationDag& dag, std::span<const Watts> blocking, Frontier frontier) {
-  const bool constant = std::all_of(dag.types().begin(), dag.types().end(),
-                                    [](const OperationType& type) { return type.waiting_above.empty(); });
-  if (constant) return frontier;
+  if (waits_alike(dag)) return frontier;
   Frontier charged(frontier.total_blocking());
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     const ClockPlan plan = frontier.plan(i);

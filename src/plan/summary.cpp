@@ -165,8 +165,8 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   SwitchingFigures result;
   LateClocks late(dag, problem.blocking, latency);
   result.charged = charge(plan, late.run(plan), shortest_dwell(planned, plan, latency));
-  const std::vector<SwitchingPlan> front =
-      switching_front(planned, plan, {to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell)});
+  const std::vector<SwitchingPlan> front = switching_front(
+      planned, plan, {to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell), pace_of(straggler)});
   for (const SwitchingPlan& one : front) result.front.push_back(charge(one.plan, late.run(one.plan), one.dwell));
   result.chosen = few_changes(planned, front);
   result.plan = front[result.chosen].plan;

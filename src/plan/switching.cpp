@@ -19,6 +19,7 @@ namespace {
 
 constexpr Nanoseconds kDwellSteps[] = {10'000'000, 20'000'000, 50'000'000, 100'000'000, 200'000'000, 500'000'000};
 constexpr std::int64_t kSearchedNodes = 60'000'000;
+constexpr std::int64_t kCellsPerNode = 8;  // of dynamic programming, which take as long as replaying an operation
 constexpr double kWorthOfChanges = 0.003;  // of the energy at maximum clocks
 constexpr std::size_t kTimes = 14;         // iteration times whose prices are tried, ever closer to T_min
 constexpr int kChangePrices = 12;          // the highest is worth all that clocks can save, each next one a third
@@ -28,7 +29,7 @@ constexpr double kTimePrices[] = {1.0, 1.5, 2.5, 5.0};  // multiples of the pric
 class SwitchingSearch {
  public:
   SwitchingSearch(const PlanProblem& problem, const SwitchingTerms& terms, Nanoseconds limit)
-      : problem_(problem), terms_(terms), limit_(limit), runs_(problem, terms.latency) {
+      : problem_(problem), terms_(terms), limit_(limit), runs_(problem, terms.latency, terms.waits_until) {
     runs_.kept = [this] { offer(); };
   }
 
@@ -63,7 +64,7 @@ class SwitchingSearch {
       times.push_back(t_min + more);
     }
     times.push_back(t_min);
-    const std::int64_t most = runs_.replayed() + kSearchedNodes;
+    runs_.set_budget(kSearchedNodes);
     const std::vector<std::vector<double>> all_prices = prices_at(*problem_.dag, curves, times);
     PricedClocks priced(problem_, terms_.latency);
     double per_change = range;
@@ -72,8 +73,9 @@ class SwitchingSearch {
         for (const double multiple : kTimePrices) {
           std::vector<double> raised = prices;
           for (double& price : raised) price *= multiple;
+          runs_.spend(priced.cells() / kCellsPerNode);
           try_plan(priced.plan(raised, Joules(per_change)));
-          if (runs_.replayed() > most) return;
+          if (runs_.spent()) return;
         }
       }
     }
@@ -81,10 +83,12 @@ class SwitchingSearch {
 
   // What longer dwell times leave of the present front.
   void lengthen() {
+    runs_.set_budget(kSearchedNodes / 4);
     const std::vector<SwitchingPlan> present = front_;
     for (const Nanoseconds step : kDwellSteps) {
       for (const SwitchingPlan& plan : present) {
         if (step <= terms_.min_dwell || step <= plan.dwell) continue;
+        if (runs_.spent()) return;
         runs_.load(plan.plan);
         runs_.keep_dwell(step, limit_);
         improve();

@@ -24,9 +24,10 @@ namespace flyball {
 
 // What changes cost, and what the iteration must fit.
 struct SwitchingTerms {
-  Nanoseconds deadline = 0;   // of the charged iteration; that of the plan with free changes, if it is later
-  Nanoseconds latency = 0;    // >= 0
-  Nanoseconds min_dwell = 0;  // >= 0
+  Nanoseconds deadline = 0;     // of the charged iteration; that of the plan with free changes, if it is later
+  Nanoseconds latency = 0;      // >= 0
+  Nanoseconds min_dwell = 0;    // >= 0
+  Nanoseconds waits_until = 0;  // a straggler's iteration, for which all wait; 0: there is none
 };
 
 // A plan, with its changes charged. It is taken to repeat: the last operation of a stage precedes its first. Where the
@@ -35,7 +36,7 @@ struct SwitchingPlan {
   ClockPlan plan;
   int switches = 0;  // changes in an iteration
   Nanoseconds longest = 0;
-  Joules energy;          // of an iteration, blocking included, without straggler
+  Joules energy;          // of an iteration, blocking and the wait for a straggler included
   Nanoseconds dwell = 0;  // the shortest time between two changes of a stage; the iteration's without changes
 };
 
@@ -45,8 +46,8 @@ struct SwitchingPlan {
 // where they are longer than the one asked for, since what they leave may be cheaper than what the shorter one was
 // searched to.
 //
-// `plan` must be a plan of `problem.dag`. Deterministic. Cost: O(nodes) for each edit of `plan` that is tried, and at
-// most kSearchedNodes replayed operations besides (about a second).
+// `plan` must be a plan of `problem.dag`. Deterministic. Cost: O(nodes) for each edit of `plan` that is tried, a
+// solve_relaxation(), and about kSearchedNodes replayed operations besides (a second or two).
 [[nodiscard]] std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
                                                          const SwitchingTerms& terms);
 

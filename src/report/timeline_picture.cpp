@@ -358,9 +358,13 @@ std::string plan_heading(const RealisedPlan& plan, const RealisedPlan* than) {
 
 std::string blocking_label(const PlanProblem& problem) {
   if (problem.blocking.empty()) return "blocking";
-  const auto [least, most] = std::minmax_element(problem.blocking.begin(), problem.blocking.end());
-  if (*least == *most) return fmt::format("blocking, {} W", short_number(least->value()));
-  return fmt::format("blocking, {} to {} W", short_number(least->value()), short_number(most->value()));
+  const auto [least, highest] = std::minmax_element(problem.blocking.begin(), problem.blocking.end());
+  Watts most = *highest;
+  for (const OperationType& type : problem.dag->types()) {
+    for (const Watts above : type.waiting_above) most = std::max(most, problem.blocking[at(type.stage)] + above);
+  }
+  if (*least == most) return fmt::format("blocking, {} W", short_number(least->value()));
+  return fmt::format("blocking, {} to {} W", short_number(least->value()), short_number(most.value()));
 }
 
 Seconds longest_iteration(const ReportInput& input) {

@@ -15,7 +15,8 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
-constexpr double kShareToPrepare = 0.1;  // of a job's planning time: the most that reducing the switches of a run takes
+// Of a job's planning time: what the search for few clock changes takes for a run, about (switching_front()).
+constexpr double kShareToPrepare = 1.0;
 
 constexpr std::size_t kMostShown = 8;
 

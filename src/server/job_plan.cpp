@@ -274,8 +274,11 @@ void JobPlan::prepare(const Run& run) const {
   if (is_prepared(run)) return;
   const ComputationDag& dag = *basis_->realised.dag;
   PreparedRun made;
-  std::vector<SwitchingPlan> front = switching_front(basis_->realised, result_.frontier.plan(run.point),
-                                                     {to_nanoseconds(run.allowed), switch_latency_, min_dwell_});
+  const Nanoseconds allowed = to_nanoseconds(run.allowed);
+  const bool has_straggler = run.allowed > frontier().time(base_point_);
+  std::vector<SwitchingPlan> front =
+      switching_front(basis_->realised, result_.frontier.plan(run.point),
+                      {allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0});
   made.plan = std::move(front[few_changes(basis_->realised, front)].plan);
   const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);

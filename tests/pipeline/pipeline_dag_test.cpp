@@ -212,7 +212,8 @@ TEST(BlockingPower, RisesWithTheClockThatIsKept) {
   PipelineSpec spec;
   spec.microbatches = 2;
   const auto above = [&](int stage, const std::string& instruction) {
-    for (const OperationType& type : build_dag(spec, profile).types()) {
+    const ComputationDag dag = build_dag(spec, profile);
+    for (const OperationType& type : dag.types()) {
       if (type.stage == stage && type.instruction == instruction) return type.waiting_above;
     }
     return std::vector<Watts>(1, Watts(-1));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "pipeline/late_clocks.h"
 #include "support/small_pipelines.h"
 
@@ -211,6 +212,50 @@ TEST(Energy, WaitingTakesMoreAtAHigherClock) {
   const SwitchedRun at_once = emulate_switching(dag, plan, blocking, 0);
   EXPECT_NEAR(at_once.energy.total().value(), 18.0 + 0.55, 1e-12);
   EXPECT_NEAR(at_once.straggler_power.value(), 150 + 40, 1e-12);
+}
+
+// As above, with a change that takes hold while its stage waits: stage 0 asks at F1, at 1 ms, for a clock at which
+// waiting takes nothing more; with 1.5 ms of latency it holds from 2.5 ms on, and of the wait from 2 to 4 ms 0.5 ms are
+// at 10 W. B0 asks for the old clock again, the wait from 9 to 10 ms is at it. Stage 1 waits for 3 ms at 10 W. 5 + 10 +
+// 30 mJ.
+TEST(Energy, WaitingIsAtTheClockThatHoldsByThen) {
+  const Profile profile = profile_of_rows(
+      "0,forward,300,0.001,1\n0,forward,200,0.001,1\n0,backward,300,0.002,2\n0,backward,200,0.002,2\n"
+      "1,forward,300,0.001,1\n1,forward,200,0.001,1\n1,backward,300,0.002,2\n1,backward,200,0.002,2\n"
+      "0,waiting,300,1,85\n0,waiting,200,1,75\n1,waiting,300,1,85\n1,waiting,200,1,75\n");
+  const ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b, profile, 3);
+  const std::vector<Watts> blocking(2, Watts(75));
+  ClockPlan plan = same_clock_plan(dag, 0);
+  plan[at(dag.stage_order(0)[1])] = 1;
+  EXPECT_EQ(dag.label(dag.stage_order(0)[1]), "F1 stage 0");
+  const SwitchedRun late = emulate_switching(dag, plan, blocking, 1'500'000);
+  EXPECT_NEAR(late.energy.total().value(), 18.0 + 0.45 + 0.045, 1e-12);
+  const SwitchedRun at_once = emulate_switching(dag, plan, blocking, 0);
+  EXPECT_NEAR(at_once.energy.total().value(), 18.0 + 0.45 + 0.040, 1e-12);
+  EXPECT_NEAR(energy_of(dag, plan, 12 * kMs, blocking).total().value(), 18.0 + 0.45 + 0.040, 1e-12);
+}
+
+// Loading of 1 ms before the only forward of 1 ms, 85 W of waiting at 300 MHz and 75 W at 200 MHz: it draws what
+// waiting does at the clock of the backward before it, 0.085 or 0.075 J, unless its energy is stated.
+TEST(Energy, LoadingDrawsWhatWaitingDoes) {
+  const Profile profile = profile_of_rows(
+      "0,forward,300,0.001,1\n0,forward,200,0.001,1\n0,backward,300,0.002,2\n0,backward,200,0.002,2\n"
+      "0,waiting,300,1,85\n0,waiting,200,1,75\n");
+  PipelineSpec spec;
+  spec.microbatches = 1;
+  const auto joules = [&](std::size_t option) {
+    const ComputationDag dag = build_dag(spec, profile);
+    const std::vector<Watts> blocking = spec.blocking_powers(1, profile);
+    const ClockPlan plan = same_clock_plan(dag, option);
+    const double at_once = emulate_switching(dag, plan, blocking, 0).energy.total().value();
+    EXPECT_NEAR(energy_of(dag, plan, 4 * kMs, blocking).total().value(), at_once, 1e-12);
+    return at_once;
+  };
+  spec.data_load = ConstantOperation{Seconds(0.001)};
+  EXPECT_NEAR(joules(0), 3.085, 1e-12);
+  EXPECT_NEAR(joules(1), 3.075, 1e-12);
+  spec.data_load = ConstantOperation{Seconds(0.001), Joules(0.5)};
+  EXPECT_NEAR(joules(0), 3.5, 1e-12);
 }
 
 // Stages of different boards: stage 0 idles 3 ms of 12 (12 - 9) and so does stage 1; 3 ms * 100 W + 3 ms * 20 W.

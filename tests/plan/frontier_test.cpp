@@ -57,6 +57,26 @@ TEST(Frontier, TotalEnergyCountsBlocking) {
   EXPECT_DOUBLE_EQ(frontier.lower_bound(1).value(), 149.0);
 }
 
+// Until 3 s: 0, -50 + 0.5 * 0, -60 + 0.4 * 40 = -44 J, and 40 W more again at the first. Until 2.6 s there is no wait
+// left.
+TEST(Frontier, LookupChargesTheWaitAtTheClocksThatAreKept) {
+  Frontier frontier(Watts(100));
+  const auto add = [&](Nanoseconds ms, double net, double above) {
+    FrontierPoint p = point(ms * 1'000'000, net);
+    p.waiting_above = Watts(above);
+    frontier.add(p, {0});
+  };
+  add(2000, 0.0, 40.0);
+  add(2500, -50.0, 0.0);
+  add(2600, -60.0, 40.0);
+  add(3100, -110.0, 0.0);
+  frontier.finish();
+  EXPECT_EQ(frontier.lookup(3'000'000'000), 1u);
+  EXPECT_EQ(frontier.lookup(2'600'000'000), 2u);
+  EXPECT_EQ(frontier.lookup(3'100'000'000), 3u);
+  EXPECT_EQ(frontier.lookup(1'000'000'000), 0u);
+}
+
 // The same three points: 150, 149.5 and 150 J. Who may take 1.1 s and is waited for by nobody is not to take the third.
 TEST(Frontier, CheapestTakesTheLeastEnergyThatFits) {
   Frontier frontier(Watts(100));

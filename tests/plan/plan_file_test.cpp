@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "plan/perseus.h"
 #include "support/expect_error.h"
 #include "support/pipelines.h"
 #include "support/small_pipelines.h"
@@ -54,6 +55,42 @@ Frontier random_frontier(const ComputationDag& dag, int points, std::mt19937& ra
   }
   frontier.finish();
   return frontier;
+}
+
+// What waiting takes above the lowest power, and which operations wait, are read back; some options alone cannot have
+// it.
+TEST(PlanFile, KeepsThePowerOfWaitingByClock) {
+  Profile profile = testing::modelled_profile({0.031, 0.033});
+  for (int stage = 0; stage < 2; ++stage) {
+    OperationProfile waiting{stage, "waiting", {}, 0};
+    for (const ClockOption& option : profile.operations.front().options) {
+      waiting.options.push_back({option.frequency, Seconds(1), Joules(60 + 0.05 * option.frequency.value())});
+    }
+    profile.operations.push_back(waiting);
+  }
+  PipelineSpec spec;
+  spec.microbatches = 4;
+  spec.optimizer_step = ConstantOperation{Seconds(0.01)};
+  const ComputationDag dag = build_dag(spec, profile);
+  const std::vector<Watts> blocking = spec.blocking_powers(2, profile);
+  const PlanProblem problem = make_problem(dag, blocking, 1'000'000, CostModel::kHull);
+  const Frontier frontier = make_perseus()->plan(problem, {}).frontier;
+  const std::string text = write_plan_json({"perseus", "p.csv", "1f1b", 0}, dag, blocking, frontier);
+  const PlanFile read = read_plan_json("plan.json", text);
+  std::size_t waits = 0;
+  for (std::size_t t = 0; t < dag.types().size(); ++t) {
+    EXPECT_EQ(read.dag.types()[t].waiting_above, dag.types()[t].waiting_above);
+    EXPECT_EQ(read.dag.types()[t].waits, dag.types()[t].waits);
+    waits += dag.types()[t].waits ? 1 : 0;
+  }
+  EXPECT_EQ(waits, 2u);
+  for (std::size_t k = 0; k < frontier.size(); ++k) {
+    EXPECT_GT(frontier.points()[k].waiting_above, Watts(0));
+    EXPECT_EQ(read.frontier.points()[k].waiting_above, frontier.points()[k].waiting_above);
+  }
+  nlohmann::json broken = nlohmann::json::parse(text);
+  broken.at("types").at(0).at("options").at(1).erase("waiting_above_w");
+  expect_input_error([&] { static_cast<void>(read_plan_json("plan.json", broken.dump())); }, 0, 0, "waiting_above_w");
 }
 
 TEST(PlanFile, RoundTripGivesEveryPlanBack) {
