@@ -195,7 +195,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
       answer.send({entry->job.id(), token, false});
     });
   }
-  make_room(registration.party);
+  make_room(registration.party, operations_of(request));
   const std::string token = request.token.empty() ? random_token() : request.token;
   StoredJob stored;
   stored.job = ++last_number_;

@@ -44,7 +44,9 @@ class JobBook {
     std::size_t polls = 4;           // per rank; a further one ends the oldest
     Seconds longest_wait{60.0};
     std::int64_t operations = kMostServerOperations;  // in one iteration of a job that registers
-    unsigned planning_threads = 1;                    // PlanningQueue::Limits
+    // In one iteration of all jobs together: a planned one takes some 260 bytes of memory for each.
+    std::int64_t total_operations = 4 * kMostServerOperations;
+    unsigned planning_threads = 1;  // PlanningQueue::Limits
     Seconds planning_time{600.0};
     Seconds silence{86'400.0};  // a job expires when none of its ranks has been heard for this long; 0: none does
     // For this long after a restart, no job expires that has not been heard since, and none with ranks makes room.
@@ -155,7 +157,10 @@ class JobBook {
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
-  void make_room(const std::string& party);  // for a job of this party; throws HttpError 429
+  // For a job of this party with so many operations. Throws HttpError 429.
+  void make_room(const std::string& party, std::int64_t operations);
+  struct Share;
+  void make_room(const std::string& party, const Share& share, std::vector<EntryPointer>& going) const;
   void tell(const std::string& words);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -24,12 +26,12 @@ constexpr double kHeardStep = 1.0 / 48.0;
 constexpr double kShareWhenFull = 1.0 / 24.0;
 
 // A party that holds no more than one in so many places keeps its jobs against all others, who may have many addresses.
-constexpr std::size_t kKeptShare = 16;
+constexpr std::int64_t kKeptShare = 16;
 
 // Of so many places, one is few for a party, and four are kept for the parties that hold fewer: where nobody's silence
 // can be judged, as after a restart, strangers with some addresses would shut newcomers out.
-constexpr std::size_t kPlacesPerFew = 64;
-constexpr std::size_t kKeptForFew = 4;
+constexpr std::int64_t kPlacesPerFew = 64;
+constexpr std::int64_t kKeptForFew = 4;
 
 constexpr double kLinesPerSecond = 10.0;
 
@@ -105,24 +107,70 @@ void JobBook::expire_silent_jobs() {
   if (!stored.jobs.empty()) store_.submit(std::move(stored), [](const std::exception_ptr&) {});
 }
 
+// What jobs are counted in: one each, or operations, which plans take memory for.
+struct JobBook::Share {
+  std::int64_t need = 0;   // of the job that is to register
+  std::int64_t limit = 0;  // for all jobs
+  std::int64_t (*of)(const Entry&) = nullptr;
+  std::int64_t few = 0;   // what is few for a party
+  std::int64_t kept = 0;  // of the limit, for those who hold fewer than that
+  std::function<std::string(std::int64_t held)> full;
+};
+
+void JobBook::make_room(const std::string& party, std::int64_t operations) {
+  const auto jobs = static_cast<std::int64_t>(limits_.jobs);
+  Share places{1, jobs, [](const Entry&) { return std::int64_t{1}; }, jobs / kPlacesPerFew, 0, {}};
+  places.kept = kKeptForFew * places.few;
+  places.full = [&](std::int64_t held) {
+    if (held >= jobs) return fmt::format("the server holds {} jobs, the most it may; delete one that has ended", jobs);
+    return fmt::format(
+        "the server holds {} jobs, and keeps its last {} places for those who hold fewer than {}; delete one that has "
+        "ended",
+        held, places.kept, places.few);
+  };
+  std::vector<EntryPointer> going;
+  make_room(party, places, going);
+  Share memory{
+      operations, limits_.total_operations, [](const Entry& e) { return operations_of(e.job.request()); }, 0, 0, {}};
+  memory.full = [&](std::int64_t held) {
+    return fmt::format(
+        "an iteration of this job may have {} operations, those of all jobs have {}, and the server holds {} "
+        "(--total-operations); delete a job that has ended",
+        operations, held, limits_.total_operations);
+  };
+  make_room(party, memory, going);
+  for (const EntryPointer& entry : going) {
+    if (entry->job.ranks().empty()) {
+      expire(entry, counts_.expired_unstarted,
+             "has expired: the server was full, and no rank had registered in this job; register it again");
+    } else {
+      expire(entry, counts_.expired_silent,
+             fmt::format("has expired: the server was full, and none of its ranks had been heard for {:.0f} s",
+                         since(entry->heard).value()));
+    }
+  }
+}
+
 // Jobs are counted by who registered them, so that who fills the table makes room for the others, and nobody loses a
 // job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
-// rank before one that has ranks, whose silence must be long enough for its ranks to have gone.
-void JobBook::make_room(const std::string& party) {
-  const std::size_t few = limits_.jobs / kPlacesPerFew;
-  const std::size_t kept = kKeptForFew * few;
-  if (entries_.size() < limits_.jobs - kept) return;
+// rank before one that has ranks, whose silence must be long enough for its ranks to have gone. In operations, its
+// largest job goes. Adds the jobs that have to go to those that go already.
+void JobBook::make_room(const std::string& party, const Share& share, std::vector<EntryPointer>& going) const {
   const auto now = Entry::Clock::now();
-  std::size_t held = 0;
-  std::unordered_map<std::string_view, std::size_t> held_by;
+  std::int64_t held = 0;
+  std::unordered_map<std::string_view, std::int64_t> held_by;
+  const auto goes = [&](const EntryPointer& entry) {
+    return entry->gone || std::find(going.begin(), going.end(), entry) != going.end();
+  };
+  const auto cannot_go = [&](const EntryPointer& entry) { return goes(entry) || !entry->job.durable(); };
   for (const auto& [id, entry] : entries_) {
-    if (entry->gone) continue;
-    ++held;
-    ++held_by[entry->job.stored().party];
+    if (goes(entry)) continue;
+    held += share.of(*entry);
+    held_by[entry->job.stored().party] += share.of(*entry);
   }
-  const std::size_t& own = held_by[party];
-  const std::size_t places = own < few ? limits_.jobs : limits_.jobs - kept;
-  if (held < places) return;
+  const std::int64_t& own = held_by[party];
+  const std::int64_t places = own < share.few ? share.limit : share.limit - share.kept;
+  if (held + share.need <= places) return;
 
   const Seconds own_silence = std::max(limits_.least_silence_when_full, kShareWhenFull * limits_.silence);
   // Whether a job with ranks may go.
@@ -131,52 +179,38 @@ void JobBook::make_room(const std::string& party) {
     if (entry.heard < begin_ && since(begin_) < limits_.return_grace) return false;
     const std::string& holder = entry.job.stored().party;
     if (holder == party) return since(entry.heard) >= own_silence;
-    const std::size_t count = held_by[holder];
+    const std::int64_t count = held_by[holder];
     // A job whose party is not known was registered under an older server.
-    return !holder.empty() && count > own + 1 && count * kKeptShare > limits_.jobs &&
+    return !holder.empty() && count > own + share.need && count * kKeptShare > share.limit &&
            since(entry.heard) >= limits_.least_silence_when_full;
   };
   const auto drop = [&](const EntryPointer& entry) {
-    --held;
-    --held_by[entry->job.stored().party];
-    if (entry->job.ranks().empty()) {
-      return expire(entry, counts_.expired_unstarted,
-                    "has expired: the server was full, and no rank had registered in this job; register it again");
-    }
-    expire(entry, counts_.expired_silent,
-           fmt::format("has expired: the server was full, and none of its ranks had been heard for {:.0f} s",
-                       since(entry->heard).value()));
+    held -= share.of(*entry);
+    held_by[entry->job.stored().party] -= share.of(*entry);
+    going.push_back(entry);
   };
 
   for (const auto& [id, entry] : entries_) {
-    if (entry->gone || !entry->job.durable() || !entry->job.ranks().empty()) continue;
+    if (cannot_go(entry) || !entry->job.ranks().empty()) continue;
     if (since(entry->heard) >= limits_.unstarted) drop(entry);
   }
   // More than one goes where the limit is lower than it was.
-  const std::size_t before = held;
-  while (held >= limits_.jobs || (held >= places && held == before)) {
+  const std::int64_t before = held;
+  while (held + share.need > share.limit || (held + share.need > places && held == before)) {
     EntryPointer next;
-    std::tuple<std::size_t, bool, Entry::Clock::duration> most;
+    std::tuple<std::int64_t, std::int64_t, bool, Entry::Clock::duration> most;
     for (const auto& [id, entry] : entries_) {
-      if (entry->gone || !entry->job.durable()) continue;
+      if (cannot_go(entry)) continue;
       const bool unstarted = entry->job.ranks().empty();
       const std::string& holder = entry->job.stored().party;
-      const std::size_t count = held_by[holder];
+      const std::int64_t count = held_by[holder];
       if (unstarted ? holder != party && count <= own : !is_left(*entry)) continue;
-      const std::tuple order(count, unstarted, now - entry->heard);
+      const std::tuple order(count, share.of(*entry), unstarted, now - entry->heard);
       if (next && order <= most) continue;
       next = entry;
       most = order;
     }
-    if (!next) {
-      throw HttpError(
-          429,
-          held < limits_.jobs
-              ? fmt::format("the server holds {} jobs, and keeps its last {} places for those who hold fewer than {}; "
-                            "delete one that has ended",
-                            held, kept, few)
-              : fmt::format("the server holds {} jobs, the most it may; delete one that has ended", limits_.jobs));
-    }
+    if (!next) throw HttpError(429, share.full(held));
     drop(next);
   }
 }

@@ -283,6 +283,45 @@ TEST(Expiry, TheLastPlacesAreForThoseWhoHoldFew) {
   for (int i = 0; i < 120; ++i) EXPECT_TRUE(is_there(server.port(), fmt::format("many-{}", i)));
 }
 
+// There is room for the operations of four and a half small jobs. A stranger has two small jobs and one of twice as
+// many operations, 4 in all. For the owner's small job the large one goes. A large one of the owner would leave him
+// more than the stranger has, and nothing goes.
+TEST(Expiry, OperationsOfAllJobsAreShared) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  JobRequest small = small_job();
+  JobRequest large = small;
+  large.microbatches *= 2;
+  const std::int64_t one = operations_of(small);
+  options.book.total_operations = 4 * one + one / 2;
+  options.book.least_silence_when_full = Seconds(0);
+  ServerThread server(options);
+  Client owner(server.port(), kAdministrator);
+  Client stranger(server.port());
+  const auto begin = [&](Client& client, JobRequest request, const std::string& id) {
+    request.id = id;
+    const Response answer = client.ask("POST", "/v1/jobs", to_json(request).dump());
+    if (answer.status == 201u)
+      Client(server.port(), kToken).post("/v1/jobs/" + id + "/ranks", to_json(rank_of(request, 0)), 201);
+    return answer;
+  };
+  EXPECT_EQ(begin(stranger, small, "first").status, 201u);
+  EXPECT_EQ(begin(stranger, large, "large").status, 201u);
+  EXPECT_EQ(begin(stranger, small, "last").status, 201u);
+  const Response refused = begin(stranger, small, "more");
+  EXPECT_EQ(refused.status, 429u);
+  EXPECT_THAT(refused.body, HasSubstr(fmt::format("may have {} operations, those of all jobs have {}, and the server "
+                                                  "holds {} (--total-operations)",
+                                                  one, 4 * one, options.book.total_operations)));
+  EXPECT_EQ(begin(owner, small, "owned").status, 201u);
+  wait_until_gone(owner, "large");
+  EXPECT_TRUE(is_there(server.port(), "first"));
+  EXPECT_TRUE(is_there(server.port(), "last"));
+  EXPECT_EQ(begin(owner, large, "again").status, 429u);
+  EXPECT_TRUE(is_there(server.port(), "first"));
+  EXPECT_TRUE(is_there(server.port(), "last"));
+}
+
 // A 16th of 32 places: two jobs are safe from all others, be these as many parties as they like; three are not.
 TEST(Expiry, WhoHoldsFewKeepsThemAgainstManyAddresses) {
   const TempFolder folder;
