@@ -177,7 +177,7 @@ bool ClockRuns::shift_bounds(Nanoseconds deadline) {
     std::vector<Edit> edits;
     if (all.size() < 2) return edits;
     const Run& run = all[r];
-    for (const std::size_t moved : {1, 2, 4}) {
+    for (const std::size_t moved : {1U, 2U, 4U}) {
       if (moved >= run.length) break;
       const Megahertz before = clock(operation(stage, run.begin + order_[stage].size() - 1));
       const Megahertz after = clock(operation(stage, run.begin + run.length));
