@@ -24,6 +24,7 @@ constexpr Nanoseconds kMostPoints = 2'000'000;
 // How many operations and edges the random search of one polish replays: about 12 ms for any pipeline, unless that is
 // less than one trial for each turn. Two or four times as many give no better plans than another seed does.
 constexpr std::int64_t kSearchWork = 3'000'000;
+constexpr std::int64_t kTrialWork = 64;  // what a trial takes at least, as many operations and edges
 // Small frontiers are rounded anew at every point. If that takes more operations than kRoundingBudget (0.06 s), only
 // every n-th point is rounded anew and those between follow. n is at most kMostFollowing: beyond that, drift costs more
 // than the time is worth.
@@ -56,7 +57,7 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
 }
 
 int search_trials(const ComputationDag& dag) {
-  const std::int64_t replayed = std::max<std::int64_t>(1, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
+  const std::int64_t replayed = std::max(kTrialWork, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
   return std::max(ClockRounder::kPolishTurns, static_cast<int>(kSearchWork / replayed));
 }
 
