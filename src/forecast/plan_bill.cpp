@@ -40,10 +40,7 @@ std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const Clock
       part -= charged_blocking(type, blocking[static_cast<std::size_t>(type.stage)]) * option.time;
     }
   }
-  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
-  std::vector<Nanoseconds> finish(durations.size());
-  static_cast<void>(makespan(dag, durations, finish));
-  const std::vector<WaitingAbove> above = waiting_above(dag, plan, durations, finish);
+  const std::vector<WaitingAbove> above = waiting_above(dag, plan);
   for (std::size_t s = 0; s < above.size(); ++s) stages[s].waiting_above = above[s].inside;
   return stages;
 }

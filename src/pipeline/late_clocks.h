@@ -8,6 +8,7 @@
 // that holds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,6 +26,11 @@ struct SwitchedRun {
   Nanoseconds longest = 0;             // the makespan of the longest iteration
   std::vector<Nanoseconds> durations;  // its operations'
   int iterations = 0;                  // that were run
+
+  // Of an iteration and the wait after it until `straggler_time`, if that is later than its end.
+  [[nodiscard]] Joules total_until(Nanoseconds straggler_time) const {
+    return energy.total() + straggler_power * to_seconds(std::max<Nanoseconds>(0, straggler_time - makespan));
+  }
 };
 
 // Runs plans of one DAG over and over. A change under way at an iteration's end reaches into the next, so that

@@ -65,13 +65,15 @@ Watts charged_blocking(const OperationType& type, Watts blocking) {
   return least;
 }
 
+bool waits_alike(const ComputationDag& dag) {
+  return std::all_of(dag.types().begin(), dag.types().end(),
+                     [](const OperationType& type) { return type.waiting_above.empty(); });
+}
+
 std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan,
                                         std::span<const Nanoseconds> durations, std::span<const Nanoseconds> finish) {
   std::vector<WaitingAbove> stages;
-  if (std::all_of(dag.types().begin(), dag.types().end(),
-                  [](const OperationType& type) { return type.waiting_above.empty(); })) {
-    return stages;
-  }
+  if (waits_alike(dag)) return stages;
   const Nanoseconds end = *std::max_element(finish.begin(), finish.end());
   for (int stage = 0; stage < dag.stages(); ++stage) {
     const auto above = [&](int i) {
@@ -92,6 +94,14 @@ std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPl
     stages.push_back(waits);
   }
   return stages;
+}
+
+std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan) {
+  if (waits_alike(dag)) return {};
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  std::vector<Nanoseconds> finish(durations.size());
+  static_cast<void>(makespan(dag, durations, finish));
+  return waiting_above(dag, plan, durations, finish);
 }
 
 WaitingAbove sum_of(const std::vector<WaitingAbove>& stages) {
@@ -117,10 +127,7 @@ EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nano
     energy.computation += option.energy;
     energy.blocking -= charged_blocking(type, blocking[at(type.stage)]) * to_seconds(to_nanoseconds(option.time));
   }
-  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
-  std::vector<Nanoseconds> finish(durations.size());
-  static_cast<void>(flyball::makespan(dag, durations, finish));
-  const WaitingAbove above = sum_of(waiting_above(dag, plan, durations, finish));
+  const WaitingAbove above = sum_of(waiting_above(dag, plan));
   energy.blocking += above.inside;
   energy.straggler_wait += above.after * to_seconds(wait);
   return energy;

@@ -46,6 +46,9 @@ struct Timeline {
 // the wait's. A transfer without energy of its own thus costs the wait and nothing else.
 [[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
 
+// Whether waiting takes the same at all clocks: no operation type has powers of waiting of its own.
+[[nodiscard]] bool waits_alike(const ComputationDag& dag);
+
 // What a stage that waits draws above its blocking power (OperationType::waiting_above). A stage waits at the clock of
 // the last operation that has such powers, in the iteration before if there was none yet: plans run over and over.
 struct WaitingAbove {
@@ -58,6 +61,8 @@ struct WaitingAbove {
 [[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan,
                                                       std::span<const Nanoseconds> durations,
                                                       std::span<const Nanoseconds> finish);
+// The same of a plan with the measured options.
+[[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan);
 [[nodiscard]] WaitingAbove sum_of(const std::vector<WaitingAbove>& stages);
 
 // Perseus eq. 3 for one pipeline: the energy that the chosen discrete clocks really take.

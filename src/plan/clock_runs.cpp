@@ -317,10 +317,6 @@ bool ClockRuns::better(const Effect& a, const Effect& b, Nanoseconds deadline) c
 // Energies that differ by less are equal but for the rounding of their sums.
 double ClockRuns::rounding() const { return 1e-12 * energy_.value(); }
 
-Joules ClockRuns::charged(const SwitchedRun& run) const {
-  return run.energy.total() + run.straggler_power * to_seconds(std::max<Nanoseconds>(0, waits_until_ - run.makespan));
-}
-
 const SwitchedRun& ClockRuns::run_present() {
   const SwitchedRun& run = late_.run(plan_);
   spend(static_cast<std::int64_t>(run.iterations) * dag_.size());
@@ -335,7 +331,7 @@ void ClockRuns::swap(Edit& edit) {
 ClockRuns::Effect ClockRuns::try_edit(Edit edit) {
   swap(edit);
   const SwitchedRun& run = run_present();
-  const Effect effect{run.longest, (charged(run) - energy_).value()};
+  const Effect effect{run.longest, (run.total_until(waits_until_) - energy_).value()};
   swap(edit);
   return effect;
 }
@@ -349,7 +345,7 @@ void ClockRuns::accept(Edit edit) {
 void ClockRuns::adopt() {
   const SwitchedRun& run = run_present();
   durations_ = run.durations;
-  energy_ = charged(run);
+  energy_ = run.total_until(waits_until_);
   timeline_ = emulate(dag_, durations_);
 }
 

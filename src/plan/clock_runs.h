@@ -100,7 +100,6 @@ class ClockRuns {
   [[nodiscard]] bool better(const Effect& a, const Effect& b, Nanoseconds deadline) const;
   [[nodiscard]] double rounding() const;
 
-  [[nodiscard]] Joules charged(const SwitchedRun& run) const;
   const SwitchedRun& run_present();
   void swap(Edit& edit);
   [[nodiscard]] Effect try_edit(Edit edit);

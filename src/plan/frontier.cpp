@@ -29,6 +29,7 @@ void Frontier::add(const FrontierPoint& point, const ClockPlan& plan) {
     stored_.push_back({full_plans_.size() - 1, run_begin, edits_.size()});
   }
   points_.push_back(point);
+  waits_alike_ = waits_alike_ && point.waiting_above == Watts(0);
   stored_of_point_.push_back(stored_.size() - 1);
 }
 
@@ -48,6 +49,7 @@ void Frontier::finish() {
   }
   points_ = std::move(points);
   stored_of_point_ = std::move(stored);
+  edits_.shrink_to_fit();  // most of what a server's jobs keep
 }
 
 Joules Frontier::energy(std::size_t index) const {
@@ -74,11 +76,9 @@ std::size_t Frontier::lookup(Nanoseconds deadline) const {
   const auto until = [&](const FrontierPoint& point) {
     return point.net_joules + (point.waiting_above * to_seconds(deadline - point.time)).value();
   };
-  const bool alike =
-      std::all_of(points_.begin(), after, [](const FrontierPoint& point) { return point.waiting_above == Watts(0); });
-  const auto best = alike ? after - 1 : std::min_element(points_.begin(), after, [&](const auto& a, const auto& b) {
-    return until(a) < until(b);
-  });
+  const auto best = waits_alike_ ? after - 1
+                                 : std::min_element(points_.begin(), after,
+                                                    [&](const auto& a, const auto& b) { return until(a) < until(b); });
   return static_cast<std::size_t>(best - points_.begin());
 }
 

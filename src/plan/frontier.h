@@ -54,7 +54,7 @@ class Frontier {
   // The point to run when other pipelines are waited for until `deadline` anyway: the slowest point that ends by then,
   // or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Where points wait
   // at different powers (FrontierPoint::waiting_above), a faster one may take less until `deadline`, and is taken.
-  // Cost: O(log points), then O(points).
+  // Cost: O(log points), and O(points) where they wait at different powers.
   [[nodiscard]] std::size_t lookup(Nanoseconds deadline) const;
 
   // The point to run when nothing else sets the pace and the iteration may take until `deadline`: of the points that
@@ -81,6 +81,7 @@ class Frontier {
   };
 
   Watts total_blocking_;
+  bool waits_alike_ = true;  // no point has a power of waiting of its own
   std::vector<FrontierPoint> points_;
   std::vector<std::size_t> stored_of_point_;
   std::vector<StoredPlan> stored_;

@@ -291,7 +291,7 @@ class PlanReader {
         plan[static_cast<std::size_t>(i)] = listed[static_cast<std::size_t>(dag.original_index(i))];
       }
       FrontierPoint point;
-      if (!waits_alike(dag)) point.waiting_above = replay(dag, blocking_, plan).waiting_above;
+      point.waiting_above = sum_of(waiting_above(dag, plan)).after;
       point.time = to_nanoseconds(Seconds(value.at("time_s").number(0.0, kLargest)));
       const Joules idle = total * to_seconds(point.time);
       point.net_joules = value.at("energy_j").number(0.0, kLargest) - idle.value();

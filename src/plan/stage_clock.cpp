@@ -93,11 +93,6 @@ FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking,
   return point;
 }
 
-bool waits_alike(const ComputationDag& dag) {
-  return std::all_of(dag.types().begin(), dag.types().end(),
-                     [](const OperationType& type) { return type.waiting_above.empty(); });
-}
-
 Frontier with_waiting(const ComputationDag& dag, std::span<const Watts> blocking, Frontier frontier) {
   if (waits_alike(dag)) return frontier;
   Frontier charged(frontier.total_blocking());

@@ -35,9 +35,6 @@ using TypeOptions = std::vector<std::uint16_t>;
 // Replays a plan with the measured options: iteration time and energy net of blocking. The lower bound stays unknown.
 [[nodiscard]] FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking, const ClockPlan& plan);
 
-// Whether waiting takes the same at all clocks.
-[[nodiscard]] bool waits_alike(const ComputationDag& dag);
-
 // Returns the frontier with what waiting takes above P_blocking (OperationType::waiting_above), for planners whose own
 // energies leave it out. Plans that another one then beats are dropped. Cost: a replay of each plan, if there is any
 // such power.

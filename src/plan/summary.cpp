@@ -155,8 +155,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   const auto charge = [&](const ClockPlan& run_plan, const SwitchedRun& run, Nanoseconds dwell) {
     PointFigures figures;
     figures.time = to_seconds(run.makespan);
-    const Seconds wait = straggler && *straggler > figures.time ? *straggler - figures.time : Seconds(0);
-    figures.energy = run.energy.total() + run.straggler_power * wait;
+    figures.energy = run.total_until(pace_of(straggler));
     figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
     figures.switches = count_switches(dag, run_plan);
     compare(figures, baseline);

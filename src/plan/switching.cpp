@@ -13,6 +13,7 @@
 #include "plan/priced_clocks.h"
 #include "plan/relaxation.h"
 #include "plan/stage_clock.h"
+#include "plan/straggler.h"
 
 namespace flyball {
 namespace {
@@ -184,7 +185,7 @@ std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const Clo
 
 std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front) {
   const FrontierPoint highest = replay(*problem.dag, problem.blocking, max_clock_plan(problem));
-  const Joules baseline = Joules(highest.net_joules) + problem.total_blocking() * to_seconds(highest.time);
+  const Joules baseline = energy_with_straggler(highest, problem.total_blocking(), 0);
   const Joules most = front.back().energy + kWorthOfChanges * baseline;
   const auto few = std::find_if(front.begin(), front.end(), [&](const SwitchingPlan& p) { return p.energy <= most; });
   return static_cast<std::size_t>(few - front.begin());

@@ -16,7 +16,9 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
+#include <nlohmann/json_fwd.hpp>
 
 #include "net/event_loop.h"
 #include "net/router.h"
@@ -160,7 +162,7 @@ class JobBook {
   // For a job of this party with so many operations. Throws HttpError 429.
   void make_room(const std::string& party, std::int64_t operations);
   struct Share;
-  void make_room(const std::string& party, const Share& share, std::vector<EntryPointer>& going) const;
+  void make_room(const std::string& party, const Share& share, std::unordered_set<EntryPointer>& going) const;
   void tell(const std::string& words);
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);

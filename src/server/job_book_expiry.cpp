@@ -10,9 +10,11 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/record.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 
@@ -128,7 +130,7 @@ void JobBook::make_room(const std::string& party, std::int64_t operations) {
         "ended",
         held, places.kept, places.few);
   };
-  std::vector<EntryPointer> going;
+  std::unordered_set<EntryPointer> going;
   make_room(party, places, going);
   Share memory{
       operations, limits_.total_operations, [](const Entry& e) { return operations_of(e.job.request()); }, 0, 0, {}};
@@ -155,13 +157,11 @@ void JobBook::make_room(const std::string& party, std::int64_t operations) {
 // job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
 // rank before one that has ranks, whose silence must be long enough for its ranks to have gone. In operations, its
 // largest job goes. Adds the jobs that have to go to those that go already.
-void JobBook::make_room(const std::string& party, const Share& share, std::vector<EntryPointer>& going) const {
+void JobBook::make_room(const std::string& party, const Share& share, std::unordered_set<EntryPointer>& going) const {
   const auto now = Entry::Clock::now();
   std::int64_t held = 0;
   std::unordered_map<std::string_view, std::int64_t> held_by;
-  const auto goes = [&](const EntryPointer& entry) {
-    return entry->gone || std::find(going.begin(), going.end(), entry) != going.end();
-  };
+  const auto goes = [&](const EntryPointer& entry) { return entry->gone || going.contains(entry); };
   const auto cannot_go = [&](const EntryPointer& entry) { return goes(entry) || !entry->job.durable(); };
   for (const auto& [id, entry] : entries_) {
     if (goes(entry)) continue;
@@ -187,7 +187,7 @@ void JobBook::make_room(const std::string& party, const Share& share, std::vecto
   const auto drop = [&](const EntryPointer& entry) {
     held -= share.of(*entry);
     held_by[entry->job.stored().party] -= share.of(*entry);
-    going.push_back(entry);
+    going.insert(entry);
   };
 
   for (const auto& [id, entry] : entries_) {
