@@ -10,7 +10,6 @@ notice reached every rank, honest leases were granted and kept, no descriptor an
 """
 import argparse
 import collections
-import glob
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,7 +32,10 @@ HONEST_UID, HOSTILE_UID = 61001, 61002  # of nobody
 GPUS = 4
 LEASED_GPU = 2  # the honest user's; everybody may take the last one
 MOST_MEMORY_MB = 512
-MOST_GROWTH_MB = 48
+MOST_GROWTH_MB = 48  # of the peak in the last fifth of the time over that in the fifth before
+TOTAL_OPERATIONS = 500_000  # of all jobs; few enough for the attackers to fill the server long before the end
+# As /proc/net/tcp names them; CLOSE_WAIT means that the client has ended the connection.
+TCP_STATES = {"01": "ESTABLISHED", "08": "CLOSE_WAIT", "0A": "LISTEN"}
 NOTICE_S = 0.1  # that 99 % of the notices may take
 
 
@@ -42,7 +45,7 @@ class Service:
     def __init__(self, name, command, environment, log, troubles, ready):
         self.name, self.command, self.environment, self.log, self.troubles, self.ready = (
             name, command, environment, log, troubles, ready)
-        self.process, self.kills, self.most_memory = None, 0, 0
+        self.process, self.kills, self.most_memory, self.most_lately = None, 0, 0, 0
         self.start()
 
     def start(self):
@@ -70,7 +73,8 @@ class Service:
     def check(self):
         """Whether it still runs; where not, it is told and started again."""
         if self.process.poll() is None:
-            self.most_memory = max(self.most_memory, self.memory())
+            self.most_lately = max(self.most_lately, self.memory())
+            self.most_memory = max(self.most_memory, self.most_lately)
             return
         self.troubles.add(f"the {self.name} ended by itself with status {self.process.returncode}: {self.tail()}")
         self.start()
@@ -88,8 +92,31 @@ class Service:
                 return int(line.split()[1]) / 1024
         return 0
 
+    def take_most_lately(self):
+        """The most memory since the last call, in MB."""
+        most, self.most_lately = self.most_lately, 0
+        return most
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def describe_descriptors(self):
+        """How many there are of each kind: sockets by their state, the rest by what they are."""
+        states = {}
+        for line in pathlib.Path(f"/proc/{self.process.pid}/net/tcp").read_text().splitlines()[1:]:
+            _, _, _, state, queues, _, _, _, _, inode, *_ = line.split()
+            sending, received = (int(part, 16) > 0 for part in queues.split(":"))
+            states[inode] = "TCP " + TCP_STATES.get(state, state) + (", bytes to send" if sending else "") + (
+                ", bytes to read" if received else "")
+        kinds = collections.Counter()
+        for link in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                target = os.readlink(link)
+            except OSError:
+                continue  # closed just now
+            kind, _, inode = target.partition(":[")
+            kinds[states.get(inode.rstrip("]"), kind) if kind == "socket" else kind] += 1
+        return ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common())
 
     def pause(self, seconds):
         self.process.send_signal(signal.SIGSTOP)
@@ -125,22 +152,33 @@ class Session:
         self.environment = dict(os.environ, FLYBALL_SIM=f"abuse-{os.getpid()}", FLYBALL_SIM_PRIVILEGED="1",
                                 LD_LIBRARY_PATH=str(self.build / "sim") + os.pathsep + os.environ.get("LD_LIBRARY_PATH", ""))
         self.flyball = str(self.build / "flyball")
-        # libfaketime gives the services a wall clock that can be set; their other clocks stay the machine's.
-        found = [] if options.no_clock_jumps else glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-        self.wall_clock = self.folder / "wall-clock" if found else None
+        # The services get a wall clock that can be set; their other clocks stay the machine's.
+        self.wall_clock = None if options.no_clock_jumps else self.folder / "wall-clock"
         self.service_environment = dict(self.environment)
-        if found:
-            self.wall_clock.write_text("+0")
-            self.service_environment |= {
-                "LD_PRELOAD": found[0], "FAKETIME_TIMESTAMP_FILE": str(self.wall_clock), "FAKETIME_NO_CACHE": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        if self.wall_clock:
+            self.service_environment |= {"LD_PRELOAD": str(self.build / "tests" / "libwall_clock.so"),
+                                         "FLYBALL_WALL_CLOCK": str(self.wall_clock)}
         self.attackers = {}
+
+    def set_wall_clock(self, seconds):
+        """From now on the services' wall clock is so many seconds ahead of the machine's."""
+        with open(self.wall_clock, "r+b" if self.wall_clock.exists() else "wb") as file:
+            file.write(struct.pack("=q", seconds))  # in place, for it is mapped
 
     def sim(self, *arguments):
         return subprocess.run([self.flyball, "sim", *arguments], env=self.environment, check=True, text=True,
                               capture_output=True).stdout
 
+    def check_wall_clock(self):
+        self.set_wall_clock(86400)
+        told = float(subprocess.run(["date", "+%s"], env=self.service_environment, check=True, capture_output=True).stdout)
+        if not 86000 < told - time.time() < 86800:
+            raise RuntimeError(f"the services' wall clock cannot be set: {told:.0f} is not a day ahead")
+        self.set_wall_clock(0)
+
     def start(self):
+        if self.wall_clock:
+            self.check_wall_clock()
         self.sim("up", "--gpus", str(GPUS), "--time-scale", "10")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -153,8 +191,8 @@ class Session:
         self.agent = Service("agent", [self.flyball, "agent", "--config", str(config)], self.service_environment,
                              self.folder / "agent.log", self.troubles, Address(agent_socket))
         self.server = Service("server", [self.flyball, "serve", "--listen", f"127.0.0.1:{port}", "--database",
-                                         str(self.folder / "server.db")], self.service_environment, self.folder / "server.log",
-                              self.troubles, Address(port))
+                                         str(self.folder / "server.db"), "--total-operations", str(TOTAL_OPERATIONS)],
+                              self.service_environment, self.folder / "server.log", self.troubles, Address(port))
         self.attack_commands = {"server": ["server", str(port)], "agent": ["agent", agent_socket]}
         if not self.root:
             # The agent shares itself out by user, and these would be one with the honest ones.
@@ -183,7 +221,7 @@ class Session:
         self.troubles.disturb(seconds + 10.0)  # connections come back, leases run out
         service = self.server if "server" in kind else self.agent
         if kind == "wall clock":
-            self.wall_clock.write_text(self.random.choice(["+30d", "-30d", "+1h", "+0"]))
+            self.set_wall_clock(self.random.choice([30 * 86400, -30 * 86400, 3600, 0]))
         elif kind == "kill attackers":
             for name in self.attackers:
                 self.stop_attack(name)
@@ -211,7 +249,7 @@ class Session:
                           self.folder / "trainer.log", troubles)
         begin = time.monotonic()
         disturbances = []
-        memory_before = {}
+        memory = []  # by fifth of the time: the most of each service
         try:
             for kind in self.attack_commands:
                 self.attack(kind)
@@ -227,8 +265,8 @@ class Session:
                 if elapsed < options.seconds / 2 and time.monotonic() > next_disturbance:
                     disturbances.append(self.disturb())
                     next_disturbance = time.monotonic() + self.random.uniform(0.5, 1.5) * options.every
-                if elapsed > options.seconds * 0.6 and not memory_before:
-                    memory_before = {service: service.memory() for service in (self.agent, self.server)}
+                if elapsed > options.seconds * 0.2 * (len(memory) + 1):
+                    memory.append({service: service.take_most_lately() for service in (self.agent, self.server)})
                 if sys.stderr.isatty():
                     print(f"\r{elapsed:6.0f} of {options.seconds:g} s, {len(disturbances)} disturbances, "
                           f"{steady.notices} notices, {holder.leases} leases, {trainer.runs} trainings", end="",
@@ -239,17 +277,20 @@ class Session:
             trainer.end()
             holder.end()
             steady.end()
-        memory_after = {service: service.memory() for service in (self.agent, self.server)}
-        self.judge(steady, holder, trainer, disturbances, memory_before, memory_after)
+        memory.append({service: service.take_most_lately() for service in (self.agent, self.server)})
+        self.judge(steady, holder, trainer, disturbances, memory)
 
-    def judge(self, steady, holder, trainer, disturbances, memory_before, memory_after):
+    def judge(self, steady, holder, trainer, disturbances, memory):
         troubles = self.troubles
         for service in (self.agent, self.server):
             deadline = time.monotonic() + 120  # idle connections are closed after their time limit at the latest
             while service.descriptors() > 100 and time.monotonic() < deadline:
                 time.sleep(0.2)
             if service.descriptors() > 100:
-                troubles.add(f"the {service.name} still has {service.descriptors()} descriptors after everybody has left")
+                troubles.add(f"the {service.name} still has {service.descriptors()} descriptors after everybody has left: "
+                             f"{service.describe_descriptors()}")
+        print(f"descriptors at the end: the agent {self.agent.descriptors()}, the server {self.server.descriptors()} "
+              f"({self.server.describe_descriptors()})")
         if steady.notices == 0 or holder.leases == 0:
             troubles.add(f"nobody was served: {steady.notices} notices, {holder.leases} leases")
         slowest = sorted(steady.latencies)
@@ -263,17 +304,18 @@ class Session:
             names = collections.Counter((self.folder / f"attacks-{kind}.log").read_text().split())
             print(f"{names.total()} attacks on the {kind}: " + ", ".join(f"{n} x {name}" for name, n in sorted(names.items())))
         for service in (self.agent, self.server):
-            print(f"the {service.name}: killed {service.kills} times, {memory_before.get(service, float('nan')):.0f} MB at "
-                  f"60 % of the time, {memory_after[service]:.0f} MB at the end, at most {service.most_memory:.0f} MB")
+            print(f"the {service.name}: killed {service.kills} times; the most memory in each fifth of the time was "
+                  + ", ".join(f"{most[service]:.0f}" for most in memory) + " MB")
         if self.options.judge_speed:
             if not at_99 <= NOTICE_S:
                 troubles.add(f"99 % of the notices took up to {1000 * at_99:.0f} ms, not {1000 * NOTICE_S:.0f} ms")
             for service in (self.agent, self.server):
                 if service.most_memory > MOST_MEMORY_MB:
                     troubles.add(f"the {service.name} took {service.most_memory:.0f} MB")
-                if memory_after[service] > memory_before[service] + MOST_GROWTH_MB:
-                    troubles.add(f"the {service.name} has grown from {memory_before[service]:.0f} to "
-                                 f"{memory_after[service]:.0f} MB")
+                # It goes up and down with the plan that is being made, and in the first half with kills.
+                if memory[4][service] > memory[3][service] + MOST_GROWTH_MB:
+                    troubles.add(f"the {service.name} has grown from {memory[3][service]:.0f} to "
+                                 f"{memory[4][service]:.0f} MB")
 
     def end(self):
         for name in ("agent", "server"):
