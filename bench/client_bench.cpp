@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/monotonic_time.h"
+#include "base/record.h"
 #include "client/clock_controller.h"
 #include "client/session.h"
 #include "net/client.h"

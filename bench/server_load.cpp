@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/record.h"
 #include "profile/synth.h"
 #include "wire/job_messages.h"
 

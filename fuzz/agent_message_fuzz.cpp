@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/record.h"
 #include "round_trip.h"
 #include "wire/agent_messages.h"
 

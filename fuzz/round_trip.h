@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/record.h"
 
 namespace flyball {
 

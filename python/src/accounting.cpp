@@ -15,6 +15,7 @@
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
+#include "base/record.h"
 #include "client/agent_client.h"
 
 namespace nb = nanobind;

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_text.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "account/account_run.h"
+#include "base/described.h"
 #include "base/names.h"
-#include "base/record_codec.h"
 #include "base/units.h"
 
 namespace flyball {

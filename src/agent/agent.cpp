@@ -17,6 +17,7 @@
 #include "agent/routes.h"
 #include "base/contain.h"
 #include "base/json_text.h"
+#include "base/record.h"
 
 namespace flyball {
 namespace {

@@ -21,6 +21,7 @@
 #include "base/file_descriptor.h"
 #include "base/json_object.h"
 #include "base/json_text.h"
+#include "base/record.h"
 #include "base/text.h"
 
 namespace flyball {

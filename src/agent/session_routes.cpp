@@ -7,6 +7,7 @@
 
 #include "agent/routes.h"
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "net/json_response.h"
 

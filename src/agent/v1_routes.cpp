@@ -13,6 +13,7 @@
 #include "agent/routes.h"
 #include "base/embedded.h"
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "net/json_response.h"
 

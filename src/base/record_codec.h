@@ -16,6 +16,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/described.h"
 #include "base/json_object.h"
 #include "base/names.h"
 #include "base/units.h"
@@ -45,9 +46,6 @@ struct FieldRules {
   bool single = false;  // a list of one may be given as its entry alone
 };
 
-template <class T>
-class Record;
-
 // A described type has, beside it, `Record<T> description_of(const T*)`; the argument only names the type. What is
 // derived from a described type is not described by that.
 template <class T>
@@ -61,11 +59,6 @@ template <Described T>
   static const Record<T> kRecord = description_of(static_cast<const T*>(nullptr));
   return kRecord;
 }
-
-// What an unknown name is read as: specialised for enumerations of which a newer program may send others. Of the rest
-// (all have names, base/names.h) an unknown name is refused.
-template <class E>
-inline constexpr auto kUnknownName = nullptr;
 
 template <class T>
 inline constexpr bool kIsOptional = false;

@@ -49,17 +49,17 @@ std::pair<std::string, std::string> named_value(const char* option, const std::s
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-void add_parsed(CLI::App& command, const char* option, const char* type, const char* description,
+void add_parsed(const Command& command, const char* option, const char* type, const char* description,
                 const std::function<void(const std::string&)>& parse) {
-  command.add_option_function<std::string>(option, parse, description)->type_name(type);
+  command.add_option_function(option, parse, description).type_name(type);
 }
 
 template <class Map, class Parse>
-void add_named(CLI::App& command, const char* option, Map& target, const Parse& parse, const char* type,
+void add_named(const Command& command, const char* option, Map& target, const Parse& parse, const char* type,
                const char* example, const std::string& description) {
   const std::string wanted = fmt::format("{}, such as {}", type, example);
   command
-      .add_option_function<std::vector<std::string>>(
+      .add_list_function(
           option,
           [=, &target](const std::vector<std::string>& texts) {
             for (const std::string& text : texts) {
@@ -70,8 +70,8 @@ void add_named(CLI::App& command, const char* option, Map& target, const Parse& 
             }
           },
           description)
-      ->type_name(type)
-      ->allow_extra_args(false);
+      .type_name(type)
+      .one_value_each();
 }
 
 void parse_clock_offset(std::string_view text, AccountOptions& options) {
@@ -151,14 +151,14 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   print_result(arguments.format == "json" ? footprint_json(shown, notes) : footprint_text(shown, notes, top));
 }
 
-void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
+void add_footprint_options(const Command& command, AccountArguments& arguments) {
   AccountOptions& options = arguments.account;
   const auto same = [](const std::string& text) { return text; };
   command.add_option("--events", options.events, "event trace of TensorFlow, PyTorch or Chrome; several: several runs")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option("--jiffies", options.jiffies, "of 'flyball record --jiffies': a processor's energy is divided first")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_named(command, "--event-device", options.event_devices, same, "NAME=DEVICE", "python=CPU:0",
             "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4");
   add_named(command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
@@ -202,7 +202,7 @@ void add_footprint_options(CLI::App& command, AccountArguments& arguments) {
 
 namespace {
 
-void add_diff(CLI::App& parent) {
+void add_diff(const Command& parent) {
   struct DiffOptions {
     std::string a, b;
     std::optional<std::string> similar;
@@ -210,19 +210,19 @@ void add_diff(CLI::App& parent) {
     std::optional<std::string> format;
     bool summary = false;
   };
-  CLI::App* command = parent.add_subcommand("diff", "compare two footprints");
+  const Command command = parent.add_subcommand("diff", "compare two footprints");
   const auto options = std::make_shared<DiffOptions>();
-  command->add_option("A", options->a, "a footprint: JSON of 'flyball account'")->required();
-  command->add_option("B", options->b, "the other")->required();
-  command->add_flag("--summary", options->summary, "add up self-similar layers first");
-  add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
-  add_value(*command, "--top", options->top, parse_count, "N", "how many of the largest changes (default 20)");
-  add_format(*command, options->format);
-  command->footer(
+  command.add_option("A", options->a, "a footprint: JSON of 'flyball account'").required();
+  command.add_option("B", options->b, "the other").required();
+  command.add_flag("--summary", options->summary, "add up self-similar layers first");
+  add_value(command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
+  add_value(command, "--top", options->top, parse_count, "N", "how many of the largest changes (default 20)");
+  add_format(command, options->format);
+  command.footer(
       "Examples:\n"
       "  flyball account diff before.json after.json\n"
       "  flyball account diff bert.json albert.json --summary --top 10");
-  command->callback([options] {
+  command.callback([options] {
     const InterruptExit interrupt_exit;
     Footprint a = read_footprint_file(options->a);
     Footprint b = read_footprint_file(options->b);
@@ -237,26 +237,26 @@ void add_diff(CLI::App& parent) {
   });
 }
 
-void add_quality(CLI::App& parent) {
+void add_quality(const Command& parent) {
   struct QualityOptions {
     std::vector<std::string> runs;
     std::optional<std::string> similar;
     std::optional<std::string> format;
   };
-  CLI::App* command = parent.add_subcommand("quality", "how far a footprint can be trusted: ASSS, ASSW, stability");
+  const Command command = parent.add_subcommand("quality", "how far a footprint can be trusted: ASSS, ASSW, stability");
   const auto options = std::make_shared<QualityOptions>();
-  command->add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
-      ->required();
-  add_value(*command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
-  add_format(*command, options->format);
-  command->footer(
+  command.add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
+      .required();
+  add_value(command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
+  add_format(command, options->format);
+  command.footer(
       "All are Pearson correlations of summarised footprints. ASSS, of folders only: with\n"
       "the power readings thinned out, which changes little where they are dense enough.\n"
       "ASSW: of the mean of the first runs with the mean of all. Stability: run by run.\n\n"
       "Examples:\n"
       "  flyball account quality run1/ run2/ run3/\n"
       "  flyball account quality run1.json run2.json");
-  command->callback([options] {
+  command.callback([options] {
     const InterruptExit interrupt_exit;
     const SelfSimilar similar = options->similar ? SelfSimilar(*options->similar) : SelfSimilar();
     const QualityFigures figures = measure_quality(options->runs, similar, AccountConsole().listener());
@@ -266,16 +266,15 @@ void add_quality(CLI::App& parent) {
 
 }  // namespace
 
-void add_account_command(CLI::App& program, const std::string& command_line) {
-  CLI::App* command = program.add_subcommand("account", "joules per tensor, layer and module of a model");
-  command->require_subcommand(0, 1);
+void add_account_command(const Command& program, const std::string& command_line) {
+  const Command command = program.add_subcommand("account", "joules per tensor, layer and module of a model");
   const auto options = std::make_shared<AccountArguments>();
-  command->add_option("--power", options->account.power, "power trace, one for every event trace")->type_name("FILE");
-  add_footprint_options(*command, *options);
-  add_diff(*command);
-  add_quality(*command);
-  add_session_commands(*command, command_line);
-  command->footer(
+  command.add_option("--power", options->account.power, "power trace, one for every event trace").type_name("FILE");
+  add_footprint_options(command, *options);
+  add_diff(command);
+  add_quality(command);
+  add_session_commands(command, command_line);
+  command.footer(
       "Examples:\n"
       "  flyball record -o power.csv -- python train.py      # which writes trace.json\n"
       "  flyball account --events trace.json.gz --power power.csv\n"
@@ -283,8 +282,8 @@ void add_account_command(CLI::App& program, const std::string& command_line) {
       "  flyball account --events t.json --power p.csv --method regress --sensor-window 100ms\n"
       "  flyball account start epoch; python train.py; flyball account stop epoch\n"
       "  flyball account read epoch --events trace.json      # recorded by the agent");
-  command->callback([command, options, command_line] {
-    if (!command->get_subcommands().empty()) return;
+  command.callback([command, options, command_line] {
+    if (command.subcommand_is_given()) return;
     const InterruptExit interrupt_exit;
     run_account(*options, command_line);
   });

@@ -3,9 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <CLI/CLI.hpp>
 
 #include "account/account_options.h"
+#include "cli/command.h"
 
 namespace flyball {
 
@@ -18,12 +18,12 @@ struct AccountArguments {
 };
 
 // All but --power. `arguments` must outlive the parsing.
-void add_footprint_options(CLI::App& command, AccountArguments& arguments);
+void add_footprint_options(const Command& command, AccountArguments& arguments);
 
 // Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report.
 void run_account(const AccountArguments& arguments, const std::string& command_line);
 
 // Adds start, stop, read, list and drop: the sessions that the agent records.
-void add_session_commands(CLI::App& account, const std::string& command_line);
+void add_session_commands(const Command& account, const std::string& command_line);
 
 }  // namespace flyball

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/file_descriptor.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "cli/account_command.h"
 #include "cli/console.h"
@@ -36,12 +37,12 @@ struct SessionCall {
   }
 };
 
-void add_agent_option(CLI::App& command, std::optional<std::string>& agent) {
+void add_agent_option(const Command& command, std::optional<std::string>& agent) {
   add_value(command, "--agent", agent, parse_path, "WHERE",
             "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
 }
 
-void add_name_option(CLI::App& command, std::string& name) {
+void add_name_option(const Command& command, std::string& name) {
   command.add_option("NAME", name, "the session, one of yours (default: default)");
 }
 
@@ -60,22 +61,22 @@ void warn_of(const AccountSessionInfo& session) {
 
 std::string json_text(const nlohmann::ordered_json& json) { return json.dump(2) + "\n"; }
 
-void add_start(CLI::App& parent) {
+void add_start(const Command& parent) {
   struct StartOptions : SessionCall {
     std::optional<std::vector<std::size_t>> gpus;
     bool no_cpu = false;
     std::optional<Seconds> period;
   };
-  CLI::App* command = parent.add_subcommand("start", "have the agent record power until 'account stop'");
+  const Command command = parent.add_subcommand("start", "have the agent record power until 'account stop'");
   const auto options = std::make_shared<StartOptions>();
-  add_name_option(*command, options->name);
-  add_value(*command, "--gpus", options->gpus, parse_gpus, "LIST", "such as 0,1, or none (default: all of the node)");
-  command->add_flag("--no-cpu", options->no_cpu, "leave out processors and their memory");
-  add_value(*command, "--period", options->period, parse_duration, "TIME",
+  add_name_option(command, options->name);
+  add_value(command, "--gpus", options->gpus, parse_gpus, "LIST", "such as 0,1, or none (default: all of the node)");
+  command.add_flag("--no-cpu", options->no_cpu, "leave out processors and their memory");
+  add_value(command, "--period", options->period, parse_duration, "TIME",
             "at most one row of a device in this time (default: every change of its sensor that the agent sees)");
-  add_agent_option(*command, options->agent);
-  add_format(*command, options->format);
-  command->footer(
+  add_agent_option(command, options->agent);
+  add_format(command, options->format);
+  command.footer(
       "Returns when the sensors have been seen to change, half a second at most: from\n"
       "then on nothing is missed. The session is its user's, goes on when the caller\n"
       "ends, and ends by 'account stop', after 24 hours, at 64 MiB, or with the agent.\n"
@@ -84,7 +85,7 @@ void add_start(CLI::App& parent) {
       "  flyball account start\n"
       "  flyball account start epoch-3 --gpus 0,1 --no-cpu\n"
       "  flyball account start night --period 100ms --format json");
-  command->callback([options] {
+  command.callback([options] {
     AccountSessionRequest request;
     request.name = options->name;
     request.gpus = options->gpus;
@@ -98,19 +99,19 @@ void add_start(CLI::App& parent) {
   });
 }
 
-void add_stop(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("stop", "end a session; its trace can be read for an hour");
+void add_stop(const Command& parent) {
+  const Command command = parent.add_subcommand("stop", "end a session; its trace can be read for an hour");
   const auto options = std::make_shared<SessionCall>();
-  add_name_option(*command, options->name);
-  add_agent_option(*command, options->agent);
-  add_format(*command, options->format);
-  command->footer(
+  add_name_option(command, options->name);
+  add_agent_option(command, options->agent);
+  add_format(command, options->format);
+  command.footer(
       "Returns when the sensors have shown what flowed until now, half a second at\n"
       "most. A session that the agent had ended before stays as it was, with a warning.\n\n"
       "Examples:\n"
       "  flyball account stop\n"
       "  flyball account stop epoch-3 --format json");
-  command->callback([options] {
+  command.callback([options] {
     const AccountSessionInfo session = options->client().stop_session(options->name);
     warn_of(session);
     print_result(options->format == "json"
@@ -176,16 +177,16 @@ void run_read(ReadOptions options, const std::string& command_line) {
   print_report(fmt::format("flyball: {}: {}\n", *options.output, rows_text(session)));
 }
 
-void add_read(CLI::App& parent, const std::string& command_line) {
-  CLI::App* command =
+void add_read(const Command& parent, const std::string& command_line) {
+  const Command command =
       parent.add_subcommand("read", "the power trace of a session, or the footprint with an event trace");
   const auto options = std::make_shared<ReadOptions>();
-  add_name_option(*command, options->name);
-  add_value(*command, "-o,--out", options->output, parse_path, "FILE",
+  add_name_option(command, options->name);
+  add_value(command, "-o,--out", options->output, parse_path, "FILE",
             "write the power trace there, as 'flyball record' does (without --events, default: standard output)");
-  add_agent_option(*command, options->agent);
-  add_footprint_options(*command, options->footprint);
-  command->footer(
+  add_agent_option(command, options->agent);
+  add_footprint_options(command, options->footprint);
+  command.footer(
       "With --events, what 'flyball account --events FILE --power TRACE' prints and\n"
       "writes, by the same options. Without, --format json prints the session's state.\n"
       "A session that still records gives its trace until now.\n\n"
@@ -193,22 +194,22 @@ void add_read(CLI::App& parent, const std::string& command_line) {
       "  flyball account read epoch-3 --out power.csv\n"
       "  flyball account read epoch-3 --events trace.json\n"
       "  flyball account read epoch-3 --events trace.json --html account.html --format json");
-  command->callback([options, command_line] {
+  command.callback([options, command_line] {
     const InterruptExit interrupt_exit;
     run_read(*options, command_line);
   });
 }
 
-void add_list(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("list", "your sessions in the agent");
+void add_list(const Command& parent) {
+  const Command command = parent.add_subcommand("list", "your sessions in the agent");
   const auto options = std::make_shared<SessionCall>();
-  add_agent_option(*command, options->agent);
-  add_format(*command, options->format);
-  command->footer(
+  add_agent_option(command, options->agent);
+  add_format(command, options->format);
+  command.footer(
       "Examples:\n"
       "  flyball account list\n"
       "  flyball account list --format json");
-  command->callback([options] {
+  command.callback([options] {
     const std::vector<AccountSessionInfo> sessions = options->client().sessions();
     if (options->format == "json") return print_result(json_text(to_json(AccountSessionList{sessions})));
     constexpr auto kLeft = TextTable::Align::kLeft;
@@ -222,20 +223,20 @@ void add_list(CLI::App& parent) {
   });
 }
 
-void add_drop(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("drop", "end a session and forget its trace");
+void add_drop(const Command& parent) {
+  const Command command = parent.add_subcommand("drop", "end a session and forget its trace");
   const auto options = std::make_shared<SessionCall>();
-  add_name_option(*command, options->name);
-  add_agent_option(*command, options->agent);
-  command->footer(
+  add_name_option(command, options->name);
+  add_agent_option(command, options->agent);
+  command.footer(
       "Examples:\n"
       "  flyball account drop epoch-3");
-  command->callback([options] { options->client().drop_session(options->name); });
+  command.callback([options] { options->client().drop_session(options->name); });
 }
 
 }  // namespace
 
-void add_session_commands(CLI::App& account, const std::string& command_line) {
+void add_session_commands(const Command& account, const std::string& command_line) {
   add_start(account);
   add_stop(account);
   add_read(account, command_line);

@@ -135,30 +135,31 @@ void run_agent(const AgentOptions& options) {
 
 }  // namespace
 
-void add_agent_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("agent", "own this node's GPUs: lease their clocks, stream their power");
+void add_agent_command(const Command& program) {
+  const Command command =
+      program.add_subcommand("agent", "own this node's GPUs: lease their clocks, stream their power");
   const auto options = std::make_shared<AgentOptions>();
-  add_value(*command, "--config", options->config, parse_path, "FILE", "TOML with these options and who may set what");
-  add_value(*command, "--socket", options->socket, parse_path, "PATH",
+  add_value(command, "--config", options->config, parse_path, "FILE", "TOML with these options and who may set what");
+  add_value(command, "--socket", options->socket, parse_path, "PATH",
             "Unix socket to listen on (default /run/flyball/agent.sock)");
-  add_value(*command, "--tcp", options->tcp, parse_path, "HOST:PORT", "listen there as well");
-  add_value(*command, "--token-file", options->token_file, parse_path, "FILE",
+  add_value(command, "--tcp", options->tcp, parse_path, "HOST:PORT", "listen there as well");
+  add_value(command, "--token-file", options->token_file, parse_path, "FILE",
             "what TCP clients must show; needed beyond loopback");
-  add_value(*command, "--state-dir", options->state_dir, parse_path, "DIR",
+  add_value(command, "--state-dir", options->state_dir, parse_path, "DIR",
             "where it notes what it may have changed (default /var/lib/flyball)");
   add_value(
-      *command, "--period", options->period, parse_duration, "TIME",
+      command, "--period", options->period, parse_duration, "TIME",
       "of the power stream's samples (default 4ms, processors less often where that would cost more than 0.1 % of the "
       "node)");
-  command->add_flag("--no-zeusd", options->no_zeusd, "do not speak the interface of zeusd");
-  command->footer(
+  command.add_flag("--no-zeusd", options->no_zeusd, "do not speak the interface of zeusd");
+  command.footer(
       "Runs until SIGTERM or Ctrl-C, then brings every GPU back to its defaults. Needs\n"
       "root to set clocks. See docs/manual/agent.md.\n\n"
       "Examples:\n"
       "  sudo flyball agent\n"
       "  flyball agent --socket /tmp/agent.sock --state-dir /tmp/agent-state\n"
       "  sudo flyball agent --tcp 0.0.0.0:4938 --token-file /etc/flyball/token");
-  command->callback([options] { run_agent(*options); });
+  command.callback([options] { run_agent(*options); });
 }
 
 }  // namespace flyball

@@ -109,25 +109,25 @@ void run_simulate(const SimulateOptions& options, const std::string& command_lin
   print_result(options.format == "json" ? json.dump(2) + "\n" : result_text(result, simulation.state(), wall.count()));
 }
 
-void add_simulate(CLI::App& parent, const std::string& command_line) {
-  CLI::App* command = parent.add_subcommand("simulate", "run a trace of jobs under one policy");
+void add_simulate(const Command& parent, const std::string& command_line) {
+  const Command command = parent.add_subcommand("simulate", "run a trace of jobs under one policy");
   const auto options = std::make_shared<SimulateOptions>();
-  add_cluster_options(*command, options->cluster);
+  add_cluster_options(command, options->cluster);
   std::vector<std::string> names;
   for (const auto& entry : policies().entries()) names.push_back(entry.name);
-  add_choice(*command, "--policy", options->policy, names, "NAME",
+  add_choice(command, "--policy", options->policy, names, "NAME",
              fmt::format("{} (default {})", fmt::join(names, ", "), kDefaultPolicy));
-  add_value(*command, "--out", options->out, parse_path, "DIR",
+  add_value(command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "Costs come from a synthetic table of five networks, or from --table. JCT is job\n"
       "completion time; energy is that of the GPUs, idle ones included.\n\n"
       "Examples:\n"
       "  flyball cluster simulate --trace examples/cluster/day.csv --eta 0.7\n"
       "  flyball cluster simulate --trace examples/cluster/day.csv --policy fifo \\\n"
       "    --nodes 16 --gpus-per-node 4 --gpu v100 --format json");
-  command->callback([options, command_line] { run_simulate(*options, command_line); });
+  command.callback([options, command_line] { run_simulate(*options, command_line); });
 }
 
 // ---- fit
@@ -301,37 +301,37 @@ void run_fit(const FitOptions& options) {
                            table.str()));
 }
 
-void add_fit(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("fit", "fit performance models to measured iterations");
+void add_fit(const Command& parent) {
+  const Command command = parent.add_subcommand("fit", "fit performance models to measured iterations");
   const auto options = std::make_shared<FitOptions>();
-  command->add_option("MEASUREMENTS", options->measurements, "CSV of step times and energies")->required();
-  add_value(*command, "--holdout", options->holdout, parse_share, "SHARE",
+  command.add_option("MEASUREMENTS", options->measurements, "CSV of step times and energies").required();
+  add_value(command, "--holdout", options->holdout, parse_share, "SHARE",
             "share of the rows that is kept from the fit and predicted (default 0.1)");
-  add_value(*command, "--gpu", options->gpu, parse_path, "NAME", "GPU model, for its clocks (default v100)");
-  add_value(*command, "--voltage-break", options->voltage_break, parse_positive, "MHZ",
+  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model, for its clocks (default v100)");
+  add_value(command, "--voltage-break", options->voltage_break, parse_positive, "MHZ",
             "f0, above which the voltage rises (default: the GPU model's)");
-  add_value(*command, "--seed", options->seed, parse_count, "N", "which rows are held out (default 1)");
-  command->add_flag("--outside", options->outside,
-                    "instead: fit to sizes up to n GPUs, predict 2 n; for n = 1, 2, 4, ...");
-  add_format(*command, options->format);
-  command->footer(
+  add_value(command, "--seed", options->seed, parse_count, "N", "which rows are held out (default 1)");
+  command.add_flag("--outside", options->outside,
+                   "instead: fit to sizes up to n GPUs, predict 2 n; for n = 1, 2, 4, ...");
+  add_format(command, options->format);
+  command.footer(
       "Columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j. Step\n"
       "times of the Pollux and Sia artifacts are read, too.\n\n"
       "Examples:\n"
       "  flyball cluster fit data/cluster/v100.csv\n"
       "  flyball cluster fit MEASUREMENTS.csv --gpu a100 --holdout 0.2 --format json");
-  command->callback([options] { run_fit(*options); });
+  command.callback([options] { run_fit(*options); });
 }
 
 }  // namespace
 
-void add_cluster_command(CLI::App& program, const std::string& command_line) {
-  CLI::App* command = program.add_subcommand("cluster", "schedule a cluster's jobs under a power budget (simulated)");
-  command->require_subcommand(0, 1);
-  add_simulate(*command, command_line);
-  add_cluster_compare_command(*command, command_line);
-  add_fit(*command);
-  add_cluster_trace_command(*command);
+void add_cluster_command(const Command& program, const std::string& command_line) {
+  const Command command =
+      program.add_subcommand("cluster", "schedule a cluster's jobs under a power budget (simulated)");
+  add_simulate(command, command_line);
+  add_cluster_compare_command(command, command_line);
+  add_fit(command);
+  add_cluster_trace_command(command);
 }
 
 }  // namespace flyball

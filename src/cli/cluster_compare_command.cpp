@@ -187,34 +187,34 @@ void run_compare(const CompareOptions& options, const std::string& command_line)
 
 }  // namespace
 
-void add_cluster_compare_command(CLI::App& parent, const std::string& command_line) {
-  CLI::App* command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
+void add_cluster_compare_command(const Command& parent, const std::string& command_line) {
+  const Command command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
   const auto options = std::make_shared<CompareOptions>();
-  add_cluster_options(*command, options->cluster);
+  add_cluster_options(command, options->cluster);
   std::vector<std::string> names;
   for (const auto& entry : policies().entries()) names.push_back(entry.name);
-  add_value(*command, "--policies", options->policies, parse_policies, "NAME,...",
+  add_value(command, "--policies", options->policies, parse_policies, "NAME,...",
             fmt::format("all (default), or some of {}", fmt::join(names, ", ")));
-  add_value(*command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
+  add_value(command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
             "policies that choose no clocks run at each of these")
-      ->excludes("--clock");
-  add_value(*command, "--etas", options->etas, parse_list(parse_eta), "SHARE,...",
+      .excludes("--clock");
+  add_value(command, "--etas", options->etas, parse_list(parse_eta), "SHARE,...",
             "policies that keep to a budget run at each of these")
-      ->excludes("--eta");
-  add_value(*command, "--zeus-etas", options->zeus_etas, parse_list(parse_zeus_eta), "SHARE,...",
+      .excludes("--eta");
+  add_value(command, "--zeus-etas", options->zeus_etas, parse_list(parse_zeus_eta), "SHARE,...",
             "policies with Zeus's clocks run at each of these")
-      ->excludes("--zeus-eta");
-  add_choice(*command, "--sweep", options->sweep, {"energy"}, "NAME",
+      .excludes("--zeus-eta");
+  add_choice(command, "--sweep", options->sweep, {"energy"}, "NAME",
              "energy: runs from little energy to much, seven clocks, nine budgets and five of Zeus's shares where none "
              "are listed")
-      ->excludes("--clock")
-      ->excludes("--eta")
-      ->excludes("--zeus-eta");
-  add_value(*command, "--svg", options->svg, parse_path, "FILE", "write average JCT against energy as a picture");
-  add_value(*command, "--out", options->out, parse_path, "DIR",
+      .excludes("--clock")
+      .excludes("--eta")
+      .excludes("--zeus-eta");
+  add_value(command, "--svg", options->svg, parse_path, "FILE", "write average JCT against energy as a picture");
+  add_value(command, "--out", options->out, parse_path, "DIR",
             "write report.html (every policy over time, among others) and comparison.json there");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "Each is measured by joule-price, or by the first where that is not among them:\n"
       "by its first run, and with several by what it reaches with equal energy. Only\n"
       "joule-price and powerflow keep to --eta.\n\n"
@@ -225,7 +225,7 @@ void add_cluster_compare_command(CLI::App& parent, const std::string& command_li
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"
       "    --policies joule-price,afs,tiresias --etas 0.5,0.7,0.9 \\\n"
       "    --clocks 1020,1260,1530");
-  command->callback([options, command_line] { run_compare(*options, command_line); });
+  command.callback([options, command_line] { run_compare(*options, command_line); });
 }
 
 }  // namespace flyball

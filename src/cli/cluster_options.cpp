@@ -24,10 +24,10 @@ double parse_zeus_eta(std::string_view option, std::string_view text) {
       "{} takes how much energy counts against time, from 0 (only time) to 1 (only energy), not '{}'", option, text));
 }
 
-void add_cluster_options(CLI::App& command, ClusterOptions& options) {
+void add_cluster_options(const Command& command, ClusterOptions& options) {
   command.add_option("--trace", options.trace, "jobs: CSV submit_time,num_gpus,duration[,model,batch_size]")
-      ->type_name("JOBS")
-      ->required();
+      .type_name("JOBS")
+      .required();
   add_value(command, "--nodes", options.setup.spec.nodes, parse_count, "N", "nodes of the cluster (default 16)");
   add_value(command, "--gpus-per-node", options.setup.spec.gpus_per_node, parse_count, "N",
             "GPUs of a node, a power of two (default 4)");

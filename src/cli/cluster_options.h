@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <CLI/CLI.hpp>
 
+#include "cli/command.h"
 #include "cluster/ground_truth.h"
 #include "cluster/job_trace.h"
 #include "cluster/measurements.h"
@@ -33,7 +33,7 @@ struct ClusterOptions {
   bool no_packing = false;
 };
 
-void add_cluster_options(CLI::App& command, ClusterOptions& options);
+void add_cluster_options(const Command& command, ClusterOptions& options);
 
 struct ClusterInput {
   SimulationSetup setup;
@@ -73,9 +73,9 @@ inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's c
 [[nodiscard]] MeasurementSet read_measurements_of(const GpuModel& gpu, const std::string& path);
 
 // `flyball cluster compare`.
-void add_cluster_compare_command(CLI::App& parent, const std::string& command_line);
+void add_cluster_compare_command(const Command& parent, const std::string& command_line);
 
 // `flyball cluster trace synth|convert`.
-void add_cluster_trace_command(CLI::App& parent);
+void add_cluster_trace_command(const Command& parent);
 
 }  // namespace flyball

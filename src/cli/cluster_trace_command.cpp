@@ -46,23 +46,23 @@ void run_synth(const SynthOptions& options) {
                                                      request.jobs, request.span.value() / 3600.0, request.seed)}));
 }
 
-void add_synth(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("synth", "make a synthetic trace");
+void add_synth(const Command& parent) {
+  const Command command = parent.add_subcommand("synth", "make a synthetic trace");
   const auto options = std::make_shared<SynthOptions>();
-  add_value(*command, "--jobs", options->request.jobs, parse_count, "N", "how many jobs (default 1901)");
-  add_value(*command, "--hours", options->request.span, parse_hours, "H", "over how many hours (default 24)");
-  add_value(*command, "--median", options->request.median_duration, parse_duration, "TIME",
+  add_value(command, "--jobs", options->request.jobs, parse_count, "N", "how many jobs (default 1901)");
+  add_value(command, "--hours", options->request.span, parse_hours, "H", "over how many hours (default 24)");
+  add_value(command, "--median", options->request.median_duration, parse_duration, "TIME",
             "median duration (default 500s)");
-  add_value(*command, "--large-jobs", options->request.large_jobs, parse_positive, "FACTOR",
+  add_value(command, "--large-jobs", options->request.large_jobs, parse_positive, "FACTOR",
             "scales the share of jobs of more than one GPU, which is 0.3 (default 1)");
-  add_value(*command, "--seed", options->request.seed, parse_count, "N", "seed (default 1)");
-  command->add_flag("--models", options->models, "draw models and batch sizes, too");
-  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
-  command->footer(
+  add_value(command, "--seed", options->request.seed, parse_count, "N", "seed (default 1)");
+  command.add_flag("--models", options->models, "draw models and batch sizes, too");
+  add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
+  command.footer(
       "Examples:\n"
       "  flyball cluster trace synth --out day.csv\n"
       "  flyball cluster trace synth --jobs 100 --hours 2 --models --seed 7");
-  command->callback([options] { run_synth(*options); });
+  command.callback([options] { run_synth(*options); });
 }
 
 struct ConvertOptions {
@@ -81,27 +81,26 @@ void run_convert(const ConvertOptions& options) {
         fmt::format("{} left out: they never ran, or asked for no GPU", counted(static_cast<long>(dropped), "row")));
 }
 
-void add_convert(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("convert", "read another format's trace");
+void add_convert(const Command& parent) {
+  const Command command = parent.add_subcommand("convert", "read another format's trace");
   const auto options = std::make_shared<ConvertOptions>();
-  command->add_option("INPUT", options->input, "the trace")->required();
-  add_value(*command, "--from", options->from, parse_named<TraceFormat>, "NAME",
+  command.add_option("INPUT", options->input, "the trace").required();
+  add_value(command, "--from", options->from, parse_named<TraceFormat>, "NAME",
             "philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
-      ->required();
-  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
-  command->footer(
+      .required();
+  add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
+  command.footer(
       "Examples:\n"
       "  flyball cluster trace convert openb_pod_list_default.csv --from alibaba --out jobs.csv");
-  command->callback([options] { run_convert(*options); });
+  command.callback([options] { run_convert(*options); });
 }
 
 }  // namespace
 
-void add_cluster_trace_command(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("trace", "make or convert a trace of jobs");
-  command->require_subcommand(0, 1);
-  add_synth(*command);
-  add_convert(*command);
+void add_cluster_trace_command(const Command& parent) {
+  const Command command = parent.add_subcommand("trace", "make or convert a trace of jobs");
+  add_synth(command);
+  add_convert(command);
 }
 
 }  // namespace flyball

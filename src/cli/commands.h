@@ -3,26 +3,27 @@
 #pragma once
 
 #include <string>
-#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
 
 namespace flyball {
 
 // `command_line` is what the user typed, for reports.
-void add_plan_command(CLI::App& program, const std::string& command_line);
-void add_partition_command(CLI::App& program);
-void add_emulate_command(CLI::App& program);
-void add_profile_command(CLI::App& program);
-void add_profile_fit_command(CLI::App& parent);  // below `profile`
-void add_cluster_command(CLI::App& program, const std::string& command_line);
-void add_devices_command(CLI::App& program);
-void add_run_command(CLI::App& program);
-void add_record_command(CLI::App& program);
-void add_sim_command(CLI::App& program);
-void add_agent_command(CLI::App& program);
-void add_top_command(CLI::App& program);
-void add_serve_command(CLI::App& program);
-void add_messages_command(CLI::App& program);
-void add_account_command(CLI::App& program, const std::string& command_line);
-void add_forecast_command(CLI::App& program, const std::string& command_line);
+void add_plan_command(const Command& program, const std::string& command_line);
+void add_partition_command(const Command& program);
+void add_emulate_command(const Command& program);
+void add_profile_command(const Command& program);
+void add_profile_fit_command(const Command& parent);  // below `profile`
+void add_cluster_command(const Command& program, const std::string& command_line);
+void add_devices_command(const Command& program);
+void add_run_command(const Command& program);
+void add_record_command(const Command& program);
+void add_sim_command(const Command& program);
+void add_agent_command(const Command& program);
+void add_top_command(const Command& program);
+void add_serve_command(const Command& program);
+void add_messages_command(const Command& program);
+void add_account_command(const Command& program, const std::string& command_line);
+void add_forecast_command(const Command& program, const std::string& command_line);
 
 }  // namespace flyball

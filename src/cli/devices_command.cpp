@@ -199,17 +199,17 @@ void run_devices(const DevicesOptions& options) {
 
 }  // namespace
 
-void add_devices_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("devices", "list GPUs and processors: what can be measured and set");
+void add_devices_command(const Command& program) {
+  const Command command = program.add_subcommand("devices", "list GPUs and processors: what can be measured and set");
   const auto options = std::make_shared<DevicesOptions>();
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "Asks the drivers of this machine and changes nothing. Whether clocks may be set is\n"
       "judged for this process; what to do where they may not is told beside it.\n\n"
       "Examples:\n"
       "  flyball devices\n"
       "  flyball devices --format json");
-  command->callback([options] { run_devices(*options); });
+  command.callback([options] { run_devices(*options); });
 }
 
 }  // namespace flyball

@@ -116,12 +116,12 @@ std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobSh
       counted(shape.tensor_parallel, "GPU"), counted(emulations.front().job.gpus, "GPU"), all.str());
 }
 
-void run_against(const CLI::App& command, const EmulateOptions& options) {
+void run_against(const Command& command, const EmulateOptions& options) {
   constexpr std::array<std::string_view, 4> kAllowed = {"--against", "--fitted-to", "--schedule", "--format"};
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0 || std::ranges::find(kAllowed, option->get_name()) != kAllowed.end()) continue;
+  for (const Option& option : command.options()) {
+    if (!option.is_given() || std::ranges::find(kAllowed, option.name()) != kAllowed.end()) continue;
     throw UsageError(
-        fmt::format("--against replays recorded runs, which say all but the schedule; drop {}", option->get_name()));
+        fmt::format("--against replays recorded runs, which say all but the schedule; drop {}", option.name()));
   }
   const InterruptExit exit;
   const AgainstRequest request{*options.against, options.fitted_to,
@@ -129,7 +129,7 @@ void run_against(const CLI::App& command, const EmulateOptions& options) {
   print_result(options.format == "json" ? against_json(request) : against_text(request));
 }
 
-void run_emulate(const CLI::App& command, const EmulateOptions& options) {
+void run_emulate(const Command& command, const EmulateOptions& options) {
   if (options.against) return run_against(command, options);
   if (options.fitted_to) throw UsageError("--fitted-to says what --against predicts from; add --against RUNS");
   if (options.pipeline.profile.empty()) {
@@ -159,23 +159,23 @@ void run_emulate(const CLI::App& command, const EmulateOptions& options) {
 
 }  // namespace
 
-void add_emulate_command(CLI::App& program) {
-  CLI::App* command =
+void add_emulate_command(const Command& program) {
+  const Command command =
       program.add_subcommand("emulate", "what planning saves over a job of many pipelines, and from which bloat");
   const auto options = std::make_shared<EmulateOptions>();
-  add_pipeline_options(*command, options->pipeline);
-  command->get_option("PROFILE")->required(false);
-  add_value(*command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
-  add_value(*command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
+  add_pipeline_options(command, options->pipeline);
+  command.option("PROFILE").required(false);
+  add_value(command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
+  add_value(command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
             "one pipeline, at maximum clocks, takes FACTOR times as long as it would; several factors make a table "
             "(default 1: none)");
-  add_choice(*command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
-  add_value(*command, "--against", options->against, parse_path, "RUNS",
+  add_choice(command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
+  add_value(command, "--against", options->against, parse_path, "RUNS",
             "in place of a profile: replay these recorded runs, print predicted beside measured");
-  add_value(*command, "--fitted-to", options->fitted_to, parse_path, "RUNS",
+  add_value(command, "--fitted-to", options->fitted_to, parse_path, "RUNS",
             "with --against: predict from these (default: from every other point, judging the rest)");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"
       "bloat is what slowing down to T_opt = min(T*, T') saves beyond it while another\n"
       "pipeline sets the pace (Perseus, sections 2 and 6.3).\n\n"
@@ -188,7 +188,7 @@ void add_emulate_command(CLI::App& program) {
       "  flyball emulate --against examples/runs/two-stage\n"
       "  flyball emulate --against examples/runs/two-stage \\\n"
       "    --fitted-to examples/runs/two-stage --format json");
-  command->callback([command, options] { run_emulate(*command, *options); });
+  command.callback([command, options] { run_emulate(command, *options); });
 }
 
 }  // namespace flyball

@@ -185,7 +185,7 @@ void run_forecast(const ForecastOptions& options, const std::string& command) {
   print_result(text);
 }
 
-void add_plan_options(CLI::App& command, PlanBillOptions& options) {
+void add_plan_options(const Command& command, PlanBillOptions& options) {
   add_value(command, "--plan", options.file, parse_path, "FILE",
             "a plan of flyball plan --out, in place of RUN.toml: its whole run against all-maximum clocks");
   add_value(command, "--iterations", options.iterations, parse_iterations, "N", "with --plan: of the run");
@@ -201,33 +201,32 @@ void add_plan_options(CLI::App& command, PlanBillOptions& options) {
 
 }  // namespace
 
-void add_forecast_command(CLI::App& program, const std::string& command_line) {
-  CLI::App* command = program.add_subcommand("forecast", "what a training run will cost, before it runs");
-  command->require_subcommand(0, 1);
+void add_forecast_command(const Command& program, const std::string& command_line) {
+  const Command command = program.add_subcommand("forecast", "what a training run will cost, before it runs");
   const auto options = std::make_shared<ForecastOptions>();
   command
-      ->add_option_function<std::string>(
+      .add_option_function(
           "RUN", [options](const std::string& text) { options->run = text; },
           "nodes, powers and measured stage times (docs/formats/run.md)")
-      ->type_name("RUN.toml");
-  add_value(*command, "--epochs", options->epochs, parse_count, "N", "in place of RUN.toml's");
-  add_value(*command, "--calibrate", options->calibration, parse_path, "[TYPE=]FILE",
+      .type_name("RUN.toml");
+  add_value(command, "--epochs", options->epochs, parse_count, "N", "in place of RUN.toml's");
+  add_value(command, "--calibrate", options->calibration, parse_path, "[TYPE=]FILE",
             "component powers of a node type from what flyball record wrote");
-  add_value(*command, "--confidence", options->confidence_pct, parse_confidence, "PERCENT",
+  add_value(command, "--confidence", options->confidence_pct, parse_confidence, "PERCENT",
             "of the interval, 1 to 99.99 (default 90)");
-  add_plan_options(*command, options->plan);
-  add_value(*command, "--cluster", options->cluster, parse_path, "FILE",
+  add_plan_options(command, options->plan);
+  add_value(command, "--cluster", options->cluster, parse_path, "FILE",
             "the JSON of a simulated cluster, in place of RUN.toml");
-  add_value(*command, "--against", options->against, parse_path, "FILE",
+  add_value(command, "--against", options->against, parse_path, "FILE",
             "with --cluster: the same jobs under another policy, to see what is saved");
-  add_value(*command, "--carbon", options->carbon, parse_path, "FILE|GRAMS",
+  add_value(command, "--carbon", options->carbon, parse_path, "FILE|GRAMS",
             "g of CO2 per kWh: a number, or a CSV over time");
-  add_value(*command, "--start", options->start, parse_duration_or_zero, "TIME",
+  add_value(command, "--start", options->start, parse_duration_or_zero, "TIME",
             "with --carbon FILE: the run begins so long after its first row (default 0)");
-  add_value(*command, "--price", options->price, parse_price, "PRICE", "of a kWh, in any currency");
-  add_format(*command, options->format);
-  add_value(*command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
-  command->footer(
+  add_value(command, "--price", options->price, parse_price, "PRICE", "of a kWh, in any currency");
+  add_format(command, options->format);
+  add_value(command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
+  command.footer(
       "Examples:\n"
       "  flyball forecast examples/forecast/vgg16-mt128.toml\n"
       "  flyball forecast examples/forecast/vgg16-ft32.toml --epochs 100 \\\n"
@@ -236,9 +235,9 @@ void add_forecast_command(CLI::App& program, const std::string& command_line) {
       "    --microbatches 32 --out out/bert\n"
       "  flyball forecast --plan out/bert/plan.json --slower 5 \\\n"
       "    --iterations 250000 --carbon 380 --price 0.25");
-  add_forecast_init(*command);
-  command->callback([options, command, command_line] {
-    if (!command->get_subcommands().empty()) return;  // it has run
+  add_forecast_init(command);
+  command.callback([options, command, command_line] {
+    if (command.subcommand_is_given()) return;  // it has run
     run_forecast(*options, command_line);
   });
 }

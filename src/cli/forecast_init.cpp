@@ -53,29 +53,29 @@ void run_init(InitOptions& options) {
 
 }  // namespace
 
-void add_forecast_init(CLI::App& forecast) {
-  CLI::App* command = forecast.add_subcommand("init", "write a commented RUN.toml to begin with");
+void add_forecast_init(const Command& forecast) {
+  const Command command = forecast.add_subcommand("init", "write a commented RUN.toml to begin with");
   const auto options = std::make_shared<InitOptions>();
   command
-      ->add_option("--trace", options->sources.traces,
-                   "stage times from a trace of PyTorch's profiler (Chrome trace JSON); once for every rank, since one "
-                   "rank's communication has its wait for slower ones in it")
-      ->type_name("FILE");
-  add_value(*command, "--profile", options->sources.profile, parse_path, "FILE",
+      .add_option("--trace", options->sources.traces,
+                  "stage times from a trace of PyTorch's profiler (Chrome trace JSON); once for every rank, since one "
+                  "rank's communication has its wait for slower ones in it")
+      .type_name("FILE");
+  add_value(command, "--profile", options->sources.profile, parse_path, "FILE",
             "forward and backward from the profile that a flyball client measured");
-  add_value(*command, "--microbatches", options->microbatches, parse_count, "N",
+  add_value(command, "--microbatches", options->microbatches, parse_count, "N",
             "with --profile: forwards of a stage in one iteration (default 1)");
-  add_value(*command, "--power", options->sources.power, parse_path, "FILE",
+  add_value(command, "--power", options->sources.power, parse_path, "FILE",
             "component powers from what flyball record wrote");
-  add_value(*command, "--nodes", options->nodes, parse_count, "N",
+  add_value(command, "--nodes", options->nodes, parse_count, "N",
             "nodes (of each type) of the run (default 1, or the traced ranks)");
-  add_value(*command, "-o,--output", options->out, parse_path, "FILE", "write to this file");
-  command->footer(
+  add_value(command, "-o,--output", options->out, parse_path, "FILE", "write to this file");
+  command.footer(
       "Examples:\n"
       "  flyball forecast init -o run.toml\n"
       "  flyball forecast init --nodes 8 --microbatches 32 \\\n"
       "    --profile examples/profiles/bert-1.3b-a100-4stage.csv");
-  command->callback([options] { run_init(*options); });
+  command.callback([options] { run_init(*options); });
 }
 
 }  // namespace flyball

@@ -1,10 +1,10 @@
 // `flyball forecast init`: writes a commented RUN.toml for the user to complete.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command.h"
 
 namespace flyball {
 
-void add_forecast_init(CLI::App& forecast);
+void add_forecast_init(const Command& forecast);
 
 }  // namespace flyball

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
+
 namespace flyball {
 namespace {
 

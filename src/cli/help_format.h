@@ -6,9 +6,6 @@
 
 namespace flyball {
 
-// The argument of commands that run a program: everything behind "--".
-inline constexpr const char* kProgramArgument = "CMD";
-
 // "flyball profile show".
 [[nodiscard]] std::string full_command_name(const CLI::App& command);
 

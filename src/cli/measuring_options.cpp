@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "cli/console.h"
-#include "cli/help_format.h"
 #include "cli/option_values.h"
 
 namespace flyball {
-void add_measuring_options(CLI::App& app, MeasuringOptions& options) {
+void add_measuring_options(const Command& app, MeasuringOptions& options) {
   add_value(app, "--gpus", options.gpus, parse_gpus, "LIST",
             "GPUs to measure, such as 0,1, or none (default: all of the machine)");
   app.add_flag("--no-cpu", options.no_cpu, "leave out processors and their memory");

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 #include <vector>
-#include <CLI/CLI.hpp>
 
+#include "cli/command.h"
 #include "client/measurement.h"
 
 namespace flyball {
@@ -21,7 +21,7 @@ struct MeasuringOptions {
 inline constexpr Seconds kLongestSensorWait{0.5};
 
 // Adds --gpus, --no-cpu, --period and CMD. `options` must outlive the parsing.
-void add_measuring_options(CLI::App& app, MeasuringOptions& options);
+void add_measuring_options(const Command& app, MeasuringOptions& options);
 
 // Opens the devices that the options ask for. Warns of devices that are there and cannot be measured; throws
 // SystemError where none can.

@@ -13,6 +13,7 @@
 #include "account/account_options.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -155,21 +156,21 @@ void run_messages(const MessagesOptions& options) {
 
 }  // namespace
 
-void add_messages_command(CLI::App& program) {
-  CLI::App* command =
+void add_messages_command(const Command& program) {
+  const Command command =
       program.add_subcommand("messages", "what server, agent and library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
-  command->add_option("NAME", options->name, "a message; without one they are listed");
-  add_choice(*command, "--format", options->format, {"text", "json", "markdown", "openapi"}, "NAME",
+  command.add_option("NAME", options->name, "a message; without one they are listed");
+  add_choice(command, "--format", options->format, {"text", "json", "markdown", "openapi"}, "NAME",
              "text (default), json (JSON Schema), markdown, or openapi: all schemas of 'server' or 'agent' in YAML");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  flyball messages\n"
       "  flyball messages JobRequest\n"
       "  flyball messages LeaseRequest --format json\n"
       "  flyball messages SessionOptions --format markdown\n"
       "  flyball messages server --format openapi");
-  command->callback([options] { run_messages(*options); });
+  command.callback([options] { run_messages(*options); });
 }
 
 }  // namespace flyball

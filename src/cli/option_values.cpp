@@ -122,8 +122,8 @@ std::string parse_choice(std::string_view option, std::string_view text, const s
   return std::string(text);
 }
 
-CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<std::string>& target,
-                        std::vector<std::string> choices, const std::string& what, const std::string& description) {
+Option add_choice(const Command& app, const std::string& name, std::optional<std::string>& target,
+                  std::vector<std::string> choices, const std::string& what, const std::string& description) {
   return add_value(
       app, name, target,
       [choices = std::move(choices)](std::string_view option, std::string_view text) {
@@ -132,7 +132,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<st
       what, description);
 }
 
-void add_format(CLI::App& app, std::optional<std::string>& target) {
+void add_format(const Command& app, std::optional<std::string>& target) {
   add_choice(app, "--format", target, {"text", "json"}, "NAME", "text (default) or json");
 }
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-#include <CLI/CLI.hpp>
 
 #include "base/names.h"
 #include "base/units.h"
+#include "cli/command.h"
 
 namespace flyball {
 
@@ -45,8 +45,8 @@ template <Named E>
 // An option that fills `target` by parse(name, text): an optional where it matters whether it was given, else a value
 // that holds the default. `target` must outlive the parsing.
 template <class Target, class Parse>
-CLI::Option* add_value(CLI::App& app, const std::string& name, Target& target, const Parse& parse,
-                       const std::string& what, const std::string& description) {
+Option add_value(const Command& app, const std::string& name, Target& target, const Parse& parse,
+                 const std::string& what, const std::string& description) {
   const auto fill = [&target, name, parse](const std::string& text) {
     if constexpr (std::is_arithmetic_v<Target>) {
       target = static_cast<Target>(parse(name, text));
@@ -54,14 +54,14 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, Target& target, c
       target = parse(name, text);
     }
   };
-  return app.add_option_function<std::string>(name, fill, description)->type_name(what);
+  return app.add_option_function(name, fill, description).type_name(what);
 }
 
 // As above, for one of a fixed list of words.
-CLI::Option* add_choice(CLI::App& app, const std::string& name, std::optional<std::string>& target,
-                        std::vector<std::string> choices, const std::string& what, const std::string& description);
+Option add_choice(const Command& app, const std::string& name, std::optional<std::string>& target,
+                  std::vector<std::string> choices, const std::string& what, const std::string& description);
 
 // --format text|json.
-void add_format(CLI::App& app, std::optional<std::string>& target);
+void add_format(const Command& app, std::optional<std::string>& target);
 
 }  // namespace flyball

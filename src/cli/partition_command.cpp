@@ -97,24 +97,24 @@ void run_partition(const PartitionOptions& options) {
 
 }  // namespace
 
-void add_partition_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("partition", "split a model's layers into stages of least imbalance");
+void add_partition_command(const Command& program) {
+  const Command command = program.add_subcommand("partition", "split a model's layers into stages of least imbalance");
   const auto options = std::make_shared<PartitionOptions>();
   command
-      ->add_option("LATENCIES", options->latencies,
-                   "CSV layer,time: forward time of every layer in s, in the order of the model")
-      ->required();
-  add_value(*command, "--stages", options->stages, parse_count, "N", "stages of the pipeline")->required();
-  add_value(*command, "--tail", options->tail, parse_duration_or_zero, "TIME",
+      .add_option("LATENCIES", options->latencies,
+                  "CSV layer,time: forward time of every layer in s, in the order of the model")
+      .required();
+  add_value(command, "--stages", options->stages, parse_count, "N", "stages of the pipeline").required();
+  add_value(command, "--tail", options->tail, parse_duration_or_zero, "TIME",
             "what only the last stage can run, on top of its layers (a language model's head)");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "The ratio of the longest to the shortest stage is the least possible (Perseus,\n"
       "appendix B). Layers keep their order.\n\n"
       "Examples:\n"
       "  flyball partition examples/layers/gpt3-1.3b-a100.csv --stages 4\n"
       "  flyball partition examples/layers/gpt3-1.3b-a100.csv --stages 8 --format json");
-  command->callback([options] { run_partition(*options); });
+  command.callback([options] { run_partition(*options); });
 }
 
 }  // namespace flyball

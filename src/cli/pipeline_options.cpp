@@ -79,20 +79,20 @@ std::string read_standard_input(const InterruptGuard& guard) {
 
 }  // namespace
 
-void add_pipeline_options(CLI::App& command, PipelineOptions& options) {
+void add_pipeline_options(const Command& command, PipelineOptions& options) {
   command
       .add_option("PROFILE", options.profile,
                   "measured profile: CSV stage,instruction,frequency,time,energy (MHz, s, J); - reads standard input")
-      ->required();
+      .required();
   add_value(command, "--microbatches", options.microbatches, parse_count, "N", "microbatches per iteration");
   add_choice(command, "--schedule", options.schedule, schedule_names(), "NAME",
              "gpipe, 1f1b (default), interleaved-1f1b, early-recompute-1f1b or zb-h1");
   add_value(command, "--chunks", options.chunks, parse_count, "K", "model chunks per stage (interleaved-1f1b)");
   command
-      .add_option_function<std::string>(
+      .add_option_function(
           "--pipeline", [&options](const std::string& path) { options.pipeline_file = path; },
           "pipeline file with these and further settings; options given here override it")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "draw of a GPU that waits, in watts: one number, or one per stage (default: as the profile has it in rows "
             "'waiting', else 75)");

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <CLI/CLI.hpp>
 
 #include "base/counted.h"
 #include "base/units.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
@@ -35,7 +35,7 @@ struct PipelineOptions {
 };
 
 // Adds the options to a command; `options` must outlive its parsing.
-void add_pipeline_options(CLI::App& command, PipelineOptions& options);
+void add_pipeline_options(const Command& command, PipelineOptions& options);
 
 // A profile and the pipeline that runs it, ready to be planned. Not movable: the problem points at the DAG.
 struct LoadedPipeline {

@@ -88,27 +88,28 @@ std::vector<std::string> planner_choices() {
 
 }  // namespace
 
-void add_plan_command(CLI::App& program, const std::string& command_line) {
-  CLI::App* command = program.add_subcommand("plan", "find the time-energy frontier and a clock for every computation");
+void add_plan_command(const Command& program, const std::string& command_line) {
+  const Command command =
+      program.add_subcommand("plan", "find the time-energy frontier and a clock for every computation");
   const auto options = std::make_shared<PlanOptions>();
-  add_pipeline_options(*command, options->pipeline);
-  add_choice(*command, "--planner", options->planner, planner_choices(), "NAME",
+  add_pipeline_options(command, options->pipeline);
+  add_choice(command, "--planner", options->planner, planner_choices(), "NAME",
              fmt::format("{}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
-  add_value(*command, "--target-time", options->target_time, parse_duration, "TIME",
+  add_value(command, "--target-time", options->target_time, parse_duration, "TIME",
             "choose the plan of least energy that ends by then (default: the fastest plan)");
-  add_value(*command, "--straggler", options->straggler, parse_straggler, "FACTOR",
+  add_value(command, "--straggler", options->straggler, parse_straggler, "FACTOR",
             "another pipeline takes FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
-  add_value(*command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",
+  add_value(command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",
             "a clock change takes hold that much later: avoid those that do not pay, charge the others");
-  add_value(*command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
+  add_value(command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
-  add_value(*command, "--out", options->out, parse_path, "DIR",
+  add_value(command, "--out", options->out, parse_path, "DIR",
             "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files and "
             "plan-switching.json of an earlier run there go away");
-  add_choice(*command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
+  add_choice(command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
              "freqs_pipeline files: of the selected plan (default), of all plans, or none");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"
       "included. T_min is the shortest iteration in the schedule's order; T* takes\n"
       "the least energy when waiting for others is paid anyway; 'least total' takes\n"
@@ -120,7 +121,7 @@ void add_plan_command(CLI::App& program, const std::string& command_line) {
       "    --straggler 1.2 --out out/bert\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
       "    --planner all --format json");
-  command->callback([options, command_line] { run_plan(*options, command_line); });
+  command.callback([options, command_line] { run_plan(*options, command_line); });
 }
 
 }  // namespace flyball

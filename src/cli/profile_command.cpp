@@ -126,19 +126,19 @@ std::string show_json(const Profile& profile, const ShowOptions& options) {
   return json.dump(2) + "\n";
 }
 
-void add_show(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("show", "what a profile holds and how much each operation can save");
+void add_show(const Command& parent) {
+  const Command command = parent.add_subcommand("show", "what a profile holds and how much each operation can save");
   const auto options = std::make_shared<ShowOptions>();
-  command->add_option("PROFILE", options->profile, "profile CSV; - reads standard input")->required();
-  add_value(*command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
+  command.add_option("PROFILE", options->profile, "profile CSV; - reads standard input").required();
+  add_value(command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
             "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
-  add_format(*command, options->format);
-  command->footer(
+  add_format(command, options->format);
+  command.footer(
       "'least at' is the clock of least energy, blocking counted; 'slower' and 'saving'\n"
       "compare it with the fastest.\n\n"
       "Examples:\n"
       "  flyball profile show examples/profiles/gpt3-1.3b-a100-4stage.csv");
-  command->callback([options] {
+  command.callback([options] {
     const InterruptGuard guard;
     const Profile profile = load_profile(options->profile, guard);
     print_result(options->format == "json" ? show_json(profile, *options) : show_text(profile, *options));
@@ -188,36 +188,35 @@ void run_synth(SynthOptions& options) {
   print_result(fmt::format("wrote {}\n", *options.out));
 }
 
-void add_synth(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("synth", "make a calibrated synthetic profile (not a measurement)");
+void add_synth(const Command& parent) {
+  const Command command = parent.add_subcommand("synth", "make a calibrated synthetic profile (not a measurement)");
   const auto options = std::make_shared<SynthOptions>();
-  command->add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)")->type_name("NAME");
-  command->add_option("--workload", options->request.workload, "model that is trained, see --list (default gpt3-1.3b)")
-      ->type_name("NAME");
-  add_value(*command, "--stages", options->stages, parse_count, "N", "pipeline stages (default 4)");
-  add_value(*command, "--noise", options->noise_pct, parse_percent, "PERCENT",
+  command.add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)").type_name("NAME");
+  command.add_option("--workload", options->request.workload, "model that is trained, see --list (default gpt3-1.3b)")
+      .type_name("NAME");
+  add_value(command, "--stages", options->stages, parse_count, "N", "pipeline stages (default 4)");
+  add_value(command, "--noise", options->noise_pct, parse_percent, "PERCENT",
             "standard deviation of the measurement noise (default 0.04)");
-  add_value(*command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
-  command->add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
-  command->add_flag("--list", options->list, "list the GPUs and workloads");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME", "of that list: text (default) or json");
-  add_value(*command, "--out", options->out, parse_path, "FILE", "write to this file");
-  command->footer(
+  add_value(command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
+  command.add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
+  command.add_flag("--list", options->list, "list the GPUs and workloads");
+  add_choice(command, "--format", options->format, {"text", "json"}, "NAME", "of that list: text (default) or json");
+  add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
+  command.footer(
       "Examples:\n"
       "  flyball profile synth --list\n"
       "  flyball profile synth --gpu a100 --workload gpt3-1.3b --out out/gpt3.csv\n"
       "  flyball profile synth --gpu a40 --workload bloom-3b --layers");
-  command->callback([options] { run_synth(*options); });
+  command.callback([options] { run_synth(*options); });
 }
 
 }  // namespace
 
-void add_profile_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("profile", "show a profile, or make one: fitted or synthetic");
-  command->require_subcommand(0, 1);
-  add_show(*command);
-  add_synth(*command);
-  add_profile_fit_command(*command);
+void add_profile_command(const Command& program) {
+  const Command command = program.add_subcommand("profile", "show a profile, or make one: fitted or synthetic");
+  add_show(command);
+  add_synth(command);
+  add_profile_fit_command(command);
 }
 
 }  // namespace flyball

@@ -141,14 +141,14 @@ void run_fit(const FitOptions& options) {
 
 }  // namespace
 
-void add_profile_fit_command(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
+void add_profile_fit_command(const Command& parent) {
+  const Command command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
   const auto options = std::make_shared<FitOptions>();
-  command->add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv")->required();
-  add_choice(*command, "--schedule", options->schedule, schedule_names(), "NAME", "what ran (default 1f1b)");
-  add_value(*command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
-  add_format(*command, options->format);
-  command->footer(
+  command.add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv").required();
+  add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME", "what ran (default 1f1b)");
+  add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
+  add_format(command, options->format);
+  command.footer(
       "Recorded iterations at known clocks say what each operation takes at each clock,\n"
       "and what an iteration has besides: transfers that occupy both stages, loading, a\n"
       "part once per iteration, the power of waiting, the board's power limit.\n\n"
@@ -156,7 +156,7 @@ void add_profile_fit_command(CLI::App& parent) {
       "  flyball profile fit examples/runs/two-stage\n"
       "  flyball profile fit examples/runs/two-stage --out out/two-stage\n"
       "  flyball plan out/two-stage/profile.csv --pipeline out/two-stage/pipeline.toml");
-  command->callback([options] { run_fit(*options); });
+  command.callback([options] { run_fit(*options); });
 }
 
 }  // namespace flyball

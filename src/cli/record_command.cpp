@@ -170,18 +170,18 @@ void run_record(const RecordOptions& options) {
 
 }  // namespace
 
-void add_record_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("record", "write a power trace while a program runs, or until Ctrl-C");
+void add_record_command(const Command& program) {
+  const Command command = program.add_subcommand("record", "write a power trace while a program runs, or until Ctrl-C");
   const auto options = std::make_shared<RecordOptions>();
-  add_value(*command, "-o,--output", options->output, parse_path, "FILE", "the trace, as CSV; - is standard output")
-      ->required();
-  add_choice(*command, "--quantity", options->quantity, {"energy", "power"}, "NAME",
+  add_value(command, "-o,--output", options->output, parse_path, "FILE", "the trace, as CSV; - is standard output")
+      .required();
+  add_choice(command, "--quantity", options->quantity, {"energy", "power"}, "NAME",
              "energy: J since the first row (default); power: mean W since the device's row before");
-  add_value(*command, "--duration", options->duration, parse_duration, "TIME", "how long, without a program");
-  add_value(*command, "--jiffies", options->jiffies, parse_path, "FILE",
+  add_value(command, "--duration", options->duration, parse_duration, "TIME", "how long, without a program");
+  add_value(command, "--jiffies", options->jiffies, parse_path, "FILE",
             "also write what the program and the processors ran, for flyball account --jiffies");
-  add_measuring_options(*command, options->measuring);
-  command->footer(
+  add_measuring_options(command, options->measuring);
+  command.footer(
       "One row for every change of a device's sensor, at the moment when it changed. Rows\n"
       "are written as they come, four times a second. A full disk ends the trace, not\n"
       "the program. With -o - rows stand between the lines that the program itself prints.\n"
@@ -190,7 +190,7 @@ void add_record_command(CLI::App& program) {
       "  flyball record -o power.csv -- python train.py\n"
       "  flyball record -o power.csv --quantity power --gpus 0,1 --duration 10s\n"
       "  flyball record -o - --duration 5s | grep GPU:0");
-  command->callback([options] { run_record(*options); });
+  command.callback([options] { run_record(*options); });
 }
 
 }  // namespace flyball

@@ -268,23 +268,23 @@ void run_run(const RunOptions& options) {
 
 }  // namespace
 
-void add_run_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("run", "run a program and tell its energy, per device");
+void add_run_command(const Command& program) {
+  const Command command = program.add_subcommand("run", "run a program and tell its energy, per device");
   const auto options = std::make_shared<RunOptions>();
-  add_measuring_options(*command, options->measuring);
-  add_value(*command, "--repeat", options->repeat, parse_count, "N",
+  add_measuring_options(command, options->measuring);
+  add_value(command, "--repeat", options->repeat, parse_count, "N",
             "run it N times: mean and standard deviation; ends early when one fails");
-  add_format(*command, options->format);
-  add_value(*command, "--output", options->output, parse_path, "FILE",
+  add_format(command, options->format);
+  add_value(command, "--output", options->output, parse_path, "FILE",
             "write the report to a file (default: standard error)");
-  command->footer(
+  command.footer(
       "The program's own input, output and exit status are left as they are; the report\n"
       "goes to standard error. Signals sent to flyball are passed on to the program.\n\n"
       "Examples:\n"
       "  flyball run -- python train.py\n"
       "  flyball run --repeat 5 --gpus 0 -- ./benchmark --size 4096\n"
       "  flyball run --format json --output energy.json -- python train.py");
-  command->callback([options] { run_run(*options); });
+  command.callback([options] { run_run(*options); });
 }
 
 }  // namespace flyball

@@ -76,7 +76,7 @@ std::uint64_t parse_range(std::string_view option, std::string_view text) {
   return static_cast<std::uint64_t>(*value);
 }
 
-void add_common(CLI::App& command, CommonOptions& options, bool with_format = true) {
+void add_common(const Command& command, CommonOptions& options, bool with_format = true) {
   add_value(command, "--name", options.name, parse_name, "NAME",
             "which machine (default: what FLYBALL_SIM names, else the common one)");
   if (with_format) add_format(command, options.format);
@@ -119,38 +119,38 @@ void run_up(UpOptions& options) {
                            options.common.name ? " --name " + *options.common.name : ""));
 }
 
-void add_up(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("up", "make a simulated machine that every process sees");
+void add_up(const Command& parent) {
+  const Command command = parent.add_subcommand("up", "make a simulated machine that every process sees");
   const auto options = std::make_shared<UpOptions>();
-  add_value(*command, "--gpus", options->request.gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
-  command->add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
-      ->type_name("NAME");
-  command->add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
-      ->type_name("NAME");
-  add_value(*command, "--time-scale", options->request.time_scale, parse_scale, "X",
+  add_value(command, "--gpus", options->request.gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
+  command.add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
+      .type_name("NAME");
+  command.add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
+      .type_name("NAME");
+  add_value(command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
-  add_value(*command, "--powercap", options->request.powercap, parse_folder, "DIR",
+  add_value(command, "--powercap", options->request.powercap, parse_folder, "DIR",
             "keep a simulated powercap tree (processor energy) there; a folder in memory is best");
-  add_value(*command, "--powercap-range", options->request.powercap_range, parse_range, "UJ",
+  add_value(command, "--powercap-range", options->request.powercap_range, parse_range, "UJ",
             "where its counters wrap, in microjoules");
-  add_common(*command, options->common);
-  command->footer(
+  add_common(command, options->common);
+  command.footer(
       "Asked for again in the same words, it leaves the machine as it is.\n\n"
       "Examples:\n"
       "  flyball sim up --gpus 4 --model a100\n"
       "  flyball sim up --model a40 --workload gpt3-1.3b --powercap /dev/shm/powercap\n"
       "  flyball sim up --name test --gpus 1 --time-scale 20");
-  command->callback([options] { run_up(*options); });
+  command.callback([options] { run_up(*options); });
 }
 
 // down
 
-void add_down(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("down", "take a simulated machine down");
+void add_down(const Command& parent) {
+  const Command command = parent.add_subcommand("down", "take a simulated machine down");
   const auto options = std::make_shared<CommonOptions>();
-  add_common(*command, *options);
-  command->footer("Programs that use it see their GPUs lost.\n\nExamples:\n  flyball sim down");
-  command->callback([options] {
+  add_common(command, *options);
+  command.footer("Programs that use it see their GPUs lost.\n\nExamples:\n  flyball sim down");
+  command.callback([options] {
     const bool was_up = lower_machine(options->machine_name());
     if (options->json()) return print_result(ordered_json({{"was_up", was_up}}).dump(2) + "\n");
     print_result(was_up ? "the simulated machine is down\n" : "no simulated machine was up\n");
@@ -252,17 +252,17 @@ std::string status_text(Machine& machine) {
                      table.str());
 }
 
-void add_status(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("status", "what a simulated machine does right now");
+void add_status(const Command& parent) {
+  const Command command = parent.add_subcommand("status", "what a simulated machine does right now");
   const auto options = std::make_shared<CommonOptions>();
-  add_common(*command, *options);
-  command->footer(
+  add_common(command, *options);
+  command.footer(
       "'power' and 'energy' are what the boards really draw, 'sensed' what their sensors\n"
       "say.\n\n"
       "Examples:\n"
       "  flyball sim status\n"
       "  flyball sim status --format json");
-  command->callback([options] {
+  command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     print_result(options->json() ? status_json(*machine) : status_text(*machine));
   });
@@ -270,12 +270,12 @@ void add_status(CLI::App& parent) {
 
 // env
 
-void add_env(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("env", "shell lines that let programs see the simulated machine");
+void add_env(const Command& parent) {
+  const Command command = parent.add_subcommand("env", "shell lines that let programs see the simulated machine");
   const auto options = std::make_shared<CommonOptions>();
-  add_common(*command, *options);
-  command->footer("Examples:\n  eval \"$(flyball sim env)\"\n  flyball sim env --format json");
-  command->callback([options] {
+  add_common(command, *options);
+  command.footer("Examples:\n  eval \"$(flyball sim env)\"\n  flyball sim env --format json");
+  command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     const std::string folder = simulated_library_folder();
     const char* before = std::getenv("LD_LIBRARY_PATH");
@@ -349,20 +349,20 @@ void run_work(const WorkOptions& options) {
                            run.energy.value(), (run.energy / time).value()));
 }
 
-void add_work(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("work", "put a load on a simulated GPU and wait until it is done");
+void add_work(const Command& parent) {
+  const Command command = parent.add_subcommand("work", "put a load on a simulated GPU and wait until it is done");
   const auto options = std::make_shared<WorkOptions>();
-  add_value(*command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
-  add_value(*command, "--seconds", options->seconds, parse_duration, "TIME",
+  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
+  add_value(command, "--seconds", options->seconds, parse_duration, "TIME",
             "what it takes at the maximum clock, such as 5 or 250ms (default 1)");
-  add_choice(*command, "--kind", options->kind, {"forward", "backward", "blocking"}, "NAME",
+  add_choice(command, "--kind", options->kind, {"forward", "backward", "blocking"}, "NAME",
              "forward (default), backward, or blocking: waiting in a collective");
-  add_common(*command, options->common);
-  command->footer(
+  add_common(command, options->common);
+  command.footer(
       "Examples:\n"
       "  flyball sim work --gpu 0 --seconds 5\n"
       "  flyball sim work --gpu 1 --kind backward --seconds 250ms --format json");
-  command->callback([options] { run_work(*options); });
+  command.callback([options] { run_work(*options); });
 }
 
 // fault
@@ -403,14 +403,14 @@ void run_fault(const FaultOptions& options) {
   }
 }
 
-void add_fault_command(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("fault", "let a simulated GPU fail");
+void add_fault_command(const Command& parent) {
+  const Command command = parent.add_subcommand("fault", "let a simulated GPU fail");
   const auto options = std::make_shared<FaultOptions>();
-  command->add_option("FAULT", options->faults, "see below");
-  add_value(*command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
-  command->add_flag("--clear", options->clear, "first take all its faults back");
-  add_common(*command, options->common, false);
-  command->footer(
+  command.add_option("FAULT", options->faults, "see below");
+  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
+  command.add_flag("--clear", options->clear, "first take all its faults back");
+  add_common(command, options->common, false);
+  command.footer(
       "Faults:\n"
       "  lost               every call answers that the GPU is lost; its work fails\n"
       "  error:CALL=CODE    that NVML call answers that number; * is every call on a GPU\n"
@@ -425,17 +425,17 @@ void add_fault_command(CLI::App& parent) {
       "  flyball sim fault --gpu 1 lost\n"
       "  flyball sim fault error:nvmlDeviceSetGpuLockedClocks=4\n"
       "  flyball sim fault --gpu 1 --clear");
-  command->callback([options] { run_fault(*options); });
+  command.callback([options] { run_fault(*options); });
 }
 
 // powercap: what sim up starts
 
-void add_powercap(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("powercap", "write a machine's powercap tree (sim up starts this)");
+void add_powercap(const Command& parent) {
+  const Command command = parent.add_subcommand("powercap", "write a machine's powercap tree (sim up starts this)");
   const auto options = std::make_shared<CommonOptions>();
-  add_common(*command, *options, false);
-  command->group("");  // not in the list of commands
-  command->callback([options] {
+  add_common(command, *options, false);
+  command.hide();  // not in the list of commands
+  command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     if (machine->shared().powercap[0] == '\0') throw UsageError("this simulated machine has no powercap tree");
     run_powercap_writer(*machine);
@@ -444,16 +444,15 @@ void add_powercap(CLI::App& parent) {
 
 }  // namespace
 
-void add_sim_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("sim", "simulated GPUs behind the vendor's own interface");
-  command->require_subcommand(0, 1);
-  add_up(*command);
-  add_down(*command);
-  add_status(*command);
-  add_env(*command);
-  add_work(*command);
-  add_fault_command(*command);
-  add_powercap(*command);
+void add_sim_command(const Command& program) {
+  const Command command = program.add_subcommand("sim", "simulated GPUs behind the vendor's own interface");
+  add_up(command);
+  add_down(command);
+  add_status(command);
+  add_env(command);
+  add_work(command);
+  add_fault_command(command);
+  add_powercap(command);
 }
 
 }  // namespace flyball

@@ -262,17 +262,17 @@ void run_top(const TopOptions& options) {
 
 }  // namespace
 
-void add_top_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("top", "watch power, clocks, leases and energy of this node's GPUs");
+void add_top_command(const Command& program) {
+  const Command command = program.add_subcommand("top", "watch power, clocks, leases and energy of this node's GPUs");
   const auto options = std::make_shared<TopOptions>();
-  add_value(*command, "--agent", options->agent, parse_path, "WHERE",
+  add_value(command, "--agent", options->agent, parse_path, "WHERE",
             "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
-  command->add_flag("--direct", options->direct, "read the devices without the agent");
-  add_value(*command, "--interval", options->interval, parse_duration, "TIME", "between two looks (default 1s)");
-  command->add_flag("--once", options->once, "print one look and end");
-  add_choice(*command, "--format", options->format, {"text", "json"}, "NAME",
+  command.add_flag("--direct", options->direct, "read the devices without the agent");
+  add_value(command, "--interval", options->interval, parse_duration, "TIME", "between two looks (default 1s)");
+  command.add_flag("--once", options->once, "print one look and end");
+  add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
              "text (default) or json, one object a line");
-  command->footer(
+  command.footer(
       "q or Ctrl-C ends it. An asterisk marks a clock that a lease has locked. Energy\n"
       "counts from the start of the program. Without an agent's socket it reads the\n"
       "devices itself, and says so.\n\n"
@@ -280,7 +280,7 @@ void add_top_command(CLI::App& program) {
       "  flyball top\n"
       "  flyball top --once --format json\n"
       "  flyball top --agent node7:4938 --interval 500ms");
-  command->callback([options] { run_top(*options); });
+  command.callback([options] { run_top(*options); });
 }
 
 }  // namespace flyball

@@ -14,6 +14,7 @@
 
 #include "base/json_text.h"
 #include "base/printable.h"
+#include "base/record.h"
 
 namespace flyball {
 namespace {

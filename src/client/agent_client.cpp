@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/record.h"
 #include "net/json_response.h"
 
 namespace flyball {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "net/json_response.h"
 #include "net/query_string.h"

@@ -6,9 +6,8 @@
 #include <functional>
 #include <string>
 #include <vector>
-#include <nlohmann/json.hpp>
 
-#include "base/record_codec.h"
+#include "base/described.h"
 #include "base/units.h"
 #include "client/clock_controller.h"
 #include "client/online_profiler.h"

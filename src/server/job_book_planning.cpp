@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/contain.h"
+#include "base/record.h"
 #include "server/job_book_entry.h"
 
 namespace flyball {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/record.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 

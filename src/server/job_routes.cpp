@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "net/json_response.h"
 #include "server/wall_clock.h"

@@ -15,6 +15,7 @@
 
 #include "base/contain.h"
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/text.h"
 #include "net/http.h"
 #include "server/database.h"

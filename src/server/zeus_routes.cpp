@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "base/rise_count.h"
 #include "base/text.h"
 #include "base/utf8.h"

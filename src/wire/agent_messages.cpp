@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/record.h"
+
 namespace flyball {
 namespace {
 

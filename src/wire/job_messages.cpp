@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "base/record.h"
+
 namespace flyball {
 namespace {
 

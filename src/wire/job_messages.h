@@ -9,10 +9,9 @@
 #include <string>
 #include <variant>
 #include <vector>
-#include <nlohmann/json.hpp>
 
+#include "base/described.h"
 #include "base/names.h"
-#include "base/record.h"
 #include "base/units.h"
 
 namespace flyball {

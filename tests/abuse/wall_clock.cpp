@@ -1,6 +1,6 @@
-// A library that is loaded into a process before all others (LD_PRELOAD) and shifts its wall clock by as many seconds as
-// the file FLYBALL_WALL_CLOCK says at that moment: a signed integer of 64 bits in the machine's byte order. Without the
-// file, the clock stays the machine's.
+// A library that is loaded into a process before all others (LD_PRELOAD) and shifts its wall clock by as many seconds
+// as the file FLYBALL_WALL_CLOCK says at that moment: a signed integer of 64 bits in the machine's byte order. Without
+// the file, the clock stays the machine's.
 //
 // Nothing but the wall clock changes. libfaketime, which does the same and more, also shifts timers of the monotonic
 // clock that are set to a point in time: those that were due at once then come never, and a server loses its timeouts.

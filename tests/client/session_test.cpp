@@ -1,4 +1,5 @@
 #include "client/session.h"
+#include "base/record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <nlohmann/json.hpp>
 
+#include "base/record.h"
 #include "base/text.h"
 #include "support/agent_calls.h"
 #include "support/agent_host.h"

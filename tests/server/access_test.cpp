@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "base/record.h"
 #include "server/test_server.h"
 #include "support/raw_socket.h"
 

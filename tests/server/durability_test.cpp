@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/index.h"
+#include "base/record.h"
 #include "server/database.h"
 #include "server/test_server.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/record.h"
 #include "server/test_server.h"
 
 namespace flyball {

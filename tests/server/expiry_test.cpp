@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "base/record.h"
 #include "server/database.h"
 #include "server/test_server.h"
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "base/record.h"
 #include "server/test_server.h"
 #include "support/event_stream.h"
 #include "support/raw_socket.h"

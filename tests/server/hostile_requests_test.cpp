@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/contain.h"
+#include "base/record.h"
 #include "server/planning_queue.h"
 #include "server/store.h"
 #include "server/test_server.h"

@@ -1,5 +1,6 @@
 // The texts that ranks get: made once for each plan, however often they are asked for.
 #include "server/schedule_text.h"
+#include "base/record.h"
 
 #include <gtest/gtest.h>
 

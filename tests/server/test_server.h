@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "net/client.h"
 #include "net/event_loop.h"
 #include "profile/synth.h"

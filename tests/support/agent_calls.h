@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/record.h"
 #include "client/agent_client.h"
 #include "net/client.h"
 #include "support/event_stream.h"

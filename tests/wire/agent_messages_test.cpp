@@ -1,4 +1,5 @@
 #include "wire/agent_messages.h"
+#include "base/record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "wire/job_messages.h"
+#include "base/record.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

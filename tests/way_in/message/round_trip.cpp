@@ -1,6 +1,8 @@
 // A request that uses the field comes back out as it was read: the description alone makes it known to both sides.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
+#include "base/record.h"
 #include "wire/agent_messages.h"
 
 int main() {

@@ -26,12 +26,12 @@ void run_gpus(const std::optional<std::string>& format) {
 
 }  // namespace
 
-void add_gpus_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("gpus", "list the GPU models that profile synth knows");
+void add_gpus_command(const Command& program) {
+  const Command command = program.add_subcommand("gpus", "list the GPU models that profile synth knows");
   const auto format = std::make_shared<std::optional<std::string>>();
-  add_choice(*command, "--format", *format, {"text", "json"}, "NAME", "text (default) or json");
-  command->footer("Examples:\n  flyball gpus\n  flyball gpus --format json");
-  command->callback([format] { run_gpus(*format); });
+  add_choice(command, "--format", *format, {"text", "json"}, "NAME", "text (default) or json");
+  command.footer("Examples:\n  flyball gpus\n  flyball gpus --format json");
+  command.callback([format] { run_gpus(*format); });
 }
 
 }  // namespace flyball
