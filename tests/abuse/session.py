@@ -156,7 +156,7 @@ class Session:
         self.wall_clock = None if options.no_clock_jumps else self.folder / "wall-clock"
         self.service_environment = dict(self.environment)
         if self.wall_clock:
-            self.service_environment |= {"LD_PRELOAD": str(self.build / "tests" / "libwall_clock.so"),
+            self.service_environment |= {"LD_PRELOAD": str(self.build / "tests" / "stubs" / "libwall_clock_stub.so"),
                                          "FLYBALL_WALL_CLOCK": str(self.wall_clock)}
         self.attackers = {}
 
