@@ -95,7 +95,6 @@ void run_command_line(int argc, const char* const* argv) {
   program.formatter(std::make_shared<HelpFormatter>());
   program.set_help_flag("-h,--help", "print this help and exit");
   program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
-  program.require_subcommand(0, 1);
   const Command commands(program);
   add_plan_command(commands, shell_line(argc, argv));
   add_partition_command(commands);
@@ -114,10 +113,10 @@ void run_command_line(int argc, const char* const* argv) {
   add_forecast_command(commands, shell_line(argc, argv));
 
   std::vector<std::string> help_of;
-  CLI::App* help = program.add_subcommand("help", "print the help of a command");
+  const Command help = commands.add_subcommand("help", "print the help of a command");
   for (CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");
-  help->add_option("COMMAND", help_of, "the command's words, such as: profile synth");
-  help->callback([&] { print_result(help_text(find_command(program, help_of))); });
+  help.add_option("COMMAND", help_of, "the command's words, such as: profile synth");
+  help.callback([&] { print_result(help_text(find_command(program, help_of))); });
 
   try {
     program.parse(argc, argv);

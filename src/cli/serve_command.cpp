@@ -188,7 +188,7 @@ void add_serve_command(const Command& program) {
   add_value(command, "--most-operations", options->server.book.operations, parse_count, "N",
             "largest job that may register: 3 * stages * microbatches * chunks (default 500000, the most there is)");
   add_value(command, "--total-operations", options->server.book.total_operations, parse_count, "N",
-            "operations of all jobs together (default 2000000); plans take some 260 bytes of memory for each");
+            "operations of all jobs together (default 2000000); plans take some 300 bytes of memory for each");
   add_value(command, "--expire-after", options->server.book.silence, parse_duration_or_zero, "TIME",
             "a job of whose ranks none is heard for so long is deleted, 0: none is (default 86400s)");
   command.footer(

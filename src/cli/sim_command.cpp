@@ -434,7 +434,7 @@ void add_powercap(const Command& parent) {
   const Command command = parent.add_subcommand("powercap", "write a machine's powercap tree (sim up starts this)");
   const auto options = std::make_shared<CommonOptions>();
   add_common(command, *options, false);
-  command.hide();  // not in the list of commands
+  command.hide();
   command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     if (machine->shared().powercap[0] == '\0') throw UsageError("this simulated machine has no powercap tree");

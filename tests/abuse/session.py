@@ -45,7 +45,7 @@ class Service:
     def __init__(self, name, command, environment, log, troubles, ready):
         self.name, self.command, self.environment, self.log, self.troubles, self.ready = (
             name, command, environment, log, troubles, ready)
-        self.process, self.kills, self.most_memory, self.most_lately = None, 0, 0, 0
+        self.process, self.kills, self.most_memory = None, 0, 0
         self.start()
 
     def start(self):
@@ -73,8 +73,7 @@ class Service:
     def check(self):
         """Whether it still runs; where not, it is told and started again."""
         if self.process.poll() is None:
-            self.most_lately = max(self.most_lately, self.memory())
-            self.most_memory = max(self.most_memory, self.most_lately)
+            self.most_memory = max(self.most_memory, self.memory())
             return
         self.troubles.add(f"the {self.name} ended by itself with status {self.process.returncode}: {self.tail()}")
         self.start()
@@ -92,9 +91,9 @@ class Service:
                 return int(line.split()[1]) / 1024
         return 0
 
-    def take_most_lately(self):
+    def take_most_memory(self):
         """The most memory since the last call, in MB."""
-        most, self.most_lately = self.most_lately, 0
+        most, self.most_memory = self.most_memory, 0
         return most
 
     def descriptors(self):
@@ -266,7 +265,7 @@ class Session:
                     disturbances.append(self.disturb())
                     next_disturbance = time.monotonic() + self.random.uniform(0.5, 1.5) * options.every
                 if elapsed > options.seconds * 0.2 * (len(memory) + 1):
-                    memory.append({service: service.take_most_lately() for service in (self.agent, self.server)})
+                    memory.append({service: service.take_most_memory() for service in (self.agent, self.server)})
                 if sys.stderr.isatty():
                     print(f"\r{elapsed:6.0f} of {options.seconds:g} s, {len(disturbances)} disturbances, "
                           f"{steady.notices} notices, {holder.leases} leases, {trainer.runs} trainings", end="",
@@ -277,7 +276,7 @@ class Session:
             trainer.end()
             holder.end()
             steady.end()
-        memory.append({service: service.take_most_lately() for service in (self.agent, self.server)})
+        memory.append({service: service.take_most_memory() for service in (self.agent, self.server)})
         self.judge(steady, holder, trainer, disturbances, memory)
 
     def judge(self, steady, holder, trainer, disturbances, memory):
@@ -310,12 +309,13 @@ class Session:
             if not at_99 <= NOTICE_S:
                 troubles.add(f"99 % of the notices took up to {1000 * at_99:.0f} ms, not {1000 * NOTICE_S:.0f} ms")
             for service in (self.agent, self.server):
-                if service.most_memory > MOST_MEMORY_MB:
-                    troubles.add(f"the {service.name} took {service.most_memory:.0f} MB")
+                of_service = [most[service] for most in memory]
+                if max(of_service) > MOST_MEMORY_MB:
+                    troubles.add(f"the {service.name} took {max(of_service):.0f} MB")
                 # It goes up and down with the plan that is being made, and in the first half with kills.
-                if memory[4][service] > memory[3][service] + MOST_GROWTH_MB:
-                    troubles.add(f"the {service.name} has grown from {memory[3][service]:.0f} to "
-                                 f"{memory[4][service]:.0f} MB")
+                before, last = of_service[-2:]
+                if last > before + MOST_GROWTH_MB:
+                    troubles.add(f"the {service.name} has grown from {before:.0f} to {last:.0f} MB")
 
     def end(self):
         for name in ("agent", "server"):

@@ -1,5 +1,4 @@
 #include "client/session.h"
-#include "base/record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,6 +19,7 @@
 
 #include "base/json_object.h"
 #include "base/monotonic_time.h"
+#include "base/record.h"
 #include "net/event_loop.h"
 #include "net/server.h"
 

@@ -1,6 +1,5 @@
 // The texts that ranks get: made once for each plan, however often they are asked for.
 #include "server/schedule_text.h"
-#include "base/record.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/record.h"
 #include "server/test_server.h"
 #include "server/zeus_routes.h"
 

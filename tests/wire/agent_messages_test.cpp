@@ -1,9 +1,9 @@
 #include "wire/agent_messages.h"
-#include "base/record.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "support/expect_error.h"
 
 namespace flyball {

@@ -1,11 +1,11 @@
 #include "wire/job_messages.h"
-#include "base/record.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/json_object.h"
+#include "base/record.h"
 #include "support/expect_error.h"
 
 namespace flyball {
