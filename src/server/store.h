@@ -1,6 +1,10 @@
-// Keeps on disk what the server must not forget. A thread of its own writes: it takes all that has been handed in
-// meanwhile, commits it in one transaction with one flush of the disk, and then reports each write as done, in the
-// order in which they came. Requests are answered after that, so that what has been answered survives.
+// Keeps on disk what the server must not forget. A thread of its own writes: it takes many of the writes that have been
+// handed in meanwhile, commits them in one transaction with one flush of the disk, and then reports each as done.
+// Requests are answered after that, so that what has been answered survives.
+//
+// Writes of one job are done in the order in which they came. Stragglers' notices and the versions that answer them do
+// not wait behind what other jobs have handed in: they have every second transaction to themselves. The other
+// transactions are bounded, so that a notice waits for one bounded transaction at most, or for one large write.
 //
 // Where the disk is full, all writes of a transaction fail together and leave the file as it was.
 #pragma once
@@ -125,7 +129,7 @@ class Store {
   // To be called before the first submit(). A damaged row costs only its job. Throws what the constructor does.
   [[nodiscard]] std::vector<LoadedJob> load();
 
-  // Thread-safe. `done` is called through `post`. The second form puts both writes into one transaction.
+  // Thread-safe. `done` is called through `post`. The second form puts both writes, of one job, into one transaction.
   void submit(StoreWrite write, Done done);
   struct Entry {
     StoreWrite write;
@@ -145,6 +149,12 @@ class Store {
  private:
   class Tables;
 
+  // Writes of one job that go into one transaction.
+  using Group = std::vector<Entry>;
+
+  void add(Group group);
+  // What the next transaction writes; to be called with mutex_ held, and not when nothing waits.
+  std::vector<Entry> take_batch();
   void work();
   void write(std::vector<Entry> batch);
   // Returns one result per entry; they are all alike, unless something other than the disk's room was wrong.
@@ -157,7 +167,8 @@ class Store {
   std::unique_ptr<Tables> tables_;  // the thread's, once it has begun
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Entry> waiting_;  // guarded by mutex_, as are the next two
+  std::deque<Group> waiting_;  // guarded by mutex_, as are the next three
+  bool others_turn_ = false;   // the last transaction was one of urgent writes
   Counts counts_;
   bool stopping_ = false;
   std::thread thread_;

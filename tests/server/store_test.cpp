@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 
@@ -139,6 +140,69 @@ TEST(Store, CommitsManyWritesAtOnce) {
   answers.wait_for(kJobs);
   EXPECT_EQ(store.counts().writes, static_cast<std::uint64_t>(kJobs));
   EXPECT_LT(store.counts().commits, static_cast<std::uint64_t>(kJobs / 4));
+}
+
+// What comes while a transaction is under way: reports of jobs 1 and 2, a notice of job 1, a notice and its version of
+// job 3, and once these are written, another notice of job 3.
+TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
+  Answers answers;
+  Store store("", run_at_once);
+  for (int job = 1; job <= 3; ++job) {
+    store.submit(stored_job(job), [](const std::exception_ptr&) {});
+    store.submit(StoredRank{job, {0, 0, 0, 0, {}}, -1, false}, [](const std::exception_ptr&) {});
+  }
+  std::promise<void> under_way;
+  std::promise<void> all_there;
+  store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
+    under_way.set_value();
+    all_there.get_future().wait();
+  });
+  under_way.get_future().wait();
+  const auto report_of = [](std::int64_t job) {
+    return StoredReport{job, {0, 0, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1), 7}}}};
+  };
+  store.submit(report_of(1), answers.expect(0));
+  store.submit(report_of(2), answers.expect(1));
+  store.submit(StoredNotice{1, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(2));
+  store.submit({StoredNotice{3, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(3)},
+               {StoredVersion{3, 1, 1, 0}, [&](const std::exception_ptr& error) {
+                  answers.expect(4)(error);
+                  // The second urgent one in a row; the others have their turn before.
+                  store.submit(StoredNotice{3, StragglerId("rack"), 1, 1.5, 1e12}, answers.expect(5));
+                }});
+  EXPECT_EQ(store.counts().waiting, 5u);
+  all_there.set_value();
+  answers.wait_for(6);
+  EXPECT_THAT(answers.order(), ::testing::ElementsAre(3, 4, 0, 1, 2, 5));
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(answers.failed(i)) << i;
+  EXPECT_EQ(store.counts().waiting, 0u);
+}
+
+TEST(Store, ATransactionIsBoundedButTakesALargeWriteWhole) {
+  Answers answers;
+  Store store("", run_at_once);
+  store.submit(stored_job(1), [](const std::exception_ptr&) {});
+  store.submit(StoredRank{1, {0, 0, 0, 0, {}}, -1, false}, [](const std::exception_ptr&) {});
+  std::promise<void> under_way;
+  std::promise<void> all_there;
+  store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
+    under_way.set_value();
+    all_there.get_future().wait();
+  });
+  under_way.get_future().wait();
+  MeasurementReport large{0, 0, {}};
+  for (int i = 0; i < 10'000; ++i) {
+    large.measurements.push_back({"forward", Megahertz(100.0 + 0.1 * i), Seconds(0.1), Joules(1), 7});
+  }
+  for (int i = 0; i < 3; ++i) {
+    large.sequence = i;
+    store.submit(StoredReport{1, large}, answers.expect(i));
+  }
+  const std::uint64_t before = store.counts().commits;
+  all_there.set_value();
+  answers.wait_for(3);
+  EXPECT_THAT(answers.order(), ::testing::ElementsAre(0, 1, 2));
+  EXPECT_GE(store.counts().commits, before + 3);
 }
 
 TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
