@@ -14,6 +14,12 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+# Most of the time that a file takes goes into the headers that it shares with its neighbours. The price: two files of a
+# folder cannot both have a name of their own (in an anonymous namespace) that means different things, and what a file
+# forgets to include may come from a neighbour. clang-tidy looks at each file by itself and finds that.
+set(CMAKE_UNITY_BUILD ${FLYBALL_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
 # A shared library is needed by what uses it, not by all that could: libflyball.so stays light inside a training process.
 add_link_options(-Wl,--as-needed)
 
