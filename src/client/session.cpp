@@ -24,7 +24,7 @@ constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
-constexpr double kLeastWaiting = 0.01;                      // of the time, for its power to be known
+constexpr double kLeastWaiting = 0.01;                      // of a clock's time, for its power to be known
 
 std::string type_name(const ScheduledComputation& computation) {
   if (computation.chunk == 0) return computation.instruction;
@@ -260,10 +260,14 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
     report.measurements.push_back({types_.name(type), clock.clock, found.time * options_.time_scale, found.energy,
                                    static_cast<std::int64_t>(found.samples)});
   }
+  const double weight = clock.activity.waiting_share;
+  const Watts waiting = clock.activity.waiting / options_.time_scale;
+  if (!report.measurements.empty() && weight >= kLeastWaiting && waiting > Watts(0)) {
+    report.measurements.push_back({"waiting", clock.clock, Seconds(1), waiting * Seconds(1), 1});
+  }
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;  // of a sweep that has been given up
-  const double weight = clock.activity.waiting_share;
-  waiting_sum_ += weight * clock.activity.waiting.value() / options_.time_scale;
+  waiting_sum_ += weight * waiting.value();
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
   report.sequence = next_sequence_++;
@@ -287,19 +291,8 @@ void Session::evaluate() {
   if (profiler != profiler_) return;
   state_.sweep = progress;
   if (!progress.finished) return;
-  add_waiting(progress.clocks_done);
   profiler_.reset();
   finish_due_ = true;
-}
-
-// What the GPU drew while it waited, over the whole sweep; of next to no waiting it cannot be told.
-void Session::add_waiting(int clocks) {
-  if (reports_.empty() || waiting_weight_ < kLeastWaiting * clocks || !(waiting_sum_ > 0.0)) return;
-  MeasurementReport report;
-  report.rank = options_.rank.rank;
-  report.sequence = next_sequence_++;
-  report.measurements.push_back({"waiting", Megahertz(0), Seconds(1), Joules(waiting_sum_ / waiting_weight_), 1});
-  reports_.push_back(std::move(report));
 }
 
 // What the server calls bad is reported to the user and dropped: sent again, it would be refused again, and would hold

@@ -138,7 +138,6 @@ class Session {
   void report();
   void evaluate();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
-  void add_waiting(int clocks);
   template <class Send>
   void send_or_drop(Send send);
   bool talk();

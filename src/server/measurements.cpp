@@ -52,6 +52,32 @@ void add_fixed_stages(std::vector<ProfileRow>& rows, const std::vector<RankMeasu
   }
 }
 
+// What the GPUs of each stage drew while they waited, in joules of one second: at every clock at which all ranks that
+// waited did so, or where there is none, each rank's mean over its clocks.
+void add_waiting(std::vector<ProfileRow>& rows, const std::vector<RankMeasurements>& ranks) {
+  std::map<int, std::vector<ProfileRow>> means;                    // by stage
+  std::map<int, std::map<Megahertz, std::vector<ProfileRow>>> at;  // by stage and clock
+  for (const RankMeasurements& rank : ranks) {
+    MeasurementSum all;
+    for (const MeasurementSum& sum : *rank.sums) {
+      if (sum.instruction != kWaitingName) continue;
+      all.time += sum.time;
+      all.energy += sum.energy;
+      at[rank.stage][sum.clock].push_back(
+          {rank.stage, kWaitingName, rank.rank, {sum.clock, Seconds(1), sum.energy / sum.time * Seconds(1)}});
+    }
+    if (!(all.time > Seconds(0))) continue;
+    means[rank.stage].push_back(
+        {rank.stage, kWaitingName, rank.rank, {Megahertz(0), Seconds(1), all.energy / all.time * Seconds(1)}});
+  }
+  for (auto& [stage, of_ranks] : means) {
+    auto& clocks = at[stage];
+    std::erase_if(clocks, [&](const auto& one) { return one.second.size() < of_ranks.size(); });
+    if (clocks.empty()) clocks[Megahertz(0)] = std::move(of_ranks);
+    for (const auto& [clock, of_clock] : clocks) rows.insert(rows.end(), of_clock.begin(), of_clock.end());
+  }
+}
+
 }  // namespace
 
 void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasurement>& measurements) {
@@ -113,19 +139,11 @@ Profile merged_profile(const std::string& job, const std::vector<RankMeasurement
                        const std::vector<FixedStage>& fixed) {
   std::vector<ProfileRow> rows;
   for (const RankMeasurements& rank : ranks) {
-    MeasurementSum waiting;  // over all clocks, since ranks may have waited at different ones
     for (const MeasurementSum& sum : *rank.sums) {
-      if (sum.instruction == kWaitingName) {
-        waiting.time += sum.time;
-        waiting.energy += sum.energy;
-        continue;
-      }
-      rows.push_back(mean_of(sum, rank.rank, rank.stage));
+      if (sum.instruction != kWaitingName) rows.push_back(mean_of(sum, rank.rank, rank.stage));
     }
-    if (!(waiting.time > Seconds(0))) continue;
-    const Joules each_second((waiting.energy / waiting.time).value());
-    rows.push_back({rank.stage, kWaitingName, rank.rank, {Megahertz(0), Seconds(1), each_second}});
   }
+  add_waiting(rows, ranks);
   if (!fixed.empty()) add_fixed_stages(rows, ranks, fixed);
   return profile_of_rows("measurements of job " + job, rows);
 }

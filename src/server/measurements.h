@@ -56,6 +56,8 @@ struct FixedStage {
 
 // Means of every rank, merged by stage by profile_of_rows (profile/profile.h), which also says what it throws.
 //
+// Waiting keeps its clocks where all ranks of a stage that waited did so at a common one; else the stage has one power.
+//
 // A fixed stage has every computation at the highest clock at which it was measured there. A computation that was not
 // measured is taken to be as fast as the fastest of the other stages at its highest clock: if it were taken to be
 // slower than it is, the others would be slowed to wait for it.

@@ -88,7 +88,7 @@ class FakeGpu {
     const Nanoseconds now = monotonic_now();
     // Least energy at 700 MHz: below, the constant 100 W last longer than what the dynamic power saves.
     const double clock = (mhz_ > 0 ? mhz_ : 1000.0) / 1000.0;
-    joules_ += (busy_ ? 100.0 + 146.0 * clock * clock * clock : 50.0) * to_seconds(now - time_).value();
+    joules_ += (busy_ ? 100.0 + 146.0 * clock * clock * clock : 30.0 + 20.0 * clock) * to_seconds(now - time_).value();
     time_ = now;
   }
 
@@ -377,25 +377,29 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
   ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
   // Every clock of the sweep, from the highest down, with both instructions.
   ASSERT_GE(server_.reports.size(), 3u);
-  // The last is of waiting.
-  const std::vector<InstructionMeasurement> last = server_.reports.back().measurements;
-  ASSERT_THAT(last, SizeIs(1));
-  EXPECT_EQ(last[0].instruction, "waiting");
-  EXPECT_EQ(last[0].time, Seconds(1));
-  EXPECT_EQ(last[0].energy.value(), session_->state().waiting_power.value());
-  EXPECT_THAT(session_->profile_csv(), HasSubstr("\n0,waiting,0,1,"));
-  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size() - 1));
-  server_.reports.pop_back();
+  std::size_t with_waiting = 0;
   for (std::size_t i = 0; i < server_.reports.size(); ++i) {
     const MeasurementReport& report = server_.reports[i];
+    const Megahertz clock(1000.0 - 100.0 * static_cast<double>(i));
     EXPECT_EQ(report.sequence, static_cast<std::int64_t>(i));
-    ASSERT_THAT(report.measurements, SizeIs(2));
-    EXPECT_EQ(report.measurements[0].clock, Megahertz(1000.0 - 100.0 * static_cast<double>(i)));
+    ASSERT_GE(report.measurements.size(), 2u);
+    EXPECT_EQ(report.measurements[0].clock, clock);
     EXPECT_EQ(report.measurements[0].instruction, "forward");
     EXPECT_EQ(report.measurements[1].instruction, "backward");
     EXPECT_GT(report.measurements[1].time, report.measurements[0].time);
     EXPECT_GT(report.measurements[0].energy, Joules(0));
+    if (report.measurements.size() == 2) continue;  // a busy machine may tell nothing of a clock's waiting
+    ++with_waiting;
+    ASSERT_THAT(report.measurements, SizeIs(3));
+    EXPECT_EQ(report.measurements[2].instruction, "waiting");
+    EXPECT_EQ(report.measurements[2].clock, clock);
+    EXPECT_EQ(report.measurements[2].time, Seconds(1));
+    EXPECT_GT(report.measurements[2].energy, Joules(0));
   }
+  EXPECT_GT(with_waiting, 0u);
+  EXPECT_GT(session_->state().waiting_power, Watts(0));
+  EXPECT_THAT(session_->profile_csv(), HasSubstr("\n0,waiting,"));
+  EXPECT_THAT(session_->measurements(), SizeIs(2 * server_.reports.size() + with_waiting));
   EXPECT_EQ(session_->state().phase, SessionPhase::kWaiting);
   server_.publish({900, 800, 700, 600});
   ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
@@ -674,7 +678,7 @@ TEST_F(SessionTest, AClockThatTheCounterDidNotTellWholeIsMeasuredAgain) {
   ASSERT_TRUE(train_until([&] { return session_->state().phase != SessionPhase::kProfiling; }));
   std::set<double> measured;
   for (const InstructionMeasurement& one : session_->measurements()) {
-    if (one.instruction != "waiting") measured.insert(one.clock.value());  // which is of no clock
+    measured.insert(one.clock.value());
   }
   const auto done = static_cast<std::size_t>(session_->state().sweep.clocks_done);
   EXPECT_EQ(measured.size() + said("left out of the profile") + said("it is measured again"), done);

@@ -136,6 +136,40 @@ TEST(Measurements, WaitingIsTheBlockingPower) {
   EXPECT_THAT(stated->warnings(), ::testing::ElementsAre(::testing::HasSubstr("stage 0 98 W, stated 75 W")));
 }
 
+// Two stages of two ranks each. At 1410 MHz the ranks of a stage waited at 120 and 100 W, at 1200 MHz at 90 and 80 W; one
+// of them waited at 1005 MHz, too, which nothing follows from. The lowest mean, 85 W, is the blocking power; at maximum
+// clocks a stage waits at 110 W whenever it does not compute.
+TEST(Measurements, WaitingKeepsTheClocksAtWhichAllRanksOfAStageWaited) {
+  JobRequest job = small_job("job", 2);
+  job.data_parallel = 2;
+  std::vector<RankMeasurements> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto sums = std::make_shared<MeasurementSums>();
+    for (const char* instruction : {"forward", "backward"}) {
+      add_measurement(*sums, measured(instruction, 1410, 1.0, 300.0));
+      add_measurement(*sums, measured(instruction, 1200, 1.2, 290.0));
+    }
+    const bool first = rank % 2 == 0;
+    add_measurement(*sums, measured("waiting", 1410, 2.0, first ? 240.0 : 200.0));
+    add_measurement(*sums, measured("waiting", 1200, 1.0, first ? 90.0 : 80.0));
+    if (first) add_measurement(*sums, measured("waiting", 1005, 1.0, 50.0));
+    ranks.push_back({rank, rank / 2, sums});
+  }
+  const std::vector<PowerAtClock> powers = measured_waiting(merged_profile("job", ranks), 0);
+  ASSERT_EQ(powers.size(), 2u);
+  EXPECT_EQ(powers[0].clock, Megahertz(1200));
+  EXPECT_EQ(powers[0].power, Watts(85));
+  EXPECT_EQ(powers[1].clock, Megahertz(1410));
+  EXPECT_EQ(powers[1].power, Watts(110));
+  const auto plan = JobPlan::make(job.id, job, ranks, [](double) { return true; });
+  EXPECT_EQ(plan->frontier().total_blocking(), Watts(2 * 85));
+  // 2 stages x `microbatches` x (forward + backward) x 300 J in 1 s each; the rest of 2 T at 110 W.
+  const double computing = 2.0 * job.microbatches * 2.0;
+  const FrontierReport report = plan->report();
+  EXPECT_NEAR(report.max_clock_energy.value(),
+              300.0 * computing + 110.0 * (2.0 * report.max_clock_time.value() - computing), 1e-6);
+}
+
 TEST(JobRules, ARankIsOnePlaceForGood) {
   StoredJob stored;
   stored.request = small_job("job", 2);
