@@ -26,6 +26,9 @@ struct PlanOptions {
   std::optional<double> straggler;
   std::optional<Seconds> switch_latency;
   std::optional<Seconds> min_dwell;
+  std::optional<double> max_power;
+  std::optional<double> max_ramp;
+  std::optional<Seconds> ramp_window;
   std::optional<std::string> out;
   std::optional<std::string> zeus_files;
   std::optional<std::string> format;
@@ -35,6 +38,21 @@ void refuse_contradictions(const PlanOptions& options, const std::string& planne
   if (options.target_time && options.straggler) {
     throw UsageError("--target-time and --straggler both set the pace; give one of them");
   }
+  const bool limits_power = options.max_power || options.max_ramp;
+  if (limits_power && (options.target_time || options.straggler)) {
+    throw UsageError(
+        "--max-power and --max-ramp choose the fastest plan inside; --target-time and --straggler choose by time. Give "
+        "one of the two");
+  }
+  if (limits_power && planner == kAllPlanners) {
+    throw UsageError("limits on power are kept by one planner at a time; name one instead of --planner all");
+  }
+  if (limits_power && (options.switch_latency || options.min_dwell)) {
+    throw UsageError(
+        "the power of a plan whose clock changes are late is not known; leave out --max-power and --max-ramp, or "
+        "--switch-latency and --min-dwell");
+  }
+  if (options.ramp_window && !options.max_ramp) throw UsageError("--ramp-window is for --max-ramp; add that");
   if (options.zeus_files && !options.out) throw UsageError("--zeus-files says which files go to --out DIR; add --out");
   if (options.pipeline.cost_model && planner != kMainPlanner && planner != kAllPlanners) {
     throw UsageError(
@@ -68,9 +86,15 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   refuse_contradictions(options, planner);
   const InterruptGuard guard;
   const auto pipeline = load_pipeline(options.pipeline, guard);
-  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}};
+  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}, std::nullopt};
   if (options.switch_latency || options.min_dwell) {
     request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
+  }
+  if (options.max_power || options.max_ramp) {
+    request.power.emplace();
+    if (options.max_power) request.power->peak = Watts(*options.max_power);
+    request.power->ramp_w_per_s = options.max_ramp;
+    request.power->ramp_window = options.ramp_window.value_or(request.power->ramp_window);
   }
   const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);
@@ -103,6 +127,12 @@ void add_plan_command(const Command& program, const std::string& command_line) {
             "a clock change takes hold that much later: avoid those that do not pay, charge the others");
   add_value(command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
+  add_value(command, "--max-power", options->max_power, parse_positive, "W",
+            "choose the fastest plan in which all GPUs of the job together never draw more");
+  add_value(command, "--max-ramp", options->max_ramp, parse_positive, "W/S",
+            "... in which their power, averaged over a second, changes no faster");
+  add_value(command, "--ramp-window", options->ramp_window, parse_duration, "TIME",
+            "average over so long for --max-ramp (default 1s)");
   add_value(command, "--out", options->out, parse_path, "DIR",
             "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files and "
             "plan-switching.json of an earlier run there go away");
@@ -120,7 +150,9 @@ void add_plan_command(const Command& program, const std::string& command_line) {
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
       "    --straggler 1.2 --out out/bert\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
-      "    --planner all --format json");
+      "    --planner all --format json\n"
+      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
+      "    --max-power 1100");
   command.callback([options, command_line] { run_plan(*options, command_line); });
 }
 

@@ -51,6 +51,14 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
     const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.run.makespan);
     input.chosen.energy.straggler_wait = switching.run.straggler_power * to_seconds(wait);
   }
+  if (!main.switching) {  // the power of a plan whose clock changes are late is not known
+    const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
+    const auto curve = [&](const RealisedPlan& plan) {
+      return power_curve(*plan.dag, plan.plan, pipeline.problem.blocking, copies, straggler);
+    };
+    input.power = PowerPicture{curve(input.baseline), curve(input.chosen), std::nullopt};
+    if (main.power) input.power->limit = main.power->limits.peak;
+  }
   for (const PlannerRun& run : runs) {
     input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});
   }

@@ -88,10 +88,29 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                          {"reduced", charged_json(switching.front[switching.chosen])},
                          {"front", std::move(front)}};
   }
+  if (run.power) json["power"] = power_json(*run.power);
   if (measured) {
     json["stats"]["solve_seconds"] = stats.solve_seconds;
     json["stats"]["peak_rss_mb"] = peak_rss_mb();
   }
+  return json;
+}
+
+Json shape_json(const PowerShape& shape) {
+  return {{"mean_w", shape.mean.value()},       {"least_w", shape.least.value()},
+          {"peak_w", shape.peak.value()},       {"greatest_step_w", shape.greatest_step.value()},
+          {"ramp_w_per_s", shape.ramp_w_per_s}, {"swing_w", shape.swing.peak_to_peak.value()},
+          {"swing_hz", shape.swing.hertz}};
+}
+
+Json power_json(const PowerFigures& power) {
+  Json json = {{"gpus_per_stage", power.copies}, {"ramp_window_s", power.limits.ramp_window.value()},
+               {"max_power_w", nullptr},         {"max_ramp_w_per_s", nullptr},
+               {"least_time", nullptr},          {"baseline", shape_json(power.baseline)},
+               {"plan", shape_json(power.plan)}};
+  if (power.limits.peak) json["max_power_w"] = power.limits.peak->value();
+  if (power.limits.ramp_w_per_s) json["max_ramp_w_per_s"] = *power.limits.ramp_w_per_s;
+  if (power.least_time) json["least_time"] = power.least_time->value();
   return json;
 }
 
@@ -129,7 +148,10 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
     for (const auto& row : rows) named = named || row.first == summary.selected_point;
     const bool as_fast = summary.selected.time <= summary.baseline.time;
     if (!named) {
-      rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : as_fast ? "as fast" : "target");
+      rows.emplace_back(summary.selected_point, summary.straggler_time               ? "straggler"
+                                                : summary.limit == PaceLimit::kPower ? "in limits"
+                                                : as_fast                            ? "as fast"
+                                                                                     : "target");
     }
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
@@ -230,6 +252,33 @@ std::string switching_table(const PlannerRun& run) {
   return "\n" + table.str();
 }
 
+// The power of all GPUs of the job, and how good a plan inside the limits is.
+std::string power_table(const PlannerRun& run) {
+  if (!run.power) return "";
+  const PowerFigures& power = *run.power;
+  TextTable table({{"power of the job", "", TextTable::Align::kLeft},
+                   {"mean W", ""},
+                   {"peak W", ""},
+                   {"step W", ""},
+                   {"ramp W/s", ""},
+                   {"swing W", ""},
+                   {"at Hz", ""}});
+  const auto add = [&](const std::string& label, const PowerShape& shape) {
+    table.add_row({label, format_fixed(shape.mean.value(), 1), format_fixed(shape.peak.value(), 1),
+                   format_fixed(shape.greatest_step.value(), 1), format_fixed(shape.ramp_w_per_s, 1),
+                   format_fixed(shape.swing.peak_to_peak.value(), 1), format_fixed(shape.swing.hertz, 2)});
+  };
+  add("max clocks", power.baseline);
+  add("plan", power.plan);
+  std::string text = "\n" + table.str();
+  if (power.least_time) {
+    text += fmt::format("no plan below {} W in this order takes less than {:.4f} s; this one takes {} % more\n",
+                        format_fixed(power.limits.peak->value(), 1), power.least_time->value(),
+                        format_fixed(100.0 * (run.summary.selected.time / *power.least_time - 1.0), 2));
+  }
+  return text;
+}
+
 // One pipeline's ranks do the same work: joules multiply, seconds do not (Perseus section 4.4).
 std::string whole_job(const LoadedPipeline& pipeline, const PlanSummary& summary) {
   const int ranks = pipeline.spec.tensor_parallel;
@@ -286,7 +335,7 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
   if (runs.size() > 1) text += comparison(pipeline.problem, runs) + "\n";
   text += landmarks(pipeline.problem, main) + order_text(pipeline.problem, main) + expectation(pipeline, main) +
-          switching_table(main) + whole_job(pipeline, main.summary);
+          power_table(main) + switching_table(main) + whole_job(pipeline, main.summary);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

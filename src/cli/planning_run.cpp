@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -17,8 +18,9 @@
 namespace flyball {
 namespace {
 
-PlannerResult run_planner(const PlanProblem& problem, const std::string& name, const InterruptGuard& guard) {
-  ProgressBar bar(fmt::format("planning ({})", name));
+PlannerResult run_planner(const PlanProblem& problem, const std::string& name, const InterruptGuard& guard,
+                          const std::string& what = "") {
+  ProgressBar bar(fmt::format("planning ({}{})", name, what));
   PlannerResult result = make_planner(name)->plan(problem, [&](double share) {
     bar.update(share);
     return !guard.interrupted();
@@ -49,6 +51,56 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
                            summary.straggler_time);
 }
 
+[[noreturn]] void refuse_power(const LoadedPipeline& pipeline, std::span<const PlannerResult> results,
+                               const PowerLimits& limits, int copies) {
+  const PointWithin lowest = least_peak(pipeline.problem, results);
+  const PlannerResult& result = results[lowest.result];
+  const PowerCurve curve = power_curve(result.dag_of(pipeline.problem), result.frontier.plan(lowest.point),
+                                       pipeline.problem.blocking, copies);
+  throw Error(fmt::format(
+      "no plan was found inside the limits on power; the lowest peak that was found is {:.1f} W, with a ramp of {:.1f} "
+      "W/s, at {:.4f} s an iteration\n  to mend: raise --max-power or --max-ramp, or let fewer GPUs run",
+      peak_of(curve).value(), ramp_of(curve, limits.ramp_window), result.frontier.time(lowest.point).value()));
+}
+
+// Plans with ever fewer of the options that draw most, takes the fastest plan that keeps to the limits, and makes it the
+// run's.
+void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PowerLimits& limits,
+                     const InterruptGuard& guard) {
+  const PlanProblem& problem = pipeline.problem;
+  const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
+  std::vector<PlannerResult> results;
+  results.push_back(std::move(run.result));
+  for (const double share : kCapShares) {
+    results.push_back(run_planner(capped_problem(problem, share), run.summary.planner, guard,
+                                  fmt::format(", options of the lower {:.0f} % of the power", 100.0 * share)));
+  }
+  const auto found = fastest_within(problem, results, limits, copies);
+  guard.throw_if_interrupted();
+  if (!found) refuse_power(pipeline, results, limits, copies);
+  run.result = std::move(results[found->result]);
+  Frontier& frontier = run.result.frontier;
+  const ComputationDag& dag = run.result.dag_of(problem);
+  const BoundCurve bound = solve_bound(problem, dag, guard);
+  // Those that it was planned with bound plans of the options that were left.
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    frontier.point(i).net_lower_bound = bound.at(frontier.points()[i].time);
+  }
+  PlanSummary& summary = run.summary;
+  summary.t_star = frontier.time(frontier.size() - 1);
+  summary.t_least_total = frontier.time(frontier.least_total_energy());
+  summary.selected_point = found->point;
+  summary.selected = point_figures(dag, frontier, found->point, summary.baseline, std::nullopt);
+  summary.allowed_time = summary.selected.time;
+  summary.limit = PaceLimit::kPower;
+  PowerFigures figures{limits, copies, {}, {}, std::nullopt};
+  figures.baseline =
+      shape_of(power_curve(pipeline.dag, max_clock_plan(problem), problem.blocking, copies), limits.ramp_window);
+  figures.plan = shape_of(power_curve(dag, frontier.plan(found->point), problem.blocking, copies), limits.ramp_window);
+  if (limits.peak) figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);
+  run.power = figures;
+}
+
 }  // namespace
 
 std::vector<int> in_flight_of(const ComputationDag& dag) {
@@ -76,17 +128,18 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}};
+    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
     run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request.pace,
                             bound == bounds.end() ? nullptr : &bound->second);
+    if (request.power) choose_by_power(pipeline, run, *request.power, guard);
     if (pipeline.noise.known()) {
-      run.expected = expected_figures(pipeline.problem, pipeline.noise, dag,
+      run.expected = expected_figures(pipeline.problem, pipeline.noise, run.result.dag_of(pipeline.problem),
                                       run.result.frontier.plan(run.summary.selected_point), run.summary.straggler_time);
     }
-    run.in_flight = in_flight_of(dag);
+    run.in_flight = in_flight_of(run.result.dag_of(pipeline.problem));
     if (request.switching) run.switching = charge_switching(pipeline.problem, run, request);
     runs.push_back(std::move(run));
   }

@@ -10,12 +10,22 @@
 #include "cli/pipeline_options.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
+#include "plan/power_limits.h"
 #include "plan/summary.h"
 
 namespace flyball {
 
 inline constexpr const char* kAllPlanners = "all";
 inline constexpr const char* kMainPlanner = "perseus";
+
+// The power of a job, as planned inside limits and at maximum clocks.
+struct PowerFigures {
+  PowerLimits limits;
+  int copies = 1;  // GPUs in step on every stage
+  PowerShape baseline;
+  PowerShape plan;
+  std::optional<Seconds> least_time;  // no plan on this order that keeps to the peak is faster; none where unknown
+};
 
 // The result of one planner. Operation i of its plans is operation i of result.dag_of(problem).
 struct PlannerRun {
@@ -24,6 +34,7 @@ struct PlannerRun {
   std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
   std::vector<int> in_flight;                 // microbatches that each stage holds at most; empty where unknown
+  std::optional<PowerFigures> power;          // of the selected plan, where there are limits
 };
 
 // What the user asks about a pipeline.
@@ -31,7 +42,8 @@ struct PlanningRequest {
   std::string planner = kMainPlanner;
   PaceRequest pace;
   std::optional<SwitchingLimits> switching;
-  std::vector<Nanoseconds> focus;  // iteration times that matter besides the pace's
+  std::vector<Nanoseconds> focus;    // iteration times that matter besides the pace's
+  std::optional<PowerLimits> power;  // instead of a pace
 };
 
 // Returns the most microbatches of which each stage holds activations at once; empty where there are no
@@ -39,8 +51,9 @@ struct PlanningRequest {
 [[nodiscard]] std::vector<int> in_flight_of(const ComputationDag& dag);
 
 // Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for
-// Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Throws Error when a planner finds no
-// plan.
+// Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Within limits on power, of one planner,
+// it plans anew for every share of kCapShares; the frontier is then that of the share whose plan was taken. Throws Error
+// when a planner finds no plan, or none inside the limits.
 [[nodiscard]] std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
                                                    const InterruptGuard& guard);
 

@@ -59,6 +59,12 @@ struct PlanProblem {
 [[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
                                        CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});
 
+// Returns a type's choices among the options that `allowed` takes, at least one. `charged` is the type's
+// charged_blocking(). Throws InputError where two options that are allowed are next to each other in time but far apart
+// in energy.
+[[nodiscard]] PlanProblem::TypeChoices choices_among(const OperationType& type, Watts charged, double noise,
+                                                     const std::function<bool(const ClockOption&)>& allowed);
+
 // All computations at the highest clock, as they run without a plan: the baseline of every saving.
 [[nodiscard]] ClockPlan max_clock_plan(const PlanProblem& problem);
 

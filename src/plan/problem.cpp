@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -26,22 +27,6 @@ void check_slopes(const OperationType& type, const CostCurve& hull) {
   }
 }
 
-PlanProblem::TypeChoices choices_of(const OperationType& type, Watts charged, double noise) {
-  PlanProblem::TypeChoices choices;
-  const std::vector<ClockOption> pareto = pareto_options(type.options, charged, noise);
-  for (const ClockOption& kept : pareto) {
-    const auto found = std::find_if(type.options.begin(), type.options.end(),
-                                    [&](const ClockOption& option) { return option.frequency == kept.frequency; });
-    choices.pareto.push_back(static_cast<std::uint16_t>(found - type.options.begin()));
-  }
-  choices.hull = hull_curve(pareto_options(type.options, charged), charged);
-  check_slopes(type, choices.hull);
-  const auto highest = std::max_element(type.options.begin(), type.options.end(),
-                                        [](const auto& a, const auto& b) { return a.frequency < b.frequency; });
-  choices.max_clock = static_cast<std::uint16_t>(highest - type.options.begin());
-  return choices;
-}
-
 void check_unit_time(const ComputationDag& dag, Nanoseconds unit_time) {
   if (unit_time <= 0) throw UsageError("the unit time must be above zero (--unit-time 1ms)");
   for (const OperationType& type : dag.types()) {
@@ -57,6 +42,24 @@ void check_unit_time(const ComputationDag& dag, Nanoseconds unit_time) {
 }
 
 }  // namespace
+
+PlanProblem::TypeChoices choices_among(const OperationType& type, Watts charged, double noise,
+                                       const std::function<bool(const ClockOption&)>& allowed) {
+  std::vector<ClockOption> options;
+  std::copy_if(type.options.begin(), type.options.end(), std::back_inserter(options), allowed);
+  const auto index_of = [&](const ClockOption& wanted) {
+    const auto found = std::find_if(type.options.begin(), type.options.end(),
+                                    [&](const ClockOption& option) { return option.frequency == wanted.frequency; });
+    return static_cast<std::uint16_t>(found - type.options.begin());
+  };
+  PlanProblem::TypeChoices choices;
+  for (const ClockOption& kept : pareto_options(options, charged, noise)) choices.pareto.push_back(index_of(kept));
+  choices.hull = hull_curve(pareto_options(options, charged), charged);
+  check_slopes(type, choices.hull);
+  choices.max_clock = index_of(*std::max_element(
+      options.begin(), options.end(), [](const auto& a, const auto& b) { return a.frequency < b.frequency; }));
+  return choices;
+}
 
 Watts PlanProblem::total_blocking() const {
   Watts total;
@@ -84,7 +87,8 @@ PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking,
   problem.cost_model = cost_model;
   problem.noise = noise;
   for (const OperationType& type : dag.types()) {
-    problem.choices.push_back(choices_of(type, problem.charged_blocking(type), noise));
+    problem.choices.push_back(
+        choices_among(type, problem.charged_blocking(type), noise, [](const ClockOption&) { return true; }));
   }
   return problem;
 }

@@ -33,10 +33,11 @@ enum class PaceLimit {
   kLeastEnergy,    // slower plans would be allowed, but take more energy
   kStragglerTime,  // it ends by T'
   kTStar,          // plans slower than T* save nothing, however long the straggler takes
+  kPower,          // it is the fastest that was found inside the limits on power
 };
 template <>
 inline constexpr auto kNamesOf<PaceLimit> = name_list("baseline_time", "target_time", "least_energy", "straggler_time",
-                                                      "t_star");
+                                                      "t_star", "power");
 
 struct PointFigures {
   Seconds time;

@@ -12,6 +12,7 @@
 #include "report/cost_curve_picture.h"
 #include "report/frontier_picture.h"
 #include "report/html_tables.h"
+#include "report/power_picture.h"
 #include "report/report.h"
 #include "report/timeline_picture.h"
 
@@ -49,6 +50,12 @@ std::string headline(const ReportInput& input) {
   }
   return fmt::format("{} while a straggler takes {}, waiting counted; the pipeline itself is done {}.", energy,
                      with_unit(format_fixed(input.t_straggler->value(), 3), "s"), time);
+}
+
+// The picture has one width. A wide page enlarges it a little and a narrow one shrinks it a little, then scrolls.
+std::string scrolled(std::string_view name, const SvgCanvas& picture) {
+  return fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n{}</div>\n", name,
+                     picture.inlined("frontier"));
 }
 
 std::string cost_curves(const ReportInput& input) {
@@ -91,11 +98,13 @@ the measured options</dd>
 }  // namespace
 
 std::vector<PictureFile> picture_files(const ReportInput& input) {
-  return {
+  std::vector<PictureFile> files = {
       {"timeline.svg", "the iteration before and after", timeline_svg(input)},
       {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
       {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
   };
+  if (input.power) files.push_back({"power.svg", "the power of the job over an iteration", power_svg(input)});
+  return files;
 }
 
 std::string html_report(const ReportInput& input) {
@@ -106,12 +115,17 @@ std::string html_report(const ReportInput& input) {
       "its clock, time and energy.</p>\n";
   body += timeline_view(input);
 
+  if (input.power) {
+    body +=
+        "<h2>Power</h2>\n<p>What all GPUs of the job draw together over one iteration, each operation at its mean "
+        "power.</p>\n";
+    body += scrolled("Power", power_canvas(input, 760));
+  }
+
   body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  // The picture has one width. A wide page enlarges it a little and a narrow one shrinks it a little, then scrolls.
-  body += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Frontier\">\n" +
-          frontier_canvas(input, 760).inlined("frontier") + "</div>\n";
+  body += scrolled("Frontier", frontier_canvas(input, 760));
   body += planner_table(input);
   body += frontier_table(input);
 

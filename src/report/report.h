@@ -14,6 +14,7 @@
 
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
+#include "pipeline/power_curve.h"
 #include "pipeline/timeline.h"
 #include "plan/frontier.h"
 #include "plan/planner.h"
@@ -47,6 +48,13 @@ struct BoundPoint {
   Joules energy;  // the least total energy of any plan that ends by `time`, blocking included
 };
 
+// The power of all GPUs of the job under both plans, and the limit on its peak.
+struct PowerPicture {
+  PowerCurve baseline;
+  PowerCurve chosen;
+  std::optional<Watts> limit;
+};
+
 struct SummaryRow {
   std::string label;
   std::string value;
@@ -66,6 +74,7 @@ struct ReportInput {
   std::optional<Seconds> t_least_total;  // least total energy, blocking included, without straggler
   std::optional<Seconds> t_straggler;    // T'
   bool slower_is_dearer = false;         // slower plans would be allowed, but take more energy
+  std::optional<PowerPicture> power;     // none where it is not known
   std::vector<SummaryRow> summary;       // further facts: solver, gap, counts
   std::vector<std::string> commands;     // the commands that made this report
 };
@@ -77,6 +86,8 @@ struct ReportInput {
 [[nodiscard]] std::string timeline_svg(const ReportInput& input, int width = 1200);
 // Energy over time: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
 [[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
+// The power of the job over one iteration, before and after. `input.power` must be there.
+[[nodiscard]] std::string power_svg(const ReportInput& input, int width = 1000);
 // The measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner uses.
 [[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
 

@@ -314,6 +314,55 @@ TEST(PlanJson, SwitchingIsReducedAndCharged) {
   EXPECT_GT(reduced.at("saving_pct").get<double>(), 0.0);
 }
 
+// What holds whatever the plan: the peak is below the limit, the mean is the energy over the time, of all 16 GPUs, and
+// the bound on the time is below the time.
+TEST(PlanPower, TheFastestPlanInsideALimitIsTaken) {
+  const json free_run = plan_json();
+  const std::vector<std::string> copies{"--data-parallel", "2", "--tensor-parallel", "2"};
+  const auto limited = [&](const std::string& limit) {
+    std::vector<std::string> options = copies;
+    options.insert(options.end(), {"--max-power", limit});
+    return plan_json(options);
+  };
+  const double free_peak = limited("1e6").at("power").at("plan").at("peak_w");
+  const json result = limited(std::to_string(0.9 * free_peak));
+  const json& power = result.at("power");
+  EXPECT_LE(power.at("plan").at("peak_w"), 0.9 * free_peak);
+  EXPECT_GT(power.at("baseline").at("peak_w"), 0.9 * free_peak);
+  EXPECT_EQ(power.at("gpus_per_stage"), 4);
+  const json& selected = result.at("selected");
+  const double mean = selected.at("energy").get<double>() / selected.at("time").get<double>();
+  EXPECT_NEAR(power.at("plan").at("mean_w").get<double>(), 4.0 * mean, 1e-6 * mean);
+  EXPECT_EQ(selected.at("limited_by"), "power");
+  EXPECT_GT(selected.at("time"), free_run.at("selected").at("time"));
+  EXPECT_LE(power.at("least_time"), selected.at("time"));
+  EXPECT_GE(selected.at("gap_pct").get<double>(), -1e-9);
+  EXPECT_EQ(limited("1e6").at("selected").at("time"), free_run.at("frontier").at(0).at("time"));
+}
+
+TEST(PlanPower, IsShownInWordsAndInThePage) {
+  const TempFolder folder;
+  const Ran ran = plan({"--max-power", "1100", "--out", folder / "out"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("power of the job"));
+  EXPECT_THAT(ran.out, HasSubstr("no plan below 1100.0 W in this order takes less than "));
+  EXPECT_THAT(ran.out, HasSubstr("> in limits"));
+  EXPECT_THAT(file_text(folder / "out/report.html"), HasSubstr("<h2>Power</h2>"));
+  EXPECT_THAT(file_text(folder / "out/power.svg"), HasSubstr("limit 1"));
+}
+
+TEST(PlanPower, WhatCannotBeKeptIsRefused) {
+  EXPECT_THAT(plan({"--max-power", "400"}).err, HasSubstr("the lowest peak that was found is "));
+  EXPECT_EQ(plan({"--max-power", "400"}).status, 1);
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--max-power", "1100", "--target-time", "5"},
+                                                  {"--max-ramp", "9", "--planner", "all"},
+                                                  {"--max-power", "1100", "--switch-latency", "7ms"},
+                                                  {"--ramp-window", "2s"},
+                                                  {"--max-power", "0"}}) {
+    EXPECT_EQ(plan(options).status, 2) << ::testing::PrintToString(options);
+  }
+}
+
 TEST(Plan, ReadsAProfileFromStandardInput) {
   const std::string profile = file_text(std::filesystem::path(FLYBALL_SOURCE_DIR) / kProfile);
   const Ran piped = run_flyball({"plan", "-", "--microbatches", "8", "--format", "json"}, profile);

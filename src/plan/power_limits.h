@@ -1,0 +1,61 @@
+// Plans inside limits on the shape of a job's power: a peak that must not be passed, and how fast power may change.
+//
+// Problem: of all plans whose power curve (pipeline/power_curve.h) keeps to the limits, find the fastest. A frontier has
+// the plans of least energy, and a slower one of them also has a lower peak, but not the lowest for its time: it lets
+// critical computations draw what they like.
+//
+// Idea: leave out the options that draw most, and plan with the rest. capped_problem() does so by one number for all
+// stages, the share of the range of its powers that a stage may use. The plans of every share are feasible plans of the
+// whole problem; fastest_within() takes the fastest that keeps to the limits. That is a heuristic over shares, so that
+// how good it is must be told: a curve below P has a mean below P, and energy is at least the relaxation's bound, so no
+// plan is faster than the shortest time T with bound(T) <= P T, which least_time_below() gives.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "base/units.h"
+#include "pipeline/power_curve.h"
+#include "plan/planner.h"
+#include "plan/relaxation.h"
+
+namespace flyball {
+
+// At least one of the two is set.
+struct PowerLimits {
+  std::optional<Watts> peak;
+  std::optional<double> ramp_w_per_s;
+  Seconds ramp_window{1.0};  // of ramp_of()
+};
+
+[[nodiscard]] bool keeps_to(const PowerCurve& curve, const PowerLimits& limits);
+
+// The shares that are tried besides 1, which caps nothing.
+inline constexpr double kCapShares[] = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0};
+
+// Returns the problem without the options that draw more than `share` (from 0 to 1) of the way from the least to the
+// greatest power of their stage's options; every operation type keeps its option of least power. Plans of it are plans
+// of `problem`. The hulls are those of the options that are left, and so are bounds made with them.
+[[nodiscard]] PlanProblem capped_problem(const PlanProblem& problem, double share);
+
+struct PointWithin {
+  std::size_t result = 0;  // index into the results
+  std::size_t point = 0;   // index into its frontier
+};
+
+// Returns the fastest plan of all results that keeps to the limits, `copies` GPUs in step on every stage; none where
+// none does. Of a frontier it looks at some sixty points, and at all between the first of these that keeps to the
+// limits and the one before. Cost: a power_curve() for each of these.
+[[nodiscard]] std::optional<PointWithin> fastest_within(const PlanProblem& problem,
+                                                        std::span<const PlannerResult> results,
+                                                        const PowerLimits& limits, int copies);
+
+// Returns the plan of least peak of all results: what to name where no plan is low enough.
+[[nodiscard]] PointWithin least_peak(const PlanProblem& problem, std::span<const PlannerResult> results);
+
+// Returns the shortest iteration time that a mean power allows: no plan on the bound's order of operations whose power
+// stays below `mean`, of one GPU on every stage, is faster. None where the stages take as much while all of them wait.
+[[nodiscard]] std::optional<Seconds> least_time_below(const BoundCurve& bound, Watts total_blocking, Watts mean);
+
+}  // namespace flyball
