@@ -29,6 +29,7 @@ struct PlanOptions {
   std::optional<double> max_power;
   std::optional<double> max_ramp;
   std::optional<Seconds> ramp_window;
+  std::optional<std::string> budget;
   std::optional<std::string> out;
   std::optional<std::string> zeus_files;
   std::optional<std::string> format;
@@ -38,18 +39,21 @@ void refuse_contradictions(const PlanOptions& options, const std::string& planne
   if (options.target_time && options.straggler) {
     throw UsageError("--target-time and --straggler both set the pace; give one of them");
   }
-  const bool limits_power = options.max_power || options.max_ramp;
+  if (options.budget && options.max_power) {
+    throw UsageError("--budget says what power the job may draw when, and --max-power at all times; give one of them");
+  }
+  const bool limits_power = options.max_power || options.max_ramp || options.budget;
   if (limits_power && (options.target_time || options.straggler)) {
     throw UsageError(
-        "--max-power and --max-ramp choose the fastest plan inside; --target-time and --straggler choose by time. Give "
-        "one of the two");
+        "--max-power, --max-ramp and --budget choose the fastest plan inside; --target-time and --straggler choose by "
+        "time. Give one of the two");
   }
   if (limits_power && planner == kAllPlanners) {
     throw UsageError("limits on power are kept by one planner at a time; name one instead of --planner all");
   }
   if (limits_power && (options.switch_latency || options.min_dwell)) {
     throw UsageError(
-        "the power of a plan whose clock changes are late is not known; leave out --max-power and --max-ramp, or "
+        "the power of a plan whose clock changes are late is not known; leave out the limits on power, or "
         "--switch-latency and --min-dwell");
   }
   if (options.ramp_window && !options.max_ramp) throw UsageError("--ramp-window is for --max-ramp; add that");
@@ -86,12 +90,13 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   refuse_contradictions(options, planner);
   const InterruptGuard guard;
   const auto pipeline = load_pipeline(options.pipeline, guard);
-  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}, std::nullopt};
+  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}, std::nullopt, {}};
   if (options.switch_latency || options.min_dwell) {
     request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
   }
-  if (options.max_power || options.max_ramp) {
+  if (options.max_power || options.max_ramp || options.budget) {
     request.power.emplace();
+    if (options.budget) request.budget = read_power_budget(*options.budget);
     if (options.max_power) request.power->peak = Watts(*options.max_power);
     request.power->ramp_w_per_s = options.max_ramp;
     request.power->ramp_window = options.ramp_window.value_or(request.power->ramp_window);
@@ -133,9 +138,11 @@ void add_plan_command(const Command& program, const std::string& command_line) {
             "... in which their power, averaged over a second, changes no faster");
   add_value(command, "--ramp-window", options->ramp_window, parse_duration, "TIME",
             "average over so long for --max-ramp (default 1s)");
+  add_value(command, "--budget", options->budget, parse_path, "FILE",
+            "like --max-power, but with a limit for each period of the file, and a plan for each");
   add_value(command, "--out", options->out, parse_path, "DIR",
-            "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files and "
-            "plan-switching.json of an earlier run there go away");
+            "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files, "
+            "plan-switching.json and plan-budget-N.json of an earlier run there go away");
   add_choice(command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
              "freqs_pipeline files: of the selected plan (default), of all plans, or none");
   add_format(command, options->format);

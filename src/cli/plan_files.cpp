@@ -79,23 +79,24 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   return input;
 }
 
-// freqs_pipeline_ and a number, as zeus_file_name() gives it
-bool is_zeus_file(const std::string& name) {
-  constexpr std::string_view kBegin = "freqs_pipeline_";
-  constexpr std::string_view kEnd = ".py";
-  if (name.size() <= kBegin.size() + kEnd.size() || !name.starts_with(kBegin) || !name.ends_with(kEnd)) return false;
-  return std::all_of(name.begin() + kBegin.size(), name.end() - kEnd.size(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+// "freqs_pipeline_", a number as zeus_file_name() gives it, and ".py", or the like.
+bool is_numbered(const std::string& name, std::string_view begin, std::string_view end) {
+  if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) return false;
+  return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(begin.size()),
+                     name.end() - static_cast<std::ptrdiff_t>(end.size()), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // Files that an earlier run may have written and this one may not write again: nobody must take them for its plans.
 void remove_stale_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> stale{folder / "plan-switching.json"};
   std::error_code code;
-  for (std::filesystem::directory_iterator entry(folder / "zeus", code), end; !code && entry != end;
-       entry.increment(code)) {
-    if (is_zeus_file(entry->path().filename().string())) stale.push_back(entry->path());
-  }
+  const auto add = [&](const std::filesystem::path& in, std::string_view begin, std::string_view ending) {
+    for (std::filesystem::directory_iterator entry(in, code), end; !code && entry != end; entry.increment(code)) {
+      if (is_numbered(entry->path().filename().string(), begin, ending)) stale.push_back(entry->path());
+    }
+  };
+  add(folder / "zeus", "freqs_pipeline_", ".py");
+  add(folder, "plan-budget-", ".json");
   for (const std::filesystem::path& path : stale) {
     if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, code))) continue;
     if (!std::filesystem::remove(path, code) && code) {
@@ -134,6 +135,19 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
     reduced.finish();
     render("plan-switching.json", "the chosen plan with clock changes reduced",
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
+  }
+  const std::vector<std::size_t> numbers = plan_numbers(main.budget);
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    if (std::find(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(k), numbers[k]) !=
+        numbers.begin() + static_cast<std::ptrdiff_t>(k)) {
+      continue;  // the plan of an earlier period
+    }
+    Frontier only(frontier.total_blocking());
+    only.add(replay(dag, pipeline.problem.blocking, main.budget[k].plan), main.budget[k].plan);
+    only.finish();
+    render(fmt::format("plan-budget-{}.json", numbers[k]),
+           fmt::format("the plan for {:.0f} W", main.budget[k].period.power.value()),
+           write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, only));
   }
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
   for (PictureFile& picture : picture_files(input)) render(picture.name, picture.what, std::move(picture.svg));

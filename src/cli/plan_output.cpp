@@ -89,6 +89,7 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                          {"front", std::move(front)}};
   }
   if (run.power) json["power"] = power_json(*run.power);
+  if (!run.budget.empty()) json["budget"] = budget_json(run.budget);
   if (measured) {
     json["stats"]["solve_seconds"] = stats.solve_seconds;
     json["stats"]["peak_rss_mb"] = peak_rss_mb();
@@ -112,6 +113,25 @@ Json power_json(const PowerFigures& power) {
   if (power.limits.ramp_w_per_s) json["max_ramp_w_per_s"] = *power.limits.ramp_w_per_s;
   if (power.least_time) json["least_time"] = power.least_time->value();
   return json;
+}
+
+Json budget_json(const std::vector<BudgetedPlan>& budget) {
+  Json periods = Json::array();
+  const std::vector<std::size_t> numbers = plan_numbers(budget);
+  for (std::size_t k = 0; k < budget.size(); ++k) {
+    const BudgetedPlan& one = budget[k];
+    periods.push_back({{"from", one.period.from},
+                       {"until", one.period.until},
+                       {"power_w", one.period.power.value()},
+                       {"time", one.figures.time.value()},
+                       {"energy", one.figures.energy.value()},
+                       {"saving_pct", plain_zero(one.figures.saving_pct)},
+                       {"slowdown_pct", one.figures.slowdown_pct},
+                       {"peak_w", one.peak.value()},
+                       {"iterations", one.period.length / one.figures.time},
+                       {"plan", numbers[k]}});
+  }
+  return periods;
 }
 
 TextTable figures_table(const std::string& first_heading) {
@@ -252,6 +272,26 @@ std::string switching_table(const PlannerRun& run) {
   return "\n" + table.str();
 }
 
+// The plans of the periods of a budget.
+std::string budget_table(const PlannerRun& run) {
+  if (run.budget.empty()) return "";
+  TextTable table({{"from", "", TextTable::Align::kLeft},
+                   {"until", "", TextTable::Align::kLeft},
+                   {"limit W", ""},
+                   {"peak W", ""},
+                   {"time s", ""},
+                   {"energy J", ""},
+                   {"slower %", ""},
+                   {"iterations", ""}});
+  for (const BudgetedPlan& one : run.budget) {
+    table.add_row({one.period.from, one.period.until, format_fixed(one.period.power.value(), 0),
+                   format_fixed(one.peak.value(), 0), format_fixed(one.figures.time.value(), 4),
+                   format_fixed(one.figures.energy.value(), 1), format_fixed(one.figures.slowdown_pct, 2),
+                   format_fixed(one.period.length / one.figures.time, 0)});
+  }
+  return "\n" + table.str();
+}
+
 // The power of all GPUs of the job, and how good a plan inside the limits is.
 std::string power_table(const PlannerRun& run) {
   if (!run.power) return "";
@@ -316,6 +356,18 @@ std::string pace(const PlanSummary& summary) {
 
 }  // namespace
 
+std::vector<std::size_t> plan_numbers(const std::vector<BudgetedPlan>& budget) {
+  std::vector<std::size_t> numbers;
+  std::size_t next = 0;
+  for (std::size_t k = 0; k < budget.size(); ++k) {
+    const auto same = std::find_if(budget.begin(), budget.begin() + static_cast<std::ptrdiff_t>(k),
+                                   [&](const BudgetedPlan& earlier) { return earlier.plan == budget[k].plan; });
+    const auto before = static_cast<std::size_t>(same - budget.begin());
+    numbers.push_back(before < k ? numbers[before] : next++);
+  }
+  return numbers;
+}
+
 std::string expected_saving_text(const PlannerRun& run) {
   return run.expected ? with_deviation(run.expected->saving_pct) : "unknown";
 }
@@ -335,7 +387,7 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
   if (runs.size() > 1) text += comparison(pipeline.problem, runs) + "\n";
   text += landmarks(pipeline.problem, main) + order_text(pipeline.problem, main) + expectation(pipeline, main) +
-          power_table(main) + switching_table(main) + whole_job(pipeline, main.summary);
+          budget_table(main) + power_table(main) + switching_table(main) + whole_job(pipeline, main.summary);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

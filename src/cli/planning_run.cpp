@@ -59,26 +59,62 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
                                        pipeline.problem.blocking, copies);
   throw Error(fmt::format(
       "no plan was found inside the limits on power; the lowest peak that was found is {:.1f} W, with a ramp of {:.1f} "
-      "W/s, at {:.4f} s an iteration\n  to mend: raise --max-power or --max-ramp, or let fewer GPUs run",
+      "W/s, at {:.4f} s an iteration\n  to mend: raise the limit, or let fewer GPUs run",
       peak_of(curve).value(), ramp_of(curve, limits.ramp_window), result.frontier.time(lowest.point).value()));
 }
 
-// Plans with ever fewer of the options that draw most, takes the fastest plan that keeps to the limits, and makes it the
-// run's.
-void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PowerLimits& limits,
-                     const InterruptGuard& guard) {
-  const PlanProblem& problem = pipeline.problem;
-  const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
+// Plans with ever fewer of the options that draw most.
+std::vector<PlannerResult> plan_capped(const PlanProblem& problem, PlannerRun& run, const InterruptGuard& guard) {
   std::vector<PlannerResult> results;
   results.push_back(std::move(run.result));
   for (const double share : kCapShares) {
     results.push_back(run_planner(capped_problem(problem, share), run.summary.planner, guard,
                                   fmt::format(", options of the lower {:.0f} % of the power", 100.0 * share)));
   }
-  const auto found = fastest_within(problem, results, limits, copies);
-  guard.throw_if_interrupted();
-  if (!found) refuse_power(pipeline, results, limits, copies);
-  run.result = std::move(results[found->result]);
+  return results;
+}
+
+// Takes the fastest plan that keeps to the limits, and makes it the run's; of a budget, that of the least power.
+void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PlanningRequest& request,
+                     const InterruptGuard& guard) {
+  const PlanProblem& problem = pipeline.problem;
+  const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
+  std::vector<PlannerResult> results = plan_capped(problem, run, guard);
+  PowerLimits limits = *request.power;
+  const auto find = [&] {
+    const auto found = fastest_within(problem, results, limits, copies);
+    guard.throw_if_interrupted();
+    if (!found) refuse_power(pipeline, results, limits, copies);
+    return *found;
+  };
+  const auto figures_at = [&](const PointWithin& place) {
+    const PlannerResult& result = results[place.result];
+    return point_figures(result.dag_of(problem), result.frontier, place.point, run.summary.baseline, std::nullopt);
+  };
+  for (const BudgetPeriod& period : request.budget) {
+    limits.peak = period.power;
+    const PointWithin place = find();
+    const PlannerResult& result = results[place.result];
+    if (result.dag) {
+      throw UsageError(
+          fmt::format("planner {} changes the order of the operations, which a running job cannot do from "
+                      "one period to the next; use --budget with --planner perseus",
+                      run.summary.planner));
+    }
+    BudgetedPlan& planned = run.budget.emplace_back();
+    planned.period = period;
+    planned.figures = figures_at(place);
+    planned.plan = result.frontier.plan(place.point);
+    planned.peak = peak_of(power_curve(pipeline.dag, planned.plan, problem.blocking, copies));
+  }
+  if (!request.budget.empty()) {
+    limits.peak = std::min_element(request.budget.begin(), request.budget.end(), [](const auto& a, const auto& b) {
+                    return a.power < b.power;
+                  })->power;
+  }
+  const PointWithin chosen = find();
+  PlanSummary& summary = run.summary;
+  run.result = std::move(results[chosen.result]);
   Frontier& frontier = run.result.frontier;
   const ComputationDag& dag = run.result.dag_of(problem);
   const BoundCurve bound = solve_bound(problem, dag, guard);
@@ -86,19 +122,18 @@ void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PowerLimit
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     frontier.point(i).net_lower_bound = bound.at(frontier.points()[i].time);
   }
-  PlanSummary& summary = run.summary;
   summary.t_star = frontier.time(frontier.size() - 1);
   summary.t_least_total = frontier.time(frontier.least_total_energy());
-  summary.selected_point = found->point;
-  summary.selected = point_figures(dag, frontier, found->point, summary.baseline, std::nullopt);
+  summary.selected_point = chosen.point;
+  summary.selected = point_figures(dag, frontier, chosen.point, summary.baseline, std::nullopt);
   summary.allowed_time = summary.selected.time;
   summary.limit = PaceLimit::kPower;
-  PowerFigures figures{limits, copies, {}, {}, std::nullopt};
-  figures.baseline =
-      shape_of(power_curve(pipeline.dag, max_clock_plan(problem), problem.blocking, copies), limits.ramp_window);
-  figures.plan = shape_of(power_curve(dag, frontier.plan(found->point), problem.blocking, copies), limits.ramp_window);
-  if (limits.peak) figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);
-  run.power = figures;
+  const auto shape = [&](const ComputationDag& of, const ClockPlan& plan) {
+    return shape_of(power_curve(of, plan, problem.blocking, copies), limits.ramp_window);
+  };
+  run.power = PowerFigures{limits, copies, shape(pipeline.dag, max_clock_plan(problem)),
+                           shape(dag, frontier.plan(chosen.point)), std::nullopt};
+  if (limits.peak) run.power->least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);
 }
 
 }  // namespace
@@ -128,13 +163,13 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt};
+    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt, {}};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
     run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request.pace,
                             bound == bounds.end() ? nullptr : &bound->second);
-    if (request.power) choose_by_power(pipeline, run, *request.power, guard);
+    if (request.power) choose_by_power(pipeline, run, request, guard);
     if (pipeline.noise.known()) {
       run.expected = expected_figures(pipeline.problem, pipeline.noise, run.result.dag_of(pipeline.problem),
                                       run.result.frontier.plan(run.summary.selected_point), run.summary.straggler_time);

@@ -8,6 +8,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/pipeline_options.h"
+#include "cli/power_budget.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
 #include "plan/power_limits.h"
@@ -27,6 +28,14 @@ struct PowerFigures {
   std::optional<Seconds> least_time;  // no plan on this order that keeps to the peak is faster; none where unknown
 };
 
+// The plan of one period of a power budget: the fastest that was found inside it.
+struct BudgetedPlan {
+  BudgetPeriod period;
+  PointFigures figures;
+  Watts peak;
+  ClockPlan plan;
+};
+
 // The result of one planner. Operation i of its plans is operation i of result.dag_of(problem).
 struct PlannerRun {
   PlannerResult result;
@@ -35,6 +44,7 @@ struct PlannerRun {
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
   std::vector<int> in_flight;                 // microbatches that each stage holds at most; empty where unknown
   std::optional<PowerFigures> power;          // of the selected plan, where there are limits
+  std::vector<BudgetedPlan> budget;           // one for each period; the selected plan is that of the least power
 };
 
 // What the user asks about a pipeline.
@@ -44,6 +54,7 @@ struct PlanningRequest {
   std::optional<SwitchingLimits> switching;
   std::vector<Nanoseconds> focus;    // iteration times that matter besides the pace's
   std::optional<PowerLimits> power;  // instead of a pace
+  std::vector<BudgetPeriod> budget;  // in place of a limit on the peak; `power` must be there
 };
 
 // Returns the most microbatches of which each stage holds activations at once; empty where there are no
@@ -53,7 +64,8 @@ struct PlanningRequest {
 // Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for
 // Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Within limits on power, of one planner,
 // it plans anew for every share of kCapShares; the frontier is then that of the share whose plan was taken. Throws Error
-// when a planner finds no plan, or none inside the limits.
+// when a planner finds no plan, or none inside the limits, and UsageError where the plans of a budget would run in
+// different orders.
 [[nodiscard]] std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
                                                    const InterruptGuard& guard);
 

@@ -351,6 +351,50 @@ TEST(PlanPower, IsShownInWordsAndInThePage) {
   EXPECT_THAT(file_text(folder / "out/power.svg"), HasSubstr("limit 1"));
 }
 
+// Three periods of an hour, the first and the last with the same limit: two plans, each below its limit.
+TEST(PlanPower, ABudgetHasAPlanForEachPeriod) {
+  const TempFolder folder;
+  write_file(folder / "budget.csv",
+             "from,until,power_w\n2026-11-24T17:00Z,2026-11-24T18:00Z,1150\n"
+             "2026-11-24T18:00Z,2026-11-24T19:00Z,1050\n2026-11-24T19:00Z,2026-11-24T20:00Z,1150\n");
+  const json result = plan_json({"--budget", folder / "budget.csv", "--out", folder / "out"});
+  const json& budget = result.at("budget");
+  ASSERT_EQ(budget.size(), 3u);
+  for (const json& period : budget) {
+    EXPECT_LE(period.at("peak_w"), period.at("power_w"));
+    EXPECT_NEAR(period.at("iterations").get<double>() * period.at("time").get<double>(), 3600.0, 1e-6);
+  }
+  EXPECT_EQ(budget[0].at("plan"), 0);
+  EXPECT_EQ(budget[1].at("plan"), 1);
+  EXPECT_EQ(budget[2].at("plan"), 0);
+  EXPECT_GT(budget[1].at("time"), budget[0].at("time"));
+  // The chosen plan is that of the least power.
+  EXPECT_EQ(result.at("selected").at("time"), budget[1].at("time"));
+  EXPECT_EQ(result.at("power").at("max_power_w"), 1050);
+  const auto time_of = [&](const std::string& name) {
+    return json::parse(file_text(folder / ("out/" + name))).at("frontier").at(0).at("time");
+  };
+  EXPECT_EQ(time_of("plan-budget-0.json"), budget[0].at("time"));
+  EXPECT_EQ(time_of("plan-budget-1.json"), budget[1].at("time"));
+  ASSERT_EQ(plan({"--out", folder / "out"}).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/plan-budget-1.json"));
+}
+
+TEST(PlanPower, ABudgetThatIsNoneIsRefusedWithItsPlace) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& rows) {
+    write_file(folder / "budget.csv", "from,until,power_w\n" + rows);
+    const Ran ran = plan({"--budget", folder / "budget.csv"});
+    EXPECT_EQ(ran.status, 1) << rows;
+    return ran.err;
+  };
+  EXPECT_THAT(refused(""), HasSubstr("there is no period"));
+  EXPECT_THAT(refused("0,3600,1200\n1800,7200,1200\n"), HasSubstr("budget.csv:3:1: this period begins before"));
+  EXPECT_THAT(refused("3600,3600,1200\n"), HasSubstr("budget.csv:2:6: this period ends no later"));
+  EXPECT_THAT(refused("0,noon,1200\n"), HasSubstr("'noon' is no time"));
+  EXPECT_THAT(refused("0,3600,-5\n"), HasSubstr("-5 W is no power"));
+}
+
 TEST(PlanPower, WhatCannotBeKeptIsRefused) {
   EXPECT_THAT(plan({"--max-power", "400"}).err, HasSubstr("the lowest peak that was found is "));
   EXPECT_EQ(plan({"--max-power", "400"}).status, 1);

@@ -1,0 +1,57 @@
+#include "cli/power_budget.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "trace/trace_time.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kMostWatts = 1e12;
+
+Nanoseconds time_of(const CsvReader& csv, std::string_view column) {
+  const std::string_view text = csv.text(column);
+  auto time = parse_decimal(text, 9);
+  if (!time) time = parse_date_time(text, Seconds(0));
+  if (time) return *time;
+  throw InputError(csv.where(column), fmt::format("'{}' is no time", text),
+                   "write seconds, or a date and time such as 2026-11-24T18:00:00Z");
+}
+
+}  // namespace
+
+std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
+  const std::string text = read_text_file(path);
+  CsvReader csv(path.string(), text, {"from", "until", "power_w"});
+  std::vector<BudgetPeriod> periods;
+  std::optional<Nanoseconds> last;
+  while (csv.next()) {
+    const Nanoseconds from = time_of(csv, "from");
+    const Nanoseconds until = time_of(csv, "until");
+    if (last && from < *last) {
+      throw InputError(csv.where("from"), "this period begins before the one above it has ended",
+                       "sort the rows by time, and let no two of them overlap");
+    }
+    if (until <= from) {
+      throw InputError(csv.where("until"), "this period ends no later than it begins", "exchange the two times");
+    }
+    const double power = csv.number("power_w");
+    if (!(power > 0.0) || power > kMostWatts) {
+      throw InputError(csv.where("power_w"), fmt::format("{} W is no power that a job could keep to", power),
+                       fmt::format("write watts above 0, up to {}", kMostWatts));
+    }
+    last = until;
+    periods.push_back(
+        {std::string(csv.text("from")), std::string(csv.text("until")), to_seconds(until - from), Watts(power)});
+  }
+  if (periods.empty()) {
+    throw InputError({path.string()}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");
+  }
+  return periods;
+}
+
+}  // namespace flyball
