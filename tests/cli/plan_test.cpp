@@ -385,7 +385,7 @@ TEST(PlanPower, ABudgetThatIsNoneIsRefusedWithItsPlace) {
   const auto refused = [&](const std::string& rows) {
     write_file(folder / "budget.csv", "from,until,power_w\n" + rows);
     const Ran ran = plan({"--budget", folder / "budget.csv"});
-    EXPECT_EQ(ran.status, 1) << rows;
+    EXPECT_EQ(ran.status, 3) << rows;
     return ran.err;
   };
   EXPECT_THAT(refused(""), HasSubstr("there is no period"));
