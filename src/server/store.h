@@ -115,6 +115,8 @@ struct LoadedJob {
   std::optional<AdjustedPlan> adjusted = std::nullopt;
 };
 
+class StoreTables;
+
 class Store {
  public:
   using Done = std::function<void(std::exception_ptr)>;  // null: it is on the disk
@@ -147,8 +149,6 @@ class Store {
   [[nodiscard]] Counts counts() const;
 
  private:
-  class Tables;
-
   // Writes of one job that go into one transaction.
   using Group = std::vector<Entry>;
 
@@ -164,7 +164,7 @@ class Store {
 
   std::string path_;
   std::function<void(std::function<void()>)> post_;
-  std::unique_ptr<Tables> tables_;  // the thread's, once it has begun
+  std::unique_ptr<StoreTables> tables_;  // the thread's, once it has begun
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Group> waiting_;  // guarded by mutex_, as are the next three
