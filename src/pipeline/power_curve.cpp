@@ -7,7 +7,6 @@
 #include <cmath>
 #include <complex>
 #include <numbers>
-#include <optional>
 
 #include "base/index.h"
 
@@ -140,7 +139,7 @@ PowerSwing swing_of(const PowerCurve& curve) {
     const double step = (curve.power[j] - before).value();
     const double angle = -2.0 * std::numbers::pi * to_seconds(curve.begin[j]).value() / period;
     const std::complex<double> turn = std::polar(1.0, angle);
-    std::complex<double> value = std::polar(step, angle * first);
+    std::complex<double> value = step * std::polar(1.0, angle * first);
     for (std::complex<double>& sum : sums) {
       sum += value;
       value *= turn;
