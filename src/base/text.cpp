@@ -169,10 +169,9 @@ bool CsvReader::read_line(std::vector<Field>& fields) {
     std::size_t begin = 0;
     while (true) {
       const std::size_t comma = line.find(',', begin);
-      std::string_view field = trim(line.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
-      if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
-        field = trim(field.substr(1, field.size() - 2));
-      if (field.find('"') != std::string_view::npos) {
+      const auto length = comma == std::string_view::npos ? comma : comma - begin;
+      const std::string_view field = trim(unquoted(trim(line.substr(begin, length))));
+      if (contains(field, "\"")) {
         throw InputError({source_, line_, begin + 1}, "a quote stands inside a field",
                          "put quotes around a whole field or leave them out; fields hold no commas and no quotes");
       }

@@ -26,6 +26,10 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 [[nodiscard]] std::string_view trim(std::string_view text, std::string_view blanks = " \t\r");
 [[nodiscard]] std::string_view unquoted(std::string_view text);
 
+[[nodiscard]] constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 // Read the whole of `text`, which may have blanks around it, as a finite number; nullopt where it is none. Independent
 // of the locale.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);

@@ -16,7 +16,7 @@ namespace flyball {
 namespace {
 
 constexpr double kHeight = 420.0;
-constexpr double kFontPx = 11.0;
+constexpr double kUsageFontPx = 11.0;
 constexpr double kLineStep = 6.0;  // pixels between the points of a line that labels avoid
 
 struct Curve {
@@ -88,7 +88,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");
 
   std::vector<Curve> curves = curves_of(runs);
-  LabelLayout labels({x.low, y.high, x.high, y.low}, kFontPx);
+  LabelLayout labels({x.low, y.high, x.high, y.low}, kUsageFontPx);
   for (Curve& curve : curves) {
     for (const ComparedRun* run : curve.runs) curve.points.emplace_back(x(energy(*run)), y(log_jct(*run)));
     avoid_line(labels, curve.points);
@@ -105,7 +105,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   }
   for (const Curve& curve : curves) {
     const auto [left, top] = curve.points.front();
-    const LabelSpot spot = labels.place(curve.name, spots_around(left, top, 8.0, kFontPx));
+    const LabelSpot spot = labels.place(curve.name, spots_around(left, top, 8.0, kUsageFontPx));
     svg.text(spot.x, spot.y, curve.name, "small halo", spot.anchor);
   }
   return svg;

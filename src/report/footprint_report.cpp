@@ -102,7 +102,7 @@ std::string row_table(const Footprint& footprint, std::size_t top) {
   return html;
 }
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kFootprintWords = R"(<h2>Words</h2>
 <dl>
 <dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
 <dt>idle</dt><dd>a device's energy and time while none of the operations ran on it and the program was profiled, from
@@ -157,7 +157,7 @@ std::string footprint_html(const FootprintPage& page) {
                         .headline = headline(page),
                         .body = std::move(body),
                         .commands = page.commands,
-                        .closing = std::string(kWords),
+                        .closing = std::string(kFootprintWords),
                         .files = {"footprint.css", "energy_diagram.css", "energy_diagram.js"}});
 }
 

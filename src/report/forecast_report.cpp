@@ -122,7 +122,7 @@ std::string headline(const ForecastReport& report) {
   return text + ".";
 }
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kForecastWords = R"(<h2>Words</h2>
 <dl>
 <dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
 <dt>compute</dt><dd>model in and out, forward, backward</dd>
@@ -301,7 +301,7 @@ std::string forecast_html(const ForecastReport& report) {
        .headline = headline(report),
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
-       .closing = std::string(kWords),
+       .closing = std::string(kForecastWords),
        .files = {}});
 }
 
