@@ -30,8 +30,6 @@ extern char** environ;
 namespace flyball {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::kLeft;
-
 double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
 nlohmann::ordered_json number_or_null(double value) {
@@ -40,10 +38,9 @@ nlohmann::ordered_json number_or_null(double value) {
 
 std::string devices_text(const Footprint& footprint) {
   const bool divided = footprint.elsewhere() > Joules(0);
-  std::vector<TextTable::Column> columns = {
-      {"device", "", kLeft}, {"measured", "J"}, {"attributed", "J"}, {"idle", "J"}, {"outside", "J"}};
-  if (divided) columns.insert(columns.end(), {{"others", "J"}, {"system", "J"}, {"monitor", "J"}});
-  columns.insert(columns.end(), {{"busy", "s"}, {"idle", "s"}, {"outside", "s"}, {"no power", "s"}});
+  std::vector<std::string> columns = {"<device", "measured (J)", "attributed (J)", "idle (J)", "outside (J)"};
+  if (divided) columns.insert(columns.end(), {"others (J)", "system (J)", "monitor (J)"});
+  columns.insert(columns.end(), {"busy (s)", "idle (s)", "outside (s)", "no power (s)"});
   TextTable table(columns);
   for (const FootprintDevice& device : footprint.devices) {
     std::vector<Joules> energies = {device.measured, device.attributed, device.idle, device.outside};
@@ -79,14 +76,9 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   text += "\n\n" + devices_text(footprint) + "\n";
 
   const bool several = footprint.runs > 1;
-  std::vector<TextTable::Column> columns = {{"energy", "J"}};
-  if (several) columns.push_back({"+-", "J"});
-  columns.insert(columns.end(), {{"share", "%"},
-                                 {"busy", "s"},
-                                 {"mean power", "W"},
-                                 {"pass", "", kLeft},
-                                 {"device", "", kLeft},
-                                 {"name", "", kLeft}});
+  std::vector<std::string> columns = {"energy (J)"};
+  if (several) columns.emplace_back("+- (J)");
+  columns.insert(columns.end(), {"share (%)", "busy (s)", "mean power (W)", "<pass", "<device", "<name"});
   TextTable table(columns);
   const std::size_t shown = std::min(top, footprint.rows.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -119,7 +111,7 @@ std::string comparison_text(const FootprintComparison& comparison, std::size_t t
       format_fixed(comparison.energy_correlation, 4), format_fixed(comparison.power_correlation, 4), comparison.names,
       format_signed(comparison.mean_energy_difference.value(), 4),
       format_signed(comparison.mean_power_difference.value(), 2));
-  TextTable table({{"change", "J"}, {"A", "J"}, {"B", "J"}, {"name", "", kLeft}});
+  TextTable table({"change (J)", "A (J)", "B (J)", "<name"});
   for (std::size_t i = 0; i < std::min(top, comparison.moves.size()); ++i) {
     const FootprintMove& move = comparison.moves[i];
     table.add_row({format_signed(move.change().value(), 3), format_fixed(move.before.value(), 3),
@@ -194,19 +186,19 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
 std::string quality_text(const QualityFigures& figures) {
   std::string text;
   if (!figures.sparsing.empty()) {
-    TextTable table({{"every n-th reading", ""}, {"ASSS", ""}});
+    TextTable table({"every n-th reading", "ASSS"});
     for (const QualityFigures::Sparsing& entry : figures.sparsing) {
       table.add_row({fmt::to_string(entry.keep), format_fixed(entry.similarity, 4)});
     }
     text += "with the power readings thinned out\n\n" + table.str() + "\n";
   }
-  TextTable widening({{"runs", ""}, {"ASSW", ""}});
+  TextTable widening({"runs", "ASSW"});
   for (std::size_t i = 0; i < figures.quality.widening.size(); ++i) {
     widening.add_row({fmt::to_string(i + 1), format_fixed(figures.quality.widening[i], 4)});
   }
   text += "the mean of the first runs with that of all\n\n" + widening.str() + "\nstability, run by run\n\n";
-  std::vector<TextTable::Column> columns = {{"run", "", kLeft}};
-  for (std::size_t i = 0; i < figures.runs.size(); ++i) columns.push_back({fmt::to_string(i + 1), ""});
+  std::vector<std::string> columns = {"<run"};
+  for (std::size_t i = 0; i < figures.runs.size(); ++i) columns.push_back(fmt::to_string(i + 1));
   TextTable stability(columns);
   for (std::size_t i = 0; i < figures.runs.size(); ++i) {
     std::vector<std::string> cells = {fmt::format("{} {}", i + 1, figures.runs[i])};

@@ -46,7 +46,7 @@ struct SimulateOptions {
 
 std::string result_text(const SimulationResult& result, const ClusterState& state, double wall_seconds) {
   const ClusterSpec& spec = state.spec;
-  TextTable table({{"", "", TextTable::Align::kLeft}, {"value", ""}, {"unit", "", TextTable::Align::kLeft}});
+  TextTable table({"<", "value", "<unit"});
   for (const ClusterFigure& one : cluster_figures(result)) {
     table.add_row({one.name, format_fixed(one.value, one.decimals), one.unit});
   }
@@ -234,13 +234,8 @@ void print_outside(const MeasurementSet& measured, Megahertz f0, const FitOption
     }
     return print_result(Json{{"models", std::move(list)}}.dump(2) + "\n");
   }
-  TextTable table({{"model", "", TextTable::Align::kLeft},
-                   {"within a node", "%"},
-                   {"of", "steps"},
-                   {"to several nodes", "%"},
-                   {"of", "steps"},
-                   {"several nodes", "%"},
-                   {"of", "steps"}});
+  TextTable table({"<model", "within a node (%)", "of (steps)", "to several nodes (%)", "of (steps)",
+                   "several nodes (%)", "of (steps)"});
   for (const auto& [name, error] : models) {
     std::vector<std::string> row = {name};
     for (const OutsideError::Step& step : error.steps) {
@@ -285,13 +280,7 @@ void run_fit(const FitOptions& options) {
     for (const FittedModel& one : models) list.push_back(fit_json(one));
     return print_result(Json{{"holdout", holdout}, {"models", std::move(list)}}.dump(2) + "\n");
   }
-  TextTable table({{"model", "", TextTable::Align::kLeft},
-                   {"fitted", "rows"},
-                   {"time", "%"},
-                   {"energy", "%"},
-                   {"held out", "rows"},
-                   {"time", "%"},
-                   {"energy", "%"}});
+  TextTable table({"<model", "fitted (rows)", "time (%)", "energy (%)", "held out (rows)", "time (%)", "energy (%)"});
   for (const FittedModel& one : models) {
     table.add_row({one.name, fmt::to_string(one.fitted), format_fixed(100.0 * one.on_fitted.time, 2),
                    format_fixed(100.0 * one.on_fitted.energy, 2), fmt::to_string(one.held),

@@ -87,15 +87,15 @@ std::string comparison_text(const std::vector<ComparedRun>& runs, const ClusterS
   const std::string unit = fmt::format("x {}", main.policy);
   const bool sweeps =
       std::count_if(runs.begin(), runs.end(), [&](const ComparedRun& run) { return run.policy == main.policy; }) > 1;
-  std::vector<TextTable::Column> columns = {{"policy", "", TextTable::Align::kLeft},
-                                            {"setting", "", TextTable::Align::kLeft},
-                                            {"average JCT", "s"},
-                                            {"99 % JCT", "s"},
-                                            {"makespan", "s"},
-                                            {"energy", "MJ"},
-                                            {"JCT", unit},
-                                            {"energy", unit}};
-  if (sweeps) columns.push_back({"JCT at equal energy", unit});
+  std::vector<std::string> columns = {"<policy",
+                                      "<setting",
+                                      "average JCT (s)",
+                                      "99 % JCT (s)",
+                                      "makespan (s)",
+                                      "energy (MJ)",
+                                      fmt::format("JCT ({})", unit),
+                                      fmt::format("energy ({})", unit)};
+  if (sweeps) columns.push_back(fmt::format("JCT at equal energy ({})", unit));
   TextTable table(columns);
   for (const ComparedRun& run : runs) {
     const SimulationResult& result = run.result;

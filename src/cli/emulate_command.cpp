@@ -83,19 +83,8 @@ std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emu
 
 std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
                     const std::vector<Emulation>& emulations) {
-  TextTable one({{"straggler", ""},
-                 {"T' s", ""},
-                 {"T_opt s", ""},
-                 {"max clocks J", ""},
-                 {"intrinsic %", ""},
-                 {"extrinsic %", ""},
-                 {"saving %", ""}});
-  TextTable all({{"straggler", ""},
-                 {"max clocks kJ", ""},
-                 {"intrinsic kJ", ""},
-                 {"extrinsic kJ", ""},
-                 {"planned kJ", ""},
-                 {"saving %", ""}});
+  TextTable one({"straggler", "T' s", "T_opt s", "max clocks J", "intrinsic %", "extrinsic %", "saving %"});
+  TextTable all({"straggler", "max clocks kJ", "intrinsic kJ", "extrinsic kJ", "planned kJ", "saving %"});
   const auto kilojoules = [](Joules energy) { return format_fixed(energy.value() * 1e-3, 3); };
   for (const auto& [degree, job] : emulations) {
     const BloatBreakdown& own = job.pipeline;

@@ -107,8 +107,8 @@ std::vector<Row> rows_of(const RecordDescription& message) {
 
 std::string as_text(const RecordDescription& message) {
   const std::vector<Row> rows = rows_of(message);
-  std::vector<TextTable::Column> columns;
-  for (const std::string& heading : rows.front()) columns.push_back({heading, "", TextTable::Align::kLeft});
+  std::vector<std::string> columns;
+  for (const std::string& heading : rows.front()) columns.push_back("<" + heading);
   TextTable table(std::move(columns));
   for (std::size_t r = 1; r < rows.size(); ++r) table.add_row({rows[r].begin(), rows[r].end()});
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
@@ -131,8 +131,7 @@ std::string as_markdown(const RecordDescription& message) {
 }
 
 std::string list_of_messages(bool as_json) {
-  TextTable table(
-      {{"message", "", TextTable::Align::kLeft}, {"between clients and", "", TextTable::Align::kLeft}, {"fields", ""}});
+  TextTable table({"<message", "<between clients and", "fields"});
   Json list = Json::array();
   for (const auto& [interface, message] : all_messages()) {
     const std::size_t fields = message->fields().size();

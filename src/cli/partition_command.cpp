@@ -74,11 +74,7 @@ std::string as_json(const Layers& layers, const Partition& partition) {
 }
 
 std::string as_text(const Layers& layers, const Partition& partition) {
-  TextTable table({{"stage", ""},
-                   {"layers", ""},
-                   {"first", "", TextTable::Align::kLeft},
-                   {"last", "", TextTable::Align::kLeft},
-                   {"time", "s"}});
+  TextTable table({"stage", "layers", "<first", "<last", "time (s)"});
   for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
     const auto begin = static_cast<std::size_t>(partition.bounds[s]);
     const auto end = static_cast<std::size_t>(partition.bounds[s + 1]);

@@ -67,24 +67,13 @@ std::string fit_text(const RecordedIteration& iteration, const IterationModel& m
   std::string text = fmt::format("{}: {}, {}, {}, fitted to {}\n\n", runs.source, counted(runs.stages, "stage"),
                                  counted(runs.microbatches, "microbatch", "es"), schedule_name(iteration.schedule()),
                                  counted(static_cast<long>(model.points.size()), "point"));
-  TextTable constants({{"fitted", "", TextTable::Align::kLeft},
-                       {"where", "", TextTable::Align::kLeft},
-                       {"value", ""},
-                       {"sd", ""},
-                       {"unit", "", TextTable::Align::kLeft}});
+  TextTable constants({"<fitted", "<where", "value", "sd", "<unit"});
   for (const Line& line : lines_of(model)) {
     constants.add_row({line.what, line.where, format_fixed(line.fitted.value, line.decimals),
                        format_fixed(line.fitted.deviation, line.decimals), line.unit});
   }
-  TextTable costs({{"stage", ""},
-                   {"instruction", "", TextTable::Align::kLeft},
-                   {"clocks", "MHz"},
-                   {"rows", ""},
-                   {"time", "s"},
-                   {"sd %", ""},
-                   {"energy", "J"},
-                   {"sd %", ""},
-                   {"first %", ""}});
+  TextTable costs(
+      {"stage", "<instruction", "clocks (MHz)", "rows", "time (s)", "sd %", "energy (J)", "sd %", "first %"});
   for (int stage = 0; stage < runs.stages; ++stage) {
     for (std::size_t k = 0; k < model.instructions.size(); ++k) {
       const std::vector<ClockCost>& own = model.costs[model.place(stage, static_cast<int>(k))];

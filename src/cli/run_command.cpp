@@ -189,9 +189,8 @@ std::string as_text(const MeasuredRuns& measured) {
   const std::vector<MeasuredRun>& runs = measured.runs;
   const bool repeated = runs.size() > 1;
   const std::size_t count = runs.front().energy.devices.size();
-  std::vector<TextTable::Column> columns = {
-      {" device", "", TextTable::Align::kLeft}, {"energy", "J"}, {"mean", "W"}, {"peak", "W"}};
-  if (!measured.complete()) columns.push_back({"figure", "", TextTable::Align::kLeft});
+  std::vector<std::string> columns = {"< device", "energy (J)", "mean (W)", "peak (W)"};
+  if (!measured.complete()) columns.emplace_back("<figure");
   TextTable table(columns);
   const auto add_row = [&](std::vector<std::string> cells, const char* figure) {
     if (!measured.complete()) cells.emplace_back(figure);

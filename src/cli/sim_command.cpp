@@ -228,16 +228,8 @@ std::string status_json(Machine& machine) {
 }
 
 std::string status_text(Machine& machine) {
-  TextTable table({{"gpu", ""},
-                   {"name", "", TextTable::Align::kLeft},
-                   {"clock", "MHz"},
-                   {"locked", "MHz"},
-                   {"power", "W"},
-                   {"sensed", "W"},
-                   {"energy", "J"},
-                   {"temperature", "C"},
-                   {"processes", ""},
-                   {"faults", "", TextTable::Align::kLeft}});
+  TextTable table({"gpu", "<name", "clock (MHz)", "locked (MHz)", "power (W)", "sensed (W)", "energy (J)",
+                   "temperature (C)", "processes", "<faults"});
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
     const BoardFigures figures = figures_of(machine, i);
     table.add_row({fmt::to_string(i), figures.product, format_fixed(figures.now.sm_clock.value(), 0),

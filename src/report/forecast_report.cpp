@@ -138,13 +138,12 @@ nodes differ as little as stated or usual</dd>
 
 std::string forecast_text(const ForecastReport& report) {
   const EnergySheet& sheet = *report.sheet;
-  using Align = TextTable::Align;
   std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
   out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
   if (sheet.interval) out += fmt::format("; {}", interval_line(sheet));
   for (const std::string& note : sheet.notes) out += "\n" + note;
   out += "\n\n";
-  TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  TextTable stages({"<stage", "energy kWh", "share %"});
   for (const EnergySheet::Group& group : sheet.stages) {
     stages.add_row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
     for (const EnergySheet::Row& part : group.parts) {
@@ -152,12 +151,12 @@ std::string forecast_text(const ForecastReport& report) {
     }
   }
   out += stages.str() + "\n";
-  TextTable components({{"component", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  TextTable components({"<component", "energy kWh", "share %"});
   for (const EnergySheet::Row& row : sheet.components) {
     components.add_row({row.name, kwh(sheet, row.energy), share(row.energy, sheet.energy)});
   }
   out += components.str() + "\n";
-  TextTable nodes({{"nodes", "", Align::kLeft}, {"count", ""}, {"energy kWh", ""}, {"share %", ""}, {"wait s", ""}});
+  TextTable nodes({"<nodes", "count", "energy kWh", "share %", "wait s"});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.add_row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy), share(type.energy, sheet.energy),
                    type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
@@ -165,12 +164,7 @@ std::string forecast_text(const ForecastReport& report) {
   out += nodes.str();
   const std::vector<Charge> charges = charges_of(report);
   if (sheet.baseline) {
-    TextTable bill({{"whole run", "", Align::kLeft},
-                    {"unit", "", Align::kLeft},
-                    {"this run", ""},
-                    {sheet.baseline->name, ""},
-                    {"saved", ""},
-                    {"saved %", ""}});
+    TextTable bill({"<whole run", "<unit", "this run", ">" + sheet.baseline->name, "saved", "saved %"});
     for (const Charge& charge : charges) {
       const double before = charge.before.value_or(0.0);
       bill.add_row({charge.what, charge.unit, amount(charge.own), amount(before), amount(before - charge.own),
