@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
@@ -31,10 +31,6 @@ namespace flyball {
 namespace {
 
 double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
-
-nlohmann::ordered_json number_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
 
 std::string devices_text(const Footprint& footprint) {
   const bool divided = footprint.elsewhere() > Joules(0);
@@ -129,8 +125,8 @@ std::string comparison_json(const FootprintComparison& comparison) {
                      {"b_j", move.after.value()}});
   }
   const nlohmann::ordered_json json = {{"names", comparison.names},
-                                       {"energy_correlation", number_or_null(comparison.energy_correlation)},
-                                       {"mean_power_correlation", number_or_null(comparison.power_correlation)},
+                                       {"energy_correlation", write_value(comparison.energy_correlation)},
+                                       {"mean_power_correlation", write_value(comparison.power_correlation)},
                                        {"mean_energy_difference_j", comparison.mean_energy_difference.value()},
                                        {"mean_power_difference_w", comparison.mean_power_difference.value()},
                                        {"moves", std::move(moves)}};
@@ -211,20 +207,12 @@ std::string quality_text(const QualityFigures& figures) {
 std::string quality_json(const QualityFigures& figures) {
   nlohmann::ordered_json sparsing = nlohmann::ordered_json::array();
   for (const QualityFigures::Sparsing& entry : figures.sparsing) {
-    sparsing.push_back({{"every", entry.keep}, {"similarity", number_or_null(entry.similarity)}});
-  }
-  nlohmann::ordered_json widening = nlohmann::ordered_json::array();
-  for (const double value : figures.quality.widening) widening.push_back(number_or_null(value));
-  nlohmann::ordered_json stability = nlohmann::ordered_json::array();
-  for (const std::vector<double>& row : figures.quality.stability) {
-    nlohmann::ordered_json values = nlohmann::ordered_json::array();
-    for (const double value : row) values.push_back(number_or_null(value));
-    stability.push_back(std::move(values));
+    sparsing.push_back({{"every", entry.keep}, {"similarity", write_value(entry.similarity)}});
   }
   const nlohmann::ordered_json json = {{"runs", figures.runs},
                                        {"asss", std::move(sparsing)},
-                                       {"assw", std::move(widening)},
-                                       {"stability", std::move(stability)}};
+                                       {"assw", write_value(figures.quality.widening)},
+                                       {"stability", write_value(figures.quality.stability)}};
   return json.dump(2) + "\n";
 }
 

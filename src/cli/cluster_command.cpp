@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/cluster_output.h"
@@ -169,8 +169,6 @@ FittedModel fit_one(const std::string& name, const std::vector<JobMeasurement>& 
   return one;
 }
 
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json power_json(const PowerModel& power) {
   return {{"kappa_grad_w", power.grad},
           {"theta", power.theta},
@@ -192,10 +190,10 @@ Json fit_json(const FittedModel& one) {
   return {{"model", one.name},
           {"fitted", one.fitted},
           {"held_out", one.held},
-          {"fitted_mape_time", number_or_null(one.on_fitted.time)},
-          {"fitted_mape_energy", number_or_null(one.on_fitted.energy)},
-          {"mape_time", number_or_null(one.on_held.time)},
-          {"mape_energy", number_or_null(one.on_held.energy)},
+          {"fitted_mape_time", write_value(one.on_fitted.time)},
+          {"fitted_mape_energy", write_value(one.on_fitted.energy)},
+          {"mape_time", write_value(one.on_held.time)},
+          {"mape_energy", write_value(one.on_held.energy)},
           {"voltage_break_mhz", one.model.voltage_break().value()},
           {"throughput",
            {{"alpha_io_s", time.alpha_io},
@@ -228,7 +226,7 @@ void print_outside(const MeasurementSet& measured, Megahertz f0, const FitOption
       Json one = {{"model", name}};
       const char* const places[] = {"within_node", "to_several_nodes", "several_nodes"};
       for (std::size_t i = 0; i < 3; ++i) {
-        one[places[i]] = {{"count", error.steps[i].count}, {"mape_time", number_or_null(error.steps[i].error)}};
+        one[places[i]] = {{"count", error.steps[i].count}, {"mape_time", write_value(error.steps[i].error)}};
       }
       list.push_back(std::move(one));
     }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/cluster_output.h"
@@ -74,8 +75,7 @@ Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) 
     json[std::string(name_of(run.setting))] = run.value;
     json["jct_ratio"] = run.result.avg_jct_s / reference.avg_jct_s;
     json["energy_ratio"] = run.result.energy_j / reference.energy_j;
-    const auto at_equal_energy = jct_ratio_at_equal_energy(runs, run);
-    json["jct_ratio_at_equal_energy"] = at_equal_energy ? Json(*at_equal_energy) : Json(nullptr);
+    json["jct_ratio_at_equal_energy"] = write_value(jct_ratio_at_equal_energy(runs, run));
     list.push_back(std::move(json));
   }
   return {{"reference", main.policy}, {"runs", std::move(list)}, {"wall_seconds", wall_seconds}};

@@ -60,7 +60,7 @@ Json split_json(Joules baseline, Joules intrinsic, Joules extrinsic, Joules plan
           {"saving_pct", saving_pct + 0.0}};
 }
 
-std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
+std::string emulation_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
   Json list = Json::array();
   for (const auto& [degree, job] : emulations) {
     const BloatBreakdown& one = job.pipeline;
@@ -81,8 +81,8 @@ std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emu
   return json.dump(2) + "\n";
 }
 
-std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
-                    const std::vector<Emulation>& emulations) {
+std::string emulation_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
+                           const std::vector<Emulation>& emulations) {
   TextTable one({"straggler", "T' s", "T_opt s", "max clocks J", "intrinsic %", "extrinsic %", "saving %"});
   TextTable all({"straggler", "max clocks kJ", "intrinsic kJ", "extrinsic kJ", "planned kJ", "saving %"});
   const auto kilojoules = [](Joules energy) { return format_fixed(energy.value() * 1e-3, 3); };
@@ -142,8 +142,8 @@ void run_emulate(const Command& command, const EmulateOptions& options) {
     emulations.push_back(
         {degree, emulate_job(runs.front().result.frontier, baseline, pipeline->dag.stages(), shape, degree)});
   }
-  print_result(options.format == "json" ? as_json(runs.front(), shape, emulations)
-                                        : as_text(*pipeline, runs.front(), shape, emulations));
+  print_result(options.format == "json" ? emulation_json(runs.front(), shape, emulations)
+                                        : emulation_text(*pipeline, runs.front(), shape, emulations));
 }
 
 }  // namespace

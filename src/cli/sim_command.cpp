@@ -172,7 +172,7 @@ struct BoardFigures {
   std::vector<int> processes;
 };
 
-BoardFigures figures_of(Machine& machine, std::size_t board) {
+BoardFigures board_figures(Machine& machine, std::size_t board) {
   BoardAccess access(machine, board);
   const BoardSpec& spec = access.spec();
   const BoardState& state = access.state();
@@ -202,7 +202,7 @@ BoardFigures figures_of(Machine& machine, std::size_t board) {
 std::string status_json(Machine& machine) {
   ordered_json boards = ordered_json::array();
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
-    const BoardFigures figures = figures_of(machine, i);
+    const BoardFigures figures = board_figures(machine, i);
     boards.push_back({{"gpu", i},
                       {"name", figures.product},
                       {"uuid", figures.uuid},
@@ -231,7 +231,7 @@ std::string status_text(Machine& machine) {
   TextTable table({"gpu", "<name", "clock (MHz)", "locked (MHz)", "power (W)", "sensed (W)", "energy (J)",
                    "temperature (C)", "processes", "<faults"});
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
-    const BoardFigures figures = figures_of(machine, i);
+    const BoardFigures figures = board_figures(machine, i);
     table.add_row({fmt::to_string(i), figures.product, format_fixed(figures.now.sm_clock.value(), 0),
                    figures.lock.empty() ? "-" : figures.lock, format_fixed(figures.now.power.value(), 1),
                    format_fixed(figures.sensed.value(), 1), format_fixed(figures.energy.value(), 1),

@@ -325,9 +325,7 @@ std::string top_json(const TopFrame& frame) {
   json["elapsed_s"] = frame.elapsed.value();
   json["away"] = frame.away.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(frame.away);
   for (std::size_t i = 0; i < frame.now.gpus.size(); ++i) {
-    const auto energy = energy_since(frame.now.gpus[i], frame.first);
-    json["gpus"][i]["energy_since_start_j"] =
-        energy ? nlohmann::ordered_json(*energy) : nlohmann::ordered_json(nullptr);
+    json["gpus"][i]["energy_since_start_j"] = write_value(energy_since(frame.now.gpus[i], frame.first));
   }
   return dump_json(json) + "\n";
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/record_codec.h"
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
@@ -215,12 +216,11 @@ std::string forecast_json(const ForecastReport& report) {
     nodes.push_back({{"name", type.name},
                      {"count", type.count},
                      {"kwh", kilowatt_hours(type.energy)},
-                     {"wait_s", type.wait ? Json(type.wait->value()) : Json(nullptr)}});
+                     {"wait_s", write_value(type.wait)}});
   }
   json["node_types"] = std::move(nodes);
-  const auto or_null = [](std::optional<double> value) { return value ? Json(*value) : Json(nullptr); };
-  json["co2_kg"] = or_null(tariff.co2_kg(sheet.energy, sheet.duration));
-  json["cost"] = or_null(tariff.cost(sheet.energy));
+  json["co2_kg"] = write_value(tariff.co2_kg(sheet.energy, sheet.duration));
+  json["cost"] = write_value(tariff.cost(sheet.energy));
   if (const auto saving = saving_of(sheet)) {
     const EnergySheet::Baseline& before = *sheet.baseline;
     const auto co2 = tariff.co2_kg(before.energy, before.duration);
@@ -228,8 +228,8 @@ std::string forecast_json(const ForecastReport& report) {
     json["baseline"] = {{"name", before.name},
                         {"total_kwh", kilowatt_hours(before.energy)},
                         {"duration_s", before.duration.value()},
-                        {"co2_kg", or_null(co2)},
-                        {"cost", or_null(cost)}};
+                        {"co2_kg", write_value(co2)},
+                        {"cost", write_value(cost)}};
     json["saved"] = {{"kwh", kilowatt_hours(saving->energy)},
                      {"pct", saving->pct},
                      {"slower_pct", saving->slower_pct},
