@@ -15,7 +15,7 @@
 namespace flyball {
 namespace {
 
-constexpr double kHeight = 420.0;
+constexpr double kUsageHeight = 420.0;
 constexpr double kUsageFontPx = 11.0;
 constexpr double kLineStep = 6.0;  // pixels between the points of a line that labels avoid
 
@@ -74,9 +74,9 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
       runs.begin(), runs.end(), [&](const auto& a, const auto& b) { return log_jct(a) < log_jct(b); });
   const double pad = std::max(0.04 * (energy(*most_energy) - energy(*least_energy)), 0.01 * energy(*most_energy));
   const LinearScale x{energy(*least_energy) - pad, energy(*most_energy) + pad, 62.0, width - 14.0};
-  const LinearScale y{log_jct(*least_jct) - 0.06, log_jct(*most_jct) + 0.06, kHeight - 48.0, 12.0};
+  const LinearScale y{log_jct(*least_jct) - 0.06, log_jct(*most_jct) + 0.06, kUsageHeight - 48.0, 12.0};
 
-  SvgCanvas svg(width, kHeight, "Average job completion time against energy, by policy");
+  SvgCanvas svg(width, kUsageHeight, "Average job completion time against energy, by policy");
   for (const double log : logarithmic_ticks(y)) {
     svg.line(x.low, y(log), x.high, y(log), "grid");
     svg.text(x.low - 6.0, y(log) + 4.0, grouped_number(std::pow(10.0, log), log < 0.0 ? 2 : 0), "small soft",
