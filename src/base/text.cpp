@@ -210,6 +210,14 @@ double CsvReader::number(std::string_view column) const {
                    "write a plain decimal number with a point, no unit");
 }
 
+double CsvReader::number_within(std::string_view column, double least, double most, std::string_view unit,
+                                const std::string& mend) const {
+  const double value = number(column);
+  if (value >= least && value <= most) return value;
+  throw InputError(where(column),
+                   fmt::format("{} is {}, it must be from {} to {} {}", column, text(column), least, most, unit), mend);
+}
+
 long CsvReader::integer(std::string_view column) const {
   const auto value = parse_integer(text(column));
   if (value) return *value;

@@ -53,6 +53,8 @@ class CsvReader {
 
   [[nodiscard]] std::string_view text(std::string_view column) const;
   [[nodiscard]] double number(std::string_view column) const;  // finite
+  [[nodiscard]] double number_within(std::string_view column, double least, double most, std::string_view unit,
+                                     const std::string& mend) const;
   [[nodiscard]] long integer(std::string_view column) const;
   [[nodiscard]] int count(std::string_view column, int most, const std::string& mend) const;  // from 1
 

@@ -143,9 +143,7 @@ struct FitOptions {
 };
 
 double parse_share(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (value && *value >= 0.0 && *value <= 0.9) return *value;
-  throw UsageError(fmt::format("{} takes a share from 0 to 0.9, not '{}'", option, text));
+  return parse_number_within(option, text, 0.0, 0.9, "a share from 0 to 0.9");
 }
 
 struct FittedModel {

@@ -56,16 +56,6 @@ std::vector<std::string> parse_policies(std::string_view /*option*/, std::string
   return names;
 }
 
-using ParseNumber = double (*)(std::string_view option, std::string_view text);
-
-auto parse_list(ParseNumber parse) {
-  return [parse](std::string_view option, std::string_view text) {
-    std::vector<double> values;
-    for (const std::string_view value : comma_separated(text)) values.push_back(parse(option, value));
-    return values;
-  };
-}
-
 Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) {
   const ComparedRun& main = reference_run(runs);
   const SimulationResult& reference = main.result;

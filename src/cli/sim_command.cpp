@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,27 +44,17 @@ std::string parse_name(std::string_view option, std::string_view text) {
 }
 
 std::size_t parse_index(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 0 || *value >= static_cast<long>(kSimBoards)) {
-    throw UsageError(fmt::format("{} takes the index of a GPU from 0 to {}, not '{}'", option, kSimBoards - 1, text));
-  }
-  return static_cast<std::size_t>(*value);
+  const std::string wanted = fmt::format("the index of a GPU from 0 to {}", kSimBoards - 1);
+  return static_cast<std::size_t>(parse_integer_within(option, text, 0, static_cast<long>(kSimBoards) - 1, wanted));
 }
 
 double parse_scale(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value < 0.0 || *value > 1000.0) {
-    throw UsageError(fmt::format("{} takes simulated seconds per second from 0 to 1000, not '{}'", option, text));
-  }
-  return *value;
+  return parse_number_within(option, text, 0.0, 1000.0, "simulated seconds per second from 0 to 1000");
 }
 
 int parse_board_count(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1 || *value > static_cast<long>(kSimBoards)) {
-    throw UsageError(fmt::format("{} takes a number of boards from 1 to {}, not '{}'", option, kSimBoards, text));
-  }
-  return static_cast<int>(*value);
+  const std::string wanted = fmt::format("a number of boards from 1 to {}", kSimBoards);
+  return static_cast<int>(parse_integer_within(option, text, 1, static_cast<long>(kSimBoards), wanted));
 }
 
 std::string parse_folder(std::string_view option, std::string_view text) {
@@ -71,9 +62,8 @@ std::string parse_folder(std::string_view option, std::string_view text) {
 }
 
 std::uint64_t parse_range(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1000) throw UsageError(fmt::format("{} takes microjoules from 1000, not '{}'", option, text));
-  return static_cast<std::uint64_t>(*value);
+  constexpr long kMost = std::numeric_limits<long>::max();
+  return static_cast<std::uint64_t>(parse_integer_within(option, text, 1000, kMost, "microjoules from 1000"));
 }
 
 void add_common(const Command& command, CommonOptions& options, bool with_format = true) {

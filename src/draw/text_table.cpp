@@ -8,17 +8,13 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace flyball {
 namespace {
 
-std::size_t code_points(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
 std::string pad(const std::string& text, std::size_t width, bool left) {
-  const std::string blanks(width - std::min(width, code_points(text)), ' ');
+  const std::string blanks(width - std::min(width, count_characters(text)), ' ');
   return left ? text + blanks : blanks + text;
 }
 
@@ -45,9 +41,9 @@ void TextTable::add_row(std::vector<std::string> cells) {
 
 std::string TextTable::str() const {
   std::vector<std::size_t> widths;
-  for (const std::string& heading : headings_) widths.push_back(code_points(heading));
+  for (const std::string& heading : headings_) widths.push_back(count_characters(heading));
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], code_points(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], count_characters(row[c]));
   }
   const auto line_of = [&](const std::vector<std::string>& cells) {
     std::string line;
