@@ -12,10 +12,10 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/fingerprint.h"
 #include "net/http.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
-#include "server/fingerprint.h"
 #include "server/schedule_text.h"
 #include "server/straggler_degrees.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/random_digits.h"
 #include "base/record.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
@@ -21,7 +22,6 @@
 #include "plan/straggler.h"
 #include "plan/summary.h"
 #include "plan/switching.h"
-#include "server/fingerprint.h"
 
 namespace flyball {
 namespace {

@@ -50,12 +50,6 @@ void make_mutex(pthread_mutex_t& mutex) {
   ::pthread_mutexattr_destroy(&attributes);
 }
 
-void copy_text(char* to, std::size_t size, const std::string& text) {
-  const std::size_t length = std::min(size - 1, text.size());
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
-}
-
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   static_assert(sizeof(word) == sizeof(std::uint32_t));
   return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr,
@@ -132,8 +126,8 @@ std::shared_ptr<Machine> Machine::create(const std::string& name, const MachineS
   shared->epoch = wall_now();
   shared->time_scale = spec.time_scale;
   shared->cpu = spec.cpu;
-  copy_text(shared->description, sizeof(shared->description), spec.description);
-  copy_text(shared->powercap, sizeof(shared->powercap), spec.powercap);
+  set_text(shared->description, spec.description);
+  set_text(shared->powercap, spec.powercap);
   for (std::size_t i = 0; i < spec.boards.size(); ++i) {
     SharedBoard& board = shared->boards[i];
     make_mutex(board.mutex);
