@@ -24,6 +24,7 @@
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/energy_diagram.h"
+#include "report/footprint_report.h"
 
 extern char** environ;
 
@@ -33,21 +34,11 @@ namespace {
 double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
 std::string devices_text(const Footprint& footprint) {
-  const bool divided = footprint.elsewhere() > Joules(0);
   std::vector<std::string> columns = {"<device", "measured (J)", "attributed (J)", "idle (J)", "outside (J)"};
-  if (divided) columns.insert(columns.end(), {"others (J)", "system (J)", "monitor (J)"});
+  if (footprint.elsewhere() > Joules(0)) columns.insert(columns.end(), {"others (J)", "system (J)", "monitor (J)"});
   columns.insert(columns.end(), {"busy (s)", "idle (s)", "outside (s)", "no power (s)"});
   TextTable table(columns);
-  for (const FootprintDevice& device : footprint.devices) {
-    std::vector<Joules> energies = {device.measured, device.attributed, device.idle, device.outside};
-    if (divided) energies.insert(energies.end(), {device.other_processes, device.system, device.monitor});
-    std::vector<std::string> cells = {device.device};
-    for (const Joules joules : energies) cells.push_back(format_fixed(joules.value(), 3));
-    for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
-      cells.push_back(format_fixed(time.value(), 3));
-    }
-    table.add_row(std::move(cells));
-  }
+  for (const FootprintDevice& device : footprint.devices) table.add_row(device_cells(footprint, device, 3));
   return table.str();
 }
 
