@@ -113,10 +113,8 @@ void add_simulate(const Command& parent, const std::string& command_line) {
   const Command command = parent.add_subcommand("simulate", "run a trace of jobs under one policy");
   const auto options = std::make_shared<SimulateOptions>();
   add_cluster_options(command, options->cluster);
-  std::vector<std::string> names;
-  for (const auto& entry : policies().entries()) names.push_back(entry.name);
-  add_choice(command, "--policy", options->policy, names, "NAME",
-             fmt::format("{} (default {})", fmt::join(names, ", "), kDefaultPolicy));
+  add_choice(command, "--policy", options->policy, policy_names(), "NAME",
+             fmt::format("{} (default {})", fmt::join(policy_names(), ", "), kDefaultPolicy));
   add_value(command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
   add_format(command, options->format);

@@ -46,13 +46,12 @@ struct CompareOptions {
 
 // `all` stands for every policy, the default one first.
 std::vector<std::string> parse_policies(std::string_view /*option*/, std::string_view text) {
-  std::vector<std::string> names;
-  if (text == "all") {
-    for (const auto& entry : policies().entries()) names.push_back(entry.name);
-    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kDefaultPolicy; });
-    return names;
+  if (text != "all") {
+    const std::vector<std::string_view> named = comma_separated(text);
+    return {named.begin(), named.end()};
   }
-  for (const std::string_view name : comma_separated(text)) names.emplace_back(name);
+  std::vector<std::string> names = policy_names();
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kDefaultPolicy; });
   return names;
 }
 
@@ -181,10 +180,8 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
   const Command command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
   const auto options = std::make_shared<CompareOptions>();
   add_cluster_options(command, options->cluster);
-  std::vector<std::string> names;
-  for (const auto& entry : policies().entries()) names.push_back(entry.name);
   add_value(command, "--policies", options->policies, parse_policies, "NAME,...",
-            fmt::format("all (default), or some of {}", fmt::join(names, ", ")));
+            fmt::format("all (default), or some of {}", fmt::join(policy_names(), ", ")));
   add_value(command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
             "policies that choose no clocks run at each of these")
       .excludes("--clock");
