@@ -48,6 +48,16 @@ std::string_view unquoted(std::string_view text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
+std::vector<std::string_view> split_at(char separator, std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw SystemError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));

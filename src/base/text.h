@@ -30,6 +30,9 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
   return text.find(part) != std::string_view::npos;
 }
 
+// Returns the parts of a text between the separators, at least one; they may be empty.
+[[nodiscard]] std::vector<std::string_view> split_at(char separator, std::string_view text);
+
 // Read the whole of `text`, which may have blanks around it, as a finite number; nullopt where it is none. Independent
 // of the locale.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);

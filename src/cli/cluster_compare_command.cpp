@@ -47,7 +47,7 @@ struct CompareOptions {
 // `all` stands for every policy, the default one first.
 std::vector<std::string> parse_policies(std::string_view /*option*/, std::string_view text) {
   if (text != "all") {
-    const std::vector<std::string_view> named = comma_separated(text);
+    const std::vector<std::string_view> named = split_at(',', text);
     return {named.begin(), named.end()};
   }
   std::vector<std::string> names = policy_names();

@@ -22,16 +22,6 @@ constexpr double kLongestSeconds = 3e6;
 
 }  // namespace
 
-std::vector<std::string_view> comma_separated(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 long parse_integer_within(std::string_view option, std::string_view text, long least, long most,
                           std::string_view wanted) {
   const auto value = parse_integer(text);
@@ -86,7 +76,7 @@ Seconds parse_duration_or_zero(std::string_view option, std::string_view text) {
 
 std::vector<Watts> parse_powers(std::string_view option, std::string_view text) {
   std::vector<Watts> powers;
-  for (const std::string_view part : comma_separated(text)) {
+  for (const std::string_view part : split_at(',', text)) {
     const auto value = parse_number(part);
     if (!value || *value < 0.0 || *value > kMostBlockingWatts) {
       refuse(
@@ -101,7 +91,7 @@ std::vector<Watts> parse_powers(std::string_view option, std::string_view text) 
 std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text) {
   std::vector<std::size_t> gpus;
   if (text == "none") return gpus;
-  for (const std::string_view part : comma_separated(text)) {
+  for (const std::string_view part : split_at(',', text)) {
     const auto number = parse_integer(part);
     if (!number || *number < 0 || *number > 4096) {
       throw UsageError(

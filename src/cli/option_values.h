@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/names.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
 
 namespace flyball {
 
-[[nodiscard]] std::vector<std::string_view> comma_separated(std::string_view text);  // at least one
-[[nodiscard]] int parse_count(std::string_view option, std::string_view text);       // 1, 2, ...
+[[nodiscard]] int parse_count(std::string_view option, std::string_view text);  // 1, 2, ...
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
 [[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, from 1
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
@@ -36,7 +36,7 @@ template <class Parse>
 [[nodiscard]] auto parse_list(Parse parse) {
   return [parse](std::string_view option, std::string_view text) {
     std::vector<decltype(parse(option, text))> values;
-    for (const std::string_view value : comma_separated(text)) values.push_back(parse(option, value));
+    for (const std::string_view value : split_at(',', text)) values.push_back(parse(option, value));
     return values;
   };
 }
