@@ -93,8 +93,7 @@ void print_table(const std::string& title, const RunDescription& truth, const Cl
       values[k].push_back(one[k].second);
     }
   }
-  TextTable table(
-      {{"method", "", TextTable::Align::kLeft}, {"mean accuracy %", ""}, {"worst %", ""}, {"behind MC2", ""}});
+  TextTable table({"<method", "mean accuracy %", "worst %", "behind MC2"});
   const auto mean = [](const std::vector<double>& list) {
     double sum = 0.0;
     for (const double value : list) sum += value;
@@ -156,8 +155,8 @@ RunDescription beginning_of(RunDescription run, std::size_t measured, bool given
 // How often the interval holds the truth, of `runs` runs of 400 iterations, half of the nodes of either generation.
 void print_coverage(const World& world, int runs) {
   constexpr std::size_t kMeasured[] = {1, 2, 3, 5, 10, 20, 40, 60};
-  std::vector<TextTable::Column> columns = {{"nodes", ""}, {"measured on", ""}, {"wait", "", TextTable::Align::kLeft}};
-  for (const std::size_t measured : kMeasured) columns.push_back({fmt::to_string(measured), ""});
+  std::vector<std::string> columns = {"nodes", "measured on", "<wait"};
+  for (const std::size_t measured : kMeasured) columns.push_back(fmt::to_string(measured));
   TextTable held(columns);
   TextTable widths(columns);
   for (const int nodes : {4, 40}) {

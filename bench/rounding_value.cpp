@@ -115,13 +115,7 @@ int main(int argc, char** argv) try {
   for (const std::string& path : paths) {
     for (const int microbatches : {12, 24, 48, 96}) run_workload(path, microbatches, outcomes);
   }
-  TextTable table({{"searches", "", TextTable::Align::kLeft},
-                   {"frontier: mean", ""},
-                   {"worst", ""},
-                   {"time", "s"},
-                   {"asked: mean", ""},
-                   {"worst", ""},
-                   {"time", "s"}});
+  TextTable table({"<searches", "frontier: mean", "worst", "time (s)", "asked: mean", "worst", "time (s)"});
   const auto all = variants();
   for (std::size_t v = 0; v < all.size(); ++v) {
     std::vector<std::string> row{all[v].name};

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
+
 namespace flyball {
 namespace {
 
@@ -17,11 +19,8 @@ constexpr double kTelling = 0.02;  // of the model's energy
 
 std::vector<std::string_view> parts_of(std::string_view name) {
   std::vector<std::string_view> parts;
-  while (!name.empty()) {
-    const std::size_t slash = name.find('/');
-    const std::string_view part = name.substr(0, slash);
+  for (const std::string_view part : split_at('/', name)) {
     if (!part.empty()) parts.push_back(part);
-    name.remove_prefix(slash == std::string_view::npos ? name.size() : slash + 1);
   }
   if (parts.empty()) parts.emplace_back("(unnamed)");
   return parts;

@@ -18,7 +18,7 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kPiece = 1u << 20u;
-constexpr Seconds kTick{0.25};
+constexpr Seconds kSessionTick{0.25};
 constexpr Seconds kLook{0.005};
 constexpr Seconds kLongestSensorWait{0.5};
 
@@ -139,7 +139,7 @@ void AccountSessions::start(const AccountSessionRequest& request, const Claimant
   for (const std::size_t meter : session->recording.meters) session->info.devices.push_back(feed_.devices()[meter]);
   session->listener = std::make_unique<PowerFeed::Listener>(feed_);
   sessions_.emplace(key, session);
-  if (!ticking_) ticking_ = loop_.every(kTick, [this] { tick(); });
+  if (!ticking_) ticking_ = loop_.every(kSessionTick, [this] { tick(); });
   log_event(LogLevel::kInfo, "session_started",
             {{"session", request.name},
              {"owner", who.as_holder().text()},

@@ -15,8 +15,6 @@ namespace {
 
 constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
 
-ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
-
 }  // namespace
 
 Watts most_power(const GpuDevice& device, const GpuSettings& before) {

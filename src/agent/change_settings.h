@@ -10,6 +10,9 @@
 
 namespace flyball {
 
+// As drivers take them.
+[[nodiscard]] inline ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
+
 // Throw LeaseRefused: where the change would raise the power limit above the one that held before (W), and where a
 // process of another user than `user` computes on the GPU. The second asks the driver and /proc; it also throws
 // DeviceError.

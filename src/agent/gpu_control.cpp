@@ -30,8 +30,6 @@ using Clock = std::chrono::steady_clock;
 constexpr Watts kLeastLimit{1.0};           // below it is no limit, and nothing that a message may hold
 constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
 
-std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
-
 void reset(GpuDevice& device, Knob knob) {
   switch (knob) {
     case Knob::kSmClocks: return device.reset_sm_clocks();
@@ -39,8 +37,6 @@ void reset(GpuDevice& device, Knob knob) {
     case Knob::kPowerLimit: return device.set_power_limit(device.power_limits().standard);
   }
 }
-
-ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
 
 bool names(const GpuSettings& settings, Knob knob) {
   switch (knob) {

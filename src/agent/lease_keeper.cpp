@@ -22,7 +22,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kTick{0.25};
+constexpr Seconds kLeaseTick{0.25};
 constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often, to learn that it is lost
 // A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
 // before it judges.
@@ -111,7 +111,7 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
         std::make_unique<GpuControl>(gpu->device, journal_, loop_, options_, std::move(events), rules_.of(i).outside);
     gpus_.push_back(std::move(gpu));
   }
-  tick_ = loop_.every(kTick, [this] { look_for_hanging(); });
+  tick_ = loop_.every(kLeaseTick, [this] { look_for_hanging(); });
 }
 
 LeaseKeeper::~LeaseKeeper() = default;

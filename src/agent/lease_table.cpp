@@ -3,10 +3,10 @@
 #include "agent/lease_table.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <array>
+
+#include "base/random_digits.h"
 
 namespace flyball {
 namespace {
@@ -14,16 +14,6 @@ namespace {
 using Reason = LeaseRefused::Reason;
 
 constexpr std::size_t kRememberedEnds = 256;
-
-std::string random_id() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw SystemError("the system gives no random numbers (getrandom)");
-  }
-  std::string id;
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
-}
 
 // Whether it ends by silence now or later.
 bool is_timed(const Lease& lease) { return lease.heartbeat_timeout.value() > 0 && !lease.preparing; }
@@ -120,7 +110,7 @@ void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
 }
 
 Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
-  lease.id = random_id();
+  lease.id = random_digits(32);
   lease.granted = now;
   lease.heard = now;
   for (const std::size_t gpu : lease.gpus) by_gpu_[gpu] = lease.id;

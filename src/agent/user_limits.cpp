@@ -10,7 +10,6 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kManyBuckets = 1024;
-constexpr Nanoseconds kSecond = 1'000'000'000;
 
 [[noreturn]] void refuse(const std::string& words) { throw HttpError(429, words, {}, {{"Retry-After", "1"}}); }
 

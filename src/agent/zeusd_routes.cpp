@@ -115,14 +115,11 @@ double need_number(const Request& request, const std::string& name) {
 
 std::vector<std::size_t> parse_ids(std::string_view text, const std::string& kind, std::size_t count) {
   std::vector<std::size_t> ids;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    const long id = parse_integer(text.substr(0, comma)).value_or(-1);
-    if (id < 0) bad(fmt::format("Invalid {} index: '{}'", kind, text.substr(0, comma)));
+  for (const std::string_view part : split_at(',', text)) {
+    const long id = parse_integer(part).value_or(-1);
+    if (id < 0) bad(fmt::format("Invalid {} index: '{}'", kind, part));
     if (static_cast<std::size_t>(id) >= count) bad(fmt::format("{} {} not found", kind, id));
     ids.push_back(static_cast<std::size_t>(id));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

@@ -48,6 +48,16 @@ std::string_view unquoted(std::string_view text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
+std::vector<std::string_view> split_at(char separator, std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw SystemError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
@@ -169,10 +179,9 @@ bool CsvReader::read_line(std::vector<Field>& fields) {
     std::size_t begin = 0;
     while (true) {
       const std::size_t comma = line.find(',', begin);
-      std::string_view field = trim(line.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
-      if (field.size() >= 2 && field.front() == '"' && field.back() == '"')
-        field = trim(field.substr(1, field.size() - 2));
-      if (field.find('"') != std::string_view::npos) {
+      const auto length = comma == std::string_view::npos ? comma : comma - begin;
+      const std::string_view field = trim(unquoted(trim(line.substr(begin, length))));
+      if (contains(field, "\"")) {
         throw InputError({source_, line_, begin + 1}, "a quote stands inside a field",
                          "put quotes around a whole field or leave them out; fields hold no commas and no quotes");
       }
@@ -209,6 +218,14 @@ double CsvReader::number(std::string_view column) const {
   if (value) return *value;
   throw InputError(where(column), fmt::format("{} is '{}', not a finite number", column, text(column)),
                    "write a plain decimal number with a point, no unit");
+}
+
+double CsvReader::number_within(std::string_view column, double least, double most, std::string_view unit,
+                                const std::string& mend) const {
+  const double value = number(column);
+  if (value >= least && value <= most) return value;
+  throw InputError(where(column),
+                   fmt::format("{} is {}, it must be from {} to {} {}", column, text(column), least, most, unit), mend);
 }
 
 long CsvReader::integer(std::string_view column) const {

@@ -26,6 +26,13 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 [[nodiscard]] std::string_view trim(std::string_view text, std::string_view blanks = " \t\r");
 [[nodiscard]] std::string_view unquoted(std::string_view text);
 
+[[nodiscard]] constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Returns the parts of a text between the separators, at least one; they may be empty.
+[[nodiscard]] std::vector<std::string_view> split_at(char separator, std::string_view text);
+
 // Read the whole of `text`, which may have blanks around it, as a finite number; nullopt where it is none. Independent
 // of the locale.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
@@ -49,6 +56,8 @@ class CsvReader {
 
   [[nodiscard]] std::string_view text(std::string_view column) const;
   [[nodiscard]] double number(std::string_view column) const;  // finite
+  [[nodiscard]] double number_within(std::string_view column, double least, double most, std::string_view unit,
+                                     const std::string& mend) const;
   [[nodiscard]] long integer(std::string_view column) const;
   [[nodiscard]] int count(std::string_view column, int most, const std::string& mend) const;  // from 1
 

@@ -46,6 +46,8 @@ constexpr Seconds operator/(Joules e, Watts p) { return Seconds(e.value() / p.va
 // Time of solvers and clocks. Schedules and cuts are computed in whole nanoseconds, so that equal paths compare equal
 // and no result depends on the order of a floating-point sum. 2^63 ns is 292 years.
 using Nanoseconds = std::int64_t;
+inline constexpr Nanoseconds kMillisecond = 1'000'000;
+inline constexpr Nanoseconds kSecond = 1'000 * kMillisecond;
 
 [[nodiscard]] inline Nanoseconds to_nanoseconds(Seconds t) { return std::llround(t.value() * 1e9); }
 [[nodiscard]] constexpr Seconds to_seconds(Nanoseconds t) { return Seconds(static_cast<double>(t) / 1e9); }

@@ -1,7 +1,14 @@
 // The lead byte gives the length; overlong forms, surrogates and codes above U+10FFFF are refused, as RFC 3629 asks.
 #include "base/utf8.h"
 
+#include <algorithm>
+
 namespace flyball {
+namespace {
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
+
+}  // namespace
 
 Utf8Character first_character(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
@@ -29,10 +36,13 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::size_t count_characters(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), continues_character));
+}
+
 std::string_view cut_between_characters(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  const auto continues = [text](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0u) == 0x80; };
-  while (bytes > 0 && continues(bytes)) --bytes;
+  while (bytes > 0 && continues_character(text[bytes])) --bytes;
   return text.substr(0, bytes);
 }
 

@@ -18,6 +18,9 @@ struct Utf8Character {
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
+// Returns how many characters a text has, which should be UTF-8.
+[[nodiscard]] std::size_t count_characters(std::string_view text);
+
 // Returns the longest beginning of `text` that has at most `bytes` bytes and ends where a character ends.
 [[nodiscard]] std::string_view cut_between_characters(std::string_view text, std::size_t bytes);
 

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,41 +19,26 @@
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/energy_diagram.h"
+#include "report/footprint_report.h"
 
 extern char** environ;
 
 namespace flyball {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::kLeft;
-
 double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
-nlohmann::ordered_json number_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
 std::string devices_text(const Footprint& footprint) {
-  const bool divided = footprint.elsewhere() > Joules(0);
-  std::vector<TextTable::Column> columns = {
-      {"device", "", kLeft}, {"measured", "J"}, {"attributed", "J"}, {"idle", "J"}, {"outside", "J"}};
-  if (divided) columns.insert(columns.end(), {{"others", "J"}, {"system", "J"}, {"monitor", "J"}});
-  columns.insert(columns.end(), {{"busy", "s"}, {"idle", "s"}, {"outside", "s"}, {"no power", "s"}});
+  std::vector<std::string> columns = {"<device", "measured (J)", "attributed (J)", "idle (J)", "outside (J)"};
+  if (footprint.elsewhere() > Joules(0)) columns.insert(columns.end(), {"others (J)", "system (J)", "monitor (J)"});
+  columns.insert(columns.end(), {"busy (s)", "idle (s)", "outside (s)", "no power (s)"});
   TextTable table(columns);
-  for (const FootprintDevice& device : footprint.devices) {
-    std::vector<Joules> energies = {device.measured, device.attributed, device.idle, device.outside};
-    if (divided) energies.insert(energies.end(), {device.other_processes, device.system, device.monitor});
-    std::vector<std::string> cells = {device.device};
-    for (const Joules joules : energies) cells.push_back(format_fixed(joules.value(), 3));
-    for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
-      cells.push_back(format_fixed(time.value(), 3));
-    }
-    table.add_row(std::move(cells));
-  }
+  for (const FootprintDevice& device : footprint.devices) table.add_row(device_cells(footprint, device, 3));
   return table.str();
 }
 
@@ -79,14 +63,9 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   text += "\n\n" + devices_text(footprint) + "\n";
 
   const bool several = footprint.runs > 1;
-  std::vector<TextTable::Column> columns = {{"energy", "J"}};
-  if (several) columns.push_back({"+-", "J"});
-  columns.insert(columns.end(), {{"share", "%"},
-                                 {"busy", "s"},
-                                 {"mean power", "W"},
-                                 {"pass", "", kLeft},
-                                 {"device", "", kLeft},
-                                 {"name", "", kLeft}});
+  std::vector<std::string> columns = {"energy (J)"};
+  if (several) columns.emplace_back("+- (J)");
+  columns.insert(columns.end(), {"share (%)", "busy (s)", "mean power (W)", "<pass", "<device", "<name"});
   TextTable table(columns);
   const std::size_t shown = std::min(top, footprint.rows.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -119,7 +98,7 @@ std::string comparison_text(const FootprintComparison& comparison, std::size_t t
       format_fixed(comparison.energy_correlation, 4), format_fixed(comparison.power_correlation, 4), comparison.names,
       format_signed(comparison.mean_energy_difference.value(), 4),
       format_signed(comparison.mean_power_difference.value(), 2));
-  TextTable table({{"change", "J"}, {"A", "J"}, {"B", "J"}, {"name", "", kLeft}});
+  TextTable table({"change (J)", "A (J)", "B (J)", "<name"});
   for (std::size_t i = 0; i < std::min(top, comparison.moves.size()); ++i) {
     const FootprintMove& move = comparison.moves[i];
     table.add_row({format_signed(move.change().value(), 3), format_fixed(move.before.value(), 3),
@@ -137,8 +116,8 @@ std::string comparison_json(const FootprintComparison& comparison) {
                      {"b_j", move.after.value()}});
   }
   const nlohmann::ordered_json json = {{"names", comparison.names},
-                                       {"energy_correlation", number_or_null(comparison.energy_correlation)},
-                                       {"mean_power_correlation", number_or_null(comparison.power_correlation)},
+                                       {"energy_correlation", write_value(comparison.energy_correlation)},
+                                       {"mean_power_correlation", write_value(comparison.power_correlation)},
                                        {"mean_energy_difference_j", comparison.mean_energy_difference.value()},
                                        {"mean_power_difference_w", comparison.mean_power_difference.value()},
                                        {"moves", std::move(moves)}};
@@ -194,19 +173,19 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
 std::string quality_text(const QualityFigures& figures) {
   std::string text;
   if (!figures.sparsing.empty()) {
-    TextTable table({{"every n-th reading", ""}, {"ASSS", ""}});
+    TextTable table({"every n-th reading", "ASSS"});
     for (const QualityFigures::Sparsing& entry : figures.sparsing) {
       table.add_row({fmt::to_string(entry.keep), format_fixed(entry.similarity, 4)});
     }
     text += "with the power readings thinned out\n\n" + table.str() + "\n";
   }
-  TextTable widening({{"runs", ""}, {"ASSW", ""}});
+  TextTable widening({"runs", "ASSW"});
   for (std::size_t i = 0; i < figures.quality.widening.size(); ++i) {
     widening.add_row({fmt::to_string(i + 1), format_fixed(figures.quality.widening[i], 4)});
   }
   text += "the mean of the first runs with that of all\n\n" + widening.str() + "\nstability, run by run\n\n";
-  std::vector<TextTable::Column> columns = {{"run", "", kLeft}};
-  for (std::size_t i = 0; i < figures.runs.size(); ++i) columns.push_back({fmt::to_string(i + 1), ""});
+  std::vector<std::string> columns = {"<run"};
+  for (std::size_t i = 0; i < figures.runs.size(); ++i) columns.push_back(fmt::to_string(i + 1));
   TextTable stability(columns);
   for (std::size_t i = 0; i < figures.runs.size(); ++i) {
     std::vector<std::string> cells = {fmt::format("{} {}", i + 1, figures.runs[i])};
@@ -219,20 +198,12 @@ std::string quality_text(const QualityFigures& figures) {
 std::string quality_json(const QualityFigures& figures) {
   nlohmann::ordered_json sparsing = nlohmann::ordered_json::array();
   for (const QualityFigures::Sparsing& entry : figures.sparsing) {
-    sparsing.push_back({{"every", entry.keep}, {"similarity", number_or_null(entry.similarity)}});
-  }
-  nlohmann::ordered_json widening = nlohmann::ordered_json::array();
-  for (const double value : figures.quality.widening) widening.push_back(number_or_null(value));
-  nlohmann::ordered_json stability = nlohmann::ordered_json::array();
-  for (const std::vector<double>& row : figures.quality.stability) {
-    nlohmann::ordered_json values = nlohmann::ordered_json::array();
-    for (const double value : row) values.push_back(number_or_null(value));
-    stability.push_back(std::move(values));
+    sparsing.push_back({{"every", entry.keep}, {"similarity", write_value(entry.similarity)}});
   }
   const nlohmann::ordered_json json = {{"runs", figures.runs},
                                        {"asss", std::move(sparsing)},
-                                       {"assw", std::move(widening)},
-                                       {"stability", std::move(stability)}};
+                                       {"assw", write_value(figures.quality.widening)},
+                                       {"stability", write_value(figures.quality.stability)}};
   return json.dump(2) + "\n";
 }
 

@@ -212,9 +212,7 @@ void add_list(const Command& parent) {
   command.callback([options] {
     const std::vector<AccountSessionInfo> sessions = options->client().sessions();
     if (options->format == "json") return print_result(json_text(to_json(AccountSessionList{sessions})));
-    constexpr auto kLeft = TextTable::Align::kLeft;
-    TextTable table(
-        {{"session", "", kLeft}, {"state", "", kLeft}, {"time", "s"}, {"rows", ""}, {"devices", "", kLeft}});
+    TextTable table({"<session", "<state", "time (s)", "rows", "<devices"});
     for (const AccountSessionInfo& session : sessions) {
       table.add_row({session.name, std::string(name_of(session.state)), format_fixed(session.length.value(), 3),
                      fmt::to_string(session.rows), fmt::format("{}", fmt::join(session.devices, ", "))});

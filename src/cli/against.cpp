@@ -62,11 +62,7 @@ std::string title(const AgainstRequest& request, const Judgement& judgement) {
 }
 
 std::string agreement_table(const AgainstRequest& request, const Judgement& judgement) {
-  TextTable table({{"off, % of measured", "", TextTable::Align::kLeft},
-                   {"time mean", ""},
-                   {"worst", ""},
-                   {"energy mean", ""},
-                   {"worst", ""}});
+  TextTable table({"<off, % of measured", "time mean", "worst", "energy mean", "worst"});
   const auto row = [&](const std::string& name, const Agreement& of) {
     table.add_row({name, format_fixed(of.mean_time, 3), format_fixed(of.worst_time, 3), format_fixed(of.mean_energy, 3),
                    format_fixed(of.worst_energy, 3)});
@@ -89,22 +85,9 @@ Json agreement_json(const Agreement& of) {
 
 std::string against_text(const AgainstRequest& request) {
   const Judgement judgement = judge(request);
-  TextTable table({{"point", ""},
-                   {"measured", "s"},
-                   {"predicted", "s"},
-                   {"off %", ""},
-                   {"measured", "J"},
-                   {"predicted", "J"},
-                   {"off %", ""}});
-  TextTable parts({{"point", ""},
-                   {"computing", ""},
-                   {"loading", ""},
-                   {"transfers", ""},
-                   {"once", ""},
-                   {"switching", ""},
-                   {"operations", ""},
-                   {"rest", ""},
-                   {"waiting J", ""}});
+  TextTable table({"point", "measured (s)", "predicted (s)", "off %", "measured (J)", "predicted (J)", "off %"});
+  TextTable parts(
+      {"point", "computing", "loading", "transfers", "once", "switching", "operations", "rest", "waiting J"});
   for (const JudgedPoint& point : judgement.points) {
     const RecordedPoint& measured = *point.measured;
     const std::string number = fmt::to_string(measured.number);

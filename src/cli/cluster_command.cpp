@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/cluster_output.h"
@@ -46,7 +46,7 @@ struct SimulateOptions {
 
 std::string result_text(const SimulationResult& result, const ClusterState& state, double wall_seconds) {
   const ClusterSpec& spec = state.spec;
-  TextTable table({{"", "", TextTable::Align::kLeft}, {"value", ""}, {"unit", "", TextTable::Align::kLeft}});
+  TextTable table({"<", "value", "<unit"});
   for (const ClusterFigure& one : cluster_figures(result)) {
     table.add_row({one.name, format_fixed(one.value, one.decimals), one.unit});
   }
@@ -113,10 +113,8 @@ void add_simulate(const Command& parent, const std::string& command_line) {
   const Command command = parent.add_subcommand("simulate", "run a trace of jobs under one policy");
   const auto options = std::make_shared<SimulateOptions>();
   add_cluster_options(command, options->cluster);
-  std::vector<std::string> names;
-  for (const auto& entry : policies().entries()) names.push_back(entry.name);
-  add_choice(command, "--policy", options->policy, names, "NAME",
-             fmt::format("{} (default {})", fmt::join(names, ", "), kDefaultPolicy));
+  add_choice(command, "--policy", options->policy, policy_names(), "NAME",
+             fmt::format("{} (default {})", fmt::join(policy_names(), ", "), kDefaultPolicy));
   add_value(command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
   add_format(command, options->format);
@@ -143,9 +141,7 @@ struct FitOptions {
 };
 
 double parse_share(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (value && *value >= 0.0 && *value <= 0.9) return *value;
-  throw UsageError(fmt::format("{} takes a share from 0 to 0.9, not '{}'", option, text));
+  return parse_number_within(option, text, 0.0, 0.9, "a share from 0 to 0.9");
 }
 
 struct FittedModel {
@@ -169,8 +165,6 @@ FittedModel fit_one(const std::string& name, const std::vector<JobMeasurement>& 
   return one;
 }
 
-Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json power_json(const PowerModel& power) {
   return {{"kappa_grad_w", power.grad},
           {"theta", power.theta},
@@ -192,10 +186,10 @@ Json fit_json(const FittedModel& one) {
   return {{"model", one.name},
           {"fitted", one.fitted},
           {"held_out", one.held},
-          {"fitted_mape_time", number_or_null(one.on_fitted.time)},
-          {"fitted_mape_energy", number_or_null(one.on_fitted.energy)},
-          {"mape_time", number_or_null(one.on_held.time)},
-          {"mape_energy", number_or_null(one.on_held.energy)},
+          {"fitted_mape_time", write_value(one.on_fitted.time)},
+          {"fitted_mape_energy", write_value(one.on_fitted.energy)},
+          {"mape_time", write_value(one.on_held.time)},
+          {"mape_energy", write_value(one.on_held.energy)},
           {"voltage_break_mhz", one.model.voltage_break().value()},
           {"throughput",
            {{"alpha_io_s", time.alpha_io},
@@ -228,19 +222,14 @@ void print_outside(const MeasurementSet& measured, Megahertz f0, const FitOption
       Json one = {{"model", name}};
       const char* const places[] = {"within_node", "to_several_nodes", "several_nodes"};
       for (std::size_t i = 0; i < 3; ++i) {
-        one[places[i]] = {{"count", error.steps[i].count}, {"mape_time", number_or_null(error.steps[i].error)}};
+        one[places[i]] = {{"count", error.steps[i].count}, {"mape_time", write_value(error.steps[i].error)}};
       }
       list.push_back(std::move(one));
     }
     return print_result(Json{{"models", std::move(list)}}.dump(2) + "\n");
   }
-  TextTable table({{"model", "", TextTable::Align::kLeft},
-                   {"within a node", "%"},
-                   {"of", "steps"},
-                   {"to several nodes", "%"},
-                   {"of", "steps"},
-                   {"several nodes", "%"},
-                   {"of", "steps"}});
+  TextTable table({"<model", "within a node (%)", "of (steps)", "to several nodes (%)", "of (steps)",
+                   "several nodes (%)", "of (steps)"});
   for (const auto& [name, error] : models) {
     std::vector<std::string> row = {name};
     for (const OutsideError::Step& step : error.steps) {
@@ -285,13 +274,7 @@ void run_fit(const FitOptions& options) {
     for (const FittedModel& one : models) list.push_back(fit_json(one));
     return print_result(Json{{"holdout", holdout}, {"models", std::move(list)}}.dump(2) + "\n");
   }
-  TextTable table({{"model", "", TextTable::Align::kLeft},
-                   {"fitted", "rows"},
-                   {"time", "%"},
-                   {"energy", "%"},
-                   {"held out", "rows"},
-                   {"time", "%"},
-                   {"energy", "%"}});
+  TextTable table({"<model", "fitted (rows)", "time (%)", "energy (%)", "held out (rows)", "time (%)", "energy (%)"});
   for (const FittedModel& one : models) {
     table.add_row({one.name, fmt::to_string(one.fitted), format_fixed(100.0 * one.on_fitted.time, 2),
                    format_fixed(100.0 * one.on_fitted.energy, 2), fmt::to_string(one.held),

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/record_codec.h"
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/cluster_output.h"
@@ -45,24 +46,13 @@ struct CompareOptions {
 
 // `all` stands for every policy, the default one first.
 std::vector<std::string> parse_policies(std::string_view /*option*/, std::string_view text) {
-  std::vector<std::string> names;
-  if (text == "all") {
-    for (const auto& entry : policies().entries()) names.push_back(entry.name);
-    std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kDefaultPolicy; });
-    return names;
+  if (text != "all") {
+    const std::vector<std::string_view> named = split_at(',', text);
+    return {named.begin(), named.end()};
   }
-  for (const std::string_view name : comma_separated(text)) names.emplace_back(name);
+  std::vector<std::string> names = policy_names();
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kDefaultPolicy; });
   return names;
-}
-
-using ParseNumber = double (*)(std::string_view option, std::string_view text);
-
-auto parse_list(ParseNumber parse) {
-  return [parse](std::string_view option, std::string_view text) {
-    std::vector<double> values;
-    for (const std::string_view value : comma_separated(text)) values.push_back(parse(option, value));
-    return values;
-  };
 }
 
 Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) {
@@ -74,8 +64,7 @@ Json comparison_json(const std::vector<ComparedRun>& runs, double wall_seconds) 
     json[std::string(name_of(run.setting))] = run.value;
     json["jct_ratio"] = run.result.avg_jct_s / reference.avg_jct_s;
     json["energy_ratio"] = run.result.energy_j / reference.energy_j;
-    const auto at_equal_energy = jct_ratio_at_equal_energy(runs, run);
-    json["jct_ratio_at_equal_energy"] = at_equal_energy ? Json(*at_equal_energy) : Json(nullptr);
+    json["jct_ratio_at_equal_energy"] = write_value(jct_ratio_at_equal_energy(runs, run));
     list.push_back(std::move(json));
   }
   return {{"reference", main.policy}, {"runs", std::move(list)}, {"wall_seconds", wall_seconds}};
@@ -87,15 +76,15 @@ std::string comparison_text(const std::vector<ComparedRun>& runs, const ClusterS
   const std::string unit = fmt::format("x {}", main.policy);
   const bool sweeps =
       std::count_if(runs.begin(), runs.end(), [&](const ComparedRun& run) { return run.policy == main.policy; }) > 1;
-  std::vector<TextTable::Column> columns = {{"policy", "", TextTable::Align::kLeft},
-                                            {"setting", "", TextTable::Align::kLeft},
-                                            {"average JCT", "s"},
-                                            {"99 % JCT", "s"},
-                                            {"makespan", "s"},
-                                            {"energy", "MJ"},
-                                            {"JCT", unit},
-                                            {"energy", unit}};
-  if (sweeps) columns.push_back({"JCT at equal energy", unit});
+  std::vector<std::string> columns = {"<policy",
+                                      "<setting",
+                                      "average JCT (s)",
+                                      "99 % JCT (s)",
+                                      "makespan (s)",
+                                      "energy (MJ)",
+                                      fmt::format("JCT ({})", unit),
+                                      fmt::format("energy ({})", unit)};
+  if (sweeps) columns.push_back(fmt::format("JCT at equal energy ({})", unit));
   TextTable table(columns);
   for (const ComparedRun& run : runs) {
     const SimulationResult& result = run.result;
@@ -191,10 +180,8 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
   const Command command = parent.add_subcommand("compare", "run a trace of jobs under several policies");
   const auto options = std::make_shared<CompareOptions>();
   add_cluster_options(command, options->cluster);
-  std::vector<std::string> names;
-  for (const auto& entry : policies().entries()) names.push_back(entry.name);
   add_value(command, "--policies", options->policies, parse_policies, "NAME,...",
-            fmt::format("all (default), or some of {}", fmt::join(names, ", ")));
+            fmt::format("all (default), or some of {}", fmt::join(policy_names(), ", ")));
   add_value(command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
             "policies that choose no clocks run at each of these")
       .excludes("--clock");

@@ -18,10 +18,8 @@ double parse_eta(std::string_view option, std::string_view text) {
 }
 
 double parse_zeus_eta(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (value && *value >= 0.0 && *value <= 1.0) return *value;
-  throw UsageError(fmt::format(
-      "{} takes how much energy counts against time, from 0 (only time) to 1 (only energy), not '{}'", option, text));
+  return parse_number_within(option, text, 0.0, 1.0,
+                             "how much energy counts against time, from 0 (only time) to 1 (only energy)");
 }
 
 void add_cluster_options(const Command& command, ClusterOptions& options) {

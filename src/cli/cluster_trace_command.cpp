@@ -21,7 +21,7 @@ void print_or_write(const std::optional<std::string>& out, const std::string& te
   print_result(fmt::format("wrote {}\n", *out));
 }
 
-struct SynthOptions {
+struct TraceSynthOptions {
   TraceSynthesis request;
   bool models = false;
   std::optional<std::string> out;
@@ -31,7 +31,7 @@ Seconds parse_hours(std::string_view option, std::string_view text) {
   return Seconds(parse_positive(option, text) * 3600.0);
 }
 
-void run_synth(const SynthOptions& options) {
+void run_trace_synth(const TraceSynthOptions& options) {
   TraceSynthesis request = options.request;
   if (options.models) {
     const GroundTruth truth = load_ground_truth("v100");
@@ -46,9 +46,9 @@ void run_synth(const SynthOptions& options) {
                                                      request.jobs, request.span.value() / 3600.0, request.seed)}));
 }
 
-void add_synth(const Command& parent) {
+void add_trace_synth(const Command& parent) {
   const Command command = parent.add_subcommand("synth", "make a synthetic trace");
-  const auto options = std::make_shared<SynthOptions>();
+  const auto options = std::make_shared<TraceSynthOptions>();
   add_value(command, "--jobs", options->request.jobs, parse_count, "N", "how many jobs (default 1901)");
   add_value(command, "--hours", options->request.span, parse_hours, "H", "over how many hours (default 24)");
   add_value(command, "--median", options->request.median_duration, parse_duration, "TIME",
@@ -62,7 +62,7 @@ void add_synth(const Command& parent) {
       "Examples:\n"
       "  flyball cluster trace synth --out day.csv\n"
       "  flyball cluster trace synth --jobs 100 --hours 2 --models --seed 7");
-  command.callback([options] { run_synth(*options); });
+  command.callback([options] { run_trace_synth(*options); });
 }
 
 struct ConvertOptions {
@@ -99,7 +99,7 @@ void add_convert(const Command& parent) {
 
 void add_cluster_trace_command(const Command& parent) {
   const Command command = parent.add_subcommand("trace", "make or convert a trace of jobs");
-  add_synth(command);
+  add_trace_synth(command);
   add_convert(command);
 }
 

@@ -65,7 +65,7 @@ std::string unexpected(const CLI::App& command) {
   return fmt::format("{} {}{}", what, word, meant.empty() ? apart : fmt::format("; did you mean {}?", meant));
 }
 
-[[noreturn]] void refuse(const CLI::App& command, const std::string& problem) {
+[[noreturn]] void refuse_line(const CLI::App& command, const std::string& problem) {
   const std::string name = full_command_name(command);
   // Every message begins with the program's name already.
   const std::string words = name.starts_with("flyball ") ? name.substr(8) + ": " : std::string();
@@ -125,9 +125,9 @@ void run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& version) {
     return print_result(std::string(version.what()) + "\n");
   } catch (const CLI::ExtrasError&) {
-    refuse(parsed_command(program), unexpected(parsed_command(program)));
+    refuse_line(parsed_command(program), unexpected(parsed_command(program)));
   } catch (const CLI::ParseError& error) {
-    refuse(parsed_command(program), error.what());
+    refuse_line(parsed_command(program), error.what());
   }
   const CLI::App& parsed = parsed_command(program);
   if (parsed.get_subcommands([](const CLI::App*) { return true; }).empty() || stands_alone(parsed)) return;

@@ -22,25 +22,25 @@ bool smart_terminal(int descriptor) {
   return ::isatty(descriptor) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
 }
 
-bool coloured() {
+bool colour_is_wanted() {
   const char* no_color = std::getenv("NO_COLOR");
   return smart_terminal(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
 }
 
 void print_message(std::string_view word, std::string_view colour, std::string_view foreign) {
   const std::string text = printable(foreign, LineEnds::kKept);
-  const std::string line = coloured() ? fmt::format("flyball: \x1b[{}m{}:\x1b[0m {}\n", colour, word, text)
-                                      : fmt::format("flyball: {}: {}\n", word, text);
+  const std::string line = colour_is_wanted() ? fmt::format("flyball: \x1b[{}m{}:\x1b[0m {}\n", colour, word, text)
+                                              : fmt::format("flyball: {}: {}\n", word, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-std::size_t terminal_columns() {
+}  // namespace
+
+std::size_t terminal_columns(int descriptor) {
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return size.ws_col;
 }
-
-}  // namespace
 
 void print_result(std::string_view text) { print_data(printable(text, LineEnds::kKept)); }
 
@@ -78,7 +78,7 @@ void ProgressBar::update(double share) {
   due_ = Clock::now() + std::chrono::milliseconds(100);
   drawn_ = true;
   share = std::clamp(share, 0.0, 1.0);
-  const std::size_t columns = std::min<std::size_t>(terminal_columns(), 80);
+  const std::size_t columns = std::min<std::size_t>(terminal_columns(STDERR_FILENO), 80);
   const std::size_t frame = label_.size() + 10;  // " [" "] 100 %" and the last column, which stays free
   const std::size_t width = columns > frame ? columns - frame : 0;
   const auto done = static_cast<std::size_t>(share * static_cast<double>(width));

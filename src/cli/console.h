@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ void print_data(std::string_view data);
 
 // Writes all of `text` to standard error: a report that must not mix with what a measured program prints.
 void print_report(std::string_view text);
+
+// 80 where the descriptor is no terminal.
+[[nodiscard]] std::size_t terminal_columns(int descriptor);
 
 // As one word of a shell's line.
 [[nodiscard]] std::string shell_quoted(std::string_view text);

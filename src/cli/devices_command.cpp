@@ -7,6 +7,8 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+#include "base/record_codec.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -35,20 +37,6 @@ Inventory take_inventory() {
   return inventory;
 }
 
-// Null where nothing is known.
-template <class Unit>
-Json number(const std::optional<Quantity<Unit>>& value) {
-  return value ? Json(value->value()) : Json();
-}
-template <class Value>
-Json value_or_null(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json();
-}
-Json numbers(const std::vector<Megahertz>& clocks) {
-  Json list = Json::array();
-  for (const Megahertz clock : clocks) list.push_back(clock.value());
-  return list;
-}
 Json json_of(const DeviceError& error) {
   return {{"device", error.device()}, {"fault", key_of(error.fault())}, {"problem", error.what()}};
 }
@@ -72,22 +60,22 @@ Json json_of(const GpuReport& gpu) {
           {"name", gpu.identity.name},
           {"uuid", gpu.identity.uuid},
           {"pci_bus_id", gpu.identity.pci_bus_id},
-          {"sm_clock_mhz", number(gpu.sm_clock)},
-          {"sm_clocks_mhz", numbers(gpu.sm_clocks)},
-          {"memory_clock_mhz", number(gpu.memory_clock)},
-          {"memory_clocks_mhz", numbers(gpu.memory_clocks)},
-          {"power_w", number(gpu.power)},
-          {"power_limit_w", number(gpu.power_limit)},
+          {"sm_clock_mhz", write_value(gpu.sm_clock)},
+          {"sm_clocks_mhz", write_value(gpu.sm_clocks)},
+          {"memory_clock_mhz", write_value(gpu.memory_clock)},
+          {"memory_clocks_mhz", write_value(gpu.memory_clocks)},
+          {"power_w", write_value(gpu.power)},
+          {"power_limit_w", write_value(gpu.power_limit)},
           {"power_limits_w", limits},
-          {"total_energy_j", number(gpu.total_energy)},
-          {"temperature_c", value_or_null(gpu.temperature_celsius)},
-          {"throttle_reasons", value_or_null(gpu.throttle_reasons)},
-          {"persistence", value_or_null(gpu.persistence)},
+          {"total_energy_j", write_value(gpu.total_energy)},
+          {"temperature_c", write_value(gpu.temperature_celsius)},
+          {"throttle_reasons", write_value(gpu.throttle_reasons)},
+          {"persistence", write_value(gpu.persistence)},
           {"clocks_may_be_set", access},
           {"problems", json_of(gpu.problems)}};
 }
 
-std::string as_json(const Inventory& inventory) {
+std::string inventory_json(const Inventory& inventory) {
   Json drivers = Json::array();
   for (const GpuDriver& driver : inventory.machine.drivers) {
     drivers.push_back({{"vendor", driver.vendor}, {"version", driver.version}});
@@ -104,7 +92,7 @@ std::string as_json(const Inventory& inventory) {
   }
   const Json result = {
       {"drivers", drivers}, {"gpus", gpus}, {"cpus", cpus}, {"unavailable", json_of(inventory.machine.unavailable)}};
-  return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump_json(result, 2) + "\n";
 }
 
 std::string clock_line(const std::vector<Megahertz>& clocks, std::optional<Megahertz> now) {
@@ -162,7 +150,7 @@ std::string text_of(const CpuReport& cpu) {
   return text + (cpu.problem ? fmt::format("\n  {}\n", indented(cpu.problem->what(), "    ")) : "\n");
 }
 
-std::string as_text(const Inventory& inventory) {
+std::string inventory_text(const Inventory& inventory) {
   std::string text;
   for (const GpuDriver& driver : inventory.machine.drivers) {
     text +=
@@ -194,7 +182,7 @@ std::string as_text(const Inventory& inventory) {
 
 void run_devices(const DevicesOptions& options) {
   const Inventory inventory = take_inventory();
-  print_result(options.format == "json" ? as_json(inventory) : as_text(inventory));
+  print_result(options.format == "json" ? inventory_json(inventory) : inventory_text(inventory));
 }
 
 }  // namespace

@@ -36,40 +36,29 @@ struct EmulateOptions {
   std::optional<std::string> format;
 };
 
-std::vector<double> parse_stragglers(std::string_view option, std::string_view text) {
-  std::vector<double> degrees;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    degrees.push_back(parse_straggler(option, text.substr(0, comma)));
-    if (comma == std::string_view::npos) return degrees;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 struct Emulation {
   double degree = 1.0;
   JobEmulation job;
 };
 
-Json split_json(Joules baseline, Joules intrinsic, Joules extrinsic, Joules planned, double saving_pct) {
+Json split_json(const BloatSplit& split) {
   // + 0.0: no saving is 0, not -0.
-  return {{"baseline", baseline.value()},
-          {"intrinsic", intrinsic.value()},
-          {"extrinsic", extrinsic.value()},
-          {"planned", planned.value()},
-          {"saving_pct", saving_pct + 0.0}};
+  return {{"baseline", split.baseline.value()},
+          {"intrinsic", split.intrinsic.value()},
+          {"extrinsic", split.extrinsic.value()},
+          {"planned", split.planned().value()},
+          {"saving_pct", split.saving_pct() + 0.0}};
 }
 
-std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
+std::string emulation_json(const PlannerRun& run, JobShape shape, const std::vector<Emulation>& emulations) {
   Json list = Json::array();
   for (const auto& [degree, job] : emulations) {
     const BloatBreakdown& one = job.pipeline;
-    list.push_back(
-        {{"straggler", degree},
-         {"t_straggler", to_seconds(one.straggler_time).value()},
-         {"t_opt", run.result.frontier.time(one.point).value()},
-         {"pipeline", split_json(one.baseline, one.intrinsic, one.extrinsic, one.planned(), one.saving_pct())},
-         {"job", split_json(job.baseline, job.intrinsic, job.extrinsic, job.planned(), job.saving_pct())}});
+    list.push_back({{"straggler", degree},
+                    {"t_straggler", to_seconds(one.straggler_time).value()},
+                    {"t_opt", run.result.frontier.time(one.point).value()},
+                    {"pipeline", split_json(one)},
+                    {"job", split_json(job)}});
   }
   const Json json = {{"planner", run.summary.planner},
                      {"pipelines", shape.pipelines},
@@ -81,21 +70,10 @@ std::string as_json(const PlannerRun& run, JobShape shape, const std::vector<Emu
   return json.dump(2) + "\n";
 }
 
-std::string as_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
-                    const std::vector<Emulation>& emulations) {
-  TextTable one({{"straggler", ""},
-                 {"T' s", ""},
-                 {"T_opt s", ""},
-                 {"max clocks J", ""},
-                 {"intrinsic %", ""},
-                 {"extrinsic %", ""},
-                 {"saving %", ""}});
-  TextTable all({{"straggler", ""},
-                 {"max clocks kJ", ""},
-                 {"intrinsic kJ", ""},
-                 {"extrinsic kJ", ""},
-                 {"planned kJ", ""},
-                 {"saving %", ""}});
+std::string emulation_text(const LoadedPipeline& pipeline, const PlannerRun& run, JobShape shape,
+                           const std::vector<Emulation>& emulations) {
+  TextTable one({"straggler", "T' s", "T_opt s", "max clocks J", "intrinsic %", "extrinsic %", "saving %"});
+  TextTable all({"straggler", "max clocks kJ", "intrinsic kJ", "extrinsic kJ", "planned kJ", "saving %"});
   const auto kilojoules = [](Joules energy) { return format_fixed(energy.value() * 1e-3, 3); };
   for (const auto& [degree, job] : emulations) {
     const BloatBreakdown& own = job.pipeline;
@@ -153,8 +131,8 @@ void run_emulate(const Command& command, const EmulateOptions& options) {
     emulations.push_back(
         {degree, emulate_job(runs.front().result.frontier, baseline, pipeline->dag.stages(), shape, degree)});
   }
-  print_result(options.format == "json" ? as_json(runs.front(), shape, emulations)
-                                        : as_text(*pipeline, runs.front(), shape, emulations));
+  print_result(options.format == "json" ? emulation_json(runs.front(), shape, emulations)
+                                        : emulation_text(*pipeline, runs.front(), shape, emulations));
 }
 
 }  // namespace
@@ -166,7 +144,7 @@ void add_emulate_command(const Command& program) {
   add_pipeline_options(command, options->pipeline);
   command.option("PROFILE").required(false);
   add_value(command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
-  add_value(command, "--straggler", options->stragglers, parse_stragglers, "FACTOR[,...]",
+  add_value(command, "--straggler", options->stragglers, parse_list(parse_straggler), "FACTOR[,...]",
             "one pipeline, at maximum clocks, takes FACTOR times as long as it would; several factors make a table "
             "(default 1: none)");
   add_choice(command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,34 +53,20 @@ struct ForecastOptions {
 };
 
 double parse_iterations(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1 || *value > 1'000'000'000'000) {
-    throw UsageError(fmt::format("{} takes a whole number from 1 to 1e12, not '{}'", option, text));
-  }
-  return static_cast<double>(*value);
+  return static_cast<double>(parse_integer_within(option, text, 1, 1'000'000'000'000, "a whole number from 1 to 1e12"));
 }
 
 int parse_point(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 0 || *value > 1'000'000'000) {
-    throw UsageError(fmt::format("{} takes the index of a point, from 0, not '{}'", option, text));
-  }
-  return static_cast<int>(*value);
+  return static_cast<int>(parse_integer_within(option, text, 0, 1'000'000'000, "the index of a point, from 0"));
 }
 
 double parse_price(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value < 0.0) throw UsageError(fmt::format("{} takes a price per kWh from 0, not '{}'", option, text));
-  return *value;
+  return parse_number_within(option, text, 0.0, std::numeric_limits<double>::infinity(), "a price per kWh from 0");
 }
 
 // Beyond that nothing is known of an interval's ends, and a double of the tail's.
 double parse_confidence(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value < 1.0 || *value > 99.99) {
-    throw UsageError(fmt::format("{} takes per cent, from 1 to 99.99, not '{}'", option, text));
-  }
-  return *value;
+  return parse_number_within(option, text, 1.0, 99.99, "per cent, from 1 to 99.99");
 }
 
 Tariff tariff_of(const ForecastOptions& options) {

@@ -11,7 +11,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kColumns = 80;
+constexpr std::size_t kHelpColumns = 80;
 
 // `name` on the left, `text` wrapped at words on the right; on lines of its own where the name is too long.
 std::string two_columns(const std::string& name, std::string_view text, std::size_t left) {
@@ -23,7 +23,7 @@ std::string two_columns(const std::string& name, std::string_view text, std::siz
     const std::size_t space = text.find(' ');
     const std::string_view word = text.substr(0, space);
     text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
-    if (!first && at + 1 + word.size() > kColumns) {
+    if (!first && at + 1 + word.size() > kHelpColumns) {
       out += "\n" + std::string(left, ' ');
       at = left;
       first = true;

@@ -88,8 +88,8 @@ std::string range_of(const FieldDescription& field) {
   return text;
 }
 
-constexpr std::size_t kColumns = 5;
-using Row = std::array<std::string, kColumns>;
+constexpr std::size_t kFieldColumns = 5;
+using Row = std::array<std::string, kFieldColumns>;
 
 // The headings, then a row for each field.
 std::vector<Row> rows_of(const RecordDescription& message) {
@@ -105,10 +105,10 @@ std::vector<Row> rows_of(const RecordDescription& message) {
   return rows;
 }
 
-std::string as_text(const RecordDescription& message) {
+std::string message_text(const RecordDescription& message) {
   const std::vector<Row> rows = rows_of(message);
-  std::vector<TextTable::Column> columns;
-  for (const std::string& heading : rows.front()) columns.push_back({heading, "", TextTable::Align::kLeft});
+  std::vector<std::string> columns;
+  for (const std::string& heading : rows.front()) columns.push_back("<" + heading);
   TextTable table(std::move(columns));
   for (std::size_t r = 1; r < rows.size(); ++r) table.add_row({rows[r].begin(), rows[r].end()});
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
@@ -120,7 +120,7 @@ std::string as_markdown(const RecordDescription& message) {
   for (std::size_t r = 1; r < rows.size(); ++r) rows[r].front() = fmt::format("`{}`", rows[r].front());
   rows.insert(rows.begin() + 1, {"---", "---", "---", "---", "---"});
   std::vector<std::string> lines(rows.size(), "|");
-  for (std::size_t c = 0; c < kColumns; ++c) {
+  for (std::size_t c = 0; c < kFieldColumns; ++c) {
     const auto is_empty = [c](const Row& row) { return row[c].empty(); };
     if (std::all_of(rows.begin() + 2, rows.end(), is_empty)) continue;
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -131,8 +131,7 @@ std::string as_markdown(const RecordDescription& message) {
 }
 
 std::string list_of_messages(bool as_json) {
-  TextTable table(
-      {{"message", "", TextTable::Align::kLeft}, {"between clients and", "", TextTable::Align::kLeft}, {"fields", ""}});
+  TextTable table({"<message", "<between clients and", "fields"});
   Json list = Json::array();
   for (const auto& [interface, message] : all_messages()) {
     const std::size_t fields = message->fields().size();
@@ -151,7 +150,7 @@ void run_messages(const MessagesOptions& options) {
   const RecordDescription& message = message_named(options.name);
   print_result(options.format == "json"       ? message.schema(known_names()).dump(2) + "\n"
                : options.format == "markdown" ? as_markdown(message)
-                                              : as_text(message));
+                                              : message_text(message));
 }
 
 }  // namespace

@@ -22,28 +22,23 @@ constexpr double kLongestSeconds = 3e6;
 
 }  // namespace
 
-std::vector<std::string_view> comma_separated(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
+long parse_integer_within(std::string_view option, std::string_view text, long least, long most,
+                          std::string_view wanted) {
+  const auto value = parse_integer(text);
+  if (!value || *value < least || *value > most) refuse(option, text, wanted);
+  return *value;
+}
+
+double parse_number_within(std::string_view option, std::string_view text, double least, double most,
+                           std::string_view wanted) {
+  const auto value = parse_number(text);
+  if (!value || *value < least || *value > most) refuse(option, text, wanted);
+  return *value;
 }
 
 int parse_count(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1 || *value > kMostOperations) {
-    refuse(option, text, fmt::format("a whole number from 1 to {}", kMostOperations));
-  }
-  return static_cast<int>(*value);
-}
-
-std::vector<int> parse_counts(std::string_view option, std::string_view text) {
-  std::vector<int> counts;
-  for (const std::string_view count : comma_separated(text)) counts.push_back(parse_count(option, count));
-  return counts;
+  const std::string wanted = fmt::format("a whole number from 1 to {}", kMostOperations);
+  return static_cast<int>(parse_integer_within(option, text, 1, kMostOperations, wanted));
 }
 
 double parse_positive(std::string_view option, std::string_view text) {
@@ -53,11 +48,8 @@ double parse_positive(std::string_view option, std::string_view text) {
 }
 
 double parse_straggler(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value < 1.0 || *value > kLongestSeconds) {
-    refuse(option, text, fmt::format("a slowdown from 1 to {:.0f}, such as 1.2 for 20 % slower", kLongestSeconds));
-  }
-  return *value;
+  return parse_number_within(option, text, 1.0, kLongestSeconds,
+                             fmt::format("a slowdown from 1 to {:.0f}, such as 1.2 for 20 % slower", kLongestSeconds));
 }
 
 double parse_percent(std::string_view option, std::string_view text) {
@@ -84,7 +76,7 @@ Seconds parse_duration_or_zero(std::string_view option, std::string_view text) {
 
 std::vector<Watts> parse_powers(std::string_view option, std::string_view text) {
   std::vector<Watts> powers;
-  for (const std::string_view part : comma_separated(text)) {
+  for (const std::string_view part : split_at(',', text)) {
     const auto value = parse_number(part);
     if (!value || *value < 0.0 || *value > kMostBlockingWatts) {
       refuse(
@@ -99,7 +91,7 @@ std::vector<Watts> parse_powers(std::string_view option, std::string_view text) 
 std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text) {
   std::vector<std::size_t> gpus;
   if (text == "none") return gpus;
-  for (const std::string_view part : comma_separated(text)) {
+  for (const std::string_view part : split_at(',', text)) {
     const auto number = parse_integer(part);
     if (!number || *number < 0 || *number > 4096) {
       throw UsageError(

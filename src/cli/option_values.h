@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "base/names.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
 
 namespace flyball {
 
-[[nodiscard]] std::vector<std::string_view> comma_separated(std::string_view text);           // at least one
-[[nodiscard]] int parse_count(std::string_view option, std::string_view text);                // 1, 2, ...
-[[nodiscard]] std::vector<int> parse_counts(std::string_view option, std::string_view text);  // "4" or "4,3,..."
+[[nodiscard]] int parse_count(std::string_view option, std::string_view text);  // 1, 2, ...
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
 [[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, from 1
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
@@ -25,6 +24,22 @@ namespace flyball {
 [[nodiscard]] Seconds parse_duration_or_zero(std::string_view option, std::string_view text);  // not below 0
 [[nodiscard]] std::vector<Watts> parse_powers(std::string_view option,
                                               std::string_view text);  // "75" or "75,72,..."; to 1e6
+
+// `wanted` says what that is: "a whole number from 1 to 16".
+[[nodiscard]] long parse_integer_within(std::string_view option, std::string_view text, long least, long most,
+                                        std::string_view wanted);
+[[nodiscard]] double parse_number_within(std::string_view option, std::string_view text, double least, double most,
+                                         std::string_view wanted);
+
+// A parser of "4" or "4,3,..." from that of one value.
+template <class Parse>
+[[nodiscard]] auto parse_list(Parse parse) {
+  return [parse](std::string_view option, std::string_view text) {
+    std::vector<decltype(parse(option, text))> values;
+    for (const std::string_view value : split_at(',', text)) values.push_back(parse(option, value));
+    return values;
+  };
+}
 
 // "0,1", or "none".
 [[nodiscard]] std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text);

@@ -57,7 +57,7 @@ Layers read_layers(const std::string& path) {
   return layers;
 }
 
-std::string as_json(const Layers& layers, const Partition& partition) {
+std::string partition_json(const Layers& layers, const Partition& partition) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
     const auto begin = static_cast<std::size_t>(partition.bounds[s]);
@@ -73,12 +73,8 @@ std::string as_json(const Layers& layers, const Partition& partition) {
   return result.dump(2) + "\n";
 }
 
-std::string as_text(const Layers& layers, const Partition& partition) {
-  TextTable table({{"stage", ""},
-                   {"layers", ""},
-                   {"first", "", TextTable::Align::kLeft},
-                   {"last", "", TextTable::Align::kLeft},
-                   {"time", "s"}});
+std::string partition_text(const Layers& layers, const Partition& partition) {
+  TextTable table({"stage", "layers", "<first", "<last", "time (s)"});
   for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
     const auto begin = static_cast<std::size_t>(partition.bounds[s]);
     const auto end = static_cast<std::size_t>(partition.bounds[s + 1]);
@@ -92,7 +88,7 @@ std::string as_text(const Layers& layers, const Partition& partition) {
 void run_partition(const PartitionOptions& options) {
   const Layers layers = read_layers(options.latencies);
   const Partition partition = partition_layers(layers.times, options.stages.value(), options.tail.value_or(Seconds(0)));
-  print_result(options.format == "json" ? as_json(layers, partition) : as_text(layers, partition));
+  print_result(options.format == "json" ? partition_json(layers, partition) : partition_text(layers, partition));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "draw of a GPU that waits, in watts: one number, or one per stage (default: as the profile has it in rows "
             "'waiting', else 75)");
-  add_value(command, "--memory-limit", options.memory_limit, parse_counts, "N[,N...]",
+  add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_count), "N[,N...]",
             "microbatches whose activations a stage can hold: one number, or one per stage (default no limit); EnvPipe "
             "moves forwards of 1f1b no further");
   add_value(command, "--data-parallel", options.data_parallel, parse_count, "D", "pipelines that train together");

@@ -135,13 +135,7 @@ Json budget_json(const std::vector<BudgetedPlan>& budget) {
 }
 
 TextTable figures_table(const std::string& first_heading) {
-  return TextTable({{first_heading, "", TextTable::Align::kLeft},
-                    {"time s", ""},
-                    {"energy J", ""},
-                    {"saving %", ""},
-                    {"slower %", ""},
-                    {"gap %", ""},
-                    {"switches", ""}});
+  return TextTable({"<" + first_heading, "time s", "energy J", "saving %", "slower %", "gap %", "switches"});
 }
 
 std::vector<std::string> figures_row(const std::string& label, const PointFigures& figures, bool is_baseline) {
@@ -242,14 +236,7 @@ std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
 // The chosen plan when clock changes are not free. Bounds are of free changes, hence no gap.
 std::string switching_table(const PlannerRun& run) {
   if (!run.switching) return "";
-  TextTable table({{"  changes", "", TextTable::Align::kLeft},
-                   {"time s", ""},
-                   {"energy J", ""},
-                   {"saving %", ""},
-                   {"slower %", ""},
-                   {"switches", ""},
-                   {"dwell s", ""},
-                   {"clock per", "", TextTable::Align::kLeft}});
+  TextTable table({"<  changes", "time s", "energy J", "saving %", "slower %", "switches", "dwell s", "<clock per"});
   const auto add = [&](const std::string& label, const PointFigures& figures, const ChargedFigures* charged) {
     table.add_row({label, format_fixed(figures.time.value(), 4), format_fixed(figures.energy.value(), 1),
                    format_fixed(figures.saving_pct, 2), format_fixed(figures.slowdown_pct, 2),
@@ -324,8 +311,7 @@ std::string whole_job(const LoadedPipeline& pipeline, const PlanSummary& summary
   const int ranks = pipeline.spec.tensor_parallel;
   const int pipelines = pipeline.spec.data_parallel;
   if (ranks * pipelines == 1) return "";
-  TextTable table(
-      {{"energy per iteration", "", TextTable::Align::kLeft}, {"max clocks J", ""}, {"plan J", ""}, {"saved J", ""}});
+  TextTable table({"<energy per iteration", "max clocks J", "plan J", "saved J"});
   const auto add = [&](const std::string& label, int copies) {
     const double before = copies * summary.baseline.energy.value();
     const double after = copies * summary.selected.energy.value();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <span>
 #include <utility>
@@ -28,11 +27,6 @@ PlannerResult run_planner(const PlanProblem& problem, const std::string& name, c
   guard.throw_if_interrupted();
   if (result.frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", name));
   return result;
-}
-
-bool bounds_are_open(const Frontier& frontier) {
-  return std::any_of(frontier.points().begin(), frontier.points().end(),
-                     [](const FrontierPoint& point) { return std::isnan(point.net_lower_bound); });
 }
 
 // Bounds every plan on one order of operations; another order has its own.
@@ -165,7 +159,7 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
   for (const std::string& name : names) {
     PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt, {}};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
-    if (bounds_are_open(run.result.frontier)) set_lower_bounds(run.result.frontier, bound_on(dag));
+    if (run.result.frontier.bounds_are_open()) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
     run.summary = summarise(name, pipeline.problem, dag, run.result.frontier, request.pace,
                             bound == bounds.end() ? nullptr : &bound->second);

@@ -77,15 +77,8 @@ std::string clock_range(const OperationProfile& operation) {
 }
 
 std::string show_text(const Profile& profile, const ShowOptions& options) {
-  TextTable table({{"stage", ""},
-                   {"instruction", "", TextTable::Align::kLeft},
-                   {"clocks", "MHz"},
-                   {"rows", ""},
-                   {"time", "s"},
-                   {"energy", "J"},
-                   {"least at", "MHz"},
-                   {"slower %", ""},
-                   {"saving %", ""}});
+  TextTable table({"stage", "<instruction", "clocks (MHz)", "rows", "time (s)", "energy (J)", "least at (MHz)",
+                   "slower %", "saving %"});
   for (const OperationProfile& operation : profile.operations) {
     const Watts blocking = blocking_of(options, profile, operation.stage);
     const OperationFigures figures = figures_of(operation, blocking);

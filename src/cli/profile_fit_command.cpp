@@ -20,7 +20,7 @@
 namespace flyball {
 namespace {
 
-struct FitOptions {
+struct ProfileFitOptions {
   std::string runs;
   std::optional<std::string> schedule;
   std::optional<std::string> out;
@@ -62,29 +62,18 @@ std::vector<Line> lines_of(const IterationModel& model) {
   return lines;
 }
 
-std::string fit_text(const RecordedIteration& iteration, const IterationModel& model) {
+std::string profile_fit_text(const RecordedIteration& iteration, const IterationModel& model) {
   const RecordedRuns& runs = iteration.runs();
   std::string text = fmt::format("{}: {}, {}, {}, fitted to {}\n\n", runs.source, counted(runs.stages, "stage"),
                                  counted(runs.microbatches, "microbatch", "es"), schedule_name(iteration.schedule()),
                                  counted(static_cast<long>(model.points.size()), "point"));
-  TextTable constants({{"fitted", "", TextTable::Align::kLeft},
-                       {"where", "", TextTable::Align::kLeft},
-                       {"value", ""},
-                       {"sd", ""},
-                       {"unit", "", TextTable::Align::kLeft}});
+  TextTable constants({"<fitted", "<where", "value", "sd", "<unit"});
   for (const Line& line : lines_of(model)) {
     constants.add_row({line.what, line.where, format_fixed(line.fitted.value, line.decimals),
                        format_fixed(line.fitted.deviation, line.decimals), line.unit});
   }
-  TextTable costs({{"stage", ""},
-                   {"instruction", "", TextTable::Align::kLeft},
-                   {"clocks", "MHz"},
-                   {"rows", ""},
-                   {"time", "s"},
-                   {"sd %", ""},
-                   {"energy", "J"},
-                   {"sd %", ""},
-                   {"first %", ""}});
+  TextTable costs(
+      {"stage", "<instruction", "clocks (MHz)", "rows", "time (s)", "sd %", "energy (J)", "sd %", "first %"});
   for (int stage = 0; stage < runs.stages; ++stage) {
     for (std::size_t k = 0; k < model.instructions.size(); ++k) {
       const std::vector<ClockCost>& own = model.costs[model.place(stage, static_cast<int>(k))];
@@ -104,7 +93,7 @@ std::string fit_text(const RecordedIteration& iteration, const IterationModel& m
              costs.str());
 }
 
-std::string fit_json(const RecordedIteration& iteration, const IterationModel& model) {
+std::string profile_fit_json(const RecordedIteration& iteration, const IterationModel& model) {
   nlohmann::ordered_json json = {{"runs", iteration.runs().source},
                                  {"schedule", schedule_name(iteration.schedule())},
                                  {"stages", iteration.runs().stages},
@@ -122,12 +111,12 @@ std::string fit_json(const RecordedIteration& iteration, const IterationModel& m
   return json.dump(2) + "\n";
 }
 
-void run_fit(const FitOptions& options) {
+void run_profile_fit(const ProfileFitOptions& options) {
   const InterruptExit exit;
   const RecordedRuns runs = read_runs(options.runs);
   const RecordedIteration iteration(runs, parse_schedule(options.schedule.value_or("1f1b")));
   const IterationModel model = fit_iteration(iteration, runs.judged());
-  std::string text = options.format == "json" ? fit_json(iteration, model) : fit_text(iteration, model);
+  std::string text = options.format == "json" ? profile_fit_json(iteration, model) : profile_fit_text(iteration, model);
   if (options.out) {
     const std::filesystem::path folder = *options.out;
     write_text_file(folder / "profile.csv", fitted_profile(iteration, model));
@@ -143,7 +132,7 @@ void run_fit(const FitOptions& options) {
 
 void add_profile_fit_command(const Command& parent) {
   const Command command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
-  const auto options = std::make_shared<FitOptions>();
+  const auto options = std::make_shared<ProfileFitOptions>();
   command.add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv").required();
   add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME", "what ran (default 1f1b)");
   add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
@@ -156,7 +145,7 @@ void add_profile_fit_command(const Command& parent) {
       "  flyball profile fit examples/runs/two-stage\n"
       "  flyball profile fit examples/runs/two-stage --out out/two-stage\n"
       "  flyball plan out/two-stage/profile.csv --pipeline out/two-stage/pipeline.toml");
-  command.callback([options] { run_fit(*options); });
+  command.callback([options] { run_profile_fit(*options); });
 }
 
 }  // namespace flyball

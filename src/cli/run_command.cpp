@@ -114,7 +114,7 @@ nlohmann::ordered_json json_of(const MeasuredRun& run) {
           {"devices", devices}};
 }
 
-std::string as_json(const MeasuredRuns& measured) {
+std::string runs_json(const MeasuredRuns& measured) {
   const std::vector<MeasuredRun>& runs = measured.runs;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const MeasuredRun& run : runs) all.push_back(json_of(run));
@@ -140,7 +140,7 @@ std::string as_json(const MeasuredRuns& measured) {
   return dump_json(result, 2) + "\n";
 }
 
-std::string with_deviation(const Spread& spread, int decimals, bool repeated) {
+std::string spread_text(const Spread& spread, int decimals, bool repeated) {
   std::string text = format_fixed(spread.mean, decimals);
   if (repeated) text += " ± " + format_fixed(spread.deviation, decimals);
   return text;
@@ -185,13 +185,12 @@ const char* mark(bool lacks_readings, bool complete) {
   return complete ? "" : "estimated";
 }
 
-std::string as_text(const MeasuredRuns& measured) {
+std::string runs_text(const MeasuredRuns& measured) {
   const std::vector<MeasuredRun>& runs = measured.runs;
   const bool repeated = runs.size() > 1;
   const std::size_t count = runs.front().energy.devices.size();
-  std::vector<TextTable::Column> columns = {
-      {" device", "", TextTable::Align::kLeft}, {"energy", "J"}, {"mean", "W"}, {"peak", "W"}};
-  if (!measured.complete()) columns.push_back({"figure", "", TextTable::Align::kLeft});
+  std::vector<std::string> columns = {"< device", "energy (J)", "mean (W)", "peak (W)"};
+  if (!measured.complete()) columns.emplace_back("<figure");
   TextTable table(columns);
   const auto add_row = [&](std::vector<std::string> cells, const char* figure) {
     if (!measured.complete()) cells.emplace_back(figure);
@@ -204,16 +203,16 @@ std::string as_text(const MeasuredRuns& measured) {
     for (const MeasuredRun& run : runs) peak = std::max(peak, run.energy.devices[i].peak.value());
     const Spread energy = energy_of(runs, i);
     lacks_readings = lacks_readings || measured.lacks_readings(i);
-    add_row({" " + runs.front().energy.devices[i].device, with_deviation(energy, 3, repeated),
+    add_row({" " + runs.front().energy.devices[i].device, spread_text(energy, 3, repeated),
              format_fixed(energy.mean / time, 1), format_fixed(peak, 1)},
             mark(measured.lacks_readings(i), measured.complete(i)));
   }
   const Spread total = total_of(runs);
-  add_row({" total", with_deviation(total, 3, repeated), format_fixed(total.mean / time, 1), ""},
+  add_row({" total", spread_text(total, 3, repeated), format_fixed(total.mean / time, 1), ""},
           mark(lacks_readings, measured.complete()));
   return fmt::format("\n Energy of '{}'{}:\n\n{}\n {} s elapsed{}\n{}\n", shown_command(measured.command),
                      repeated ? fmt::format(" ({} runs, mean ± standard deviation)", runs.size()) : "", table.str(),
-                     with_deviation(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
+                     spread_text(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
 }
 
 // What a run took must not be lost to a disk that has filled meanwhile: then it goes where it would go without
@@ -257,7 +256,8 @@ void run_run(const RunOptions& options) {
     go_on = end.status == 0 && !end.interrupted;
   }
 
-  const bool written = write_report(options.output, options.format == "json" ? as_json(measured) : as_text(measured));
+  const bool written =
+      write_report(options.output, options.format == "json" ? runs_json(measured) : runs_text(measured));
   if (written && options.output && measured.ended_early()) {
     print_warning(fmt::format("{} of {} runs were made; {} says of which", measured.runs.size(), measured.asked_for,
                               *options.output));

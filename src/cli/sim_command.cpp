@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,27 +44,17 @@ std::string parse_name(std::string_view option, std::string_view text) {
 }
 
 std::size_t parse_index(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 0 || *value >= static_cast<long>(kSimBoards)) {
-    throw UsageError(fmt::format("{} takes the index of a GPU from 0 to {}, not '{}'", option, kSimBoards - 1, text));
-  }
-  return static_cast<std::size_t>(*value);
+  const std::string wanted = fmt::format("the index of a GPU from 0 to {}", kSimBoards - 1);
+  return static_cast<std::size_t>(parse_integer_within(option, text, 0, static_cast<long>(kSimBoards) - 1, wanted));
 }
 
 double parse_scale(std::string_view option, std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value < 0.0 || *value > 1000.0) {
-    throw UsageError(fmt::format("{} takes simulated seconds per second from 0 to 1000, not '{}'", option, text));
-  }
-  return *value;
+  return parse_number_within(option, text, 0.0, 1000.0, "simulated seconds per second from 0 to 1000");
 }
 
 int parse_board_count(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1 || *value > static_cast<long>(kSimBoards)) {
-    throw UsageError(fmt::format("{} takes a number of boards from 1 to {}, not '{}'", option, kSimBoards, text));
-  }
-  return static_cast<int>(*value);
+  const std::string wanted = fmt::format("a number of boards from 1 to {}", kSimBoards);
+  return static_cast<int>(parse_integer_within(option, text, 1, static_cast<long>(kSimBoards), wanted));
 }
 
 std::string parse_folder(std::string_view option, std::string_view text) {
@@ -71,9 +62,8 @@ std::string parse_folder(std::string_view option, std::string_view text) {
 }
 
 std::uint64_t parse_range(std::string_view option, std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value < 1000) throw UsageError(fmt::format("{} takes microjoules from 1000, not '{}'", option, text));
-  return static_cast<std::uint64_t>(*value);
+  constexpr long kMost = std::numeric_limits<long>::max();
+  return static_cast<std::uint64_t>(parse_integer_within(option, text, 1000, kMost, "microjoules from 1000"));
 }
 
 void add_common(const Command& command, CommonOptions& options, bool with_format = true) {
@@ -172,7 +162,7 @@ struct BoardFigures {
   std::vector<int> processes;
 };
 
-BoardFigures figures_of(Machine& machine, std::size_t board) {
+BoardFigures board_figures(Machine& machine, std::size_t board) {
   BoardAccess access(machine, board);
   const BoardSpec& spec = access.spec();
   const BoardState& state = access.state();
@@ -202,7 +192,7 @@ BoardFigures figures_of(Machine& machine, std::size_t board) {
 std::string status_json(Machine& machine) {
   ordered_json boards = ordered_json::array();
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
-    const BoardFigures figures = figures_of(machine, i);
+    const BoardFigures figures = board_figures(machine, i);
     boards.push_back({{"gpu", i},
                       {"name", figures.product},
                       {"uuid", figures.uuid},
@@ -228,18 +218,10 @@ std::string status_json(Machine& machine) {
 }
 
 std::string status_text(Machine& machine) {
-  TextTable table({{"gpu", ""},
-                   {"name", "", TextTable::Align::kLeft},
-                   {"clock", "MHz"},
-                   {"locked", "MHz"},
-                   {"power", "W"},
-                   {"sensed", "W"},
-                   {"energy", "J"},
-                   {"temperature", "C"},
-                   {"processes", ""},
-                   {"faults", "", TextTable::Align::kLeft}});
+  TextTable table({"gpu", "<name", "clock (MHz)", "locked (MHz)", "power (W)", "sensed (W)", "energy (J)",
+                   "temperature (C)", "processes", "<faults"});
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
-    const BoardFigures figures = figures_of(machine, i);
+    const BoardFigures figures = board_figures(machine, i);
     table.add_row({fmt::to_string(i), figures.product, format_fixed(figures.now.sm_clock.value(), 0),
                    figures.lock.empty() ? "-" : figures.lock, format_fixed(figures.now.power.value(), 1),
                    format_fixed(figures.sensed.value(), 1), format_fixed(figures.energy.value(), 1),

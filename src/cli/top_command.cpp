@@ -1,7 +1,6 @@
 // flyball top: the node's GPUs, live.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 
 #include "agent/device_monitor.h"
 #include "base/error.h"
+#include "base/monotonic_time.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -167,12 +167,6 @@ class Screen {
   bool has_keys_ = false;
 };
 
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
 bool may_colour() {
   const char* no_color = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
@@ -233,7 +227,7 @@ void run_top(const TopOptions& options) {
   frame.first = source.read();
   frame.now = frame.first;
   const auto begin = Clock::now();
-  if (options.once && !json) frame.columns = ::isatty(STDOUT_FILENO) != 0 ? terminal_width() : 120;
+  if (options.once && !json) frame.columns = ::isatty(STDOUT_FILENO) != 0 ? terminal_columns(STDOUT_FILENO) : 120;
   if (options.once) return print_result(json ? top_json(frame) : draw_top(frame));
 
   const InterruptGuard interrupt;
@@ -242,13 +236,13 @@ void run_top(const TopOptions& options) {
   frame.colour = may_colour();
   for (auto due = begin; !interrupt.interrupted();) {
     frame.elapsed = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-    frame.columns = terminal_width();
+    frame.columns = terminal_columns(STDOUT_FILENO);
     if (live) {
       screen->show(draw_top(frame) + "\nq quits\n");
     } else {
       print_data(json ? top_json(frame) : draw_top(frame) + "\n");
     }
-    due += std::chrono::nanoseconds(to_nanoseconds(interval));
+    due += duration_of(interval);
     if (due < Clock::now()) due = Clock::now();
     if (live) {
       if (screen->wait_quits(due)) return;

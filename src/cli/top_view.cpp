@@ -15,6 +15,7 @@
 #include "base/json_text.h"
 #include "base/printable.h"
 #include "base/record.h"
+#include "base/utf8.h"
 
 namespace flyball {
 namespace {
@@ -23,15 +24,10 @@ constexpr const char* kLeaseHeading = "lease";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastText = 6;  // what a shortened column keeps
 
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
-}
-
 // The first `width` characters; the last one tells where more was.
 std::string shortened(const std::string& foreign, std::size_t width) {
   std::string text = printable(foreign);
-  if (width_of(text) <= width) return text;
+  if (count_characters(text) <= width) return text;
   if (width == 0) return {};
   std::string cut;
   std::size_t count = 0;
@@ -163,14 +159,14 @@ std::size_t total_width(const std::vector<Column>& columns) {
 // Shortens what may be shortened, then leaves out what matters least, until the rest fits.
 void fit(std::vector<Column>& columns, std::size_t width) {
   for (Column& column : columns) {
-    column.width = width_of(column.heading);
-    for (const std::string& cell : column.cells) column.width = std::max(column.width, width_of(cell));
+    column.width = count_characters(column.heading);
+    for (const std::string& cell : column.cells) column.width = std::max(column.width, count_characters(cell));
   }
   while (total_width(columns) > width && columns.size() > 1) {
     std::size_t spare = 0;
     for (const Column& column : columns) {
       if (column.shrinks)
-        spare += column.width - std::min(column.width, std::max(kLeastText, width_of(column.heading)));
+        spare += column.width - std::min(column.width, std::max(kLeastText, count_characters(column.heading)));
     }
     std::size_t excess = total_width(columns) - width;
     if (spare >= excess) {
@@ -178,7 +174,7 @@ void fit(std::vector<Column>& columns, std::size_t width) {
       for (auto at = columns.rbegin(); at != columns.rend(); ++at) {
         Column& column = *at;
         if (!column.shrinks) continue;
-        const std::size_t least = std::min(column.width, std::max(kLeastText, width_of(column.heading)));
+        const std::size_t least = std::min(column.width, std::max(kLeastText, count_characters(column.heading)));
         const std::size_t cut = std::min(excess, column.width - least);
         column.width -= cut;
         excess -= cut;
@@ -192,7 +188,7 @@ void fit(std::vector<Column>& columns, std::size_t width) {
 
 std::string padded(const std::string& text, std::size_t width, bool left) {
   const std::string fitting = shortened(text, width);
-  const std::string blanks(width - width_of(fitting), ' ');
+  const std::string blanks(width - count_characters(fitting), ' ');
   return left ? fitting + blanks : blanks + fitting;
 }
 
@@ -225,7 +221,7 @@ std::vector<Column> fitting_columns(const TopFrame& frame, std::string& leases) 
     return columns;
   const auto whole = [](const Column& column) {
     return std::all_of(column.cells.begin(), column.cells.end(),
-                       [&](const std::string& cell) { return width_of(cell) <= column.width; });
+                       [&](const std::string& cell) { return count_characters(cell) <= column.width; });
   };
   const auto lease = std::find_if(columns.begin(), columns.end(), is_lease);
   if (lease != columns.end() && whole(*lease)) return columns;
@@ -325,9 +321,7 @@ std::string top_json(const TopFrame& frame) {
   json["elapsed_s"] = frame.elapsed.value();
   json["away"] = frame.away.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(frame.away);
   for (std::size_t i = 0; i < frame.now.gpus.size(); ++i) {
-    const auto energy = energy_since(frame.now.gpus[i], frame.first);
-    json["gpus"][i]["energy_since_start_j"] =
-        energy ? nlohmann::ordered_json(*energy) : nlohmann::ordered_json(nullptr);
+    json["gpus"][i]["energy_since_start_j"] = write_value(energy_since(frame.now.gpus[i], frame.first));
   }
   return dump_json(json) + "\n";
 }

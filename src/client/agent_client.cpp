@@ -34,7 +34,7 @@ nlohmann::json call(HttpClient& http, std::string_view method, const std::string
 
 std::string session_path(const std::string& name) { return "/v1/sessions/" + percent_encode(name); }
 
-HttpClient::Options options_with(const std::string& token) {
+HttpClient::Options options_with_token(const std::string& token) {
   HttpClient::Options options;
   options.token = token;
   return options;
@@ -57,7 +57,7 @@ std::string default_agent_token() {
 class AgentLease::Impl {
  public:
   Impl(Endpoint endpoint, const std::string& token, const LeaseRequest& request)
-      : http(std::move(endpoint), options_with(token)),
+      : http(std::move(endpoint), options_with_token(token)),
         info(read_message<LeaseInfo>(call(http, "POST", "/v1/leases", to_json(request).dump()))),
         path("/v1/leases/" + info.id) {
     heart = std::thread([this] { beat(); });
@@ -146,7 +146,7 @@ std::string AgentLease::lost() const {
 // --- Client --------------------------------------------------------------------------------------------------------
 
 AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
-    : token_(std::move(token)), http_(endpoint, options_with(token_)) {}
+    : token_(std::move(token)), http_(endpoint, options_with_token(token_)) {}
 
 NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(http_, "GET", "/v1/devices")); }
 

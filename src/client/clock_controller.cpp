@@ -30,11 +30,6 @@ constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
 std::uint64_t whole_mhz(Megahertz clock) noexcept { return static_cast<std::uint64_t>(clock.value()) & kClockMask; }
 
-timespec duration_of(Seconds time) {
-  const Nanoseconds length = to_nanoseconds(time);
-  return {static_cast<time_t>(length / 1'000'000'000), static_cast<long>(length % 1'000'000'000)};
-}
-
 }  // namespace
 
 std::uint64_t ClockController::pack(Megahertz clock, Nanoseconds time) noexcept {
@@ -109,7 +104,7 @@ ClockControllerState ClockController::state() const {
 }
 
 void ClockController::pause(Seconds time) const {
-  const timespec duration = duration_of(time);
+  const timespec duration = to_timespec(to_nanoseconds(time));
   clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
 }
 
@@ -119,7 +114,7 @@ void ClockController::rest() {
   resting_.store(true);
   order();
   if (request_.load() == brought_.load() && !stop_.load()) {
-    const timespec limit = duration_of(options_.check_period);
+    const timespec limit = to_timespec(to_nanoseconds(options_.check_period));
     syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
   }
   resting_.store(false);

@@ -430,7 +430,7 @@ void Session::server_answered() {
 
 bool Session::sleep(Seconds time) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, std::chrono::nanoseconds(to_nanoseconds(time)), [&] { return stop_; });
+  return !changed_.wait_for(lock, duration_of(time), [&] { return stop_; });
 }
 
 void Session::take(RankSchedule plan) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "cluster/job_model.h"
 #include "cluster/job_model_terms.h"
 
@@ -79,12 +80,6 @@ double solve(ceres::Problem& problem, int iterations) {
   ceres::Solver::Summary summary;
   ceres::Solve(options, &problem, &summary);
   return summary.IsSolutionUsable() ? summary.final_cost : std::numeric_limits<double>::infinity();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 struct Scales {

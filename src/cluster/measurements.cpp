@@ -16,11 +16,7 @@ constexpr int kMostGpus = 65536;
 constexpr double kMostBatch = 1e9;
 
 double number_within(const CsvReader& csv, std::string_view column, double least, double most, std::string_view unit) {
-  const double value = csv.number(column);
-  if (value >= least && value <= most) return value;
-  throw InputError(csv.where(column),
-                   fmt::format("{} is {}, it must be from {} to {} {}", column, csv.text(column), least, most, unit),
-                   "measure the configuration again, or delete the row");
+  return csv.number_within(column, least, most, unit, "measure the configuration again, or delete the row");
 }
 
 int count_of(const CsvReader& csv, std::string_view column) {

@@ -8,20 +8,15 @@
 #include <tuple>
 #include <vector>
 
+#include "base/median.h"
 #include "cluster/job_model.h"
 
 namespace flyball {
 namespace {
 
-using Key = std::tuple<int, int, double, double>;  // GPUs, nodes, batch, clock
+using ShapeKey = std::tuple<int, int, double, double>;  // GPUs, nodes, batch, clock
 
-Key key_of(const JobConfiguration& one) { return {one.gpus, one.nodes, one.batch_size, one.clock.value()}; }
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+ShapeKey shape_of(const JobConfiguration& one) { return {one.gpus, one.nodes, one.batch_size, one.clock.value()}; }
 
 }  // namespace
 
@@ -33,8 +28,8 @@ OutsideError outside_error(std::span<const JobMeasurement> measured, Megahertz f
     most = std::max(most, row.configuration.gpus);
   }
   const auto nodes_of = [&](int gpus) { return (gpus + node - 1) / node; };
-  std::map<Key, std::vector<double>> times;
-  for (const JobMeasurement& row : measured) times[key_of(row.configuration)].push_back(row.cost.time.value());
+  std::map<ShapeKey, std::vector<double>> times;
+  for (const JobMeasurement& row : measured) times[shape_of(row.configuration)].push_back(row.cost.time.value());
 
   OutsideError result;
   for (int gpus = 1; 2 * gpus <= most; gpus *= 2) {

@@ -1,6 +1,7 @@
 #include "cluster/policy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,17 +32,20 @@ const PolicyRegistry& policies() {
   return all;
 }
 
-const PolicyRegistry::Entry& find_policy(std::string_view name) {
+std::vector<std::string> policy_names() {
   std::vector<std::string> names;
+  for (const PolicyRegistry::Entry& entry : policies().entries()) names.push_back(entry.name);
+  return names;
+}
+
+const PolicyRegistry::Entry& find_policy(std::string_view name) {
   for (const PolicyRegistry::Entry& entry : policies().entries()) {
     if (entry.name == name) return entry;
-    names.push_back(entry.name);
   }
-  const std::string meant = nearest_name(name, names);
-  std::string list;
-  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
+  const std::string meant = nearest_name(name, policy_names());
   throw UsageError(fmt::format("no policy '{}'{}; there are {}", name,
-                               meant.empty() ? "" : fmt::format("; did you mean {}?", meant), list));
+                               meant.empty() ? "" : fmt::format("; did you mean {}?", meant),
+                               fmt::join(policy_names(), ", ")));
 }
 
 std::unique_ptr<Policy> make_policy(std::string_view name, const PolicyOptions& options) {

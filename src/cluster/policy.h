@@ -128,6 +128,7 @@ class PolicyRegistry {
 
 // Every policy of the build, by file, then in the order added.
 [[nodiscard]] const PolicyRegistry& policies();
+[[nodiscard]] std::vector<std::string> policy_names();
 // The policy of this name. Throws UsageError, which lists the names, for any other.
 [[nodiscard]] const PolicyRegistry::Entry& find_policy(std::string_view name);
 [[nodiscard]] std::unique_ptr<Policy> make_policy(std::string_view name, const PolicyOptions& options = {});

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/json_text.h"
+#include "base/record_codec.h"
 #include "cluster/engine.h"
 
 namespace flyball {
@@ -77,7 +78,7 @@ std::string Simulation::snapshot() const {
                      {"now", engine.state.now.value()},
                      {"power_limit", engine.state.power_limit.value()},
                      {"next_budget", engine.next_budget},
-                     {"timer", engine.timer ? Json(engine.timer->value()) : Json(nullptr)},
+                     {"timer", write_value(engine.timer)},
                      {"energy", engine.energy.parts()},
                      {"busy_energy", engine.busy_energy.parts()},
                      {"profiling_energy", engine.profiling_energy.parts()},

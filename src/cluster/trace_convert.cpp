@@ -18,8 +18,6 @@
 namespace flyball {
 namespace {
 
-using Json = nlohmann::json;
-
 // "2017-10-09 07:01:55" as seconds since 1970; the zone does not matter, since only differences are used.
 std::optional<double> parse_date(std::string_view text) {
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
@@ -39,28 +37,28 @@ std::optional<double> parse_date(std::string_view text) {
   return static_cast<double>(days) * 86400.0 + static_cast<double>(parts[3] * 3600 + parts[4] * 60 + parts[5]);
 }
 
-std::optional<double> date_of(const Json& object, const char* name) {
+std::optional<double> date_of(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;
   return parse_date(found->get_ref<const std::string&>());
 }
 
 // GPUs of the last attempt, and the running time of all attempts.
-std::optional<TraceJob> philly_job(const Json& entry) {
+std::optional<TraceJob> philly_job(const nlohmann::json& entry) {
   const auto submit = date_of(entry, "submitted_time");
   const auto attempts = entry.find("attempts");
   if (!submit || attempts == entry.end() || !attempts->is_array()) return std::nullopt;
   TraceJob job;
   double ran = 0.0;
   long gpus = 0;
-  for (const Json& attempt : *attempts) {
+  for (const nlohmann::json& attempt : *attempts) {
     if (!attempt.is_object()) continue;
     const auto begin = date_of(attempt, "start_time");
     const auto end = date_of(attempt, "end_time");
     const auto detail = attempt.find("detail");
     if (!begin || !end || *end <= *begin || detail == attempt.end() || !detail->is_array()) continue;
     long count = 0;
-    for (const Json& node : *detail) {
+    for (const nlohmann::json& node : *detail) {
       if (!node.is_object()) continue;
       const auto list = node.find("gpus");
       if (list != node.end() && list->is_array()) count += static_cast<long>(list->size());
@@ -78,11 +76,11 @@ std::optional<TraceJob> philly_job(const Json& entry) {
 
 void convert_philly(JobTrace& trace, std::string_view text, std::size_t& dropped) {
   const std::string mend = "give cluster_job_log of the Philly traces, unpacked";
-  const Json log = parse_json(trace.source, text, mend);
+  const nlohmann::json log = parse_json(trace.source, text, mend);
   if (!log.is_array()) {
     throw InputError({trace.source, 1, 1}, "the file is JSON, but no array of jobs", mend);
   }
-  for (const Json& entry : log) {
+  for (const nlohmann::json& entry : log) {
     std::optional<TraceJob> job = entry.is_object() ? philly_job(entry) : std::nullopt;
     if (job) {
       trace.jobs.push_back(std::move(*job));

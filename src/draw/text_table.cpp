@@ -8,18 +8,14 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace flyball {
 namespace {
 
-std::size_t code_points(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
-std::string pad(const std::string& text, std::size_t width, TextTable::Align align) {
-  const std::string blanks(width - std::min(width, code_points(text)), ' ');
-  return align == TextTable::Align::kRight ? blanks + text : text + blanks;
+std::string pad(const std::string& text, std::size_t width, bool left) {
+  const std::string blanks(width - std::min(width, count_characters(text)), ' ');
+  return left ? text + blanks : blanks + text;
 }
 
 void append_line(std::string& out, std::string line) {
@@ -29,30 +25,31 @@ void append_line(std::string& out, std::string line) {
 
 }  // namespace
 
-TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+TextTable::TextTable(std::vector<std::string> headings) : headings_(std::move(headings)) {
+  for (std::string& heading : headings_) {
+    of_text_.push_back(heading.starts_with('<'));
+    if (of_text_.back() || heading.starts_with('>')) heading.erase(0, 1);
+  }
+}
 
 void TextTable::add_row(std::vector<std::string> cells) {
-  assert(cells.size() <= columns_.size());
+  assert(cells.size() <= headings_.size());
   for (std::string& cell : cells) cell = printable(cell);
-  cells.resize(columns_.size());
+  cells.resize(headings_.size());
   rows_.push_back(std::move(cells));
 }
 
 std::string TextTable::str() const {
-  std::vector<std::string> headings;
   std::vector<std::size_t> widths;
-  for (const Column& column : columns_) {
-    headings.push_back(column.unit.empty() ? column.heading : fmt::format("{} ({})", column.heading, column.unit));
-    widths.push_back(code_points(headings.back()));
-  }
+  for (const std::string& heading : headings_) widths.push_back(count_characters(heading));
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], code_points(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], count_characters(row[c]));
   }
   const auto line_of = [&](const std::vector<std::string>& cells) {
     std::string line;
     for (std::size_t c = 0; c < cells.size(); ++c) {
       if (c > 0) line += "  ";
-      line += pad(cells[c], widths[c], columns_[c].align);
+      line += pad(cells[c], widths[c], of_text_[c]);
     }
     return line;
   };
@@ -60,7 +57,7 @@ std::string TextTable::str() const {
   for (std::size_t c = 0; c < widths.size(); ++c) rule += (c > 0 ? "  " : "") + std::string(widths[c], '-');
 
   std::string out;
-  append_line(out, line_of(headings));
+  append_line(out, line_of(headings_));
   append_line(out, rule);
   for (const auto& row : rows_) append_line(out, line_of(row));
   return out;

@@ -11,15 +11,9 @@ namespace flyball {
 // text.
 class TextTable {
  public:
-  enum class Align { kLeft, kRight };
-
-  struct Column {
-    std::string heading;
-    std::string unit;  // shown as "heading (unit)" unless empty
-    Align align = Align::kRight;
-  };
-
-  explicit TextTable(std::vector<Column> columns);
+  // One heading for each column. '<' before it, which is not shown, says that the column is of text; '>' that it is of
+  // numbers, as it is without either: for headings that are not ours.
+  explicit TextTable(std::vector<std::string> headings);
 
   // Not more cells than columns; missing ones at the end are left empty. What a terminal would obey is escaped, line
   // ends included.
@@ -29,7 +23,8 @@ class TextTable {
   [[nodiscard]] std::string str() const;
 
  private:
-  std::vector<Column> columns_;
+  std::vector<std::string> headings_;
+  std::vector<bool> of_text_;
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -18,8 +18,8 @@
 namespace flyball {
 namespace {
 
-constexpr const char* kVendor = "amd-smi";
-constexpr const char* kNoDriverMend =
+constexpr const char* kAmdSmiVendor = "amd-smi";
+constexpr const char* kNoAmdSmiMend =
     "install AMD's ROCm, version 6.0 or later, or try simulated GPUs: flyball sim up --help";
 constexpr std::uint32_t kYearOfSocketPower = 25;
 
@@ -43,43 +43,43 @@ DeviceFault fault_of(AmdSmiStatus status) {
 Watts from_microwatts(std::uint64_t value) { return Watts(static_cast<double>(value) / 1e6); }
 
 template <class Function>
-using Call = LibraryCall<Function, kAmdSmiNotSupported>;
+using AmdSmiCall = LibraryCall<Function, kAmdSmiNotSupported>;
 
-struct Calls {
+struct AmdSmiCalls {
   const SharedLibrary& library;
 
-  Call<decltype(amdsmi_init)> init{library, "amdsmi_init"};
-  Call<decltype(amdsmi_shut_down)> shut_down{library, "amdsmi_shut_down"};
-  Call<decltype(amdsmi_get_lib_version)> version{library, "amdsmi_get_lib_version"};
-  Call<decltype(amdsmi_status_code_to_string)> status_string{library, "amdsmi_status_code_to_string"};
-  Call<decltype(amdsmi_get_socket_handles)> sockets{library, "amdsmi_get_socket_handles"};
-  Call<decltype(amdsmi_get_processor_handles)> processors{library, "amdsmi_get_processor_handles"};
-  Call<decltype(amdsmi_get_processor_type)> processor_type{library, "amdsmi_get_processor_type"};
-  Call<decltype(amdsmi_get_gpu_asic_info)> asic{library, "amdsmi_get_gpu_asic_info"};
-  Call<decltype(amdsmi_get_gpu_device_uuid)> uuid{library, "amdsmi_get_gpu_device_uuid"};
-  Call<decltype(amdsmi_get_gpu_device_bdf)> place{library, "amdsmi_get_gpu_device_bdf"};
-  Call<decltype(amdsmi_get_power_info)> power{library, "amdsmi_get_power_info"};
-  Call<decltype(amdsmi_get_energy_count)> energy{library, "amdsmi_get_energy_count"};
-  Call<decltype(amdsmi_get_clk_freq)> frequencies{library, "amdsmi_get_clk_freq"};
-  Call<decltype(amdsmi_get_temp_metric)> temperature{library, "amdsmi_get_temp_metric"};
-  Call<decltype(amdsmi_get_gpu_activity)> usage{library, "amdsmi_get_gpu_activity"};
-  Call<decltype(amdsmi_get_power_cap_info)> power_cap{library, "amdsmi_get_power_cap_info"};
-  Call<decltype(amdsmi_set_power_cap)> set_power_cap{library, "amdsmi_set_power_cap"};
-  Call<decltype(amdsmi_set_gpu_clk_range)> set_clock_range{library, "amdsmi_set_gpu_clk_range"};
-  Call<decltype(amdsmi_set_gpu_perf_level)> set_performance{library, "amdsmi_set_gpu_perf_level"};
+  AmdSmiCall<decltype(amdsmi_init)> init{library, "amdsmi_init"};
+  AmdSmiCall<decltype(amdsmi_shut_down)> shut_down{library, "amdsmi_shut_down"};
+  AmdSmiCall<decltype(amdsmi_get_lib_version)> version{library, "amdsmi_get_lib_version"};
+  AmdSmiCall<decltype(amdsmi_status_code_to_string)> status_string{library, "amdsmi_status_code_to_string"};
+  AmdSmiCall<decltype(amdsmi_get_socket_handles)> sockets{library, "amdsmi_get_socket_handles"};
+  AmdSmiCall<decltype(amdsmi_get_processor_handles)> processors{library, "amdsmi_get_processor_handles"};
+  AmdSmiCall<decltype(amdsmi_get_processor_type)> processor_type{library, "amdsmi_get_processor_type"};
+  AmdSmiCall<decltype(amdsmi_get_gpu_asic_info)> asic{library, "amdsmi_get_gpu_asic_info"};
+  AmdSmiCall<decltype(amdsmi_get_gpu_device_uuid)> uuid{library, "amdsmi_get_gpu_device_uuid"};
+  AmdSmiCall<decltype(amdsmi_get_gpu_device_bdf)> place{library, "amdsmi_get_gpu_device_bdf"};
+  AmdSmiCall<decltype(amdsmi_get_power_info)> power{library, "amdsmi_get_power_info"};
+  AmdSmiCall<decltype(amdsmi_get_energy_count)> energy{library, "amdsmi_get_energy_count"};
+  AmdSmiCall<decltype(amdsmi_get_clk_freq)> frequencies{library, "amdsmi_get_clk_freq"};
+  AmdSmiCall<decltype(amdsmi_get_temp_metric)> temperature{library, "amdsmi_get_temp_metric"};
+  AmdSmiCall<decltype(amdsmi_get_gpu_activity)> usage{library, "amdsmi_get_gpu_activity"};
+  AmdSmiCall<decltype(amdsmi_get_power_cap_info)> power_cap{library, "amdsmi_get_power_cap_info"};
+  AmdSmiCall<decltype(amdsmi_set_power_cap)> set_power_cap{library, "amdsmi_set_power_cap"};
+  AmdSmiCall<decltype(amdsmi_set_gpu_clk_range)> set_clock_range{library, "amdsmi_set_gpu_clk_range"};
+  AmdSmiCall<decltype(amdsmi_set_gpu_perf_level)> set_performance{library, "amdsmi_set_gpu_perf_level"};
 };
 
 // The library, initialised for as long as it lives.
 class AmdSmi {
  public:
   explicit AmdSmi(const std::vector<std::string>& names)
-      : library_(std::make_shared<const SharedLibrary>(names, kVendor, kNoDriverMend)), call{*library_} {
+      : library_(std::make_shared<const SharedLibrary>(names, kAmdSmiVendor, kNoAmdSmiMend)), call{*library_} {
     if (!call.init.is_there() || !call.shut_down.is_there() || !call.sockets.is_there() ||
         !call.processors.is_there() || !call.version.is_there()) {
-      throw DeviceError(DeviceFault::kNoDriver, kVendor, fmt::format("{} is not AMD SMI", names.front()),
-                        kNoDriverMend);
+      throw DeviceError(DeviceFault::kNoDriver, kAmdSmiVendor, fmt::format("{} is not AMD SMI", names.front()),
+                        kNoAmdSmiMend);
     }
-    check(call.init(kAmdSmiInitGpus), kVendor, "amdsmi_init");
+    check(call.init(kAmdSmiInitGpus), kAmdSmiVendor, "amdsmi_init");
     if (call.version(&version_) != kAmdSmiSuccess) version_ = {};
   }
   ~AmdSmi() {
@@ -96,7 +96,7 @@ class AmdSmi {
     const char* words = nullptr;
     if (call.status_string(status, &words) != kAmdSmiSuccess || words == nullptr) words = "no words for it";
     throw DeviceError(fault_of(status), device, fmt::format("{}: AMD SMI status {}: {}", what, status, words),
-                      mend_of(fault_of(status), kNoDriverMend, "amd-smi reset --gpureset"));
+                      mend_of(fault_of(status), kNoAmdSmiMend, "amd-smi reset --gpureset"));
   }
 
  private:
@@ -104,7 +104,7 @@ class AmdSmi {
   AmdSmiVersion version_{};
 
  public:
-  const Calls call;
+  const AmdSmiCalls call;
 };
 
 class AmdSmiGpu final : public GpuDevice {
@@ -197,7 +197,7 @@ class AmdSmiGpu final : public GpuDevice {
 
   ThrottleAccess throttle_access() const override {
     if (!call_.set_clock_range.is_there() || !call_.set_performance.is_there()) {
-      return {false, DeviceFault::kUnsupported, "this driver cannot lock clocks", kNoDriverMend};
+      return {false, DeviceFault::kUnsupported, "this driver cannot lock clocks", kNoAmdSmiMend};
     }
     return GpuDevice::throttle_access();
   }
@@ -250,7 +250,7 @@ class AmdSmiGpu final : public GpuDevice {
   }
 
   std::shared_ptr<const AmdSmi> library_;
-  const Calls& call_;
+  const AmdSmiCalls& call_;
   AmdSmiProcessor processor_;
   GpuIdentity identity_;
 };
@@ -259,9 +259,9 @@ class AmdSmiGpu final : public GpuDevice {
 template <class Handle, class List>
 std::vector<Handle> handles_of(const AmdSmi& smi, const char* what, List list) {
   std::uint32_t count = 0;
-  smi.check(list(&count, nullptr), kVendor, what);
+  smi.check(list(&count, nullptr), kAmdSmiVendor, what);
   std::vector<Handle> handles(count);
-  if (count > 0) smi.check(list(&count, handles.data()), kVendor, what);
+  if (count > 0) smi.check(list(&count, handles.data()), kAmdSmiVendor, what);
   handles.resize(std::min<std::size_t>(count, handles.size()));
   return handles;
 }
@@ -289,7 +289,7 @@ std::string bus_id(std::uint64_t place) {
 
 std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const AmdSmi>& smi, AmdSmiProcessor processor,
                                        std::size_t index) {
-  const Calls& call = smi->call;
+  const AmdSmiCalls& call = smi->call;
   alignas(std::uint64_t) std::array<char, 8192> asic{};  // larger than any version's structure
   smi->check(call.asic(processor, asic.data()), gpu_label(index), "opening the device");
   std::string name(asic.data(), ::strnlen(asic.data(), 64));

@@ -16,8 +16,8 @@
 namespace flyball {
 namespace {
 
-constexpr const char* kVendor = "nvml";
-constexpr const char* kNoDriverMend = "install the NVIDIA driver, or try simulated GPUs: flyball sim up --help";
+constexpr const char* kNvmlVendor = "nvml";
+constexpr const char* kNoNvmlMend = "install the NVIDIA driver, or try simulated GPUs: flyball sim up --help";
 
 constexpr double kTooLarge = 4294967296.0;  // for the interface's numbers
 
@@ -46,14 +46,14 @@ std::string mend_of(NvmlReturn code) {
   if (code == kNvmlErrorLibRmVersionMismatch) {
     return "the driver was updated under the running kernel module: reload it or restart the machine";
   }
-  return mend_of(fault_of(code), kNoDriverMend, "nvidia-smi --gpu-reset");
+  return mend_of(fault_of(code), kNoNvmlMend, "nvidia-smi --gpu-reset");
 }
 
 template <class Function>
 using Call = LibraryCall<Function, kNvmlErrorFunctionNotFound>;
 
 // Every function that we call.
-struct Calls {
+struct NvmlCalls {
   const SharedLibrary& library;
 
   Call<decltype(nvmlInit_v2)> init{library, "nvmlInit_v2", "nvmlInit"};
@@ -99,12 +99,12 @@ struct Calls {
 class Nvml {
  public:
   explicit Nvml(const std::vector<std::string>& names)
-      : library_(std::make_shared<const SharedLibrary>(names, kVendor, kNoDriverMend)), call{*library_} {
+      : library_(std::make_shared<const SharedLibrary>(names, kNvmlVendor, kNoNvmlMend)), call{*library_} {
     if (!call.init.is_there() || !call.shutdown.is_there() || !call.count.is_there() || !call.handle.is_there()) {
-      throw DeviceError(DeviceFault::kNoDriver, kVendor,
-                        fmt::format("{} is not NVIDIA's management library", names.front()), kNoDriverMend);
+      throw DeviceError(DeviceFault::kNoDriver, kNvmlVendor,
+                        fmt::format("{} is not NVIDIA's management library", names.front()), kNoNvmlMend);
     }
-    check(call.init(), kVendor, "nvmlInit");
+    check(call.init(), kNvmlVendor, "nvmlInit");
   }
   ~Nvml() {
     // Where it hangs, it keeps the library loaded.
@@ -127,7 +127,7 @@ class Nvml {
   std::shared_ptr<const SharedLibrary> library_;
 
  public:
-  const Calls call;
+  const NvmlCalls call;
 };
 
 class NvmlGpu final : public GpuDevice {
@@ -333,13 +333,13 @@ class NvmlGpu final : public GpuDevice {
   }
 
   std::shared_ptr<const Nvml> nvml_;
-  const Calls& call_;
+  const NvmlCalls& call_;
   NvmlDevice handle_;
   GpuIdentity identity_;
   mutable std::atomic<bool> has_instant_power_ = true;
 };
 
-std::string bus_id(const Calls& call, NvmlDevice handle) {
+std::string bus_id(const NvmlCalls& call, NvmlDevice handle) {
   NvmlPciInfo pci{};
   if (call.pci_info(handle, &pci) == kNvmlSuccess) return pci.bus_id;
   NvmlPciInfoShort old{};
@@ -348,7 +348,7 @@ std::string bus_id(const Calls& call, NvmlDevice handle) {
 }
 
 std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const Nvml>& nvml, unsigned board, std::size_t index) {
-  const Calls& call = nvml->call;
+  const NvmlCalls& call = nvml->call;
   NvmlDevice handle = nullptr;
   std::array<char, kNvmlUuidSize> uuid{};
   std::array<char, kNvmlNameSize> name{};
@@ -369,7 +369,7 @@ CountedBoards load_nvml(const std::vector<std::string>& libraries) {
     boards.version = version.data();
   }
   unsigned count = 0;
-  nvml->check(nvml->call.count(&count), kVendor, "counting the devices");
+  nvml->check(nvml->call.count(&count), kNvmlVendor, "counting the devices");
   boards.count = count;
   boards.open = [nvml](std::size_t board, std::size_t index) {
     return open_device(nvml, static_cast<unsigned>(board), index);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "trace/json_events.h"
 #include "trace/trace_time.h"
 
@@ -24,8 +25,6 @@ struct Range {
   Nanoseconds end = 0;
   long number = -1;  // of ProfilerStep#N
 };
-
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 Kind kind_of(std::string_view name) {
   if (name.starts_with(kStepName)) return Kind::kStep;
@@ -45,7 +44,6 @@ using Events = std::vector<std::pair<Kind, Range>>;
 
 // The complete events ("X") that kind_of() knows, and what the trace says of its run.
 Events read_events(ByteSource& bytes, TracedSteps& traced) {
-  constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // two of them can be added
   Events events;
   JsonEventReader reader(bytes);
   const auto take = [&](const JsonEvent& event) {
@@ -54,7 +52,9 @@ Events read_events(ByteSource& bytes, TracedSteps& traced) {
     if (event.phase != 'X' || kind == Kind::kNone) return;
     const std::optional<Nanoseconds> begin = parse_decimal(event.time, 3);
     const std::optional<Nanoseconds> length = parse_decimal(event.duration, 3);
-    if (!begin || !length || *begin < -kFarthest || *begin > kFarthest || *length < 0 || *length > kFarthest) return;
+    if (!begin || !length || *begin < -kFarthestTime || *begin > kFarthestTime || *length < 0 ||
+        *length > kFarthestTime)
+      return;
     Range range{*begin, *begin + *length};
     if (kind == Kind::kStep) {
       const char* end = event.name.data() + event.name.size();

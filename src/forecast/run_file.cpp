@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/median.h"
 #include "base/nearest_name.h"
 #include "base/toml_file.h"
 #include "forecast/run_description.h"
@@ -34,12 +35,6 @@ const std::vector<std::string> kNodeKeys = {"name",    "count", "batch",     "me
                                             "power_w", "stage", "recording", "spans"};
 const std::vector<std::string> kPowerKeys = {"active", "idle", "count"};
 const std::vector<std::string> kStageKeys = {"seconds", "milliseconds", "minutes", "per", "active", "power_w"};
-
-Seconds median_of(std::vector<Seconds> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 struct TimeUnit {
   const char* key;
@@ -266,7 +261,7 @@ class RunFile final : TomlFile {
     Seconds usual(0);
     for (const StageMeasurement& one : type.stages) {
       const bool counts = computes ? &one == &stage : one.occurrence == stage.occurrence;
-      if (counts && !one.times.empty()) usual += median_of(one.times);
+      if (counts && !one.times.empty()) usual += median(one.times);
     }
     // Of short stages a stall of the machine is as long; those are left to the spread.
     if (usual < kShortStage) return;

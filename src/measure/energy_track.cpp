@@ -11,7 +11,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
 // A counter that shows more has begun anew, or is wrong. The largest boards take 3 kW.
 constexpr double kMostWatts = 20'000.0;
 // Powers below are no proof that energy flows.

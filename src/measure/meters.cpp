@@ -10,8 +10,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kMillisecond = 1'000'000;
-
 // How old a power may be before it is read again: with the counter's change, and seldom where it stands, unless it has
 // stood for so long that the power may have to take its place.
 Nanoseconds most_age(Nanoseconds counter_age) {

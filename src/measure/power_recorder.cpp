@@ -15,16 +15,8 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-
 std::string as_milliseconds(Nanoseconds time, std::size_t parts) {
   return fmt::format("{:.0f} ms", 1e3 * to_seconds(time).value() / static_cast<double>(parts));
-}
-
-Nanoseconds unix_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  return Nanoseconds{time.tv_sec} * kSecond + time.tv_nsec;
 }
 
 }  // namespace
@@ -33,7 +25,7 @@ PowerRecorder::PowerRecorder(const Sampler& sampler, Options options)
     : sampler_(sampler),
       options_(std::move(options)),
       begin_(Sampler::now()),
-      clock_offset_(unix_time() - Sampler::now()),
+      clock_offset_(read_clock(CLOCK_REALTIME) - Sampler::now()),
       taken_at_(begin_) {
   if (options_.meters.empty()) {
     for (std::size_t meter = 0; meter < sampler.meter_count(); ++meter) options_.meters.push_back(meter);

@@ -31,7 +31,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Seconds kAfterFailure{0.1};              // of a round itself, not of a meter
 constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
@@ -48,7 +47,7 @@ class Alarm {
 
   void call() { ::sem_post(&calls_); }
   void wait_until(Nanoseconds time) {
-    const timespec until{time / kSecond, time % kSecond};
+    const timespec until = to_timespec(time);
     while (::sem_clockwait(&calls_, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR) {
     }
   }
@@ -197,12 +196,6 @@ Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
   return due + rounds * core.period;
 }
 
-Nanoseconds processor_time_of_this_thread() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return time.tv_sec * kSecond + time.tv_nsec;
-}
-
 void keep_reading(Core& core, Shift& shift) {
   Nanoseconds due = Sampler::now();
   CostBudget budget(core.most_cost, core.period, due);
@@ -224,7 +217,7 @@ void keep_reading(Core& core, Shift& shift) {
     }
     const Nanoseconds now = Sampler::now();
     budget.count_round(needed, regular ? woken - due : 0);
-    if (budget.look_is_due(now)) budget.look(now, processor_time_of_this_thread());
+    if (budget.look_is_due(now)) budget.look(now, read_clock(CLOCK_THREAD_CPUTIME_ID));
     // Rounds that were missed are not made up for; those to come keep their times.
     if (regular) due = next_due(core, due, now);
     lock.lock();

@@ -15,13 +15,9 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 
-#include "base/units.h"
+#include "base/monotonic_time.h"
 
 namespace flyball {
-
-[[nodiscard]] inline std::chrono::nanoseconds duration_of(Seconds time) {
-  return std::chrono::nanoseconds(to_nanoseconds(time));
-}
 
 // The function that is called when an operation has ended: any movable function of an error and a count of bytes. It is
 // one type, so that the operations below are compiled once instead of once for every handler, which would take most of

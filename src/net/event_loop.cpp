@@ -13,14 +13,13 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/contain.h"
+#include "base/monotonic_time.h"
 #include "net/event_loop_impl.h"
 
 namespace flyball {
 namespace {
 
 namespace asio = boost::asio;
-
-std::chrono::nanoseconds duration_of(Seconds time) { return std::chrono::nanoseconds(to_nanoseconds(time)); }
 
 struct Timer {
   Timer(asio::io_context& io, std::function<void()> todo) : timer(io), action(std::move(todo)) {}

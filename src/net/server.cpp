@@ -224,7 +224,7 @@ void HttpServer::stop(Seconds grace, std::function<void()> done) {
   const auto open = core.open;
   for (const auto& [id, connection] : open) connection->finish();
   core.check_stopped();
-  impl_->grace = std::make_shared<asio::steady_timer>(core.io, std::chrono::nanoseconds(to_nanoseconds(grace)));
+  impl_->grace = std::make_shared<asio::steady_timer>(core.io, duration_of(grace));
   impl_->grace->async_wait([weak = std::weak_ptr(impl_)](error_code error) {
     const auto self = weak.lock();
     if (error || !self) return;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostPipelineBytes = 1u << 20;
 constexpr std::int64_t kMostStages = 100'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
-constexpr double kMostSeconds = 1e6;
+constexpr double kMostConstantSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
 
 const std::vector<std::string> kKeys = {"schedule",     "stages",        "microbatches",    "chunks", "blocking_power",
@@ -165,7 +165,7 @@ class PipelineFile final : TomlFile {
   Seconds seconds(const toml::node& one, const toml::node& all, const std::string& key) const {
     const bool several = all.is_array() && all.as_array()->size() > 1;
     const bool none = several && one.is_number() && one.value_or(1.0) == 0.0;
-    return Seconds(none ? 0.0 : number(one, key + ".time", 1e-9, kMostSeconds, "seconds"));
+    return Seconds(none ? 0.0 : number(one, key + ".time", 1e-9, kMostConstantSeconds, "seconds"));
   }
 };
 

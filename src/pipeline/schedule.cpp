@@ -13,7 +13,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::array<std::pair<ScheduleKind, std::string_view>, 5> kNames = {{
+constexpr std::array<std::pair<ScheduleKind, std::string_view>, 5> kScheduleNames = {{
     {ScheduleKind::kGpipe, "gpipe"},
     {ScheduleKind::k1f1b, "1f1b"},
     {ScheduleKind::kInterleaved1f1b, "interleaved-1f1b"},
@@ -109,19 +109,21 @@ void check_shape(ScheduleKind kind, int stages, int microbatches, int chunks) {
 }  // namespace
 
 ScheduleKind parse_schedule(std::string_view name) {
-  for (const auto& [kind, known] : kNames) {
+  for (const auto& [kind, known] : kScheduleNames) {
     if (known == name) return kind;
   }
   throw UsageError(fmt::format("unknown schedule '{}'; known are {}", name, fmt::join(schedule_names(), ", ")));
 }
 
 std::string_view schedule_name(ScheduleKind kind) {
-  return std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.first == kind; })->second;
+  return std::find_if(kScheduleNames.begin(), kScheduleNames.end(),
+                      [&](const auto& entry) { return entry.first == kind; })
+      ->second;
 }
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
-  for (const auto& entry : kNames) names.emplace_back(entry.second);
+  for (const auto& entry : kScheduleNames) names.emplace_back(entry.second);
   return names;
 }
 

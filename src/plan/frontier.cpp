@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 
 namespace flyball {
@@ -58,6 +59,11 @@ Joules Frontier::energy(std::size_t index) const {
 
 Joules Frontier::lower_bound(std::size_t index) const {
   return Joules(points_[index].net_lower_bound) + total_blocking_ * time(index);
+}
+
+bool Frontier::bounds_are_open() const {
+  return std::any_of(points_.begin(), points_.end(),
+                     [](const FrontierPoint& point) { return std::isnan(point.net_lower_bound); });
 }
 
 ClockPlan Frontier::plan(std::size_t index) const {

@@ -48,6 +48,9 @@ class Frontier {
   [[nodiscard]] Joules energy(std::size_t index) const;
   [[nodiscard]] Joules lower_bound(std::size_t index) const;
 
+  // Whether a point has no lower bound yet.
+  [[nodiscard]] bool bounds_are_open() const;
+
   // Rebuilds one plan. Cost: the number of operations, plus the differences from the nearest plan stored in full.
   [[nodiscard]] ClockPlan plan(std::size_t index) const;
 

@@ -14,7 +14,7 @@ namespace {
 // Slots before the present time, and as many after it. Twice as many save 0.005 points of energy along the frontier and
 // take a fifth more time; half as many cost 0.010, up to 0.61.
 constexpr std::size_t kHalf = 6;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnreached = std::numeric_limits<double>::infinity();
 // Energies closer than this are equal: far less than a meter can tell, far more than a sum's rounding.
 constexpr double kSameJoules = 1e-9;
 
@@ -96,7 +96,7 @@ bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSched
 
 bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSchedule& schedule) {
   const Nanoseconds deadline = schedule.passes[at(GateGraph::kEnd)];
-  State best{deadline, kNever, -1};
+  State best{deadline, kUnreached, -1};
   const std::size_t end = begin_.back();
   for (std::size_t s = begin_[begin_.size() - 2]; s < end; ++s) {
     const Nanoseconds start = std::max(states_[s].at, not_before);
@@ -113,7 +113,7 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
 // Extends the states of the gate before by every option of the operation between, into the slots of this gate.
 void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
   std::array<Slot, 2 * kHalf> slots;
-  slots.fill({kNever, -1, 0});
+  slots.fill({kUnreached, -1, 0});
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
   // A slot must end at the present time, so that no later state pushes out the present one. The factor rounds the slots
@@ -139,7 +139,7 @@ void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before
     if (cost <= slots[0].cost) slots[0] = {cost, s, level};
   }
   reached_.clear();
-  double cheapest = kNever;
+  double cheapest = kUnreached;
   for (const Slot& slot : slots) {
     if (slot.cost >= cheapest) continue;
     cheapest = slot.cost;
@@ -186,9 +186,9 @@ PathSearch::Surroundings PathSearch::look_around(Gate gate, std::int32_t on_path
 // Goes through the times at which the path reaches the gate or a neighbour gains from it, in rising order, and keeps
 // the states that are cheaper than all earlier ones.
 void PathSearch::keep_states(const Surroundings& around) {
-  double on_path = kNever;
+  double on_path = kUnreached;
   double neighbours = around.cost;
-  double cheapest = kNever;
+  double cheapest = kUnreached;
   std::int32_t from = -1;
   std::size_t slot = 0;
   std::size_t gain = 0;

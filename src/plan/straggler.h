@@ -18,11 +18,9 @@ namespace flyball {
 [[nodiscard]] Joules energy_with_straggler(const FrontierPoint& point, Watts total_blocking,
                                            Nanoseconds straggler_time);
 
-// Where the energy of one pipeline that is no straggler goes. All figures are under the same straggler.
-struct BloatBreakdown {
-  Nanoseconds straggler_time = 0;  // T', at least the baseline's time
-  std::size_t point = 0;           // index into the frontier: the point at T_opt
-  Joules baseline;                 // all computations at maximum clocks, waiting for the straggler
+// What a plan saves, and from which bloat. All figures are under the same straggler.
+struct BloatSplit {
+  Joules baseline;   // all computations at maximum clocks, waiting for the straggler
   Joules intrinsic;  // saved by the plan that is as fast as the baseline: what was wasted within the pipeline
   Joules extrinsic;  // saved in addition by slowing down to T_opt: what was wasted by being early
 
@@ -30,6 +28,12 @@ struct BloatBreakdown {
   [[nodiscard]] double intrinsic_pct() const { return 100.0 * (intrinsic / baseline); }
   [[nodiscard]] double extrinsic_pct() const { return 100.0 * (extrinsic / baseline); }
   [[nodiscard]] double saving_pct() const { return intrinsic_pct() + extrinsic_pct(); }
+};
+
+// Of one pipeline that is no straggler.
+struct BloatBreakdown : BloatSplit {
+  Nanoseconds straggler_time = 0;  // T', at least the baseline's time
+  std::size_t point = 0;           // index into the frontier: the point at T_opt
 };
 
 // `baseline` is the point of all-maximum clocks; `degree` is T' / T of the straggler (Perseus section 6.3), 1 for none,
@@ -43,18 +47,11 @@ struct JobShape {
   int tensor_parallel = 1;
 };
 
-struct JobEmulation {
+// The whole job's energy in one iteration.
+struct JobEmulation : BloatSplit {
   BloatBreakdown pipeline;  // of one planned pipeline
   long gpus = 0;
   int planned_pipelines = 0;  // all but the straggler
-  Joules baseline;            // whole job, one iteration
-  Joules intrinsic;
-  Joules extrinsic;
-
-  [[nodiscard]] Joules planned() const { return baseline - intrinsic - extrinsic; }
-  [[nodiscard]] double intrinsic_pct() const { return 100.0 * (intrinsic / baseline); }
-  [[nodiscard]] double extrinsic_pct() const { return 100.0 * (extrinsic / baseline); }
-  [[nodiscard]] double saving_pct() const { return intrinsic_pct() + extrinsic_pct(); }
 };
 
 // Energies of a large job (Perseus section 6.3). With a degree above 1, one pipeline is the straggler: it runs at

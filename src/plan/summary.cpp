@@ -33,7 +33,7 @@ PaceLimit limit_of(const PaceRequest& request, const PlanSummary& summary, const
 // T' as the energy functions take it; 0 for none.
 Nanoseconds pace_of(std::optional<Seconds> straggler) { return straggler ? to_nanoseconds(*straggler) : 0; }
 
-Joules bound_of(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler) {
+Joules paced_bound(const FrontierPoint& point, Watts total_blocking, Nanoseconds straggler) {
   return energy_with_straggler({point.time, point.net_lower_bound}, total_blocking, straggler);
 }
 
@@ -78,7 +78,7 @@ PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds>
   PointFigures baseline;
   baseline.time = to_seconds(point.time);
   baseline.energy = energy_with_straggler(point, problem.total_blocking(), pace_of(straggler));
-  baseline.lower_bound = bound_of(point, problem.total_blocking(), pace_of(straggler));
+  baseline.lower_bound = paced_bound(point, problem.total_blocking(), pace_of(straggler));
   baseline.switches = count_switches(dag, plan);
   compare(baseline, baseline);
   return baseline;
@@ -90,7 +90,7 @@ PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, 
   PointFigures point;
   point.time = frontier.time(index);
   point.energy = energy_with_straggler(planned, frontier.total_blocking(), pace_of(straggler));
-  point.lower_bound = bound_of(planned, frontier.total_blocking(), pace_of(straggler));
+  point.lower_bound = paced_bound(planned, frontier.total_blocking(), pace_of(straggler));
   point.switches = count_switches(dag, frontier.plan(index));
   compare(point, baseline);
   return point;

@@ -16,10 +16,10 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kFolder = "devices/";
+constexpr std::string_view kDeviceFolder = "devices/";
 
 GpuModel read_gpu_model(const std::string& name) {
-  const std::string path = fmt::format("{}{}.toml", kFolder, name);
+  const std::string path = fmt::format("{}{}.toml", kDeviceFolder, name);
   const toml::table file = parse_data_file(path);
   const DataTable root(path, file);
   const DataTable clock = root.table("clock");
@@ -64,7 +64,7 @@ ClockOption GpuModel::run(const Activity& activity, Seconds time_at_maximum, Meg
       pace.compute_power * Seconds(unit * pace.compute_time) + pace.memory_power * Seconds(unit * pace.memory_time)};
 }
 
-std::vector<std::string> gpu_models() { return data_file_names(kFolder); }
+std::vector<std::string> gpu_models() { return data_file_names(kDeviceFolder); }
 
 GpuModel load_gpu_model(std::string_view name) {
   const std::vector<std::string> names = gpu_models();

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/rise_count.h"
 #include "profile/gpu_model.h"
 #include "profile/random_bits.h"
@@ -20,14 +21,8 @@ namespace {
 constexpr double kLargestNoise = 0.05;
 
 // Noise is a function of what is measured, not of the order of measuring: adding a stage or a clock changes no other
-// row. Only integer arithmetic and exact sums, so that every machine draws the same.
-std::uint64_t hash_text(std::string_view text) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-// Nearly normal with variance 1: the sum of twelve uniform numbers less its mean.
+// row. Only integer arithmetic and exact sums, so that every machine draws the same. Nearly normal with variance 1: the
+// sum of twelve uniform numbers less its mean.
 double standard_noise(std::uint64_t seed, std::string_view what) {
   std::uint64_t state = hash_text(what) ^ (seed * 0x9e3779b97f4a7c15u);
   double sum = -6.0;

@@ -16,7 +16,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kFolder = "workloads/";
+constexpr std::string_view kWorkloadFolder = "workloads/";
 
 // Groups of like layers, [kind, count, relative forward time], written out.
 std::vector<Layer> read_layers(const DataTable& table, double unit_seconds) {
@@ -53,14 +53,14 @@ const PublishedPartition* WorkloadModel::published(int stages) const {
   return nullptr;
 }
 
-std::vector<std::string> workload_models() { return data_file_names(kFolder); }
+std::vector<std::string> workload_models() { return data_file_names(kWorkloadFolder); }
 
 WorkloadModel load_workload_model(std::string_view name, const GpuModel& gpu) {
   const std::vector<std::string> names = workload_models();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     throw UsageError(fmt::format("unknown workload '{}'; known are {}", name, fmt::join(names, ", ")));
   }
-  const std::string path = fmt::format("{}{}.toml", kFolder, name);
+  const std::string path = fmt::format("{}{}.toml", kWorkloadFolder, name);
   const toml::table file = parse_data_file(path);
   const DataTable root(path, file);
 

@@ -47,11 +47,7 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 double in_range(const CsvReader& csv, std::string_view column, double least, double most, std::string_view unit) {
-  const double value = csv.number(column);
-  if (value >= least && value <= most) return value;
-  throw InputError(csv.where(column),
-                   fmt::format("{} is {}, it must be from {} to {} {}", column, value, least, most, unit),
-                   fmt::format("write what was measured, in {}", unit));
+  return csv.number_within(column, least, most, unit, fmt::format("write what was measured, in {}", unit));
 }
 
 int index_in(const CsvReader& csv, std::string_view column, long most) {

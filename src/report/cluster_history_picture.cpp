@@ -16,9 +16,9 @@
 namespace flyball {
 namespace {
 
-constexpr double kLeft = 58.0;
-constexpr double kRight = 26.0;      // half of a long label
-constexpr double kShortestPx = 0.4;  // the least width drawn of anything that a job does
+constexpr double kHistoryLeft = 58.0;
+constexpr double kHistoryRight = 26.0;  // half of a long label
+constexpr double kShortestPx = 0.4;     // the least width drawn of anything that a job does
 constexpr std::size_t kMostRows = 240;
 constexpr std::size_t kSizes = 8;  // colours: 1, 2, 4 ... 64 GPUs, and more
 
@@ -32,7 +32,7 @@ TimeAxis time_axis(const Simulation& simulation, int width) {
     begin = std::min(begin, job.submit);
     end = std::max(end, job.finish);
   }
-  return time_axis(begin, end, kLeft, width - kRight);
+  return time_axis(begin, end, kHistoryLeft, width - kHistoryRight);
 }
 
 // The power limit, eta G P_max, over time.
@@ -112,7 +112,7 @@ SvgCanvas usage_picture(const ClusterReport& report, int width) {
 SvgCanvas jct_picture(const ClusterReport& report, int width) {
   constexpr double kHeight = 260.0;
   const std::vector<double> seconds = sorted_jcts(report.simulation.state());
-  const LinearScale x = jct_scale(seconds.front(), seconds.back(), kLeft, width - kRight);
+  const LinearScale x = jct_scale(seconds.front(), seconds.back(), kHistoryLeft, width - kHistoryRight);
   const LinearScale y{0.0, 100.0, kHeight - 48.0, 12.0};
   SvgCanvas svg(width, kHeight, "Distribution of job completion times");
   draw_jct_axes(svg, x, y);

@@ -15,8 +15,8 @@
 namespace flyball {
 namespace {
 
-constexpr double kHeight = 420.0;
-constexpr double kFontPx = 11.0;
+constexpr double kUsageHeight = 420.0;
+constexpr double kUsageFontPx = 11.0;
 constexpr double kLineStep = 6.0;  // pixels between the points of a line that labels avoid
 
 struct Curve {
@@ -74,9 +74,9 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
       runs.begin(), runs.end(), [&](const auto& a, const auto& b) { return log_jct(a) < log_jct(b); });
   const double pad = std::max(0.04 * (energy(*most_energy) - energy(*least_energy)), 0.01 * energy(*most_energy));
   const LinearScale x{energy(*least_energy) - pad, energy(*most_energy) + pad, 62.0, width - 14.0};
-  const LinearScale y{log_jct(*least_jct) - 0.06, log_jct(*most_jct) + 0.06, kHeight - 48.0, 12.0};
+  const LinearScale y{log_jct(*least_jct) - 0.06, log_jct(*most_jct) + 0.06, kUsageHeight - 48.0, 12.0};
 
-  SvgCanvas svg(width, kHeight, "Average job completion time against energy, by policy");
+  SvgCanvas svg(width, kUsageHeight, "Average job completion time against energy, by policy");
   for (const double log : logarithmic_ticks(y)) {
     svg.line(x.low, y(log), x.high, y(log), "grid");
     svg.text(x.low - 6.0, y(log) + 4.0, grouped_number(std::pow(10.0, log), log < 0.0 ? 2 : 0), "small soft",
@@ -88,7 +88,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");
 
   std::vector<Curve> curves = curves_of(runs);
-  LabelLayout labels({x.low, y.high, x.high, y.low}, kFontPx);
+  LabelLayout labels({x.low, y.high, x.high, y.low}, kUsageFontPx);
   for (Curve& curve : curves) {
     for (const ComparedRun* run : curve.runs) curve.points.emplace_back(x(energy(*run)), y(log_jct(*run)));
     avoid_line(labels, curve.points);
@@ -105,7 +105,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   }
   for (const Curve& curve : curves) {
     const auto [left, top] = curve.points.front();
-    const LabelSpot spot = labels.place(curve.name, spots_around(left, top, 8.0, kFontPx));
+    const LabelSpot spot = labels.place(curve.name, spots_around(left, top, 8.0, kUsageFontPx));
     svg.text(spot.x, spot.y, curve.name, "small halo", spot.anchor);
   }
   return svg;

@@ -10,7 +10,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kClusterWords = R"(<h2>Words</h2>
 <dl>
 <dt>job completion time</dt><dd>JCT: from a job's submission to its end, waiting included</dd>
 <dt>limit</dt><dd>what the running jobs may draw together; GPUs without a job draw their idle power on top of it, and
@@ -66,7 +66,7 @@ std::string cluster_html(const ClusterReport& report) {
                        grouped_number(result.energy_j / 1e6, 1), format_fixed(100.0 * result.gpu_utilisation, 1)),
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
-       .closing = std::string(kWords),
+       .closing = std::string(kClusterWords),
        .files = {}});
 }
 

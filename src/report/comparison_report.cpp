@@ -21,7 +21,7 @@ namespace {
 constexpr int kWide = 1000;
 constexpr int kNarrow = 380;
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kComparisonWords = R"(<h2>Words</h2>
 <dl>
 <dt>job completion time</dt><dd>JCT: from a job's submission to its end, waiting included</dd>
 <dt>JCT at equal energy</dt><dd>the run's average JCT over what the reference reaches with that run's energy, on the
@@ -218,7 +218,7 @@ std::string comparison_html(const ComparisonReport& report) {
        .headline = headline_of(report.runs),
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
-       .closing = std::string(kWords),
+       .closing = std::string(kComparisonWords),
        .files = {}});
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kPlotHeight = 190.0;
 constexpr double kLaneHeight = 15.0;
-constexpr double kTop = 26.0;
+constexpr double kLanesTop = 26.0;
 constexpr double kAxis = 34.0;
 constexpr std::size_t kClasses = 8;
 
@@ -39,7 +39,7 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
   const bool narrow = width < 600.0;
   const double left = narrow ? 112.0 : 190.0;
   const double right = width - 12.0;
-  const double lanes_top = kTop + kPlotHeight + 10.0;
+  const double lanes_top = kLanesTop + kPlotHeight + 10.0;
   const double lanes_bottom = lanes_top + kLaneHeight * static_cast<double>(picture.lanes.size());
   SvgCanvas svg(width, lanes_bottom + kAxis, "Power of the devices over time, with the parts of the model that ran");
 
@@ -51,9 +51,9 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
   }
   const double seconds = to_seconds(activity.width()).value() * static_cast<double>(activity.size());
   const LinearScale x{0.0, seconds, left, right};
-  const LinearScale y{0.0, most * 1.05, kTop + kPlotHeight, kTop};
+  const LinearScale y{0.0, most * 1.05, kLanesTop + kPlotHeight, kLanesTop};
   draw_rows(svg, y, left, right, 5);
-  svg.text(left - 6, kTop - 12, "W", "small soft", Anchor::kEnd);
+  svg.text(left - 6, kLanesTop - 12, "W", "small soft", Anchor::kEnd);
   double key = left;
   for (std::size_t device = 0; device < activity.devices(); ++device) {
     const std::string css = fmt::format("curve s{}", device % kClasses);
@@ -69,8 +69,8 @@ SvgCanvas power_picture_canvas(const PowerPicture& picture, double width) {
       points.emplace_back(x(middle), y(power));
     }
     if (points.size() > 1) svg.polyline(points, css);
-    svg.line(key, kTop - 14, key + 16, kTop - 14, css);
-    svg.text(key + 20, kTop - 10, picture.devices[device], "small");
+    svg.line(key, kLanesTop - 14, key + 16, kLanesTop - 14, css);
+    svg.text(key + 20, kLanesTop - 10, picture.devices[device], "small");
     key += 34 + text_width(picture.devices[device], 11.0);
   }
 

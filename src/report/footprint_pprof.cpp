@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
+
 namespace flyball {
 namespace {
 
@@ -84,11 +86,8 @@ class Tables {
 
 std::vector<std::uint64_t> stack_of(const FootprintRow& row, Tables& tables) {
   std::vector<std::uint64_t> stack = {tables.function(row.device)};
-  std::string_view rest = row.name;
-  while (!rest.empty()) {
-    const std::size_t slash = rest.find('/');
-    if (slash != 0) stack.push_back(tables.function(rest.substr(0, slash)));
-    rest.remove_prefix(slash == std::string_view::npos ? rest.size() : slash + 1);
+  for (const std::string_view part : split_at('/', row.name)) {
+    if (!part.empty()) stack.push_back(tables.function(part));
   }
   return stack;
 }

@@ -49,33 +49,17 @@ std::string headline(const FootprintPage& page) {
 }
 
 std::string device_table(const Footprint& footprint) {
-  const bool divided = footprint.elsewhere() > Joules(0);
-  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"left\">device</th>";
-  html += "<th>measured <small>J</small></th><th>attributed <small>J</small></th><th>idle <small>J</small></th>";
-  html += "<th>outside <small>J</small></th>";
-  if (divided) {
-    html +=
-        "<th>other processes <small>J</small></th><th>system <small>J</small></th><th>monitor <small>J</small></th>";
+  std::vector<std::string> headings = {"device", "measured<small>J</small>", "attributed<small>J</small>",
+                                       "idle<small>J</small>", "outside<small>J</small>"};
+  if (footprint.elsewhere() > Joules(0)) {
+    headings.insert(headings.end(),
+                    {"other processes<small>J</small>", "system<small>J</small>", "monitor<small>J</small>"});
   }
-  for (const char* head : {"busy", "idle", "outside", "without power data"}) {
-    html += fmt::format("<th>{} <small>s</small></th>", head);
-  }
-  html += "</tr></thead><tbody>\n";
-  for (const FootprintDevice& device : footprint.devices) {
-    html += fmt::format("<tr><th class=\"left\">{}</th>", escape_markup(device.device));
-    for (const Joules joules : {device.measured, device.attributed, device.idle, device.outside}) {
-      html += fmt::format("<td>{}</td>", format_fixed(joules.value(), 2));
-    }
-    if (divided) {
-      html += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", format_fixed(device.other_processes.value(), 2),
-                          format_fixed(device.system.value(), 2), format_fixed(device.monitor.value(), 2));
-    }
-    for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
-      html += fmt::format("<td>{}</td>", format_fixed(time.value(), 3));
-    }
-    html += "</tr>\n";
-  }
-  return html + "</tbody></table></div>\n";
+  headings.insert(headings.end(), {"busy<small>s</small>", "idle<small>s</small>", "outside<small>s</small>",
+                                   "without power data<small>s</small>"});
+  HtmlTable table(headings);
+  for (const FootprintDevice& device : footprint.devices) table.row(device_cells(footprint, device, 2));
+  return table.str();
 }
 
 std::string row_table(const Footprint& footprint, std::size_t top) {
@@ -102,7 +86,7 @@ std::string row_table(const Footprint& footprint, std::size_t top) {
   return html;
 }
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kFootprintWords = R"(<h2>Words</h2>
 <dl>
 <dt>attributed</dt><dd>energy while an operation ran; those that run at once on a device share its power equally</dd>
 <dt>idle</dt><dd>a device's energy and time while none of the operations ran on it and the program was profiled, from
@@ -116,6 +100,19 @@ what of a processor was not the program's</dd>
 )";
 
 }  // namespace
+
+std::vector<std::string> device_cells(const Footprint& footprint, const FootprintDevice& device, int decimals) {
+  std::vector<Joules> energies = {device.measured, device.attributed, device.idle, device.outside};
+  if (footprint.elsewhere() > Joules(0)) {
+    energies.insert(energies.end(), {device.other_processes, device.system, device.monitor});
+  }
+  std::vector<std::string> cells = {device.device};
+  for (const Joules joules : energies) cells.push_back(format_fixed(joules.value(), decimals));
+  for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
+    cells.push_back(format_fixed(time.value(), 3));
+  }
+  return cells;
+}
 
 std::string footprint_csv(const Footprint& footprint) {
   std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n";
@@ -157,7 +154,7 @@ std::string footprint_html(const FootprintPage& page) {
                         .headline = headline(page),
                         .body = std::move(body),
                         .commands = page.commands,
-                        .closing = std::string(kWords),
+                        .closing = std::string(kFootprintWords),
                         .files = {"footprint.css", "energy_diagram.css", "energy_diagram.js"}});
 }
 

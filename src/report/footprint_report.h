@@ -16,6 +16,10 @@ namespace flyball {
 // The CSV that docs/formats/footprint.md describes, beside the JSON (account/footprint_file.h).
 [[nodiscard]] std::string footprint_csv(const Footprint& footprint);
 
+// A row of the table of devices: joules with so many decimals, then seconds.
+[[nodiscard]] std::vector<std::string> device_cells(const Footprint& footprint, const FootprintDevice& device,
+                                                    int decimals);
+
 [[nodiscard]] SvgCanvas power_picture_canvas(const PowerPicture& picture, double width);
 
 struct FootprintPage {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/record_codec.h"
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
@@ -122,7 +123,7 @@ std::string headline(const ForecastReport& report) {
   return text + ".";
 }
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kForecastWords = R"(<h2>Words</h2>
 <dl>
 <dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
 <dt>compute</dt><dd>model in and out, forward, backward</dd>
@@ -138,13 +139,12 @@ nodes differ as little as stated or usual</dd>
 
 std::string forecast_text(const ForecastReport& report) {
   const EnergySheet& sheet = *report.sheet;
-  using Align = TextTable::Align;
   std::string out = fmt::format("{}\n{}\n", sheet.name.empty() ? "forecast" : sheet.name, run_line(sheet));
   out += fmt::format("total {} kWh", kwh(sheet, sheet.energy));
   if (sheet.interval) out += fmt::format("; {}", interval_line(sheet));
   for (const std::string& note : sheet.notes) out += "\n" + note;
   out += "\n\n";
-  TextTable stages({{"stage", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  TextTable stages({"<stage", "energy kWh", "share %"});
   for (const EnergySheet::Group& group : sheet.stages) {
     stages.add_row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
     for (const EnergySheet::Row& part : group.parts) {
@@ -152,12 +152,12 @@ std::string forecast_text(const ForecastReport& report) {
     }
   }
   out += stages.str() + "\n";
-  TextTable components({{"component", "", Align::kLeft}, {"energy kWh", ""}, {"share %", ""}});
+  TextTable components({"<component", "energy kWh", "share %"});
   for (const EnergySheet::Row& row : sheet.components) {
     components.add_row({row.name, kwh(sheet, row.energy), share(row.energy, sheet.energy)});
   }
   out += components.str() + "\n";
-  TextTable nodes({{"nodes", "", Align::kLeft}, {"count", ""}, {"energy kWh", ""}, {"share %", ""}, {"wait s", ""}});
+  TextTable nodes({"<nodes", "count", "energy kWh", "share %", "wait s"});
   for (const EnergySheet::Nodes& type : sheet.node_types) {
     nodes.add_row({type.name, fmt::to_string(type.count), kwh(sheet, type.energy), share(type.energy, sheet.energy),
                    type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
@@ -165,12 +165,7 @@ std::string forecast_text(const ForecastReport& report) {
   out += nodes.str();
   const std::vector<Charge> charges = charges_of(report);
   if (sheet.baseline) {
-    TextTable bill({{"whole run", "", Align::kLeft},
-                    {"unit", "", Align::kLeft},
-                    {"this run", ""},
-                    {sheet.baseline->name, ""},
-                    {"saved", ""},
-                    {"saved %", ""}});
+    TextTable bill({"<whole run", "<unit", "this run", ">" + sheet.baseline->name, "saved", "saved %"});
     for (const Charge& charge : charges) {
       const double before = charge.before.value_or(0.0);
       bill.add_row({charge.what, charge.unit, amount(charge.own), amount(before), amount(before - charge.own),
@@ -221,12 +216,11 @@ std::string forecast_json(const ForecastReport& report) {
     nodes.push_back({{"name", type.name},
                      {"count", type.count},
                      {"kwh", kilowatt_hours(type.energy)},
-                     {"wait_s", type.wait ? Json(type.wait->value()) : Json(nullptr)}});
+                     {"wait_s", write_value(type.wait)}});
   }
   json["node_types"] = std::move(nodes);
-  const auto or_null = [](std::optional<double> value) { return value ? Json(*value) : Json(nullptr); };
-  json["co2_kg"] = or_null(tariff.co2_kg(sheet.energy, sheet.duration));
-  json["cost"] = or_null(tariff.cost(sheet.energy));
+  json["co2_kg"] = write_value(tariff.co2_kg(sheet.energy, sheet.duration));
+  json["cost"] = write_value(tariff.cost(sheet.energy));
   if (const auto saving = saving_of(sheet)) {
     const EnergySheet::Baseline& before = *sheet.baseline;
     const auto co2 = tariff.co2_kg(before.energy, before.duration);
@@ -234,8 +228,8 @@ std::string forecast_json(const ForecastReport& report) {
     json["baseline"] = {{"name", before.name},
                         {"total_kwh", kilowatt_hours(before.energy)},
                         {"duration_s", before.duration.value()},
-                        {"co2_kg", or_null(co2)},
-                        {"cost", or_null(cost)}};
+                        {"co2_kg", write_value(co2)},
+                        {"cost", write_value(cost)}};
     json["saved"] = {{"kwh", kilowatt_hours(saving->energy)},
                      {"pct", saving->pct},
                      {"slower_pct", saving->slower_pct},
@@ -301,7 +295,7 @@ std::string forecast_html(const ForecastReport& report) {
        .headline = headline(report),
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
-       .closing = std::string(kWords),
+       .closing = std::string(kForecastWords),
        .files = {}});
 }
 

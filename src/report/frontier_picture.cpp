@@ -16,7 +16,7 @@
 namespace flyball {
 namespace {
 
-constexpr double kFontPx = 12.0;
+constexpr double kFrontierFontPx = 12.0;
 // More points than this could be neither told apart nor hit with a pointer.
 constexpr std::size_t kHoverPoints = 160;
 constexpr std::size_t kDotsUpTo = 40;
@@ -60,7 +60,7 @@ class FrontierPlot {
         chosen_(point_of(input.chosen)),
         svg_(width, legend_height(width) + (narrow_ ? 400.0 : 500.0), "Iteration time against energy. " + input.title),
         box_{narrow_ ? 56.0 : 72.0, legend_height(width) + 44.0, width - (narrow_ ? 44.0 : 58.0), svg_.height() - 46.0},
-        labels_({box_.left + 2.0, box_.top + 2.0, box_.right - 2.0, box_.bottom - 2.0}, kFontPx) {
+        labels_({box_.left + 2.0, box_.top + 2.0, box_.right - 2.0, box_.bottom - 2.0}, kFrontierFontPx) {
     set_ranges();
   }
 
@@ -114,8 +114,8 @@ class FrontierPlot {
   double entry_width(std::size_t k) const {
     return 40.0 +
            text_width(k < planners_.size() ? planners_[k].curve->name + " (000 slower, not shown)" : "lower bound",
-                      k < planners_.size() && !hides(k) ? 0.0 : kFontPx) +
-           (k < planners_.size() && !hides(k) ? text_width(planners_[k].curve->name, kFontPx) : 0.0);
+                      k < planners_.size() && !hides(k) ? 0.0 : kFrontierFontPx) +
+           (k < planners_.size() && !hides(k) ? text_width(planners_[k].curve->name, kFrontierFontPx) : 0.0);
   }
 
   // Whether the planner may have points to the right of the plot. Known before the ranges are.
@@ -323,7 +323,7 @@ class FrontierPlot {
   void point_mark(PlotPoint p, const std::string& text, std::string_view css) {
     const double x = x_(p.time);
     const double y = y_(p.energy);
-    pending_.push_back({text, spots_around(x, y, 11.0, kFontPx), std::string(css), true, x, y});
+    pending_.push_back({text, spots_around(x, y, 11.0, kFrontierFontPx), std::string(css), true, x, y});
     labels_.avoid(x, y, 8.0);
   }
 
@@ -360,7 +360,7 @@ class FrontierPlot {
       const LabelSpot spot = labels_.place(label.text, label.spots);
       if (label.leader && std::hypot(spot.x - label.x, spot.y - label.y) > 24.0) {
         const double gap = spot.anchor == Anchor::kStart ? -4.0 : spot.anchor == Anchor::kEnd ? 4.0 : 0.0;
-        svg_.line(label.x, label.y, spot.x + gap, spot.y - 0.3 * kFontPx, "leader");
+        svg_.line(label.x, label.y, spot.x + gap, spot.y - 0.3 * kFrontierFontPx, "leader");
       }
       svg_.text(spot.x, spot.y, label.text, label.css, spot.anchor);
     }

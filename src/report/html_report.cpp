@@ -79,7 +79,7 @@ std::string cost_curves(const ReportInput& input) {
   return out + "</div>\n";
 }
 
-constexpr std::string_view kWords = R"(<h2>Words</h2>
+constexpr std::string_view kPlanWords = R"(<h2>Words</h2>
 <dl>
 <dt>T<sub>min</sub></dt><dd>the fastest iteration that any clocks allow in the order of the schedule; EnvPipe may
 run a stage's computations in another order, and its points then lie left of it</dd>
@@ -140,7 +140,7 @@ std::string html_report(const ReportInput& input) {
                         .headline = headline(input),
                         .body = std::move(body),
                         .commands = input.commands,
-                        .closing = std::string(kWords),
+                        .closing = std::string(kPlanWords),
                         .files = {"timeline.css", "timeline.js"}});
 }
 

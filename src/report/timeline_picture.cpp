@@ -18,8 +18,8 @@
 namespace flyball {
 namespace {
 
-constexpr double kLeft = 64.0;
-constexpr double kRight = 14.0;
+constexpr double kTimelineLeft = 64.0;
+constexpr double kTimelineRight = 14.0;
 constexpr double kRowHeight = TimelineRows::kHeight;
 constexpr double kRowPitch = TimelineRows::kPitch;
 constexpr double kTitleHeight = 26.0;
@@ -60,7 +60,7 @@ std::string shown_from(double zoom, double below = 0.0) {
 // The windows of one plan: the whole iteration, or its start, middle and end, on the scale that both plans share.
 std::vector<Window> windows_of(double makespan, double longest, double operation, double plot_width) {
   if (longest / operation * kOperationWidth <= 1.35 * plot_width) {
-    return {{0.0, longest * 1.002, kLeft, plot_width}};
+    return {{0.0, longest * 1.002, kTimelineLeft, plot_width}};
   }
   const double usable = plot_width - 2.0 * kBreakWidth;
   const double seconds_per_px = operation / kOperationWidth;
@@ -69,9 +69,9 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
   // Plans that end at about the same time share the last window's span, so that the difference shows.
   const double end = longest - makespan < 0.4 * ends * seconds_per_px ? longest : makespan;
   const double half = 0.5 * middle * seconds_per_px;
-  return {{0.0, ends * seconds_per_px, kLeft, ends},
-          {0.5 * longest - half, 0.5 * longest + half, kLeft + ends + kBreakWidth, middle},
-          {end - ends * seconds_per_px, end * 1.0005, kLeft + ends + middle + 2.0 * kBreakWidth, ends}};
+  return {{0.0, ends * seconds_per_px, kTimelineLeft, ends},
+          {0.5 * longest - half, 0.5 * longest + half, kTimelineLeft + ends + kBreakWidth, middle},
+          {end - ends * seconds_per_px, end * 1.0005, kTimelineLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
 double row_top(int stage) { return stage * kRowPitch; }
@@ -275,14 +275,14 @@ std::vector<Nanoseconds> stage_durations(const RealisedPlan& plan) {
 
 void draw_names(SvgCanvas& svg, const ComputationDag& dag) {
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    svg.text(kLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
+    svg.text(kTimelineLeft - 8.0, row_top(stage) + 17.0, fmt::format("stage {}", stage), "small soft", Anchor::kEnd);
   }
-  svg.text(kLeft - 14.0, rows_height(dag) + 16.0, "time (s)", "small soft", Anchor::kEnd);
+  svg.text(kTimelineLeft - 14.0, rows_height(dag) + 16.0, "time (s)", "small soft", Anchor::kEnd);
 }
 
 void draw_legend(SvgCanvas& svg, const ReportInput& input, const PowerScale& power, double y) {
   const double bar = 180.0;
-  double x = kLeft;
+  double x = kTimelineLeft;
   svg.text(x, y, "mean power (W)", "small soft");
   constexpr int kSteps = 45;
   for (int k = 0; k < kSteps; ++k) {
@@ -394,7 +394,7 @@ TimelineRows::TimelineRows(const ReportInput& input)
 }
 
 SvgCanvas timeline_names(const ComputationDag& dag) {
-  SvgCanvas svg(kLeft, rows_height(dag) + kAxisHeight, "Stages");
+  SvgCanvas svg(kTimelineLeft, rows_height(dag) + kAxisHeight, "Stages");
   draw_names(svg, dag);
   return svg;
 }
@@ -411,7 +411,7 @@ std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, co
 
 std::string timeline_svg(const ReportInput& input, int width) {
   const PowerScale power = power_scale(input);
-  const double plot_width = width - kLeft - kRight;
+  const double plot_width = width - kTimelineLeft - kTimelineRight;
   const double longest = longest_iteration(input).value();
   const double operation = usual_operation(input).value();
   const double block = kTitleHeight + kAxisHeight + 14.0;
@@ -422,7 +422,8 @@ std::string timeline_svg(const ReportInput& input, int width) {
   double y = 10.0;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
     const Timeline timeline = emulate(*plan->dag, plan->durations);
-    svg.text(kLeft, y + 16.0, plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr), "heading");
+    svg.text(kTimelineLeft, y + 16.0, plan_heading(*plan, plan == &input.chosen ? &input.baseline : nullptr),
+             "heading");
     svg.open_group(0.0, y + kTitleHeight);
     draw_names(svg, *plan->dag);
     const double makespan = to_seconds(timeline.makespan).value();

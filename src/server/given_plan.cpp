@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "pipeline/instruction.h"
-#include "server/fingerprint.h"
 
 namespace flyball {
 

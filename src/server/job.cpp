@@ -12,10 +12,10 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/fingerprint.h"
 #include "net/http.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
-#include "server/fingerprint.h"
 #include "server/schedule_text.h"
 #include "server/straggler_degrees.h"
 
@@ -23,8 +23,8 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMostStragglers = 4096;
-constexpr std::size_t kMostAnnounced = 16;  // of one straggler
-constexpr std::size_t kMostShown = 16;      // missing ranks in a status
+constexpr std::size_t kMostAnnounced = 16;   // of one straggler
+constexpr std::size_t kMostRanksShown = 16;  // missing ranks in a status
 
 std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
@@ -445,7 +445,7 @@ JobStatus Job::status(double now) const {
   status.ranks = request().ranks();
   status.ranks_registered = std::ssize(ranks_);
   status.ranks_profiled = static_cast<std::int64_t>(profiled_count_);
-  if (!all_profiled()) status.waiting_for = missing_ranks(kMostShown);
+  if (!all_profiled()) status.waiting_for = missing_ranks(kMostRanksShown);
   status.planning_progress = planning_ ? progress_ : current_ ? 1.0 : 0.0;
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <nlohmann/json.hpp>
 
+#include "base/random_digits.h"
 #include "base/record.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
@@ -23,7 +24,7 @@ constexpr Seconds kLongestExpirySweep{10.0};
 constexpr Seconds kPollSweep{0.1};  // a timer for each of thousands of polls would cost too much
 
 // The part in which two registrations of one job must agree.
-std::string body_of(JobRequest request) {
+std::string agreed_part(JobRequest request) {
   request.token.clear();
   return to_json(request).dump();
 }
@@ -147,7 +148,7 @@ void JobBook::restore(LoadedJob loaded) {
   // A silence that began before this server started counts only after ranks have had some time to come back.
   const Seconds grace = std::min(limits_.silence, limits_.return_grace);
   const Seconds before(std::clamp(now - entry->job.stored().heard, 0.0, (limits_.silence - grace).value()));
-  if (entry->job.stored().heard > 0.0) entry->heard -= Entry::duration_of(before);
+  if (entry->job.stored().heard > 0.0) entry->heard -= duration_of(before);
   entry->heard_stored = entry->heard;
   // If the job had been planned, its ranks run that plan and need no patience. Ranks that were measuring again count
   // with what they had measured before.
@@ -181,7 +182,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
       throw HttpError(503, fmt::format("job {} is being deleted; ask again in a moment", request.id), {},
                       {{"Retry-After", "1"}});
     }
-    if (entry->job.stored().kind != registration.kind || body_of(entry->job.request()) != body_of(request)) {
+    if (entry->job.stored().kind != registration.kind || agreed_part(entry->job.request()) != agreed_part(request)) {
       throw HttpError(409, fmt::format("there is another job {}; choose another id", request.id));
     }
     const bool proven = registration.administrator || same_hash(hash_token(request.token), entry->job.stored().token) ||

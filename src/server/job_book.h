@@ -6,6 +6,7 @@
 // engines throw) for requests that cannot be met.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -123,6 +124,8 @@ class JobBook {
   // Ends every wait with 503, so that the server can stop.
   void release_waiting();
 
+  static constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};  // s
+
   struct Counts {
     std::uint64_t jobs_created = 0;
     std::uint64_t expired_silent = 0;
@@ -137,8 +140,8 @@ class JobBook {
     std::uint64_t schedules_sent = 0;
     std::uint64_t deployments = 0;
     std::size_t polls_waiting = 0;
-    // Looking up and composing one rank's schedule, by upper bound in us: 10, 25, 50, 100, 250, 1000, more.
-    std::array<std::uint64_t, 7> lookup_buckets{};
+    // Looking up and composing one rank's schedule, by these bounds, and more.
+    std::array<std::uint64_t, kLookupBounds.size() + 1> lookup_buckets{};
     double lookup_seconds = 0.0;
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "server/executed_steps.h"
 #include "server/job_book.h"
 #include "server/wall_clock.h"
@@ -25,10 +26,6 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   };
 
   using Clock = std::chrono::steady_clock;
-
-  static Clock::duration duration_of(Seconds time) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time.value()));
-  }
 
   Job job;
   bool gone = false;  // deleted, or on its way

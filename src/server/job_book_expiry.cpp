@@ -100,7 +100,7 @@ void JobBook::expire_silent_jobs() {
     if (since(entry->heard) >= limits_.silence) {
       expire(entry, counts_.expired_silent,
              fmt::format("has expired: none of its ranks has been heard for {:.0f} s", since(entry->heard).value()));
-    } else if (entry->heard - entry->heard_stored > Entry::duration_of(kHeardStep * limits_.silence)) {
+    } else if (entry->heard - entry->heard_stored > duration_of(kHeardStep * limits_.silence)) {
       entry->heard_stored = entry->heard;
       stored.jobs.push_back({entry->job.stored().job, now_seconds() - since(entry->heard).value()});
     }

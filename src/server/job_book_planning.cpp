@@ -19,11 +19,11 @@ constexpr Seconds kStoreRetry{1.0};
 // Of a job's planning time: what the search for few clock changes takes for a run, about (switching_front()).
 constexpr double kShareToPrepare = 1.0;
 
-constexpr std::size_t kMostShown = 8;
+constexpr std::size_t kMostNamed = 8;
 
 // "stage 2", "stages 2, 3", or "stages 0, 1, 2, 3, 4, 5, 6, 7 and 4 more".
 std::string stages_text(const std::vector<int>& stages) {
-  const std::size_t shown = std::min(stages.size(), kMostShown);
+  const std::size_t shown = std::min(stages.size(), kMostNamed);
   std::string text = fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages",
                                  fmt::join(stages.begin(), stages.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (stages.size() > shown) text += fmt::format(" and {} more", stages.size() - shown);
@@ -114,7 +114,7 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   if (!job.all_profiled()) {
     std::string left_out =
         fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
-                    fmt::join(job.missing_ranks(kMostShown), ", "));
+                    fmt::join(job.missing_ranks(kMostNamed), ", "));
     if (!fixed.empty()) {
       std::vector<int> stages;
       for (const FixedStage& one : fixed) stages.push_back(one.stage);

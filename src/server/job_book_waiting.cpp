@@ -16,8 +16,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::array kLookupBounds = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1000e-6};
-
 Response schedule_response(ScheduleText text) {
   Response response;
   response.body = std::move(text.head);

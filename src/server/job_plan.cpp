@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
@@ -21,7 +22,6 @@
 #include "plan/straggler.h"
 #include "plan/summary.h"
 #include "plan/switching.h"
-#include "server/fingerprint.h"
 
 namespace flyball {
 namespace {
@@ -69,11 +69,6 @@ std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const s
     for (const MeasurementSum& sum : stage.measured) add(fmt::format("stage {}", stage.stage), sum);
   }
   return fingerprint.value();
-}
-
-bool bounds_are_open(const Frontier& frontier) {
-  return std::any_of(frontier.points().begin(), frontier.points().end(),
-                     [](const FrontierPoint& point) { return std::isnan(point.net_lower_bound); });
 }
 
 }  // namespace
@@ -169,7 +164,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     plan->measurements_ = fingerprint_of(ranks, fixed);
     // Executed steps show by themselves what clock changes cost.
     plan->switch_latency_ = plan->min_dwell_ = 0;
-  } else if (!over && bounds_are_open(frontier)) {
+  } else if (!over && frontier.bounds_are_open()) {
     const RelaxationResult relaxed =
         solve_relaxation(dag, basis->problem.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
     if (cancelled || over) return nullptr;

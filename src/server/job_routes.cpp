@@ -79,7 +79,7 @@ Response frontier_response(const Job& job) {
 }
 
 // The names of Zeus's jobs are all that Zeus's interface asks for, so that only the administrator may see them.
-Response list_of(const JobBook& book, bool with_zeus) {
+Response job_list(const JobBook& book, bool with_zeus) {
   JobList list;
   for (const Job* job : book.jobs()) {
     if (!with_zeus && job->stored().kind == JobKind::kZeus) continue;
@@ -119,7 +119,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
               })});
   router.add({"GET", "/v1/jobs", Handler([&book, &access](const Request& request) {
                 access.need_administrator(request);
-                return list_of(book, access.is_administrator(request));
+                return job_list(book, access.is_administrator(request));
               })});
   router.add({"GET", "/v1/jobs/{job}", Handler([allowed](const Request& request) {
                 return json_response(200, to_json(allowed(request).status(now_seconds())));

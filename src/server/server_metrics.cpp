@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <map>
 #include <string_view>
 
@@ -95,8 +94,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("straggler_notices_stale_total", counts.stale_notices);
   add("schedules_sent_total", counts.schedules_sent);
   add("schedule_versions_total", counts.deployments);
-  constexpr std::array kLookupBounds = {1e-05, 2.5e-05, 5e-05, 0.0001, 0.00025, 0.001};
-  text.add_histogram("flyball_server_schedule_lookup_seconds", kLookupBounds, counts.lookup_buckets,
+  text.add_histogram("flyball_server_schedule_lookup_seconds", JobBook::kLookupBounds, counts.lookup_buckets,
                      counts.lookup_seconds);
 
   const PlanningQueue::Counts planning = book.planning_counts();

@@ -48,7 +48,7 @@ bool is_urgent(const StoreWrite& write) {
 }
 
 // 0: of no job, or of many.
-std::int64_t job_of(const StoreWrite& write) {
+std::int64_t job_written(const StoreWrite& write) {
   return std::visit(
       [](const auto& one) -> std::int64_t {
         if constexpr (requires { one.job; }) {
@@ -128,7 +128,7 @@ std::vector<Store::Entry> Store::take_batch() {
     // An urgent write must not overtake what its own job has handed in before.
     std::set<std::int64_t> others_before;
     std::erase_if(waiting_, [&](Group& group) {
-      const std::int64_t job = job_of(group.front().write);
+      const std::int64_t job = job_written(group.front().write);
       const bool urgent =
           std::all_of(group.begin(), group.end(), [](const Entry& one) { return is_urgent(one.write); });
       if (!urgent || others_before.count(job) != 0) {

@@ -13,9 +13,6 @@ using TokenHash = std::array<std::uint8_t, 32>;  // SHA-256
 // Returns 64 hexadecimal digits from the kernel's random source. Throws SystemError.
 [[nodiscard]] std::string random_token();
 
-// `digits` hexadecimal digits, for ids.
-[[nodiscard]] std::string random_digits(std::size_t digits);
-
 [[nodiscard]] TokenHash hash_token(std::string_view token);
 
 // Compares two hashes in a time that does not depend on where they differ.

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/random_digits.h"
 #include "base/record.h"
 #include "base/rise_count.h"
 #include "base/text.h"

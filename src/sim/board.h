@@ -7,9 +7,11 @@
 // moments at which something changes (a clock takes hold, a piece of work ends).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "base/compensated_sum.h"
@@ -28,6 +30,14 @@ inline constexpr std::size_t kSimHistory = 256;
 // Energy is remembered at multiples of this time, for sensors that average over the past. Every window and period of a
 // sensor is a multiple of it.
 inline constexpr Nanoseconds kSimHistoryStep = 5'000'000;
+
+// Cuts the text where the field is too short for it.
+template <std::size_t Size>
+void set_text(char (&field)[Size], std::string_view text) {
+  const std::size_t length = std::min(Size - 1, text.size());
+  std::copy_n(text.begin(), length, field);
+  field[length] = '\0';
+}
 
 struct SensorSpec {
   Nanoseconds window = 0;  // what a reading averages over; 0: the board has no such sensor

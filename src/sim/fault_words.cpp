@@ -111,7 +111,7 @@ bool is_known_call(std::string_view call) {
   return call.empty() || call == "*" || std::binary_search(std::begin(kCalls), std::end(kCalls), call);
 }
 
-std::optional<double> parse_number(std::string_view text) {
+std::optional<double> parse_fault_value(std::string_view text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<SimFault> parse_fault(std::string_view text) {
     if (known.has_value != (equals != std::string_view::npos)) return std::nullopt;
     std::copy(call.begin(), call.end(), fault.call);
     if (!known.has_value) return fault;
-    const std::optional<double> number = parse_number(value);
+    const std::optional<double> number = parse_fault_value(value);
     if (!number || *number < known.least || *number > known.most) return std::nullopt;
     fault.value = *number;
     fault.code = known.kind == SimFaultKind::kError ? static_cast<unsigned>(*number) : 0;

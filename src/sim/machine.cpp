@@ -21,13 +21,14 @@
 
 #include "base/error.h"
 #include "base/file_descriptor.h"
+#include "base/monotonic_time.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d4953594c46;  // "FLYSIM1"
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-constexpr Nanoseconds kLongestWait = 1'000'000'000;
+constexpr Nanoseconds kLongestWait = kSecond;
 constexpr Nanoseconds kReapPeriod = 5'000'000;
 
 SystemError system_error(const std::string& what, const std::string& path, int error) {
@@ -48,14 +49,6 @@ void make_mutex(pthread_mutex_t& mutex) {
   ::pthread_mutex_init(&mutex, &attributes);
   ::pthread_mutexattr_destroy(&attributes);
 }
-
-void copy_text(char* to, std::size_t size, const std::string& text) {
-  const std::size_t length = std::min(size - 1, text.size());
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
-}
-
-timespec to_timespec(Nanoseconds t) { return {t / 1'000'000'000, t % 1'000'000'000}; }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   static_assert(sizeof(word) == sizeof(std::uint32_t));
@@ -79,11 +72,7 @@ bool drop_dead_processes(BoardState& state, Nanoseconds wall) {
 
 }  // namespace
 
-Nanoseconds wall_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
+Nanoseconds wall_now() { return monotonic_now(); }
 
 std::string machine_path(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -137,8 +126,8 @@ std::shared_ptr<Machine> Machine::create(const std::string& name, const MachineS
   shared->epoch = wall_now();
   shared->time_scale = spec.time_scale;
   shared->cpu = spec.cpu;
-  copy_text(shared->description, sizeof(shared->description), spec.description);
-  copy_text(shared->powercap, sizeof(shared->powercap), spec.powercap);
+  set_text(shared->description, spec.description);
+  set_text(shared->powercap, spec.powercap);
   for (std::size_t i = 0; i < spec.boards.size(); ++i) {
     SharedBoard& board = shared->boards[i];
     make_mutex(board.mutex);

@@ -1,9 +1,8 @@
 // The simulated vendor library: clocks, power, energy, temperature, and what can be set.
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "base/monotonic_time.h"
 #include "sim/nvml_calls.h"
 
 namespace flyball {
@@ -102,11 +101,7 @@ bool has_counter(const BoardSpec& spec, const BoardState& state) {
   return spec.architecture >= kNvmlArchVolta && find_fault(state, SimFaultKind::kCounterMissing) == nullptr;
 }
 
-std::int64_t microseconds_since_1970() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1'000'000LL + now.tv_nsec / 1000;
-}
+std::int64_t microseconds_since_1970() { return read_clock(CLOCK_REALTIME) / 1'000; }
 
 void answer_milliwatts(NvmlFieldValue& field, Watts power) {
   field.value_type = kNvmlValueUnsignedInt;

@@ -19,15 +19,15 @@ constexpr const char* kDriverVersion = "550.0-flyball-sim";
 constexpr const char* kLibraryVersion = "12.550.0-flyball-sim";
 constexpr int kCudaVersion = 12040;
 
-struct Session {
+struct NvmlSession {
   std::mutex mutex;
   int count = 0;
   std::shared_ptr<Machine> machine;
 };
 
 // Never destroyed: threads may still call while the process exits.
-Session& session() {
-  static auto& one = *new Session;
+NvmlSession& session() {
+  static auto& one = *new NvmlSession;
   return one;
 }
 
@@ -55,7 +55,7 @@ NvmlReturn initialise(const char* call) {
       const NvmlReturn fault = faults_of_all(*machine, call);
       if (fault != kNvmlSuccess) return fault;
     }
-    Session& here = session();
+    NvmlSession& here = session();
     const std::lock_guard lock(here.mutex);
     if (here.machine == nullptr || here.machine->down()) {
       if (machine == nullptr) return kNvmlErrorDriverNotLoaded;
@@ -128,7 +128,7 @@ NvmlReturn count_devices(const char* call, unsigned* count) {
 }  // namespace
 
 std::shared_ptr<Machine> nvml_session() {
-  Session& here = session();
+  NvmlSession& here = session();
   const std::lock_guard lock(here.mutex);
   return here.count > 0 ? here.machine : nullptr;
 }
@@ -185,7 +185,7 @@ NvmlReturn nvmlInitWithFlags(unsigned) { return initialise("nvmlInitWithFlags");
 
 NvmlReturn nvmlShutdown() {
   return nvml_call([]() -> NvmlReturn {
-    Session& here = session();
+    NvmlSession& here = session();
     const std::lock_guard lock(here.mutex);
     if (here.count == 0) return kNvmlErrorUninitialized;
     if (--here.count == 0) here.machine = nullptr;

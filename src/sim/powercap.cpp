@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/monotonic_time.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -110,7 +111,7 @@ void run_powercap_writer(Machine& machine) {
     machine.shared().powercap_pid = ::getpid();
     // Late by several periods, it goes on from now rather than catch up.
     due = std::max(due + kPeriod, wall_now());
-    const timespec until{due / 1'000'000'000, due % 1'000'000'000};
+    const timespec until = to_timespec(due);
     ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "driver/nvml_abi.h"
 #include "profile/data_file.h"
 #include "profile/gpu_model.h"
@@ -19,13 +20,6 @@ namespace flyball {
 namespace {
 
 constexpr unsigned kVendorNvidia = 0x10DE;
-
-template <std::size_t Size>
-void set_text(char (&to)[Size], const std::string& text) {
-  const std::size_t length = std::min(Size - 1, text.size());
-  std::copy_n(text.begin(), length, to);
-  to[length] = '\0';
-}
 
 struct NamedNumber {
   std::string_view name;
@@ -125,15 +119,9 @@ BoardSpec read_board(const GpuModel& model) {
   return spec;
 }
 
-// FNV-1a, so that the boards of two machines have different UUIDs and those of one machine always the same.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
+// The boards of two machines have different UUIDs, and those of one machine always the same.
 void number_board(BoardSpec& spec, const MachineRequest& request, std::size_t index) {
-  const std::uint64_t hash = hash_of(request.name + "/" + spec.model);
+  const std::uint64_t hash = hash_text(request.name + "/" + spec.model);
   set_text(spec.uuid, fmt::format("GPU-{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", hash >> 32, (hash >> 16) & 0xFFFF,
                                   hash & 0xFFF, (hash >> 4) & 0xFFF, index + 1));
   set_text(spec.serial, fmt::format("5117{:09}", index + 1));

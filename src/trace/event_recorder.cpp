@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "trace/trace_time.h"
 
 namespace flyball {
@@ -20,8 +21,7 @@ namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kModule = "nn.Module: ";
-constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // room for the base time and the shift
-constexpr char kSeparator = '\x1f';                      // between parts of a key; stands in no JSON string unescaped
+constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSON string unescaped
 
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
@@ -77,7 +77,7 @@ std::string_view before_colon(std::string_view name) { return name.substr(0, nam
 // TensorFlow's phases by name and type: what computes gradients is below a scope "gradients", what applies them has a
 // type that says so.
 Phase tensorflow_phase(std::string_view name, std::string_view type) {
-  if (name.starts_with("gradients/") || name.find("/gradients/") != std::string_view::npos) return Phase::kBackward;
+  if (name.starts_with("gradients/") || contains(name, "/gradients/")) return Phase::kBackward;
   if (type.starts_with("Apply") || type.starts_with("ResourceApply") || type.starts_with("SparseApply") ||
       type.starts_with("ResourceSparseApply")) {
     return Phase::kOptimizer;
@@ -164,7 +164,7 @@ void EventRecorder::drop(const char* reason) { ++dropped_[reason]; }
 
 bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
   const std::optional<Nanoseconds> begin = parse_decimal(event.time, 3);
-  if (!begin || *begin > kFarthest || *begin < -kFarthest) {
+  if (!begin || *begin > kFarthestTime || *begin < -kFarthestTime) {
     drop("no time (ts) that is a number");
     return false;
   }
@@ -175,10 +175,10 @@ bool EventRecorder::read_begin(const JsonEvent& event, EventRecord& record) {
 bool EventRecorder::read_times(const JsonEvent& event, EventRecord& record) {
   if (!read_begin(event, record)) return false;
   const std::optional<Nanoseconds> duration = parse_decimal(event.duration, 3);
-  const char* reason = !duration               ? "no duration (dur) that is a number"
-                       : *duration < 0         ? "negative duration"
-                       : *duration > kFarthest ? "a duration of more than 73 years"
-                                               : nullptr;
+  const char* reason = !duration                   ? "no duration (dur) that is a number"
+                       : *duration < 0             ? "negative duration"
+                       : *duration > kFarthestTime ? "a duration of more than 73 years"
+                                                   : nullptr;
   if (reason != nullptr) {
     drop(reason);
     return false;
@@ -335,7 +335,7 @@ const EventRecorder::NamedOperation& EventRecorder::named_operation(std::string_
   if (named_operations_.size() <= given) named_operations_.resize(given + std::size_t{1});
   NamedOperation& operation = named_operations_[given];
   if (operation.known && operation.type == type) return operation;
-  if (name.find('/') != std::string_view::npos) name = before_colon(name);
+  if (contains(name, "/")) name = before_colon(name);
   operation = {true, std::string(type), records_.names.intern(name), tensorflow_phase(name, type)};
   return operation;
 }
@@ -379,8 +379,8 @@ std::string EventRecorder::tensorflow_device(std::string_view process, bool& dro
     return {};
   }
   std::string device = device_in(process);
-  const bool stream = process.find("/stream:") != std::string_view::npos;
-  const bool all = process.find("/stream:all") != std::string_view::npos;
+  const bool stream = contains(process, "/stream:");
+  const bool all = contains(process, "/stream:all");
   const bool streamed = std::find(streamed_gpus_.begin(), streamed_gpus_.end(), device) != streamed_gpus_.end();
   dropped = device.empty() || (device.starts_with("GPU") && streamed && !all) || (stream && streamed && !all);
   return device;
@@ -418,7 +418,7 @@ std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& la
 
 void EventRecorder::finish(DeviceTable& devices) {
   for (const auto& [process, name] : process_names_) {
-    if (name.find("/stream:all") != std::string::npos) streamed_gpus_.push_back(device_in(name));
+    if (contains(name, "/stream:all")) streamed_gpus_.push_back(device_in(name));
   }
   std::map<std::string, DeviceId> names;
   for (EventLane& lane : records_.lanes) {

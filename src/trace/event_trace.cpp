@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "trace/byte_source.h"
 #include "trace/event_record.h"
 #include "trace/event_recorder.h"
@@ -15,8 +16,6 @@
 
 namespace flyball {
 namespace {
-
-bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // Whether one of the words is between two quotes. There are many quotes, so that one pass looks for all words.
 bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -37,7 +36,7 @@ EventFormat detect(const JsonEventReader& reader) {
                     "Kernel"})) {
     return EventFormat::kKineto;
   }
-  if (holds(text, "/device:") || holds(text, "/job:") || holds(text, "/gpu:") || holds(text, "/cpu:")) {
+  if (contains(text, "/device:") || contains(text, "/job:") || contains(text, "/gpu:") || contains(text, "/cpu:")) {
     return EventFormat::kTensorFlow;
   }
   return EventFormat::kChrome;

@@ -17,7 +17,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kBlock = 1u << 18;
+constexpr std::size_t kLeastRoom = 1u << 18;
 constexpr std::uint64_t kLongestGuessPause = 4096;  // entries
 constexpr std::size_t kMaxEntryBytes = 64u << 20;   // of one entry, and of what comes before the list
 constexpr std::size_t kNone = std::string_view::npos;
@@ -96,13 +96,13 @@ void mend(char* text, const char* end) {
 }
 
 // Some writers of traces quote their numbers.
-std::string_view bare(std::string_view token) {
+std::string_view token_text(std::string_view token) {
   while (!token.empty() && is_blank(token.back())) token.remove_suffix(1);
   return unquoted(token);
 }
 
 std::optional<std::int64_t> parse_whole(std::string_view token) {
-  token = bare(token);
+  token = token_text(token);
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(token.data(), token.data() + token.size(), value);
   if (code != std::errc() || end != token.data() + token.size()) return std::nullopt;
@@ -142,17 +142,17 @@ class JsonEventReader::EntryReader {
       switch (key[0]) {
         case 'p':
           if (is_key(key, "ph")) event_.phase = token.size() > 1 && token[0] == '"' ? token[1] : '\0';
-          if (is_key(key, "pid")) event_.process = bare(token);
+          if (is_key(key, "pid")) event_.process = token_text(token);
           break;
         case 't':
           if (is_key(key, "ts")) event_.time = token;
-          if (is_key(key, "tid")) event_.thread = bare(token);
+          if (is_key(key, "tid")) event_.thread = token_text(token);
           break;
         case 'd':
           if (is_key(key, "dur")) event_.duration = token;
           break;
         case 'c':
-          if (is_key(key, "cat")) event_.category = bare(token);
+          if (is_key(key, "cat")) event_.category = token_text(token);
           break;
         case 'n':
           if (is_key(key, "name")) event_.name = text_of(field.value());
@@ -203,7 +203,7 @@ class JsonEventReader::EntryReader {
           if (is_key(key, "name")) event_.argument_name = text_of(field.value());
           break;
         case 'o':
-          if (is_key(key, "op")) event_.operation = bare(token());
+          if (is_key(key, "op")) event_.operation = token_text(token());
           break;
         case 'i':
           if (std::memcmp(key, "input", 5) == 0) event_.inputs.push_back(text_of(field.value()));
@@ -217,7 +217,7 @@ class JsonEventReader::EntryReader {
   // The text without escapes, or as it is in the file if an escape is invalid.
   static std::string_view text_of(simdjson::ondemand::value value) {
     const std::string_view token = value.raw_json_token();
-    const std::string_view text = bare(token);
+    const std::string_view text = token_text(token);
     if (token.front() != '"' || text.size() == token.size()) return {};
     if (text.find('\\') == std::string_view::npos) return text;
     std::string_view unescaped;
@@ -229,7 +229,7 @@ class JsonEventReader::EntryReader {
 };
 
 JsonEventReader::JsonEventReader(ByteSource& bytes)
-    : bytes_(bytes), buffer_(2 * kBlock), entry_(std::make_unique<EntryReader>()) {
+    : bytes_(bytes), buffer_(2 * kLeastRoom), entry_(std::make_unique<EntryReader>()) {
   find_list();
 }
 
@@ -245,7 +245,7 @@ bool JsonEventReader::fill() {
   end_ -= at_;
   offset_ += at_;
   at_ = 0;
-  if (buffer_.size() - end_ < kBlock) {
+  if (buffer_.size() - end_ < kLeastRoom) {
     if (buffer_.size() >= kMaxEntryBytes) {
       refuse(fmt::format("no entry ends within {} MiB", kMaxEntryBytes >> 20), std::string(kMendJson));
     }

@@ -33,7 +33,7 @@ struct Metric {
 std::optional<Metric> metric_of(std::string_view name) {
   if (name == "DCGM_FI_DEV_POWER_USAGE" || name == "DCGM_FI_DEV_POWER_USAGE_INSTANT") return Metric{};
   if (name == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") return Metric{ReadingKind::kCounter, 1e-3};
-  if (name.find("limit") != std::string_view::npos || name.find("cap") != std::string_view::npos) return std::nullopt;
+  if (contains(name, "limit") || contains(name, "cap")) return std::nullopt;
   if (name.ends_with("_watts")) return Metric{};
   if (name.ends_with("_milliwatts")) return Metric{ReadingKind::kPower, 1e-3};
   if (name.ends_with("_joules_total") || name.ends_with("_joules")) return Metric{ReadingKind::kCounter, 1.0};
@@ -55,7 +55,7 @@ std::optional<SensorId> sensor_of(std::string_view name, const Labels& labels, R
   }
   for (const std::string_view key : {"package", "socket", "zone", "index"}) {
     if (const std::string* index = value(key)) {
-      const bool memory = name.find("dram") != std::string_view::npos;
+      const bool memory = contains(name, "dram");
       return sink.device(fmt::format("{}:{}", memory ? "DRAM" : "CPU", index->empty() ? "0" : *index));
     }
   }

@@ -17,9 +17,8 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 1u << 20;
-constexpr double kMostWatts = 1e7;                       // of one device
-constexpr double kMostJoules = 1e15;                     // of one counter
-constexpr Nanoseconds kFarthest = Nanoseconds{1} << 61;  // leaves room for distances, and for sums with one
+constexpr double kMostWatts = 1e7;    // of one device
+constexpr double kMostJoules = 1e15;  // of one counter
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 5 &&
@@ -96,13 +95,13 @@ void ReadingSink::add(Nanoseconds time, SensorId sensor, ReadingKind kind, doubl
   if (!std::isfinite(value)) return drop("a value that is no finite number", line);
   if (value < 0.0) return drop(counter ? "negative energy" : "negative power", line);
   if (value > (counter ? kMostJoules : kMostWatts)) return drop("a value beyond every device", line);
-  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^61 ns", line);
+  if (time > kFarthestTime || time < -kFarthestTime) return drop("a time beyond 2^61 ns", line);
   ++stats_.readings;
   take_({time, value, sensor, kind});
 }
 
 void ReadingSink::add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line) {
-  if (time > kFarthest || time < -kFarthest) return drop("a time beyond 2^61 ns", line);
+  if (time > kFarthestTime || time < -kFarthestTime) return drop("a time beyond 2^61 ns", line);
   take_({time, guessed ? 1.0 : 0.0, sensor, ReadingKind::kFailure});
 }
 

@@ -24,14 +24,14 @@ struct Field {
   std::size_t column;  // from 1
 };
 
-std::string_view bare(std::string_view text) { return unquoted(trim(text, " \t")); }
+std::string_view field_text(std::string_view text) { return unquoted(trim(text, " \t")); }
 
 void split(std::string_view line, std::string_view separator, std::vector<Field>& fields) {
   fields.clear();
   std::size_t begin = 0;
   while (true) {
     const std::size_t end = std::min(line.find(separator, begin), line.size());
-    fields.push_back({bare(line.substr(begin, end - begin)), begin + 1});
+    fields.push_back({field_text(line.substr(begin, end - begin)), begin + 1});
     if (end == line.size()) return;
     begin = end + separator.size();
   }
@@ -116,7 +116,7 @@ void read_csv_power(LineReader& lines, PowerFormat format, ReadingSink& sink) {
   ReadingKind kind = ReadingKind::kPower;
   std::set<std::string, std::less<>> integrated;  // devices without a counter, at this place of the file
   while (lines.next(line)) {
-    if (bare(line).empty()) continue;
+    if (field_text(line).empty()) continue;
     if (line.front() == '#') {
       read_comment(line, sink);
       if (format == PowerFormat::kFlyball) read_source(line, integrated);
@@ -182,7 +182,7 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
   int device_column = -1;
   int power_column = -1;
   while (lines.next(line)) {
-    if (bare(line).empty()) continue;
+    if (field_text(line).empty()) continue;
     split(line, ", ", fields);
     if (fields.size() < 2 && line.find(',') != std::string_view::npos) split(line, ",", fields);
     if (fields.front().text == "timestamp" ||
@@ -228,7 +228,7 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
     } else if (number.ends_with('W')) {
       number.remove_suffix(1);
     }
-    const auto watts = parse_local_number(bare(number));
+    const auto watts = parse_local_number(field_text(number));
     if (!watts) {
       refuse(lines, power.column, fmt::format("the power is '{}', not a number of watts", power.text.substr(0, 40)),
              kMend);
@@ -248,9 +248,9 @@ void read_zeus_power(LineReader& lines, ReadingSink& sink) {
   std::string_view line;
   bool milliwatts = false;
   while (lines.next(line)) {
-    if (bare(line).empty()) continue;
+    if (field_text(line).empty()) continue;
     split(line, ",", fields);
-    if (bare(line) == "Time,Power") {
+    if (field_text(line) == "Time,Power") {
       milliwatts = true;
       continue;
     }
@@ -309,7 +309,7 @@ void read_dcgm_power(LineReader& lines, ReadingSink& sink) {
     Nanoseconds time = rows[sensor]++ * period;
     if (gpu != fields.begin()) {
       const std::size_t end = gpu->column - 1;
-      time = parse_stamp(lines, bare(line.substr(0, end)), 1, sink.options().utc_offset);
+      time = parse_stamp(lines, field_text(line.substr(0, end)), 1, sink.options().utc_offset);
     }
     for (const auto& [index, kind, scale] : {std::tuple<int, ReadingKind, double>{power, ReadingKind::kPower, 1.0},
                                              {energy, ReadingKind::kCounter, 1e-3}}) {

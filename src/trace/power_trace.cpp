@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "trace/power_reading.h"
 #include "trace/trace_time.h"
 
@@ -299,8 +300,6 @@ class PowerSegments : public PowerTrace {
   Nanoseconds last_ = 0;
 };
 
-bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 // Recognises the format by the first line that decides it.
 PowerFormat detect(const LineReader& lines) {
   std::string_view text = lines.beginning();
@@ -313,17 +312,17 @@ PowerFormat detect(const LineReader& lines) {
     while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
     if (line.empty()) continue;
     if (line.front() == '{' || line.front() == '[') return PowerFormat::kPrometheus;
-    if (holds(line, "Entity")) return PowerFormat::kDcgm;
+    if (contains(line, "Entity")) return PowerFormat::kDcgm;
     if (line.starts_with("# HELP") || line.starts_with("# TYPE") || line.starts_with("DCGM_FI_")) {
       return PowerFormat::kPrometheusText;
     }
     if (line.front() == '#') continue;
-    if (holds(line, "power.draw")) return PowerFormat::kNvidiaSmi;
-    if (holds(line, "timestamp")) return PowerFormat::kCsv;
+    if (contains(line, "power.draw")) return PowerFormat::kNvidiaSmi;
+    if (contains(line, "timestamp")) return PowerFormat::kCsv;
     if (line == "Time,Power") return PowerFormat::kZeus;
     if (line.size() > 10 && line[4] == '/' && line[7] == '/') return PowerFormat::kNvidiaSmi;
-    if (parse_decimal(line.substr(0, line.find(',')), 9) && holds(line, ",")) return PowerFormat::kZeus;
-    if (holds(line, "{") && holds(line, "}")) return PowerFormat::kPrometheusText;
+    if (parse_decimal(line.substr(0, line.find(',')), 9) && contains(line, ",")) return PowerFormat::kZeus;
+    if (contains(line, "{") && contains(line, "}")) return PowerFormat::kPrometheusText;
     return PowerFormat::kCsv;  // its reader says what is missing
   }
   return PowerFormat::kCsv;

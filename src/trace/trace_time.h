@@ -8,6 +8,9 @@
 
 namespace flyball {
 
+// No time of a trace is further from zero: it leaves room for distances, and for sums with one more.
+inline constexpr Nanoseconds kFarthestTime = Nanoseconds{1} << 61;
+
 // Reads a decimal number ("4423698059538.328", "1e3"), times 10^digits, rounded to a whole number; digits up to 9.
 // Exact except for numbers with an exponent. Returns nullopt where the text is no finite number, or the result is
 // beyond 2^62. Blanks and quotes around it are allowed.

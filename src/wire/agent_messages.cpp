@@ -18,7 +18,7 @@ constexpr double kMostClock = 100'000.0;  // MHz
 constexpr double kMostPower = 100'000.0;  // W
 constexpr std::size_t kLongestPurpose = 200;
 constexpr const char* kRequest = "the request";
-constexpr const char* kAnswer = "the agent's answer";
+constexpr const char* kAgentAnswer = "the agent's answer";
 
 }  // namespace
 
@@ -83,7 +83,7 @@ Record<ClockBounds> description_of(const ClockBounds* /*type*/) {
 
 Record<GpuSettings> description_of(const GpuSettings* /*type*/) {
   using R = GpuSettings;
-  return Record<R>::answer("Settings", kAnswer, "What a lease has set; null: as it was before the lease.")
+  return Record<R>::answer("Settings", kAgentAnswer, "What a lease has set; null: as it was before the lease.")
       .field("sm_clocks_mhz", &R::sm_clocks, "Locked clocks of the processors.")
       .field("memory_clocks_mhz", &R::memory_clocks, "Locked clocks of the memory.")
       .field("power_limit_w", &R::power_limit, "Power limit of the board.", {.minimum = 1, .maximum = kMostPower});
@@ -129,7 +129,7 @@ Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
 
 Record<LeaseHolder> description_of(const LeaseHolder* /*type*/) {
   using R = LeaseHolder;
-  return Record<R>::answer("Holder", kAnswer)
+  return Record<R>::answer("Holder", kAgentAnswer)
       .field("uid", &R::uid, "The user's number; null over TCP.")
       .field("pid", &R::pid, "The process's number; null over TCP.", {.minimum = 0})
       .field("name", &R::name, "The user's name, or the address of a TCP client.");
@@ -137,7 +137,7 @@ Record<LeaseHolder> description_of(const LeaseHolder* /*type*/) {
 
 Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
   using R = LeaseInfo;
-  return Record<R>::answer("Lease", kAnswer)
+  return Record<R>::answer("Lease", kAgentAnswer)
       .field("id", &R::id,
              "128 random bits in hexadecimal; null for a reader who is neither of the holder's user nor root.",
              {.empty_is_null = true})
@@ -155,26 +155,27 @@ Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
 }
 
 Record<LeaseList> description_of(const LeaseList* /*type*/) {
-  return Record<LeaseList>::answer("LeaseList", kAnswer).field("leases", &LeaseList::leases, "All leases in force.");
+  return Record<LeaseList>::answer("LeaseList", kAgentAnswer)
+      .field("leases", &LeaseList::leases, "All leases in force.");
 }
 
 Record<LeaseAlive> description_of(const LeaseAlive* /*type*/) {
   using R = LeaseAlive;
-  return Record<R>::answer("LeaseAlive", kAnswer)
+  return Record<R>::answer("LeaseAlive", kAgentAnswer)
       .field("id", &R::id, "The lease, which is in force.", {.needed = true})
       .field("age_s", &R::age, "The time since it was granted.");
 }
 
 Record<LeaseEnded> description_of(const LeaseEnded* /*type*/) {
   using R = LeaseEnded;
-  return Record<R>::answer("LeaseEnded", kAnswer)
+  return Record<R>::answer("LeaseEnded", kAgentAnswer)
       .field("id", &R::id, "The lease that has ended.", {.needed = true})
       .field("restored", &R::restored, "Always true: all is as it was before.");
 }
 
 Record<PowerLimits> description_of(const PowerLimits* /*type*/) {
   using R = PowerLimits;
-  return Record<R>::answer("PowerLimits", kAnswer,
+  return Record<R>::answer("PowerLimits", kAgentAnswer,
                            "In watts. Where the minimum lies above the maximum, the caller can set no limit.")
       .field("minimum", &R::minimum, "The lowest that the caller may set.")
       .field("maximum", &R::maximum, "The highest that the caller may set.")
@@ -183,7 +184,7 @@ Record<PowerLimits> description_of(const PowerLimits* /*type*/) {
 
 Record<GpuClocks> description_of(const GpuClocks* /*type*/) {
   using R = GpuClocks;
-  return Record<R>::answer("GpuClocks", kAnswer, "What a lease of the caller can set.")
+  return Record<R>::answer("GpuClocks", kAgentAnswer, "What a lease of the caller can set.")
       .field("sm_clocks_mhz", &R::sm_clocks, "Clocks of the processors at the highest memory clock, highest first.",
              {.minimum = 0, .maximum = 1e6})
       .field("memory_clocks_mhz", &R::memory_clocks, "Clocks of the memory, highest first.")
@@ -192,7 +193,7 @@ Record<GpuClocks> description_of(const GpuClocks* /*type*/) {
 
 Record<GpuStatus> description_of(const GpuStatus* /*type*/) {
   using R = GpuStatus;
-  return Record<R>::answer("Gpu", kAnswer,
+  return Record<R>::answer("Gpu", kAgentAnswer,
                            "A reading is null where the device does not give it, or did not give it in time.")
       .field("index", &R::index, "The agent's number of the GPU.", {.needed = true, .maximum = kLastGpu})
       .field("uuid", &R::uuid, "Empty until the driver has opened the GPU.")
@@ -219,7 +220,7 @@ Record<GpuStatus> description_of(const GpuStatus* /*type*/) {
 
 Record<CpuStatus> description_of(const CpuStatus* /*type*/) {
   using R = CpuStatus;
-  return Record<R>::answer("Cpu", kAnswer, "An energy is null where the processor does not give it.")
+  return Record<R>::answer("Cpu", kAgentAnswer, "An energy is null where the processor does not give it.")
       .field("index", &R::index, "Number of the package.", {.needed = true, .maximum = kLastGpu})
       .field("name", &R::name, "Its name, as the kernel gives it.")
       .field("package_energy_j", &R::package_energy, "Energy of the package since the agent started.")
@@ -229,7 +230,7 @@ Record<CpuStatus> description_of(const CpuStatus* /*type*/) {
 
 Record<NodeStatus> description_of(const NodeStatus* /*type*/) {
   using R = NodeStatus;
-  return Record<R>::answer("NodeStatus", kAnswer)
+  return Record<R>::answer("NodeStatus", kAgentAnswer)
       .field("node", &R::node, "The host name.")
       .field("version", &R::version, "Version of the agent.")
       .field("gpus", &R::gpus, "All GPUs of the node.")
@@ -238,7 +239,7 @@ Record<NodeStatus> description_of(const NodeStatus* /*type*/) {
 
 Record<PowerPoint> description_of(const PowerPoint* /*type*/) {
   using R = PowerPoint;
-  return Record<R>::answer("PowerSample", kAnswer)
+  return Record<R>::answer("PowerSample", kAgentAnswer)
       .field("device", &R::device, "GPU:0, CPU:0 or DRAM:0, for example.", {.needed = true})
       .field("time_s", &R::time, "When it was taken, on the node's CLOCK_MONOTONIC.", {.needed = true})
       .field("power_w", &R::power, "Power since the sample before.", {.needed = true})
@@ -246,7 +247,7 @@ Record<PowerPoint> description_of(const PowerPoint* /*type*/) {
 }
 
 Record<PowerEvent> description_of(const PowerEvent* /*type*/) {
-  return Record<PowerEvent>::answer("PowerEvent", kAnswer)
+  return Record<PowerEvent>::answer("PowerEvent", kAgentAnswer)
       .field("samples", &PowerEvent::samples, "All samples since the event before.");
 }
 
@@ -269,7 +270,7 @@ Record<AccountSessionRequest> description_of(const AccountSessionRequest* /*type
 
 Record<AccountSessionInfo> description_of(const AccountSessionInfo* /*type*/) {
   using R = AccountSessionInfo;
-  return Record<R>::answer("Session", kAnswer)
+  return Record<R>::answer("Session", kAgentAnswer)
       .field("name", &R::name, "The name under which it was started.", {.needed = true})
       .field("state", &R::state, "stopped: its owner ended it; too_long, too_large: the agent ended it.",
              {.needed = true})
@@ -285,13 +286,13 @@ Record<AccountSessionInfo> description_of(const AccountSessionInfo* /*type*/) {
 
 Record<AccountSessionList> description_of(const AccountSessionList* /*type*/) {
   using R = AccountSessionList;
-  return Record<R>::answer("SessionList", kAnswer)
+  return Record<R>::answer("SessionList", kAgentAnswer)
       .field("sessions", &R::sessions, "The caller's sessions, recording and ended.");
 }
 
 Record<AccountSessionDropped> description_of(const AccountSessionDropped* /*type*/) {
   using R = AccountSessionDropped;
-  return Record<R>::answer("SessionDropped", kAnswer)
+  return Record<R>::answer("SessionDropped", kAgentAnswer)
       .field("name", &R::name, "The session that is gone.", {.needed = true})
       .field("dropped", &R::dropped, "Always true.");
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kAnswer = "the server's answer";
+constexpr const char* kServerAnswer = "the server's answer";
 constexpr double kMostTime = 1e6;  // s
 constexpr double kMostDelay = 1e7;
 constexpr double kMostSwitching = 60.0;
@@ -233,7 +233,7 @@ Record<StepReport> description_of(const StepReport* /*type*/) {
 
 Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
   using R = JobRegistered;
-  return Record<R>::answer("JobRegistered", kAnswer)
+  return Record<R>::answer("JobRegistered", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("token", &R::token, "The job's secret, where the server has drawn it.", {.left_out = true})
       .field("created", &R::created, "False where the job had been registered before.", {.needed = true});
@@ -241,7 +241,7 @@ Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
 
 Record<RankRegistered> description_of(const RankRegistered* /*type*/) {
   using R = RankRegistered;
-  return Record<R>::answer("RankRegistered", kAnswer)
+  return Record<R>::answer("RankRegistered", kServerAnswer)
       .field("rank", &R::rank, "The rank's number.", {.needed = true, .minimum = 0})
       .field("created", &R::created, "False where the rank had been registered before.", {.needed = true})
       .field("last_sequence", &R::last_sequence, "Number of the latest report counted; -1 where there is none.")
@@ -251,21 +251,21 @@ Record<RankRegistered> description_of(const RankRegistered* /*type*/) {
 
 Record<MeasurementsTaken> description_of(const MeasurementsTaken* /*type*/) {
   using R = MeasurementsTaken;
-  return Record<R>::answer("MeasurementsTaken", kAnswer)
+  return Record<R>::answer("MeasurementsTaken", kServerAnswer)
       .field("last_sequence", &R::last_sequence, "Number of the latest report counted.")
       .field("duplicate", &R::duplicate, "Whether the report had been counted before.", {.needed = true});
 }
 
 Record<StragglerTaken> description_of(const StragglerTaken* /*type*/) {
   using R = StragglerTaken;
-  return Record<R>::answer("StragglerTaken", kAnswer)
+  return Record<R>::answer("StragglerTaken", kServerAnswer)
       .field("sequence", &R::sequence, "Number of the newest notice.")
       .field("stale", &R::stale, "Whether nothing changes, because a newer notice had come before.", {.needed = true});
 }
 
 Record<StragglerState::Announced> description_of(const StragglerState::Announced* /*type*/) {
   using R = StragglerState::Announced;
-  return Record<R>::answer("AnnouncedStraggler", kAnswer, "A notice that is not yet in force.")
+  return Record<R>::answer("AnnouncedStraggler", kServerAnswer, "A notice that is not yet in force.")
       .field("degree", &R::degree, "The degree that it will have.")
       .field("sequence", &R::sequence, "Number of the notice.")
       .field("remaining_s", &R::remaining, "The time until it is in force.");
@@ -273,7 +273,7 @@ Record<StragglerState::Announced> description_of(const StragglerState::Announced
 
 Record<StragglerState> description_of(const StragglerState* /*type*/) {
   using R = StragglerState;
-  return Record<R>::answer("StragglerState", kAnswer)
+  return Record<R>::answer("StragglerState", kServerAnswer)
       .field("straggler", &R::straggler, "A rank, or a name.", {.needed = true})
       .field("degree", &R::degree, "The degree in force.")
       .field("sequence", &R::sequence, "Number of the notice in force; -1 where none is.")
@@ -282,7 +282,7 @@ Record<StragglerState> description_of(const StragglerState* /*type*/) {
 
 Record<JobStatus> description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
-  return Record<R>::answer("JobStatus", kAnswer)
+  return Record<R>::answer("JobStatus", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("name", &R::name, "A name for people.")
       .field("state", &R::state, "How far the job has come.", {.needed = true})
@@ -341,7 +341,7 @@ Record<JobDeleted> description_of(const JobDeleted* /*type*/) {
 
 Record<JobListing> description_of(const JobListing* /*type*/) {
   using R = JobListing;
-  return Record<R>::answer("JobListing", kAnswer)
+  return Record<R>::answer("JobListing", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("name", &R::name, "A name for people.")
       .field("state", &R::state, "How far the job has come.", {.needed = true})
@@ -352,13 +352,13 @@ Record<JobListing> description_of(const JobListing* /*type*/) {
 }
 
 Record<JobList> description_of(const JobList* /*type*/) {
-  return Record<JobList>::answer("JobList", kAnswer)
+  return Record<JobList>::answer("JobList", kServerAnswer)
       .field("jobs", &JobList::jobs, "All jobs that the token lets one see.");
 }
 
 Record<FrontierPointReport> description_of(const FrontierPointReport* /*type*/) {
   using R = FrontierPointReport;
-  return Record<R>::answer("FrontierPoint", kAnswer)
+  return Record<R>::answer("FrontierPoint", kServerAnswer)
       .field("time_s", &R::time, "Time of an iteration.", {.needed = true})
       .field("energy_j", &R::energy, "Energy of an iteration.", {.needed = true})
       .field("lower_bound_j", &R::lower_bound, "No plan that is as fast takes less energy.");
@@ -366,7 +366,7 @@ Record<FrontierPointReport> description_of(const FrontierPointReport* /*type*/) 
 
 Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
   using R = FrontierReport;
-  return Record<R>::answer("FrontierReport", kAnswer,
+  return Record<R>::answer("FrontierReport", kServerAnswer,
                            "The frontier of one iteration of one pipeline with one GPU per stage, blocking included.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("planner", &R::planner, "The planner that made it.")
@@ -396,7 +396,7 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
 
 Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
   using R = RankSchedule;
-  return Record<R>::answer("RankSchedule", kAnswer)
+  return Record<R>::answer("RankSchedule", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("rank", &R::rank, "The rank that asked.", {.needed = true, .minimum = 0})
       .field("stage", &R::stage, "The rank's stage.", {.needed = true, .minimum = 0})

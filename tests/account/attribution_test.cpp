@@ -18,7 +18,6 @@ namespace flyball {
 namespace {
 
 using testing::kMicrosecond;
-using testing::kSecond;
 using testing::MadeTraces;
 using testing::make_traces;
 using testing::MemoryEvents;

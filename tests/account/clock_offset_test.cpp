@@ -18,8 +18,7 @@ namespace {
 using testing::MemoryEvents;
 using testing::MemoryPower;
 
-constexpr Nanoseconds kMs = 1'000'000;
-constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
+constexpr Nanoseconds kWholeDay = 86'400 * kSecond;
 
 struct Case {
   std::vector<TraceEvent> events;
@@ -31,21 +30,23 @@ struct Case {
 Case bursts(Nanoseconds offset, bool regular = false) {
   std::mt19937 random(11);
   Case result;
-  for (Nanoseconds at = 0; at < 60'000 * kMs;) {
-    const Nanoseconds length = regular ? 100 * kMs : (20 + static_cast<Nanoseconds>(random() % 280)) * kMs;
+  for (Nanoseconds at = 0; at < 60'000 * kMillisecond;) {
+    const Nanoseconds length =
+        regular ? 100 * kMillisecond : (20 + static_cast<Nanoseconds>(random() % 280)) * kMillisecond;
     result.events.push_back({at, at + length, 0, 0});
-    at += length + (regular ? 100 * kMs : (20 + static_cast<Nanoseconds>(random() % 280)) * kMs);
+    at += length + (regular ? 100 * kMillisecond : (20 + static_cast<Nanoseconds>(random() % 280)) * kMillisecond);
   }
   std::size_t first = 0;
-  for (Nanoseconds at = -5'000 * kMs; at < 65'000 * kMs; at += 10 * kMs) {
+  for (Nanoseconds at = -5'000 * kMillisecond; at < 65'000 * kMillisecond; at += 10 * kMillisecond) {
     Nanoseconds busy = 0;
     while (first < result.events.size() && result.events[first].end <= at) ++first;
-    for (std::size_t i = first; i < result.events.size() && result.events[i].begin < at + 10 * kMs; ++i) {
-      busy += std::min(result.events[i].end, at + 10 * kMs) - std::max(result.events[i].begin, at);
+    for (std::size_t i = first; i < result.events.size() && result.events[i].begin < at + 10 * kMillisecond; ++i) {
+      busy += std::min(result.events[i].end, at + 10 * kMillisecond) - std::max(result.events[i].begin, at);
     }
     const double noise = static_cast<double>(random() % 2001) / 100.0 - 10.0;
-    result.power.push_back({at + offset, at + offset + 10 * kMs, 0,
-                            Watts(60.0 + 200.0 * static_cast<double>(busy) / static_cast<double>(10 * kMs) + noise)});
+    result.power.push_back(
+        {at + offset, at + offset + 10 * kMillisecond, 0,
+         Watts(60.0 + 200.0 * static_cast<double>(busy) / static_cast<double>(10 * kMillisecond) + noise)});
   }
   return result;
 }
@@ -57,7 +58,7 @@ ClockOffset estimate(Case c, const ClockOffsetOptions& options = {}) {
 }
 
 TEST(ClockOffset, IsFoundToAMillisecond) {
-  for (const Nanoseconds offset : {Nanoseconds{0}, 137 * kMs, -2'504 * kMs}) {
+  for (const Nanoseconds offset : {Nanoseconds{0}, 137 * kMillisecond, -2'504 * kMillisecond}) {
     const ClockOffset found = estimate(bursts(offset));
     EXPECT_EQ(found.verdict, OffsetVerdict::kCertain) << name_of(found.verdict);
     EXPECT_NEAR(static_cast<double>(found.offset), static_cast<double>(offset), 1e6);
@@ -68,28 +69,28 @@ TEST(ClockOffset, IsFoundToAMillisecond) {
 
 // Event times from the start of a machine, power in Unix time.
 TEST(ClockOffset, OfDifferentClocks) {
-  const ClockOffset found = estimate(bursts(19'000 * kDay));
+  const ClockOffset found = estimate(bursts(19'000 * kWholeDay));
   EXPECT_EQ(found.verdict, OffsetVerdict::kCertain);
-  EXPECT_NEAR(static_cast<double>(found.offset - 19'000 * kDay), 0.0, 1e6);
+  EXPECT_NEAR(static_cast<double>(found.offset - 19'000 * kWholeDay), 0.0, 1e6);
   EXPECT_EQ(found.correlation_unshifted, 0.0);
 }
 
 // Work from 1 s to 2 s and again `period` later, power from 0 s to 8 s on a clock `offset` ahead: one period earlier
 // the second burst alone lies over the first of power, and fits as well. All of the work lies over power at the offset.
 TEST(ClockOffset, OfDifferentClocksLaysAllWorkOverPower) {
-  for (const Nanoseconds period : {2'000 * kMs, 2'005 * kMs}) {
-    for (const Nanoseconds offset : {1'000'000 * kMs, 1'000'007 * kMs, -1'000'007 * kMs}) {
+  for (const Nanoseconds period : {2'000 * kMillisecond, 2'005 * kMillisecond}) {
+    for (const Nanoseconds offset : {1'000'000 * kMillisecond, 1'000'007 * kMillisecond, -1'000'007 * kMillisecond}) {
       Case c;
-      for (const Nanoseconds begin : {1'000 * kMs, 1'000 * kMs + period}) {
-        c.events.push_back({begin, begin + 1'000 * kMs, 0, 0});
+      for (const Nanoseconds begin : {1'000 * kMillisecond, 1'000 * kMillisecond + period}) {
+        c.events.push_back({begin, begin + 1'000 * kMillisecond, 0, 0});
       }
-      for (Nanoseconds at = 0; at < 8'000 * kMs; at += 40 * kMs) {
+      for (Nanoseconds at = 0; at < 8'000 * kMillisecond; at += 40 * kMillisecond) {
         double busy = 0.0;
         for (const TraceEvent& event : c.events) {
-          const Nanoseconds both = std::min(event.end, at + 40 * kMs) - std::max(event.begin, at);
-          busy += static_cast<double>(std::max<Nanoseconds>(both, 0)) / static_cast<double>(40 * kMs);
+          const Nanoseconds both = std::min(event.end, at + 40 * kMillisecond) - std::max(event.begin, at);
+          busy += static_cast<double>(std::max<Nanoseconds>(both, 0)) / static_cast<double>(40 * kMillisecond);
         }
-        c.power.push_back({at + offset, at + offset + 40 * kMs, 0, Watts(50 + 150 * busy)});
+        c.power.push_back({at + offset, at + offset + 40 * kMillisecond, 0, Watts(50 + 150 * busy)});
       }
       const ClockOffset found = estimate(c);
       EXPECT_NEAR(static_cast<double>(found.offset - offset), 0.0, 10e6) << period << ' ' << offset;
@@ -100,7 +101,7 @@ TEST(ClockOffset, OfDifferentClocksLaysAllWorkOverPower) {
 
 // A program that does the same every 200 ms fits at every multiple, but for its beginning and end: that is said.
 TEST(ClockOffset, OfARegularProgramIsAmbiguous) {
-  const ClockOffset found = estimate(bursts(430 * kMs, true));
+  const ClockOffset found = estimate(bursts(430 * kMillisecond, true));
   EXPECT_EQ(found.verdict, OffsetVerdict::kAmbiguous);
   EXPECT_GT(found.runner_up, 0.95 * found.correlation);
   const double phase = std::remainder(static_cast<double>(found.offset) / 1e6 - 430.0, 200.0);
@@ -112,15 +113,15 @@ TEST(ClockOffset, PowerOfAnotherProgramIsSeldomCertain) {
   int certain = 0;
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     Case other = bursts(0);
-    std::erase_if(other.events, [](const TraceEvent& event) { return event.begin > 2'000 * kMs; });
-    std::erase_if(other.power, [](const PowerSegment& segment) { return segment.begin > 2'000 * kMs; });
+    std::erase_if(other.events, [](const TraceEvent& event) { return event.begin > 2'000 * kMillisecond; });
+    std::erase_if(other.power, [](const PowerSegment& segment) { return segment.begin > 2'000 * kMillisecond; });
     std::mt19937 random(seed);
     double watts = 200.0;
     for (PowerSegment& segment : other.power) {
       watts = std::max(20.0, watts + static_cast<double>(random() % 2001) / 100.0 - 10.0);
       segment.power = Watts(watts);
-      segment.begin += 1'000 * kDay;
-      segment.end += 1'000 * kDay;
+      segment.begin += 1'000 * kWholeDay;
+      segment.end += 1'000 * kWholeDay;
     }
     certain += estimate(std::move(other)).verdict == OffsetVerdict::kCertain ? 1 : 0;
   }
@@ -137,7 +138,8 @@ TEST(ClockOffset, SaysWhenThereIsNothingToGoBy) {
   EXPECT_EQ(estimate(flat).verdict, OffsetVerdict::kNoData);
   // Neither are the ends of a trace that do not fill a bin, nor a gap, a change of power.
   Case ends = bursts(0);
-  ends.power = {{3 * kMs, 30'001 * kMs, 0, Watts(50)}, {40'002 * kMs, 60'007 * kMs, 0, Watts(50)}};
+  ends.power = {{3 * kMillisecond, 30'001 * kMillisecond, 0, Watts(50)},
+                {40'002 * kMillisecond, 60'007 * kMillisecond, 0, Watts(50)}};
   EXPECT_EQ(estimate(ends).verdict, OffsetVerdict::kNoData);
   Case noise = bursts(0);
   std::mt19937 random(2);
@@ -147,8 +149,8 @@ TEST(ClockOffset, SaysWhenThereIsNothingToGoBy) {
 
 // Work on two devices, whose correlations are taken together; a year of idling changes the bins, not the memory.
 TEST(ClockOffset, LongTracesGetWideBins) {
-  Case c = bursts(137 * kMs);
-  c.power.push_back({365 * kDay, 366 * kDay, 0, Watts(60)});
+  Case c = bursts(137 * kMillisecond);
+  c.power.push_back({365 * kWholeDay, 366 * kWholeDay, 0, Watts(60)});
   const ClockOffset found = estimate(c);
   EXPECT_GT(found.resolution.value(), 60.0);
 }

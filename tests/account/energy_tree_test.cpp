@@ -12,7 +12,6 @@ namespace flyball {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::kSecond;
 
 struct Model {
   OperationTable operations;

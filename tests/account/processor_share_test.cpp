@@ -11,7 +11,6 @@
 namespace flyball {
 namespace {
 
-using testing::kSecond;
 using testing::MemoryPower;
 
 // Two processors on socket 0, one on socket 1. From 1 s to 2 s: cpu 0 is busy for 60 jiffies and 20 of interrupts, of

@@ -19,8 +19,6 @@
 namespace flyball {
 namespace {
 
-using testing::kMillisecond;
-using testing::kSecond;
 using testing::make_traces;
 using testing::make_truth;
 using testing::MemoryEvents;

@@ -9,7 +9,6 @@
 namespace flyball {
 namespace {
 
-using testing::kSecond;
 using testing::MemoryPower;
 
 struct Plain {

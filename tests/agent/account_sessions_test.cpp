@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::MemoryGpu;
 
-Claimant user(uid_t uid) {
+Claimant claimant(uid_t uid) {
   Claimant who;
   who.local = true;
   who.uid = uid;
@@ -31,8 +31,8 @@ Claimant user(uid_t uid) {
   return who;
 }
 
-const Claimant kAlice = user(1000);
-const Claimant kBob = user(1001);
+const Claimant kAlice = claimant(1000);
+const Claimant kBob = claimant(1001);
 
 AccountSessionRequest named(const std::string& name) {
   AccountSessionRequest request;

@@ -11,8 +11,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-
 Claimant user(uid_t uid, pid_t pid, std::uint64_t connection = 1) {
   Claimant who;
   who.local = true;

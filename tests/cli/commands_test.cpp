@@ -15,8 +15,6 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
-
 TEST(Partition, FindsTheLeastImbalance) {
   const TempFolder folder;
   // 3 | 2 1 | 3: perfectly balanced.
@@ -79,7 +77,7 @@ TEST(Messages, NamePlannersAndSchedulesThatThereAre) {
 }
 
 json emulate(std::vector<std::string> options) {
-  std::vector<std::string> arguments{"emulate", kProfile, "--microbatches", "8", "--format", "json"};
+  std::vector<std::string> arguments{"emulate", kBertProfile, "--microbatches", "8", "--format", "json"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   const Ran ran = run_flyball(arguments);
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -155,7 +153,7 @@ TEST(ProfileFit, MakesAProfileAndAPipelineToPlanWith) {
 }
 
 TEST(Profile, ShowTellsHowMuchEachOperationCanSave) {
-  const Ran ran = run_flyball({"profile", "show", kProfile, "--format", "json"});
+  const Ran ran = run_flyball({"profile", "show", kBertProfile, "--format", "json"});
   ASSERT_EQ(ran.status, 0) << ran.err;
   const json result = ran.json();
   EXPECT_EQ(result.at("stages"), 4);
@@ -164,7 +162,7 @@ TEST(Profile, ShowTellsHowMuchEachOperationCanSave) {
     EXPECT_GT(operation.at("saving_pct").get<double>(), 0.0);
     EXPECT_LT(operation.at("least_energy_frequency"), operation.at("fastest_frequency"));
   }
-  EXPECT_THAT(run_flyball({"profile", "show", kProfile}).out, HasSubstr("forward imbalance"));
+  EXPECT_THAT(run_flyball({"profile", "show", kBertProfile}).out, HasSubstr("forward imbalance"));
 }
 
 TEST(Profile, SynthesisIsMarkedReproducibleAndReadable) {

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kProfile = "examples/profiles/gpt3-1.3b-a100-4stage.csv";
+constexpr const char* kGptProfile = "examples/profiles/gpt3-1.3b-a100-4stage.csv";
 
 struct WrongUsage {
   std::vector<std::string> arguments;  // "PROFILE" stands for the example
@@ -25,7 +25,7 @@ class Usage : public ::testing::TestWithParam<WrongUsage> {};
 
 TEST_P(Usage, IsStatusTwoAndSaysWhatIsWanted) {
   std::vector<std::string> arguments = GetParam().arguments;
-  for (std::string& argument : arguments) argument = argument == "PROFILE" ? kProfile : argument;
+  for (std::string& argument : arguments) argument = argument == "PROFILE" ? kGptProfile : argument;
   const Ran ran = run_flyball(arguments);
   EXPECT_EQ(ran.status, 2);
   EXPECT_EQ(ran.out, "");
@@ -131,7 +131,7 @@ TEST(Failure, IsStatusOneForAFileThatIsNotThere) {
 }
 
 TEST(Failure, IsStatusOneForATargetThatNoPlanMeets) {
-  const Ran ran = run_flyball({"plan", kProfile, "--microbatches", "4", "--target-time", "10ms"});
+  const Ran ran = run_flyball({"plan", kGptProfile, "--microbatches", "4", "--target-time", "10ms"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr("no plan of perseus ends within 0.01 s"));
@@ -141,7 +141,7 @@ TEST(Failure, IsStatusOneForATargetThatNoPlanMeets) {
 TEST(Failure, IsStatusOneForAFolderThatCannotBeMade) {
   const TempFolder folder;
   write_file(folder / "taken", "a file");
-  const Ran ran = run_flyball({"plan", kProfile, "--microbatches", "4", "--out", folder / "taken"});
+  const Ran ran = run_flyball({"plan", kGptProfile, "--microbatches", "4", "--out", folder / "taken"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr("taken"));
@@ -161,7 +161,7 @@ TEST(Failure, StandardInputHasTheLimitOfFiles) {
 TEST(Failure, PipelineFileErrorsNameItsLine) {
   const TempFolder folder;
   write_file(folder / "pipeline.toml", "schedule = \"1f1b\"\nmicrobatchs = 8\n");
-  const Ran ran = run_flyball({"plan", kProfile, "--pipeline", folder / "pipeline.toml"});
+  const Ran ran = run_flyball({"plan", kGptProfile, "--pipeline", folder / "pipeline.toml"});
   EXPECT_EQ(ran.status, 3);
   EXPECT_THAT(ran.err, HasSubstr("pipeline.toml:2:1: "));
   EXPECT_THAT(ran.err, HasSubstr("microbatchs"));

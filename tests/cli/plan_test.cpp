@@ -19,11 +19,10 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
 constexpr double kBlockingWatts = 4 * 75.0;  // four stages at the default power
 
 Ran plan(std::vector<std::string> options) {
-  std::vector<std::string> arguments{"plan", kProfile, "--microbatches", "8"};
+  std::vector<std::string> arguments{"plan", kBertProfile, "--microbatches", "8"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   return run_flyball(arguments);
 }
@@ -408,7 +407,7 @@ TEST(PlanPower, WhatCannotBeKeptIsRefused) {
 }
 
 TEST(Plan, ReadsAProfileFromStandardInput) {
-  const std::string profile = file_text(std::filesystem::path(FLYBALL_SOURCE_DIR) / kProfile);
+  const std::string profile = file_text(std::filesystem::path(FLYBALL_SOURCE_DIR) / kBertProfile);
   const Ran piped = run_flyball({"plan", "-", "--microbatches", "8", "--format", "json"}, profile);
   ASSERT_EQ(piped.status, 0) << piped.err;
   EXPECT_EQ(piped.json().at("frontier"), plan_json().at("frontier"));
@@ -418,7 +417,8 @@ TEST(Plan, OptionsOverrideThePipelineFile) {
   const TempFolder folder;
   write_file(folder / "pipeline.toml", "schedule = \"gpipe\"\nmicrobatches = 3\nblocking_power = 60\n");
   const auto nodes = [&](std::vector<std::string> options) {
-    std::vector<std::string> arguments{"plan", kProfile, "--pipeline", folder / "pipeline.toml", "--format", "json"};
+    std::vector<std::string> arguments{"plan",     kBertProfile, "--pipeline", folder / "pipeline.toml",
+                                       "--format", "json"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Ran ran = run_flyball(arguments);
     EXPECT_EQ(ran.status, 0) << ran.err;
@@ -483,7 +483,7 @@ TEST(Plan, WholeJobMultipliesJoules) {
 TEST(PlanFiles, AreTheSameBytesEveryTime) {
   const TempFolder first;
   const TempFolder second;
-  const std::string profile = (std::filesystem::path(FLYBALL_SOURCE_DIR) / kProfile).string();
+  const std::string profile = (std::filesystem::path(FLYBALL_SOURCE_DIR) / kBertProfile).string();
   const std::vector<std::string> arguments{"plan", profile, "--microbatches", "8", "--planner", "all", "--out", "out"};
   ASSERT_EQ(run_flyball(arguments, "", first.path()).status, 0);
   ASSERT_EQ(run_flyball(arguments, "", second.path()).status, 0);
@@ -571,7 +571,7 @@ TEST(PlanInterrupt, LeavesNothingBehind) {
   // Without the interrupt this takes minutes.
   const TempFolder folder;
   const Ran ran = run_interrupted(
-      {"plan", kProfile, "--microbatches", "3000", "--unit-time", "100us", "--out", folder / "out"}, 1.0);
+      {"plan", kBertProfile, "--microbatches", "3000", "--unit-time", "100us", "--out", folder / "out"}, 1.0);
   EXPECT_EQ(ran.status, 130);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr("interrupted; nothing was written"));

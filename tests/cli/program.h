@@ -24,6 +24,8 @@
 
 namespace flyball::testing {
 
+inline constexpr const char* kBertProfile = "examples/profiles/bert-1.3b-a100-4stage.csv";
+
 struct Ran {
   int status = -1;  // exit status; 128 + signal when killed by one
   std::string out;

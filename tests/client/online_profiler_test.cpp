@@ -14,7 +14,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr double kWaitingWatts = 75.0;
 
 struct Kind {

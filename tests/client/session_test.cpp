@@ -32,7 +32,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr auto kLong = std::chrono::seconds(60);
-constexpr Nanoseconds kMillisecond = 1'000'000;
 
 // A GPU whose power follows what it does and at which clock, and that can refuse to be set.
 class FakeGpu {

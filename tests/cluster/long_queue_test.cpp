@@ -77,13 +77,7 @@ TEST_P(LongQueue, IsNotReadAgain) {
   }
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const PolicyRegistry::Entry& entry : policies().entries()) all.push_back(entry.name);
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(AllPolicies, LongQueue, ::testing::ValuesIn(names()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(AllPolicies, LongQueue, ::testing::ValuesIn(policy_names()), [](const auto& instance) {
   std::string name = instance.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '-' || c == '+'; }, '_');

@@ -15,12 +15,6 @@ namespace {
 // Every policy of the build keeps the rules of the simulator.
 class EveryPolicy : public ::testing::TestWithParam<std::string> {};
 
-std::vector<std::string> all_policies() {
-  std::vector<std::string> names;
-  for (const auto& entry : policies().entries()) names.push_back(entry.name);
-  return names;
-}
-
 JobTrace drawn_trace(std::uint64_t seed, int jobs = 120) {
   TraceSynthesis request;
   request.jobs = jobs;
@@ -229,7 +223,7 @@ TEST_P(EveryPolicy, GoesOnFromASnapshot) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(all_policies()), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(policy_names()), [](const auto& test) {
   std::string name = test.param;
   std::erase_if(name, [](char c) { return c == '-' || c == '+'; });
   return name;

@@ -9,7 +9,7 @@ namespace flyball {
 namespace {
 
 TEST(TextTable, AlignsAndNamesUnits) {
-  TextTable table({{"planner", "", TextTable::Align::kLeft}, {"time", "s"}, {"T\u2032", "s"}});
+  TextTable table({"<planner", ">time (s)", "T\u2032 (s)"});
   table.add_row({"perseus", "24.476", "1"});
   table.add_row({"max", "5"});
   EXPECT_EQ(table.str(),
@@ -21,7 +21,7 @@ TEST(TextTable, AlignsAndNamesUnits) {
 
 // A foreign name is as wide as it is shown, and stays on its line.
 TEST(TextTable, EscapesWhatATerminalWouldObey) {
-  TextTable table({{"name", "", TextTable::Align::kLeft}, {"energy", "J"}});
+  TextTable table({"<name", "energy (J)"});
   table.add_row({"\x1b[2Ja\nb", "1"});
   table.add_row({"c", "2"});
   EXPECT_EQ(table.str(),

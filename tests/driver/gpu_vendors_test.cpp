@@ -18,11 +18,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const std::string kStubs = FLYBALL_STUB_DIR;
+const std::string kStubFolder = FLYBALL_STUB_DIR;
 
 // Of three boards the second is lost: GPU-old-0 and GPU-old-2 are open.
-const GpuVendor kOldNvidia{"nvml", {kStubs + "/libold_nvml_stub.so"}, load_nvml};
-const GpuVendor kAmd{"amd-smi", {kStubs + "/libamd_smi_stub.so"}, load_amd_smi};
+const GpuVendor kOldNvidia{"nvml", {kStubFolder + "/libold_nvml_stub.so"}, load_nvml};
+const GpuVendor kAmd{"amd-smi", {kStubFolder + "/libamd_smi_stub.so"}, load_amd_smi};
 const GpuVendor kAbsent{"nvml", {"libnvidia-ml-absent.so.1"}, load_nvml};
 // A vendor that a test adds, without a board that opens.
 const GpuVendor kThird{"third", {"libthird.so"}, [](const std::vector<std::string>& libraries) {

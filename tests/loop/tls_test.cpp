@@ -30,7 +30,7 @@ using testing::start_and_let_expire;
 using testing::TempFolder;
 using testing::wait_until;
 
-constexpr auto kLong = 120s;
+constexpr auto kLongest = 120s;
 constexpr const char* kNames = "DNS:localhost,IP:127.0.0.1";
 
 std::unique_ptr<ServerThread> serve(const TlsFiles& files) {
@@ -60,7 +60,7 @@ class Rank {
   }
 
   [[nodiscard]] bool joins() {
-    return wait_until([&] { return session_->state().server_reachable; }, kLong);
+    return wait_until([&] { return session_->state().server_reachable; }, kLongest);
   }
   // The first notice; empty where none comes.
   [[nodiscard]] std::string notice() {
@@ -70,7 +70,7 @@ class Rank {
       if (!notices_.empty()) words = notices_.front();
       return !words.empty();
     };
-    (void)wait_until(told, kLong);
+    (void)wait_until(told, kLongest);
     return words;
   }
   [[nodiscard]] Session& session() { return *session_; }
@@ -147,10 +147,10 @@ TEST(Loop, TrainsByPlanOverTls) {
         address = output.substr(begin, end - begin);
         return true;
       },
-      kLong))
+      kLongest))
       << node.server.output();
   node.start_trainer({"--server", address, "--ca-file", files.certificate, "--steps", "4"});
-  ASSERT_TRUE(wait_until([&] { return !node.trainer.running(); }, kLong));
+  ASSERT_TRUE(wait_until([&] { return !node.trainer.running(); }, kLongest));
   EXPECT_EQ(node.trainer.status(), 0) << node.trainer.output();
   EXPECT_EQ(node.windows("planned"), 1) << node.trainer.output();
 }

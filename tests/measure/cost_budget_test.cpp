@@ -30,9 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr Nanoseconds kMillisecond = 1'000'000;
-constexpr Nanoseconds kSecond = 1'000 * kMillisecond;
-constexpr Nanoseconds kPeriod = 4 * kMillisecond;
+constexpr Nanoseconds kReadingPeriod = 4 * kMillisecond;
 
 // --- The rule ------------------------------------------------------------------------------------------------------
 
@@ -50,9 +48,9 @@ struct Rounds {
   double go_on(double seconds, const std::function<void()>& look = {}) {
     const double before = spent_s;
     const Nanoseconds end = now + static_cast<Nanoseconds>(seconds * 1e9);
-    for (; now < end; now += kPeriod) {
-      const bool needed = board != 0 && now % board < kPeriod;
-      const bool due = now - read_at >= budget.periods() * kPeriod;
+    for (; now < end; now += kReadingPeriod) {
+      const bool needed = board != 0 && now % board < kReadingPeriod;
+      const bool due = now - read_at >= budget.periods() * kReadingPeriod;
       if (!needed && !due) continue;
       if (due) read_at = now;
       spent_s += cost();
@@ -70,7 +68,7 @@ TEST(CostBudget, IsKeptToAFifthWhateverARoundCosts) {
     for (const double cost : {20e-6, 33e-6, 60e-6, 200e-6, 1e-3}) {
       const double needed = board == 0 ? 0.0 : cost * 1e9 / static_cast<double>(board);
       const double most = needed + 0.1 * cost / 0.004;  // k is then about 10
-      CostBudget budget(most, kPeriod, 1'000 * kSecond);
+      CostBudget budget(most, kReadingPeriod, 1'000 * kSecond);
       Rounds rounds{budget, board, [cost] { return cost; }};
       rounds.go_on(5.0);
       const double share = rounds.go_on(20.0);
@@ -82,7 +80,7 @@ TEST(CostBudget, IsKeptToAFifthWhateverARoundCosts) {
 
 TEST(CostBudget, StretchesNothingWithRoomOrWithoutALimit) {
   for (const double most : {0.0, 0.02}) {
-    CostBudget budget(most, kPeriod, 1'000 * kSecond);
+    CostBudget budget(most, kReadingPeriod, 1'000 * kSecond);
     Rounds rounds{budget, 0, [] { return 60e-6; }};  // 1.5 % of a processor
     rounds.go_on(20.0);
     EXPECT_EQ(budget.periods(), 1);
@@ -90,7 +88,7 @@ TEST(CostBudget, StretchesNothingWithRoomOrWithoutALimit) {
 }
 
 TEST(CostBudget, LeavesTheFirstSecondsToTheSensorsRhythms) {
-  CostBudget budget(0.001, kPeriod, 1'000 * kSecond);
+  CostBudget budget(0.001, kReadingPeriod, 1'000 * kSecond);
   Rounds rounds{budget, 0, [] { return 60e-6; }};
   rounds.go_on(2.4);
   EXPECT_EQ(budget.periods(), 1);
@@ -99,7 +97,7 @@ TEST(CostBudget, LeavesTheFirstSecondsToTheSensorsRhythms) {
 }
 
 TEST(CostBudget, NeverGoesBeyondATenthOfASecond) {
-  CostBudget budget(1e-6, kPeriod, 1'000 * kSecond);
+  CostBudget budget(1e-6, kReadingPeriod, 1'000 * kSecond);
   Rounds rounds{budget, 0, [] { return 1e-3; }};
   rounds.go_on(10.0);
   EXPECT_EQ(budget.periods(), 25);
@@ -111,7 +109,7 @@ TEST(CostBudget, NeverGoesBeyondATenthOfASecond) {
 
 TEST(CostBudget, ComesBackWhereReadingBecomesCheap) {
   double cost = 400e-6;
-  CostBudget budget(0.01, kPeriod, 1'000 * kSecond);
+  CostBudget budget(0.01, kReadingPeriod, 1'000 * kSecond);
   Rounds rounds{budget, 0, [&] { return cost; }};
   rounds.go_on(6.0);
   EXPECT_EQ(budget.periods(), 10);
@@ -131,7 +129,7 @@ TEST(CostBudget, DoesNotSwingWithCostsThatWaver) {
     return state >> 26u == 0 ? 10.0 * cost : cost;
   };
   for (const Nanoseconds board : {Nanoseconds{0}, 100 * kMillisecond}) {
-    CostBudget budget(0.0014, kPeriod, 1'000 * kSecond);
+    CostBudget budget(0.0014, kReadingPeriod, 1'000 * kSecond);
     Rounds rounds{budget, board, wavering};
     rounds.go_on(10.0);
     int changes = 0;
@@ -147,8 +145,8 @@ TEST(CostBudget, DoesNotSwingWithCostsThatWaver) {
 }
 
 TEST(CostBudget, DoesNotSpendTheTimeInWhichTheProcessWasStopped) {
-  CostBudget running(0.0021, kPeriod, 0);
-  CostBudget stopped(0.0021, kPeriod, 0);
+  CostBudget running(0.0021, kReadingPeriod, 0);
+  CostBudget stopped(0.0021, kReadingPeriod, 0);
   Nanoseconds processor_time = 0;
   for (Nanoseconds second = 2; second < 10; ++second) {
     for (int i = 0; i < 250; ++i) {
@@ -194,7 +192,7 @@ double processor_seconds(clockid_t clock) {
 }
 
 // Until it is true; false after a minute.
-bool comes_true(const std::function<bool()>& condition) {
+bool becomes_true(const std::function<bool()>& condition) {
   for (int i = 0; i < 6'000; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -249,7 +247,7 @@ TEST(CostBudgetOfASampler, IsKeptToAFifth) {
   constexpr double kMost = 0.05;
   const DearMeter dear(kFiguresCount ? 0.002 : 0.001);  // half a processor, every 4 ms
   Sampler sampler({dear.meter()}, at_most(kMost));
-  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 0); }));
+  ASSERT_TRUE(becomes_true([&] { return is_put_off(sampler, 0); }));
   double share = 0.0;
   for (int i = 0; i < 20 && std::abs(share - kMost) > tolerance(0.2) * kMost;
        ++i) {  // a busy machine needs more than one
@@ -267,7 +265,7 @@ TEST(CostBudgetOfASampler, IsKeptToAFifth) {
 TEST(CostBudgetOfASampler, CountsNoEnergyTwiceAndLosesNone) {
   const DearMeter dear(0.001);
   Sampler sampler({dear.meter(), dear.meter("DRAM:0")}, at_most(0.02));
-  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 0) && is_put_off(sampler, 1); }));
+  ASSERT_TRUE(becomes_true([&] { return is_put_off(sampler, 0) && is_put_off(sampler, 1); }));
   std::vector<Nanoseconds> ends{sampler.sample_now()};
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(437));
@@ -295,7 +293,7 @@ TEST(CostBudgetOfASampler, TellsARecordingHowOftenItRead) {
   PowerRecorder recorder(sampler, {});
   EXPECT_EQ(recorder.take().find("to cost less"), std::string::npos);
   EXPECT_THAT(recorder.put_off(), IsEmpty());
-  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 0) && is_put_off(sampler, 2); }));
+  ASSERT_TRUE(becomes_true([&] { return is_put_off(sampler, 0) && is_put_off(sampler, 2); }));
   static_cast<void>(recorder.take());
   std::this_thread::sleep_for(std::chrono::seconds(2));
   const std::string text = recorder.take(true);
@@ -308,9 +306,9 @@ TEST(CostBudgetOfASampler, TellsARecordingHowOftenItRead) {
 TEST(CostBudgetOfASampler, ReadsEveryPeriodAgainWhenReadingIsCheap) {
   const DearMeter dear(0.0025);
   Sampler sampler({dear.meter()}, at_most(0.2));
-  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 0); }));
+  ASSERT_TRUE(becomes_true([&] { return is_put_off(sampler, 0); }));
   dear.costs(0.0);
-  EXPECT_TRUE(comes_true([&] { return sampler.state(0).reading_period == kDefaultSamplingPeriod; }));
+  EXPECT_TRUE(becomes_true([&] { return sampler.state(0).reading_period == kDefaultSamplingPeriod; }));
 }
 
 TEST(CostBudgetOfASampler, WithoutALimitNothingIsPutOff) {
@@ -328,7 +326,7 @@ TEST(CostBudgetOfASampler, WithoutALimitNothingIsPutOff) {
 TEST(CostBudgetOfASampler, LeavesABoardWithARhythmAsItIsAndReadsTheProcessorBesideIt) {
   const DearMeter dear(0.0005);
   Sampler sampler({board(), dear.meter()}, at_most(0.0001));
-  ASSERT_TRUE(comes_true([&] { return is_put_off(sampler, 1) && sampler.changes_since(0, 0).size() >= 30; }));
+  ASSERT_TRUE(becomes_true([&] { return is_put_off(sampler, 1) && sampler.changes_since(0, 0).size() >= 30; }));
   const auto error_of = [](const PowerSample& change) {
     const Nanoseconds since = change.time % (100 * kMillisecond);
     return std::min(since, 100 * kMillisecond - since);
@@ -347,7 +345,7 @@ TEST(CostBudgetOfASampler, LeavesABoardWithARhythmAsItIsAndReadsTheProcessorBesi
   double together = 0.0;
   for (int i = 0; i < 10 && (error > 2 * kMillisecond || together < 0.8); ++i) {  // a busy machine needs more than one
     const Nanoseconds begin = Sampler::now();
-    ASSERT_TRUE(comes_true([&] { return sampler.changes_since(0, begin).size() >= 20; }));
+    ASSERT_TRUE(becomes_true([&] { return sampler.changes_since(0, begin).size() >= 20; }));
     std::vector<Nanoseconds> errors;
     for (const PowerSample& change : sampler.changes_since(0, begin)) errors.push_back(error_of(change));
     std::nth_element(errors.begin(), errors.begin() + 10, errors.end());

@@ -349,7 +349,7 @@ TEST_F(Run, RefusesWhatItCannotDo) {
   }
 }
 
-class Record : public OnSimulatedBoards {
+class RecordCommand : public OnSimulatedBoards {
  protected:
   struct Trace {
     std::vector<double> times;  // of GPU:0
@@ -380,7 +380,7 @@ class Record : public OnSimulatedBoards {
   }
 };
 
-TEST_F(Record, WritesEveryChangeOfTheSensorsWhileAProgramRuns) {
+TEST_F(RecordCommand, WritesEveryChangeOfTheSensorsWhileAProgramRuns) {
   const std::string file = folder_ / "power.csv";
   const Ran ran = run_flyball({"record", "-o", file, "--", "sh", "-c", "echo said; sleep 1; exit 5"});
   EXPECT_EQ(ran.status, 5);
@@ -399,7 +399,7 @@ TEST_F(Record, WritesEveryChangeOfTheSensorsWhileAProgramRuns) {
   EXPECT_NEAR(trace.times.back(), static_cast<double>(std::time(nullptr)), 120.0);
 }
 
-TEST_F(Record, CoversTheProgramFromItsBeginToItsEnd) {
+TEST_F(RecordCommand, CoversTheProgramFromItsBeginToItsEnd) {
   const std::string file = folder_ / "power.csv";
   const std::string stamps = folder_ / "stamps";
   const Ran ran = run_flyball({"record", "-o", file, "--gpus", "0", "--", "sh", "-c",
@@ -415,7 +415,7 @@ TEST_F(Record, CoversTheProgramFromItsBeginToItsEnd) {
 }
 
 // On one processor every 4 ms cost too much, on any machine.
-TEST_F(Record, ReadsProcessorsLessOftenOnASmallMachineUnlessAPeriodIsAskedFor) {
+TEST_F(RecordCommand, ReadsProcessorsLessOftenOnASmallMachineUnlessAPeriodIsAskedFor) {
   const SimulatedProcessors processors(folder_ / "powercap");
   const OnOneProcessor one;
   const std::string file = folder_ / "power.csv";
@@ -433,7 +433,7 @@ TEST_F(Record, ReadsProcessorsLessOftenOnASmallMachineUnlessAPeriodIsAskedFor) {
   EXPECT_THAT(file_text(file), Not(HasSubstr("read every")));
 }
 
-TEST_F(Record, WritesPowerAndEndsAfterItsTime) {
+TEST_F(RecordCommand, WritesPowerAndEndsAfterItsTime) {
   const std::string file = folder_ / "power.csv";
   const Ran ran = run_flyball({"record", "-o", file, "--quantity", "power", "--gpus", "0", "--duration", "1s"});
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -443,7 +443,7 @@ TEST_F(Record, WritesPowerAndEndsAfterItsTime) {
   EXPECT_NEAR(median(trace.values), 60.0, tolerance(0.1) * 60.0);
 }
 
-TEST_F(Record, EndsCleanlyAtCtrlC) {
+TEST_F(RecordCommand, EndsCleanlyAtCtrlC) {
   const std::string file = folder_ / "power.csv";
   const Running running({"record", "-o", file}, "/dev/null", FLYBALL_SOURCE_DIR);
   ASSERT_TRUE(wait_until(
@@ -454,7 +454,7 @@ TEST_F(Record, EndsCleanlyAtCtrlC) {
   EXPECT_GE(read(file, "energy_j").rows, 2u);
 }
 
-TEST_F(Record, TellsAFullDiskAndLetsTheProgramEnd) {
+TEST_F(RecordCommand, TellsAFullDiskAndLetsTheProgramEnd) {
   const std::string done = folder_ / "done";
   const Ran ran = run_flyball({"record", "-o", "/dev/full", "--", "sh", "-c", "sleep 0.6; touch " + done + "; exit 4"});
   EXPECT_EQ(ran.status, 4);
@@ -466,7 +466,7 @@ TEST_F(Record, TellsAFullDiskAndLetsTheProgramEnd) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "started")) << "refused before the program runs";
 }
 
-TEST_F(Record, KeepsTheOldTraceWhereTheProgramCannotStart) {
+TEST_F(RecordCommand, KeepsTheOldTraceWhereTheProgramCannotStart) {
   const std::string file = folder_ / "power.csv";
   write_file(file, "the trace of last time\n");
   EXPECT_EQ(run_flyball({"record", "-o", file, "--", "flyball-no-such-program"}).status, 127);
@@ -478,7 +478,7 @@ TEST_F(Record, KeepsTheOldTraceWhereTheProgramCannotStart) {
   EXPECT_FALSE(std::filesystem::exists(fresh)) << "an empty file would look like a trace";
 }
 
-TEST_F(Record, WritesToStandardOutput) {
+TEST_F(RecordCommand, WritesToStandardOutput) {
   const Ran ran = run_flyball({"record", "-o", "-", "--gpus", "0", "--duration", "300ms"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, AllOf(StartsWith("# flyball power trace"), HasSubstr(",GPU:0,")));
@@ -486,7 +486,7 @@ TEST_F(Record, WritesToStandardOutput) {
   EXPECT_FALSE(std::filesystem::exists("-"));
 }
 
-TEST_F(Record, NotesWhereACounterFroze) {
+TEST_F(RecordCommand, NotesWhereACounterFroze) {
   const std::string file = folder_ / "power.csv";
   const Running running({"record", "-o", file, "--gpus", "0"}, "/dev/null", FLYBALL_SOURCE_DIR);
   ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(file); }));

@@ -26,6 +26,8 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::kSlow;
+using testing::kTimeScale;
 using testing::leases_at;
 using testing::metrics_at;
 using testing::set_power_limit;
@@ -34,7 +36,6 @@ using testing::stream_power;
 using testing::TempFolder;
 using testing::wait_until;
 
-constexpr double kTimeScale = 20.0;  // a clock change takes half a millisecond
 constexpr std::size_t kGpus = 4;
 
 // A node: simulated GPUs and the agent that owns them.
@@ -89,8 +90,6 @@ LeaseRequest patiently(std::vector<std::size_t> gpus) {
   request.heartbeat_timeout = Seconds(30);
   return request;
 }
-
-constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
 
 void slow_down(AgentLease& lease) {
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {

@@ -25,6 +25,8 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::kSlow;
+using testing::kTimeScale;
 using testing::leases_at;
 using testing::metrics_at;
 using testing::reset_power_limit;
@@ -33,7 +35,6 @@ using testing::SimulatedMachine;
 using testing::TempFolder;
 using testing::wait_until;
 
-constexpr double kTimeScale = 20.0;  // a clock change takes half a millisecond
 constexpr uid_t kNobody = 65534;
 
 // A machine of two A100s (default power limit 300 W or more) and an agent with the words of its configuration.
@@ -109,8 +110,6 @@ int in_other_process(const std::function<int()>& action, std::optional<uid_t> ui
 }
 
 bool is_root() { return ::geteuid() == 0; }
-
-constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
 
 TEST_F(OperatorTest, GetsThePowerLimitBackThatALeaseHasLowered) {
   operator_sets(Watts(200));

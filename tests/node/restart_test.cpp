@@ -22,6 +22,8 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::kSlow;
+using testing::kTimeScale;
 using testing::metrics_at;
 using ::testing::Not;
 using testing::reset_power_limit;
@@ -29,9 +31,6 @@ using testing::set_power_limit;
 using testing::SimulatedMachine;
 using testing::TempFolder;
 using testing::wait_until;
-
-constexpr double kTimeScale = 20.0;  // a clock change takes half a millisecond
-constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
 
 // A machine of two A100s, which take 150 to 300 W, and an agent that is killed and started again.
 class RestartTest : public ::testing::Test {

@@ -11,8 +11,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 PipelineSpec spec_of(int microbatches) {
   PipelineSpec spec;
   spec.microbatches = microbatches;
@@ -21,12 +19,6 @@ PipelineSpec spec_of(int microbatches) {
 
 // Forward 1 ms, backward 2 ms.
 Profile profile_of(int stages) { return uniform_profile(stages, {{"forward", 1}, {"backward", 2}}); }
-
-std::vector<Seconds> milliseconds(const std::vector<double>& numbers) {
-  std::vector<Seconds> times;
-  for (const double number : numbers) times.emplace_back(number * 1e-3);
-  return times;
-}
 
 Timeline timeline_of(const ComputationDag& dag) { return emulate(dag, plan_durations(dag, same_clock_plan(dag, 0))); }
 
@@ -58,10 +50,10 @@ TEST(Transfers, TakeTheirLinksTime) {
   for (const bool both : {false, true}) {
     spec.transfers_occupy_both = both;
     spec.p2p = ConstantOperation(milliseconds({1, 5}), {});
-    EXPECT_EQ(timeline_of(build_dag(spec, profile_of(3))).makespan, (9 + 2 * (1 + 5)) * kMs);
+    EXPECT_EQ(timeline_of(build_dag(spec, profile_of(3))).makespan, (9 + 2 * (1 + 5)) * kMillisecond);
     spec.p2p = ConstantOperation(milliseconds({0, 5}), {});
     const ComputationDag dag = build_dag(spec, profile_of(3));
-    EXPECT_EQ(timeline_of(dag).makespan, (9 + 2 * 5) * kMs);
+    EXPECT_EQ(timeline_of(dag).makespan, (9 + 2 * 5) * kMillisecond);
     EXPECT_EQ(dag.size(), 6 + 2);  // none on the first link
   }
 }
@@ -72,7 +64,7 @@ TEST(Transfers, OfTheProfileOccupyBothWhereThatIsStated) {
   spec.transfers_occupy_both = true;
   const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"p2p", 3}});
   const ComputationDag dag = build_dag(spec, profile);
-  EXPECT_EQ(timeline_of(dag).makespan, (6 + 2 * 3) * kMs);
+  EXPECT_EQ(timeline_of(dag).makespan, (6 + 2 * 3) * kMillisecond);
 }
 
 // Every schedule without chunks can be run in that order, and no faster than with transfers that the sender need
@@ -134,7 +126,7 @@ TEST(ConstantOperations, MayDifferFromStageToStage) {
             "....DDD0aa....\n");
   spec.gradient_sync = ConstantOperation(milliseconds({4, 1, 0}), {Joules(7), Joules(5), Joules(3)});
   const ComputationDag dag = build_dag(spec, profile_of(3));
-  EXPECT_EQ(timeline_of(dag).makespan, 18 * kMs);
+  EXPECT_EQ(timeline_of(dag).makespan, 18 * kMillisecond);
   EXPECT_EQ(dag.type_of(dag.stage_order(0).back()).options[0].energy, Joules(7));
   EXPECT_EQ(dag.type_of(dag.stage_order(1).back()).options[0].energy, Joules(5));
   EXPECT_EQ(dag.type_of(dag.stage_order(2).back()).instruction, "backward");

@@ -15,20 +15,20 @@ const Profile& profile() {
   return instance;
 }
 
-ComputationDag read(const std::string& json) { return read_dag("d.json", json, profile()); }
+ComputationDag dag_of(const std::string& json) { return read_dag("d.json", json, profile()); }
 
 std::string drawn(const ComputationDag& dag) {
   return show(dag, emulate(dag, plan_durations(dag, same_clock_plan(dag, 0))));
 }
 
 TEST(DagJson, TheExampleIsOneForwardOneBackward) {
-  const ComputationDag dag = read(read_text_file(FLYBALL_SOURCE_DIR "/examples/dags/two-stage.json"));
+  const ComputationDag dag = dag_of(read_text_file(FLYBALL_SOURCE_DIR "/examples/dags/two-stage.json"));
   EXPECT_EQ(drawn(dag),
             drawn(scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 2)));
 }
 
 TEST(DagJson, AStageRunsItsComputationsInTheOrderOfTheList) {
-  const ComputationDag dag = read(R"({"stages": 1, "computations": [
+  const ComputationDag dag = dag_of(R"({"stages": 1, "computations": [
       {"name": "x", "stage": 0, "instruction": "backward", "microbatch": 1},
       {"name": "y", "stage": 0, "instruction": "forward", "microbatch": 0, "after": ["x", "x"]}]})");
   EXPECT_EQ(drawn(dag), "bb0\n");
@@ -37,7 +37,7 @@ TEST(DagJson, AStageRunsItsComputationsInTheOrderOfTheList) {
 
 TEST(DagJson, TransfersAreFreeOfTheStagesOrder) {
   // The transfer behind F0 runs while stage 0 computes F1.
-  const ComputationDag dag = read(R"({"stages": 2, "computations": [
+  const ComputationDag dag = dag_of(R"({"stages": 2, "computations": [
       {"name": "F0", "stage": 0, "instruction": "forward", "microbatch": 0},
       {"name": "hop", "stage": 0, "instruction": "p2p", "after": ["F0"]},
       {"name": "F1", "stage": 0, "instruction": "forward", "microbatch": 1},
@@ -48,7 +48,7 @@ TEST(DagJson, TransfersAreFreeOfTheStagesOrder) {
 }
 
 TEST(DagJson, NamesMayBeUsedBeforeTheyAreListedAndHoldAnyText) {
-  const ComputationDag dag = read(R"({"computations": [
+  const ComputationDag dag = dag_of(R"({"computations": [
       {"after": ["\"\u00e9\" \\"], "name": "a", "stage": 0, "instruction": "forward", "microbatch": 0},
       {"name": "\"é\" \\", "stage": 1, "instruction": "forward", "microbatch": 1, "chunk": 1}], "stages": 2})");
   EXPECT_EQ(drawn(dag), ".0\n1.\n");
@@ -57,7 +57,7 @@ TEST(DagJson, NamesMayBeUsedBeforeTheyAreListedAndHoldAnyText) {
 
 TEST(DagJson, MicrobatchesMayBeLeftOut) {
   const ComputationDag dag =
-      read(R"({"stages": 1, "computations": [{"name": "a", "stage": 0, "instruction": "forward"}]})");
+      dag_of(R"({"stages": 1, "computations": [{"name": "a", "stage": 0, "instruction": "forward"}]})");
   EXPECT_EQ(dag[0].microbatch, -1);
 }
 
@@ -73,7 +73,7 @@ class WrongDags : public testing::TestWithParam<WrongDag> {};
 
 TEST_P(WrongDags, AreRefusedWithPlaceAndMend) {
   const WrongDag& wrong = GetParam();
-  expect_input_error([&] { static_cast<void>(read(wrong.json)); }, wrong.line, wrong.column, wrong.words);
+  expect_input_error([&] { static_cast<void>(dag_of(wrong.json)); }, wrong.line, wrong.column, wrong.words);
 }
 
 // One computation to a line, the first on line 2; "name" begins at column 2 of it, its value at column 10.
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return tested.param.name; });
 
 TEST(DagJson, DeepNestingIsRefusedAtTheSecondBracket) {
-  expect_input_error([] { static_cast<void>(read(std::string(1'000'000, '['))); }, 1, 1, "the file is an array");
+  expect_input_error([] { static_cast<void>(dag_of(std::string(1'000'000, '['))); }, 1, 1, "the file is an array");
 }
 
 TEST(DagJson, LongCyclesAreShortened) {
@@ -163,7 +163,7 @@ TEST(DagJson, LongCyclesAreShortened) {
                      : i < 999 ? "},\n"
                                : "}");
   }
-  expect_input_error([&] { static_cast<void>(read(listing(computations))); }, 2, 10,
+  expect_input_error([&] { static_cast<void>(dag_of(listing(computations))); }, 2, 10,
                      "'n18' -> 'n19' -> 'n20' -> ... -> 'n0'");
 }
 

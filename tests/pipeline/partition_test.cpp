@@ -13,15 +13,10 @@
 
 #include "base/text.h"
 #include "support/expect_error.h"
+#include "support/small_pipelines.h"
 
 namespace flyball {
 namespace {
-
-std::vector<Seconds> milliseconds(const std::vector<double>& values) {
-  std::vector<Seconds> times;
-  for (const double value : values) times.push_back(Seconds(value * 1e-3));
-  return times;
-}
 
 std::vector<Seconds> alike(int layers, double ms = 1.0) {
   return milliseconds(std::vector<double>(static_cast<std::size_t>(layers), ms));
@@ -97,20 +92,20 @@ TEST(Partition, GivesPerseusRatiosOfEqualLayersAndAHead) {
 }
 
 // What a file of examples/partition says of itself in its comments, and its layers.
-struct PublishedPartition {
+struct PrintedPartition {
   std::vector<int> bounds;
   double imbalance = 0.0;
 };
 
-std::vector<PublishedPartition> published_partitions(const std::string& text) {
-  std::vector<PublishedPartition> found;
+std::vector<PrintedPartition> published_partitions(const std::string& text) {
+  std::vector<PrintedPartition> found;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t open = line.find('[');
     const std::size_t close = line.find(']');
     const std::size_t ratio = line.find("imbalance ");
     if (!line.starts_with("# Published") || ratio == std::string::npos) continue;
-    PublishedPartition published;
+    PrintedPartition published;
     std::istringstream bounds(line.substr(open + 1, close - open - 1));
     for (std::string bound; std::getline(bounds, bound, ',');) published.bounds.push_back(std::stoi(bound));
     published.imbalance = std::stod(line.substr(ratio + 10));
@@ -141,7 +136,7 @@ TEST(Partition, GivesPerseusRatiosOfTheShippedLayers) {
     std::vector<Seconds> layers;
     CsvReader csv(entry.path().string(), text, {"time"});
     while (csv.next()) layers.push_back(Seconds(csv.number("time")));
-    for (const PublishedPartition& published : published_partitions(text)) {
+    for (const PrintedPartition& published : published_partitions(text)) {
       const int stages = static_cast<int>(published.bounds.size()) - 1;
       const Partition ours = partition_layers(layers, stages);
       EXPECT_NEAR(ours.imbalance, published.imbalance, kTolerance) << entry.path() << " on " << stages << " stages";

@@ -8,10 +8,10 @@
 namespace flyball {
 namespace {
 
-PipelineSpec read(const std::string& text) { return read_pipeline("p.toml", text); }
+PipelineSpec pipeline_of(const std::string& text) { return read_pipeline("p.toml", text); }
 
 TEST(PipelineFile, EveryKeyIsRead) {
-  const PipelineSpec spec = read(
+  const PipelineSpec spec = pipeline_of(
       "schedule = \"interleaved-1f1b\"\nstages = 2\nmicrobatches = 8\nchunks = 3\nblocking_power = [70, 71.5]\n"
       "memory_limit = [6, 5]\ndata_parallel = 16\ntensor_parallel = 8\n"
       "[p2p]\ntime = 0.001\n[data_load]\ntime = 0.002\nenergy = 1\n"
@@ -33,7 +33,7 @@ TEST(PipelineFile, EveryKeyIsRead) {
 }
 
 TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
-  const PipelineSpec spec = read("# nothing\n");
+  const PipelineSpec spec = pipeline_of("# nothing\n");
   EXPECT_EQ(spec.schedule, ScheduleKind::k1f1b);
   EXPECT_EQ(spec.stages, 0);
   EXPECT_EQ(spec.microbatches, 0);
@@ -45,7 +45,7 @@ TEST(PipelineFile, KeysThatAreNotStatedKeepTheirDefault) {
 }
 
 TEST(PipelineFile, ConstantOperationsMayDifferByStageAndLink) {
-  const PipelineSpec spec = read(
+  const PipelineSpec spec = pipeline_of(
       "stages = 3\n[p2p]\ntime = [0.001, 0]\noccupies = \"both\"\n"
       "[data_load]\ntime = [0.002, 0.0, 0.003]\nenergy = [1, 0, 2]\n[gradient_sync]\ntime = [0.1]\n");
   EXPECT_EQ(spec.p2p.value().time, (std::vector{Seconds(0.001), Seconds(0)}));
@@ -54,19 +54,19 @@ TEST(PipelineFile, ConstantOperationsMayDifferByStageAndLink) {
   EXPECT_EQ(spec.data_load.value().energy, (std::vector{Joules(1), Joules(0), Joules(2)}));
   EXPECT_EQ(spec.gradient_sync.value().time, std::vector{Seconds(0.1)});
   // Who is occupied may be said of times that the profile has.
-  const PipelineSpec measured = read("[p2p]\noccupies = \"both\"\n");
+  const PipelineSpec measured = pipeline_of("[p2p]\noccupies = \"both\"\n");
   EXPECT_TRUE(measured.transfers_occupy_both);
   EXPECT_FALSE(measured.p2p.has_value());
-  EXPECT_FALSE(read("[p2p]\ntime = 1\noccupies = \"receiver\"\n").transfers_occupy_both);
+  EXPECT_FALSE(pipeline_of("[p2p]\ntime = 1\noccupies = \"receiver\"\n").transfers_occupy_both);
 }
 
 TEST(PipelineFile, OneMemoryLimitIsForAllStages) {
-  EXPECT_EQ(read("stages = 4\nmemory_limit = 9\n").memory_limit, std::vector<int>{9});
-  EXPECT_EQ(read("stages = 4\nmemory_limit = [9]\n").memory_limit, std::vector<int>{9});
+  EXPECT_EQ(pipeline_of("stages = 4\nmemory_limit = 9\n").memory_limit, std::vector<int>{9});
+  EXPECT_EQ(pipeline_of("stages = 4\nmemory_limit = [9]\n").memory_limit, std::vector<int>{9});
 }
 
 TEST(PipelineFile, TheDagsPathIsRelativeToTheFile) {
-  EXPECT_EQ(read("dag = \"a.json\"").dag_file, "a.json");
+  EXPECT_EQ(pipeline_of("dag = \"a.json\"").dag_file, "a.json");
   const std::string folder = FLYBALL_SOURCE_DIR "/examples/";
   EXPECT_EQ(read_pipeline_file(folder + "pipelines/explicit-dag.toml").dag_file, folder + "dags/two-stage.json");
 }
@@ -89,7 +89,7 @@ class WrongPipelines : public testing::TestWithParam<WrongPipeline> {};
 
 TEST_P(WrongPipelines, AreRefusedWithPlaceAndMend) {
   const WrongPipeline& wrong = GetParam();
-  expect_input_error([&] { static_cast<void>(read(wrong.text)); }, wrong.line, wrong.column, wrong.words);
+  expect_input_error([&] { static_cast<void>(pipeline_of(wrong.text)); }, wrong.line, wrong.column, wrong.words);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -15,8 +15,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 Timeline at_max_clocks(const ComputationDag& dag) { return emulate(dag, plan_durations(dag, same_clock_plan(dag, 0))); }
 
 Nanoseconds max_clock_time(ScheduleKind kind, int stages, int microbatches, const std::vector<Timed>& operations,
@@ -50,7 +48,7 @@ TEST(Timeline, SlackOfOneOperation) {
   for (int i = 0; i < dag.size(); ++i) {
     const auto node = static_cast<std::size_t>(i);
     const std::string label = dag.label(i);
-    const Nanoseconds slack = label == "F1 stage 0" ? 2 * kMs : label == "B1 stage 0" ? kMs : 0;
+    const Nanoseconds slack = label == "F1 stage 0" ? 2 * kMillisecond : label == "B1 stage 0" ? kMillisecond : 0;
     EXPECT_EQ(timeline.latest_start[node] - timeline.start[node], slack) << label;
     EXPECT_EQ(timeline.critical(i), slack == 0) << label;
   }
@@ -60,20 +58,20 @@ TEST(Timeline, IterationTimesArePublishedFormulas) {
   // p stages, m microbatches, all stages alike: the bubble of GPipe and 1F1B is (p - 1)(f + b).
   for (int p = 1; p <= 6; ++p) {
     for (int m = p; m <= 12; ++m) {
-      const Nanoseconds expected = 3 * kMs * (m + p - 1);
+      const Nanoseconds expected = 3 * kMillisecond * (m + p - 1);
       EXPECT_EQ(max_clock_time(ScheduleKind::kGpipe, p, m, {{"forward", 1}, {"backward", 2}}), expected);
       EXPECT_EQ(max_clock_time(ScheduleKind::k1f1b, p, m, {{"forward", 1}, {"backward", 2}}), expected);
       // ZB-H1's is (p - 1)(f + b - w) with b the activations' and w the weights' gradient (ICLR'24, table 1).
       EXPECT_EQ(
           max_clock_time(ScheduleKind::kZbH1, p, m, {{"forward", 1}, {"backward_input", 1}, {"backward_weight", 1}}),
-          (m * 3 + (p - 1)) * kMs);
+          (m * 3 + (p - 1)) * kMillisecond);
     }
   }
   // Interleaving v chunks divides the bubble by v (SC'21, section 2.2.2): f and b are a chunk's here.
   for (const int p : {2, 4}) {
     for (const int v : {2, 3}) {
       EXPECT_EQ(max_clock_time(ScheduleKind::kInterleaved1f1b, p, 2 * p, {{"forward", 1}, {"backward", 2}}, v),
-                (2 * p * v * 3 + (p - 1) * 3) * kMs);
+                (2 * p * v * 3 + (p - 1) * 3) * kMillisecond);
     }
   }
 }
@@ -182,16 +180,16 @@ TEST(Energy, IsComputationBlockingAndStragglerWait) {
       scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
   const std::vector<Watts> blocking(2, Watts(75));
   const ClockPlan plan = same_clock_plan(dag, 0);
-  const EnergyBreakdown alone = energy_of(dag, plan, 12 * kMs, blocking);
+  const EnergyBreakdown alone = energy_of(dag, plan, 12 * kMillisecond, blocking);
   EXPECT_DOUBLE_EQ(alone.computation.value(), 18.0);
   EXPECT_NEAR(alone.blocking.value(), 0.45, 1e-12);
   EXPECT_EQ(alone.straggler_wait, Joules(0));
-  const EnergyBreakdown waiting = energy_of(dag, plan, 12 * kMs, blocking, 20 * kMs);
+  const EnergyBreakdown waiting = energy_of(dag, plan, 12 * kMillisecond, blocking, 20 * kMillisecond);
   EXPECT_EQ(waiting.blocking, alone.blocking);
   EXPECT_NEAR(waiting.straggler_wait.value(), 1.2, 1e-12);
   EXPECT_NEAR(waiting.total().value(), 18.0 + 0.45 + 1.2, 1e-12);
   // A straggler that is faster than the pipeline is none.
-  EXPECT_EQ(energy_of(dag, plan, 12 * kMs, blocking, 11 * kMs).straggler_wait, Joules(0));
+  EXPECT_EQ(energy_of(dag, plan, 12 * kMillisecond, blocking, 11 * kMillisecond).straggler_wait, Joules(0));
 }
 
 // The same picture, "01..aa2bb.cc" over ".0aa1bb2cc..". Stage 0 waits 2 ms after a forward and 1 ms after a backward;
@@ -205,7 +203,7 @@ TEST(Energy, WaitingTakesMoreAtAHigherClock) {
     const bool forward = dag.types()[t].instruction == "forward";
     dag.set_waiting_above(t, std::vector<Watts>(dag.types()[t].options.size(), Watts(forward ? 10 : 20)));
   }
-  const EnergyBreakdown energy = energy_of(dag, plan, 12 * kMs, blocking, 20 * kMs);
+  const EnergyBreakdown energy = energy_of(dag, plan, 12 * kMillisecond, blocking, 20 * kMillisecond);
   EXPECT_DOUBLE_EQ(energy.computation.value(), 18.0);
   EXPECT_NEAR(energy.blocking.value(), 0.45 + 0.04 + 0.06, 1e-12);
   EXPECT_NEAR(energy.straggler_wait.value(), 1.2 + 0.32, 1e-12);
@@ -232,7 +230,7 @@ TEST(Energy, WaitingIsAtTheClockThatHoldsByThen) {
   EXPECT_NEAR(late.energy.total().value(), 18.0 + 0.45 + 0.045, 1e-12);
   const SwitchedRun at_once = emulate_switching(dag, plan, blocking, 0);
   EXPECT_NEAR(at_once.energy.total().value(), 18.0 + 0.45 + 0.040, 1e-12);
-  EXPECT_NEAR(energy_of(dag, plan, 12 * kMs, blocking).total().value(), 18.0 + 0.45 + 0.040, 1e-12);
+  EXPECT_NEAR(energy_of(dag, plan, 12 * kMillisecond, blocking).total().value(), 18.0 + 0.45 + 0.040, 1e-12);
 }
 
 // Loading of 1 ms before the only forward of 1 ms, 85 W of waiting at 300 MHz and 75 W at 200 MHz: it draws what
@@ -248,7 +246,7 @@ TEST(Energy, LoadingDrawsWhatWaitingDoes) {
     const std::vector<Watts> blocking = spec.blocking_powers(1, profile);
     const ClockPlan plan = same_clock_plan(dag, option);
     const double at_once = emulate_switching(dag, plan, blocking, 0).energy.total().value();
-    EXPECT_NEAR(energy_of(dag, plan, 4 * kMs, blocking).total().value(), at_once, 1e-12);
+    EXPECT_NEAR(energy_of(dag, plan, 4 * kMillisecond, blocking).total().value(), at_once, 1e-12);
     return at_once;
   };
   spec.data_load = ConstantOperation{Seconds(0.001)};
@@ -263,7 +261,7 @@ TEST(Energy, EveryStageHasItsOwnBlockingPower) {
   const ComputationDag dag =
       scheduled_dag(ScheduleKind::k1f1b, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 3);
   const std::vector<Watts> blocking = {Watts(100), Watts(20)};
-  EXPECT_NEAR(energy_of(dag, same_clock_plan(dag, 0), 12 * kMs, blocking).blocking.value(), 0.36, 1e-12);
+  EXPECT_NEAR(energy_of(dag, same_clock_plan(dag, 0), 12 * kMillisecond, blocking).blocking.value(), 0.36, 1e-12);
 }
 
 // One microbatch over two stages with transfers of 1 ms:  F . . . . . B B    (. blocked, the transfer is in it)
@@ -292,7 +290,8 @@ TEST(Energy, TransfersAreChargedAsBlocking) {
   const EnergyBreakdown measured = energy_of(dear, same_clock_plan(dear, 0), timeline.makespan, blocking);
   EXPECT_NEAR(measured.computation.value(), 6.5, 1e-12);
   EXPECT_NEAR(measured.blocking.value(), 0.8, 1e-12);
-  EXPECT_NEAR(emulate_switching(dear, same_clock_plan(dear, 0), blocking, kMs).energy.total().value(), 7.3, 1e-12);
+  EXPECT_NEAR(emulate_switching(dear, same_clock_plan(dear, 0), blocking, kMillisecond).energy.total().value(), 7.3,
+              1e-12);
 
   spec.p2p->energy = {Joules(0.06)};
   const ComputationDag cheap = build_dag(spec, profile);
@@ -307,14 +306,15 @@ TEST(Energy, IsConserved) {
     const ClockPlan plan = random_plan(random, dag);
     const std::vector<Watts> blocking(static_cast<std::size_t>(dag.stages()), Watts(70));
     const Nanoseconds time = emulate(dag, plan_durations(dag, plan)).makespan;
-    double expected = 70.0 * dag.stages() * to_seconds(time + 5 * kMs).value();
+    double expected = 70.0 * dag.stages() * to_seconds(time + 5 * kMillisecond).value();
     for (int i = 0; i < dag.size(); ++i) {
       const ClockOption& option = dag.type_of(i).options[plan[static_cast<std::size_t>(i)]];
       expected += option.energy.value();
       const double watts = dag.type_of(i).occupies_stage ? 70.0 : std::min(70.0, (option.energy / option.time).value());
       expected -= watts * to_seconds(to_nanoseconds(option.time)).value();
     }
-    EXPECT_NEAR(energy_of(dag, plan, time, blocking, time + 5 * kMs).total().value(), expected, 1e-9 * expected);
+    EXPECT_NEAR(energy_of(dag, plan, time, blocking, time + 5 * kMillisecond).total().value(), expected,
+                1e-9 * expected);
   }
 }
 
@@ -343,7 +343,7 @@ TEST_F(Switching, TheStepIntoTheNextIterationCounts) {
 // rest takes three quarters of 10 ms and 10 J: 12.5 ms, 9 J. The backward begins at 1000 MHz: 5 of 20 ms and 5 J for a
 // quarter, 30 ms and 9 J for the rest: 35 ms, 14 J. No bubbles, hence no blocking.
 TEST_F(Switching, WorkBeforeTheChangeRunsAtTheOldClock) {
-  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 5 * kMs);
+  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 5 * kMillisecond);
   EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{12'500'000, 35'000'000}));
   EXPECT_EQ(run.makespan, 47'500'000);
   EXPECT_NEAR(run.energy.computation.value(), 23.0, 1e-12);
@@ -358,11 +358,11 @@ TEST_F(Switching, WorkBeforeTheChangeRunsAtTheOldClock) {
 //   3. to 5. Everything runs at 1000 MHz, 30 ms and 30 J each; at the end of the fifth, 90 ms later, 500 MHz holds.
 // Five iterations in 200 ms with 130 J.
 TEST_F(Switching, AChangeMayOutlastTheIteration) {
-  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 100 * kMs);
-  EXPECT_EQ(run.makespan, 40 * kMs);
+  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 100 * kMillisecond);
+  EXPECT_EQ(run.makespan, 40 * kMillisecond);
   EXPECT_NEAR(run.energy.computation.value(), 26.0, 1e-12);
-  EXPECT_EQ(run.longest, 60 * kMs);
-  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMs, 40 * kMs}));
+  EXPECT_EQ(run.longest, 60 * kMillisecond);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{20 * kMillisecond, 40 * kMillisecond}));
 }
 
 // Eight like operations on one stage, 3 ms and 1.2 J at 1000 MHz, 6 ms and 0.9 J at 500 MHz; the first four are asked
@@ -394,16 +394,18 @@ TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
   const ClockPlan plan = {1, 1, 1, 1, 0, 0, 0, 0};
   const std::vector<Watts> blocking = {Watts(100)};
   const auto run = [&](Nanoseconds latency) { return emulate_switching(dag, plan, blocking, latency); };
-  EXPECT_EQ(run(0).makespan, 36 * kMs);
-  EXPECT_EQ(run(10 * kMs).durations,
-            (std::vector<Nanoseconds>{3 * kMs, 3 * kMs, 3 * kMs, 5 * kMs, 6 * kMs, 5 * kMs, 3 * kMs, 3 * kMs}));
-  EXPECT_EQ(run(10 * kMs).makespan, 31 * kMs);
-  EXPECT_NEAR(run(10 * kMs).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 1 + 2.0 / 3) * 0.3, 1e-9);
-  EXPECT_EQ(run(25 * kMs).makespan, 35'500'000);
-  EXPECT_EQ(run(25 * kMs).longest, 46'500'000);
-  EXPECT_NEAR(run(25 * kMs).energy.total().value(), 8 * 1.2 - (1.0 / 6 + 7.5) / 2 * 0.3, 1e-9);
-  EXPECT_EQ(run(100 * kMs).makespan, 32'285'714);  // 226 / 7
-  EXPECT_NEAR(run(100 * kMs).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 6 + 8 + 4 + 2.0 / 3) / 7 * 0.3, 1e-9);
+  EXPECT_EQ(run(0).makespan, 36 * kMillisecond);
+  EXPECT_EQ(run(10 * kMillisecond).durations,
+            (std::vector<Nanoseconds>{3 * kMillisecond, 3 * kMillisecond, 3 * kMillisecond, 5 * kMillisecond,
+                                      6 * kMillisecond, 5 * kMillisecond, 3 * kMillisecond, 3 * kMillisecond}));
+  EXPECT_EQ(run(10 * kMillisecond).makespan, 31 * kMillisecond);
+  EXPECT_NEAR(run(10 * kMillisecond).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 1 + 2.0 / 3) * 0.3, 1e-9);
+  EXPECT_EQ(run(25 * kMillisecond).makespan, 35'500'000);
+  EXPECT_EQ(run(25 * kMillisecond).longest, 46'500'000);
+  EXPECT_NEAR(run(25 * kMillisecond).energy.total().value(), 8 * 1.2 - (1.0 / 6 + 7.5) / 2 * 0.3, 1e-9);
+  EXPECT_EQ(run(100 * kMillisecond).makespan, 32'285'714);  // 226 / 7
+  EXPECT_NEAR(run(100 * kMillisecond).energy.total().value(), 8 * 1.2 - (2.0 / 3 + 6 + 8 + 4 + 2.0 / 3) / 7 * 0.3,
+              1e-9);
 }
 
 // Stage 0 is asked to run its forward at 500 MHz (10 ms, 10 J at 1000 MHz, 20 ms, 6 J at 500) and its backward at 1000
@@ -421,16 +423,17 @@ TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
       1);
   ClockPlan plan = same_clock_plan(dag, 0);
   plan[0] = 1;  // stage 0's forward, which nothing precedes
-  const SwitchedRun run = emulate_switching(dag, plan, std::vector<Watts>(2, Watts(100)), 18 * kMs);
-  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{14 * kMs, 10 * kMs, 2 * kMs, 10 * kMs}));
-  EXPECT_EQ(run.makespan, 36 * kMs);
+  const SwitchedRun run = emulate_switching(dag, plan, std::vector<Watts>(2, Watts(100)), 18 * kMillisecond);
+  EXPECT_EQ(run.durations,
+            (std::vector<Nanoseconds>{14 * kMillisecond, 10 * kMillisecond, 2 * kMillisecond, 10 * kMillisecond}));
+  EXPECT_EQ(run.makespan, 36 * kMillisecond);
   EXPECT_NEAR(run.energy.computation.value(), 34.4, 1e-9);
   EXPECT_NEAR(run.energy.blocking.value(), 3.6, 1e-9);
 }
 
 TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {
   for (const ClockPlan& plan : {ClockPlan{kFast, kSlow}, ClockPlan{kSlow, kSlow}}) {
-    const Nanoseconds latency = plan[0] == plan[1] ? 5 * kMs : 0;
+    const Nanoseconds latency = plan[0] == plan[1] ? 5 * kMillisecond : 0;
     const SwitchedRun run = emulate_switching(dag_, plan, blocking_, latency);
     EXPECT_EQ(run.durations, plan_durations(dag_, plan));
     const EnergyBreakdown energy = energy_of(dag_, plan, run.makespan, blocking_);
@@ -449,7 +452,7 @@ TEST(SwitchingBetweenProfiles, TheNearestMeasuredClockStandsIn) {
   const ClockPlan plan = {0, 0};
   const std::vector<Watts> blocking = {Watts(100)};
   EXPECT_EQ(count_switches(dag, plan), 2);
-  EXPECT_EQ(emulate_switching(dag, plan, blocking, 5 * kMs).makespan, 30 * kMs);
+  EXPECT_EQ(emulate_switching(dag, plan, blocking, 5 * kMillisecond).makespan, 30 * kMillisecond);
 }
 
 TEST(SwitchingBetweenProfiles, OperationsWithoutAChoiceKeepTheClock) {

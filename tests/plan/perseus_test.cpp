@@ -21,8 +21,6 @@ using testing::operation;
 using testing::problem_of;
 using testing::profile_of;
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 PlannerResult plan(const PlanProblem& problem) { return make_perseus()->plan(problem, {}); }
 
 // What the header promises of every frontier, whatever the pipeline.
@@ -113,20 +111,20 @@ TEST(Perseus, HasTheSlowEndOfTheFrontierWhereItIsStopped) {
       profile_of({operation(0, "forward", {{300, 1.0, 400.0}, {200, 1.2, 300.0}, {100, 1.5, 250.0}}),
                   operation(0, "backward", {{300, 1.0, 100.0}})});
   const ComputationDag dag = dag_of(profile, 1);
-  const PlanProblem problem = make_problem(dag, {Watts(0)}, 100 * kMs, CostModel::kHull);
+  const PlanProblem problem = make_problem(dag, {Watts(0)}, 100 * kMillisecond, CostModel::kHull);
   const Frontier whole = plan(problem).frontier;
   ASSERT_EQ(whole.size(), 3u);
   Frontier stopped = make_perseus()->plan(problem, [](double) { return false; }).frontier;
   ASSERT_EQ(stopped.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(stopped.points()[i].time, std::vector({2200 * kMs, 2500 * kMs})[i]);
+    EXPECT_EQ(stopped.points()[i].time, std::vector({2200 * kMillisecond, 2500 * kMillisecond})[i]);
     EXPECT_DOUBLE_EQ(stopped.points()[i].net_joules, std::vector({400.0, 350.0})[i]);
     EXPECT_EQ(stopped.plan(i), whole.plan(i + 1));
     EXPECT_DOUBLE_EQ(stopped.points()[i].net_lower_bound, whole.points()[i + 1].net_lower_bound);
   }
   close_cancelled_frontier(problem, stopped);
   ASSERT_EQ(stopped.size(), 3u);
-  EXPECT_EQ(stopped.points()[0].time, 2000 * kMs);
+  EXPECT_EQ(stopped.points()[0].time, 2000 * kMillisecond);
   EXPECT_DOUBLE_EQ(stopped.points()[0].net_joules, 500.0);
   expect_sound(problem, stopped);
 }
@@ -256,7 +254,7 @@ TEST(Perseus, OneOptionEachIsOnePoint) {
   const ComputationDag dag = dag_of(profile, 3);
   const Frontier frontier = plan(problem_of(dag)).frontier;
   ASSERT_EQ(frontier.size(), 1u);
-  EXPECT_EQ(frontier.points()[0].time, 90 * kMs);
+  EXPECT_EQ(frontier.points()[0].time, 90 * kMillisecond);
   EXPECT_NEAR(frontier.energy(0).value(), 27.0, 1e-9);
 }
 
@@ -269,7 +267,7 @@ TEST(Perseus, GpuThatDrawsNoMoreThanBlockedIsOnePoint) {
   const ComputationDag dag = dag_of(profile, 4);
   const Frontier frontier = plan(problem_of(dag)).frontier;
   ASSERT_GE(frontier.size(), 1u);
-  EXPECT_EQ(frontier.points().front().time, 128 * kMs);
+  EXPECT_EQ(frontier.points().front().time, 128 * kMillisecond);
   EXPECT_NEAR(frontier.energy(0).value(), 75 * 4 * 0.032, 1e-9);
 }
 
@@ -293,8 +291,8 @@ TEST(Perseus, NoiseRuleLeavesTheBoundABound) {
   const Profile profile = noisy_profile(3, 6);
   const ComputationDag dag = dag_of(profile, 6);
   const std::vector<Watts> blocking{kDefaultBlockingPower};
-  const PlanProblem strict = make_problem(dag, blocking, kMs, CostModel::kHull);
-  const PlanProblem lenient = make_problem(dag, blocking, kMs, CostModel::kHull, 0.02);
+  const PlanProblem strict = make_problem(dag, blocking, kMillisecond, CostModel::kHull);
+  const PlanProblem lenient = make_problem(dag, blocking, kMillisecond, CostModel::kHull, 0.02);
   ASSERT_LT(lenient.choices[0].pareto.size(), strict.choices[0].pareto.size());
   const Frontier all = plan(strict).frontier;
   const Frontier kept = plan(lenient).frontier;
@@ -316,7 +314,7 @@ TEST(PlanProblem, RefusesClocksThatDifferByNothingButJoules) {
   const Profile profile = profile_of({operation(0, "forward", {{1400, 0.010, 30.0}, {1300, 0.010000001, 3.0}}),
                                       operation(0, "backward", {{1400, 0.020, 6.0}})});
   const ComputationDag dag = dag_of(profile, 1);
-  EXPECT_THROW(static_cast<void>(make_problem(dag, {Watts(75)}, kMs, CostModel::kHull)), InputError);
+  EXPECT_THROW(static_cast<void>(make_problem(dag, {Watts(75)}, kMillisecond, CostModel::kHull)), InputError);
 }
 
 TEST(Perseus, CancelsBetweenStretches) {
@@ -351,8 +349,8 @@ TEST(PlanProblem, RefusesUnitTimesThatSeeNothing) {
   const ComputationDag dag = dag_of(profile, 2);
   const std::vector<Watts> blocking{Watts(75)};
   EXPECT_THROW(static_cast<void>(make_problem(dag, blocking, 0, CostModel::kHull)), UsageError);
-  EXPECT_THROW(static_cast<void>(make_problem(dag, blocking, 41 * kMs, CostModel::kHull)), UsageError);
-  EXPECT_NO_THROW(static_cast<void>(make_problem(dag, blocking, 40 * kMs, CostModel::kHull)));
+  EXPECT_THROW(static_cast<void>(make_problem(dag, blocking, 41 * kMillisecond, CostModel::kHull)), UsageError);
+  EXPECT_NO_THROW(static_cast<void>(make_problem(dag, blocking, 40 * kMillisecond, CostModel::kHull)));
 }
 
 TEST(PlanProblem, KnowsItsPlanners) {

@@ -18,8 +18,6 @@ using testing::modelled_profile;
 using testing::operation;
 using testing::profile_of;
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 std::vector<CostCurve> hulls(const ComputationDag& dag, Watts blocking = kDefaultBlockingPower) {
   std::vector<CostCurve> curves;
   for (const OperationType& type : dag.types())
@@ -64,14 +62,14 @@ TEST(Relaxation, OneStageByHand) {
   const ComputationDag dag = dag_of(profile, 1);
   const RelaxationResult result = solve(dag, hulls(dag));
   EXPECT_EQ(result.status, RelaxationStatus::kOptimal);
-  EXPECT_EQ(result.bound.t_star(), 40 * kMs);
-  EXPECT_EQ(result.bound.t_min(), 30 * kMs);
-  EXPECT_NEAR(result.bound.at(40 * kMs), 23.0, 1e-6);
-  EXPECT_NEAR(result.bound.at(38 * kMs), 23.0 + 2e-3 * 325, 1e-6);
-  EXPECT_NEAR(result.bound.at(36 * kMs), 24.3, 1e-6);
-  EXPECT_NEAR(result.bound.at(33 * kMs), 24.3 + 3e-3 * 575, 1e-6);
-  EXPECT_NEAR(result.bound.at(30 * kMs), 27.75, 1e-6);
-  EXPECT_NEAR(result.bound.at(99 * kMs), 23.0, 1e-6) << "beyond T* nothing more is saved";
+  EXPECT_EQ(result.bound.t_star(), 40 * kMillisecond);
+  EXPECT_EQ(result.bound.t_min(), 30 * kMillisecond);
+  EXPECT_NEAR(result.bound.at(40 * kMillisecond), 23.0, 1e-6);
+  EXPECT_NEAR(result.bound.at(38 * kMillisecond), 23.0 + 2e-3 * 325, 1e-6);
+  EXPECT_NEAR(result.bound.at(36 * kMillisecond), 24.3, 1e-6);
+  EXPECT_NEAR(result.bound.at(33 * kMillisecond), 24.3 + 3e-3 * 575, 1e-6);
+  EXPECT_NEAR(result.bound.at(30 * kMillisecond), 27.75, 1e-6);
+  EXPECT_NEAR(result.bound.at(99 * kMillisecond), 23.0, 1e-6) << "beyond T* nothing more is saved";
   // Two prices, one stretch each.
   EXPECT_EQ(result.rounds, 2);
 }
@@ -83,9 +81,9 @@ TEST(Relaxation, LeastTotalIsWherePriceMeetsBlocking) {
   const ComputationDag dag = dag_of(profile, 1);
   const BoundCurve bound = solve(dag, hulls(dag)).bound;
   // The slower piece saves 0.1 J + 75 W * 4 ms = 0.4 J net over 4 ms, 100 J/s: above 75 W, so it still pays.
-  EXPECT_EQ(bound.least_total(Watts(75)), 36 * kMs);
-  EXPECT_EQ(bound.least_total(Watts(101)), 32 * kMs);
-  EXPECT_EQ(bound.least_total(Watts(1000)), 30 * kMs);
+  EXPECT_EQ(bound.least_total(Watts(75)), 36 * kMillisecond);
+  EXPECT_EQ(bound.least_total(Watts(101)), 32 * kMillisecond);
+  EXPECT_EQ(bound.least_total(Watts(1000)), 30 * kMillisecond);
 }
 
 TEST(Relaxation, EqualsLinearProgrammeAtEveryTime) {
@@ -126,7 +124,7 @@ TEST(Relaxation, EqualsUnitCutsOfPhillipsAndDessouky) {
     const ComputationDag dag = dag_of(profile, 3);
     const std::vector<CostCurve> curves = hulls(dag);  // vertices on whole milliseconds
     const BoundCurve bound = solve(dag, curves).bound;
-    const auto points = crawl_by_unit_cuts(dag, curves, kMs);
+    const auto points = crawl_by_unit_cuts(dag, curves, kMillisecond);
     EXPECT_EQ(points.front().time, bound.t_star());
     EXPECT_EQ(points.back().time, bound.t_min());
     for (const auto& point : points) {
@@ -211,9 +209,9 @@ TEST(Relaxation, NothingToChoose) {
       profile_of({operation(0, "forward", {{1400, 0.010, 10.0}}), operation(0, "backward", {{1400, 0.02, 20.0}})});
   const ComputationDag dag = dag_of(profile, 2);
   const BoundCurve bound = solve(dag, hulls(dag)).bound;
-  EXPECT_EQ(bound.t_min(), 60 * kMs);
-  EXPECT_EQ(bound.t_star(), 60 * kMs);
-  EXPECT_NEAR(bound.at(60 * kMs), 2 * 30.0 - 75 * 0.060, 1e-9);
+  EXPECT_EQ(bound.t_min(), 60 * kMillisecond);
+  EXPECT_EQ(bound.t_star(), 60 * kMillisecond);
+  EXPECT_NEAR(bound.at(60 * kMillisecond), 2 * 30.0 - 75 * 0.060, 1e-9);
 }
 
 }  // namespace

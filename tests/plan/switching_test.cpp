@@ -29,9 +29,6 @@ using testing::operation;
 using testing::problem_of;
 using testing::profile_of;
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kMillisecond = 1'000'000;
-
 // The plan of least energy that has no more changes than `plan`.
 ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline, Nanoseconds latency,
                           Nanoseconds min_dwell) {

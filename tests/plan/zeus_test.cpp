@@ -21,7 +21,7 @@ using testing::profile_of;
 
 // Gross energies of forward and backward together: 300 MHz 1200 J, 200 MHz 1110 J, 100 MHz 1130 J, although the forward
 // alone takes least at 100 MHz and the backward alone at 200 MHz.
-Profile two_stages() {
+Profile two_close_stages() {
   return profile_of({
       operation(0, "forward", {{300, 1.0, 400}, {200, 1.5, 350}, {100, 2.0, 340}}),
       operation(0, "backward", {{300, 2.0, 800}, {200, 3.0, 760}, {100, 4.0, 790}}),
@@ -31,7 +31,7 @@ Profile two_stages() {
 }
 
 TEST(StageClock, ValleyIsOfForwardAndBackwardTogether) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   EXPECT_THAT(valley_options(dag_of(profile, 2)), Each(1));
 }
 
@@ -60,7 +60,7 @@ TEST(StageClock, TypesWithoutACommonClockHaveTheirOwnValleys) {
 
 // One microbatch in turn: 1 + 2 + 4 + 2 s; 75 W net of blocking while busy.
 TEST(StageClock, ReplayGivesTimeAndNetEnergy) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   const ComputationDag dag = dag_of(profile, 1);
   const PlanProblem problem = problem_of(dag);
   const ClockPlan fastest(static_cast<std::size_t>(dag.size()), 0);
@@ -72,7 +72,7 @@ TEST(StageClock, ReplayGivesTimeAndNetEnergy) {
 }
 
 TEST(Zeus, MaxAndUniformAreOnePointEach) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   const ComputationDag dag = dag_of(profile, 3);
   const PlanProblem problem = problem_of(dag);
   const PlannerResult max = make_max()->plan(problem, nullptr);
@@ -87,7 +87,7 @@ TEST(Zeus, MaxAndUniformAreOnePointEach) {
 
 // Net of 75 W, the lowest clock takes the least energy of all: all three clocks stay.
 TEST(Zeus, GlobalScansOneClockForAll) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   const ComputationDag dag = dag_of(profile, 3);
   const PlannerResult result = make_zeus_global()->plan(problem_of(dag), nullptr);
   EXPECT_EQ(result.stats.steps, 3);
@@ -98,7 +98,7 @@ TEST(Zeus, GlobalScansOneClockForAll) {
 // The slowest stage's forward takes 2 s at best, which stage 0 meets at its lowest clock. Common times of 2, 3 and 4 s:
 // stage 1 at its three clocks, stage 0 always at its lowest.
 TEST(Zeus, PerStageBalancesForwardTimes) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   const ComputationDag dag = dag_of(profile, 3);
   const PlannerResult result = make_zeus_per_stage()->plan(problem_of(dag), nullptr);
   EXPECT_EQ(result.stats.steps, 3);
@@ -134,7 +134,7 @@ TEST(Zeus, FrontiersAreFeasibleAndNeverDominated) {
 }
 
 TEST(Zeus, CancelledKeepsWhatItHas) {
-  const Profile profile = two_stages();
+  const Profile profile = two_close_stages();
   const ComputationDag dag = dag_of(profile, 3);
   const PlannerResult result = make_zeus_global()->plan(problem_of(dag), [](double share) { return share < 0.5; });
   EXPECT_EQ(result.stats.steps, 2);

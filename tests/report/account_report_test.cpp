@@ -17,7 +17,6 @@ namespace flyball {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::kSecond;
 using ::testing::Not;
 using ::testing::StartsWith;
 

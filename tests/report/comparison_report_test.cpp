@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::size_t count(const std::string& text, const std::string& what) {
+std::size_t occurrences(const std::string& text, const std::string& what) {
   std::size_t found = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
   return found;
@@ -47,7 +47,7 @@ TEST_F(ComparisonReportTest, IsOnePageOverAllPolicies) {
        {"Completion time against energy", "GPUs in use and power over time", "Job completion times", "All runs"}) {
     EXPECT_THAT(page, HasSubstr(section));
   }
-  EXPECT_EQ(count(page, "<tr><th scope=\"row\""), 5u) << "a row per run, and FIFO's ratios";
+  EXPECT_EQ(occurrences(page, "<tr><th scope=\"row\""), 5u) << "a row per run, and FIFO's ratios";
   EXPECT_THAT(page, Not(HasSubstr("http://")));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
 }
@@ -63,9 +63,9 @@ TEST_F(ComparisonReportTest, AStripPerPolicyWithTheFirstBehindTheOthers) {
     EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
     EXPECT_THAT(svg, HasSubstr(">joule-price, eta 1</text>"));
     // GPUs and power: a line for each policy, and FIFO's behind joule-price's.
-    EXPECT_EQ(count(svg, "class=\"curve s0\""), 4u);
-    EXPECT_EQ(count(svg, "class=\"curve s6\""), 2u);
-    EXPECT_EQ(count(svg, "class=\"bound\""), 1u);  // joule-price's limit
+    EXPECT_EQ(occurrences(svg, "class=\"curve s0\""), 4u);
+    EXPECT_EQ(occurrences(svg, "class=\"curve s6\""), 2u);
+    EXPECT_EQ(occurrences(svg, "class=\"bound\""), 1u);  // joule-price's limit
   }
   EXPECT_GT(policy_usage_picture(alike, setup_.spec, 380).height(),
             1.8 * policy_usage_picture(alike, setup_.spec, 1000).height());
@@ -80,7 +80,7 @@ TEST_F(ComparisonReportTest, WithoutASweepItSaysHowTheReferenceEnded) {
 
 TEST_F(ComparisonReportTest, TimesAreALinePerPolicy) {
   const std::string svg = policy_jct_picture(runs_of_like_energy(runs_), 1000).standalone();
-  EXPECT_EQ(count(svg, "<polyline"), 2u);
+  EXPECT_EQ(occurrences(svg, "<polyline"), 2u);
   EXPECT_THAT(svg, HasSubstr(">fifo, 2000 MHz</text>"));
   EXPECT_THAT(svg, HasSubstr(">joule-price, eta 1</text>"));
 }

@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kAdministrator = "administrator-administrator-administrator";
 constexpr const char* kRegistration = "registration-registration-registration";
 
 int refused_of(Client& client, const std::string& target, int requests) {

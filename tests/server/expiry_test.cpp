@@ -40,8 +40,6 @@ void wait_until_gone(Client& client, const std::string& job) {
   }
 }
 
-constexpr const char* kAdministrator = "administrator-administrator-administrator";
-
 // Registers a job with the client's token, or none, as far as the server takes it, and its first rank.
 unsigned begin_job(Client& client, std::uint16_t port, const std::string& id) {
   const Response answer = client.ask("POST", "/v1/jobs", to_json(small_job(id)).dump());

@@ -30,6 +30,8 @@
 
 namespace flyball::testing {
 
+inline constexpr const char* kAdministrator = "administrator-administrator-administrator";
+
 inline PlanningServerOptions local_options(const std::string& database = {}) {
   PlanningServerOptions options;
   options.listen_port = 0;

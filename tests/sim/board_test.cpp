@@ -11,9 +11,6 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kMillisecond = 1'000'000;
-
 BoardSpec board_of(const std::string& gpu) {
   MachineRequest request;
   request.gpu = gpu;

@@ -27,8 +27,6 @@
 namespace flyball::testing {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
-
 // A child process, killed at the latest with its test.
 class Child {
  public:

@@ -19,6 +19,10 @@
 
 namespace flyball::testing {
 
+// Of simulated machines: a clock change takes half a millisecond.
+inline constexpr double kTimeScale = 20.0;
+inline constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
+
 inline std::string answer_at(const Endpoint& agent, std::string_view target) {
   const Response response = HttpClient(agent).request("GET", target);
   EXPECT_EQ(response.status, 200u) << response.body;

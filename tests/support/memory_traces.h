@@ -13,8 +13,6 @@
 namespace flyball::testing {
 
 inline constexpr Nanoseconds kMicrosecond = 1'000;
-inline constexpr Nanoseconds kMillisecond = 1'000'000;
-inline constexpr Nanoseconds kSecond = 1'000'000'000;
 
 class MemoryEvents final : public EventSource {
  public:

@@ -15,6 +15,12 @@
 
 namespace flyball {
 
+[[nodiscard]] inline std::vector<Seconds> milliseconds(const std::vector<double>& numbers) {
+  std::vector<Seconds> times;
+  for (const double number : numbers) times.emplace_back(number * 1e-3);
+  return times;
+}
+
 // A profile from CSV rows without the header.
 [[nodiscard]] Profile profile_of_rows(std::string_view rows);
 

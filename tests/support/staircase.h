@@ -10,8 +10,6 @@
 
 namespace flyball::testing {
 
-inline constexpr Nanoseconds kMillisecond = 1'000'000;
-
 class StaircaseSensor {
  public:
   using Energy = std::function<double(double)>;  // J since 0 at a time in s

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 // "GPU:0 encoder/MatMul forward" -> busy nanoseconds
 using Busy = std::map<std::string, Nanoseconds>;
 
-struct Read {
+struct ReadEvents {
   Busy busy;
   std::vector<TraceEvent> events;
   OperationTable operations;
@@ -50,7 +50,7 @@ struct Read {
   }
 };
 
-void drain(EventTrace& trace, Read& read) {
+void drain(EventTrace& trace, ReadEvents& read) {
   constexpr const char* kPhases[] = {"", " forward", " backward", " optimizer"};
   TraceEvent event;
   Nanoseconds before = std::numeric_limits<Nanoseconds>::min();
@@ -66,15 +66,15 @@ void drain(EventTrace& trace, Read& read) {
   read.stats = trace.stats();
 }
 
-Read read_text(std::string_view text, const EventTraceOptions& options = {}) {
-  Read read;
+ReadEvents read_text(std::string_view text, const EventTraceOptions& options = {}) {
+  ReadEvents read;
   const auto trace = open_event_text("trace.json", text, options, read.operations, read.devices);
   drain(*trace, read);
   return read;
 }
 
-Read read_golden(const std::string& name, const EventTraceOptions& options = {}) {
-  Read read;
+ReadEvents read_golden(const std::string& name, const EventTraceOptions& options = {}) {
+  ReadEvents read;
   const auto trace = open_event_trace(std::string(FLYBALL_SOURCE_DIR) + "/tests/trace/files/" + name, options,
                                       read.operations, read.devices);
   drain(*trace, read);
@@ -98,7 +98,7 @@ Nanoseconds total(const Busy& busy, std::string_view part) {
 //   GPU 0: kernel of 11: 50; of 12: 80; one of a launch that is missing (99), whose External id says mm: 20
 //   GPU 1: a copy without launch: named after itself
 TEST(Kineto, KernelsBackwardAndModulesAreTied) {
-  const Read read = read_golden("synthetic-kineto-gpu.json");
+  const ReadEvents read = read_golden("synthetic-kineto-gpu.json");
   const Busy expected = {
       {"CPU:0 Encoder_0/aten::linear forward", 20'000},
       {"CPU:0 Encoder_0/aten::linear/aten::addmm forward", 20'000},
@@ -128,7 +128,7 @@ TEST(Kineto, KernelsAndFramesOnRequest) {
   options.kernel_names = true;
   options.frames = true;
   options.device_names = {{"GPU:0", "GPU:4"}};
-  const Read read = read_golden("synthetic-kineto-gpu.json", options);
+  const ReadEvents read = read_golden("synthetic-kineto-gpu.json", options);
   EXPECT_EQ(read.busy.at("GPU:4 Encoder_0/aten::linear/aten::addmm/gemm_128x64 forward"), 50'000);
   // 95-100 and 140-155 of the module are outside its operation.
   EXPECT_EQ(read.busy.at("CPU:0 Encoder_0 forward"), 20'000);
@@ -136,7 +136,7 @@ TEST(Kineto, KernelsAndFramesOnRequest) {
 }
 
 TEST(Kineto, KernelThatBeginsBeforeItsLaunchWaits) {
-  const Read read = read_text(R"([
+  const ReadEvents read = read_text(R"([
     {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"correlation":1}},
     {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":11,"dur":9,"args":{"External id":1}},
     {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":12,"dur":1,
@@ -146,7 +146,7 @@ TEST(Kineto, KernelThatBeginsBeforeItsLaunchWaits) {
 }
 
 TEST(Kineto, RealStackTrace) {
-  const Read read = read_golden("pytorch-stack.json.gz");
+  const ReadEvents read = read_golden("pytorch-stack.json.gz");
   EXPECT_EQ(read.stats.format, EventFormat::kKineto);
   EXPECT_EQ(read.stats.entries, 1362u);
   EXPECT_EQ(read.stats.executions, 776u);  // its operations
@@ -169,7 +169,7 @@ TEST(Kineto, RealStackTrace) {
 // What the operations cover is the union of the top ones: nesting neither adds nor loses time. From the file, with
 // Python: the sum of those cpu_op spans that lie in no other is 12,244.600 us.
 TEST(Kineto, NestingConservesTime) {
-  const Read read = read_golden("pytorch-plain.json.gz");
+  const ReadEvents read = read_golden("pytorch-plain.json.gz");
   Nanoseconds sum = 0;
   for (const auto& [name, time] : read.busy) sum += time;
   EXPECT_EQ(sum, 12'244'600);
@@ -179,13 +179,13 @@ TEST(Kineto, NestingConservesTime) {
 }
 
 TEST(Kineto, TorchScriptsModuleHierarchy) {
-  const Read read = read_golden("pytorch-modules.json.gz");
+  const ReadEvents read = read_golden("pytorch-modules.json.gz");
   EXPECT_GT(total(read.busy, "/layer/0/attention/key/aten::linear"), 0);
   EXPECT_GT(total(read.busy, "/layer/0/attention/key/TBackward0"), 0);
 }
 
 TEST(Kineto, OlderProfilerIsAChromeTrace) {
-  const Read read = read_golden("pytorch-legacy.json.gz");
+  const ReadEvents read = read_golden("pytorch-legacy.json.gz");
   EXPECT_EQ(read.stats.format, EventFormat::kChrome);
   EXPECT_EQ(read.stats.executions, 787u);
   EXPECT_GT(total(read.busy, "CPU:0 loss/aten::linear/aten::addmm"), 0);
@@ -195,7 +195,7 @@ TEST(Kineto, OlderProfilerIsAChromeTrace) {
 // --- TensorFlow ---
 
 TEST(TensorFlow, RealTimeline) {
-  const Read read = read_golden("tensorflow-timeline.json.gz");
+  const ReadEvents read = read_golden("tensorflow-timeline.json.gz");
   EXPECT_EQ(read.stats.format, EventFormat::kTensorFlow);
   EXPECT_EQ(read.stats.executions, 189u);
   // From the file: this operation ran once, for 104 us, and its input fed two others.
@@ -217,7 +217,7 @@ TEST(TensorFlow, EachKernelCountsOnce) {
     {"ph":"X","cat":"Op","name":"x","pid":9,"tid":0,"ts":5,"dur":7,"args":{"name":"lost"}},
     {"name":"process_name","ph":"M","pid":3,"args":{"name":"/job:a/replica:0/task:0/device:GPU:1/stream:all Compute"}}
   ]})";
-  const Read read = read_text(kText);
+  const ReadEvents read = read_text(kText);
   EXPECT_EQ(read.busy, (Busy{{"GPU:1 a/MatMul forward", 7'000}}));
   EXPECT_EQ(read.dropped("outside every device"), 3u);
 }
@@ -225,7 +225,7 @@ TEST(TensorFlow, EachKernelCountsOnce) {
 // --- Chrome traces ---
 
 TEST(Chrome, BeginsAndEndsNest) {
-  const Read read = read_text(R"({"displayTimeUnit":"ns","traceEvents":[
+  const ReadEvents read = read_text(R"({"displayTimeUnit":"ns","traceEvents":[
     {"ph":"M","name":"process_name","pid":1,"args":{"name":"GPU 2"}},
     {"ph":"B","name":"outer","pid":1,"tid":1,"ts":0},
     {"ph":"B","name":"inner","pid":1,"tid":1,"ts":2.5},
@@ -243,7 +243,7 @@ TEST(Chrome, BeginsAndEndsNest) {
 
 // 50 us is the time of an E, whose B stands at 10.
 TEST(Chrome, TheProfileEndsWithTheLastEntry) {
-  const Read read = read_text(R"([{"ph":"B","name":"a","pid":1,"tid":1,"ts":10},
+  const ReadEvents read = read_text(R"([{"ph":"B","name":"a","pid":1,"tid":1,"ts":10},
     {"ph":"X","name":"b","pid":1,"tid":2,"ts":3,"dur":9}, {"ph":"E","name":"a","pid":1,"tid":1,"ts":50}])");
   EXPECT_EQ(read.stats.first, 3'000);
   EXPECT_EQ(read.stats.last, 50'000);
@@ -264,7 +264,7 @@ TEST(Chrome, DevicesByThreadOrGivenName) {
 }
 
 TEST(Chrome, ZeroLengthAndOverlap) {
-  const Read read = read_text(R"([
+  const ReadEvents read = read_text(R"([
     {"ph":"X","name":"zero","pid":1,"tid":1,"ts":5,"dur":0},
     {"ph":"X","name":"a","pid":1,"tid":2,"ts":0,"dur":10},
     {"ph":"X","name":"over","pid":1,"tid":2,"ts":8,"dur":4},
@@ -277,7 +277,7 @@ TEST(Chrome, ZeroLengthAndOverlap) {
 // Times with three decimals of a microsecond overlap by one of them: a to c follow each other, and x lies in outer with
 // y, which seems to end after both. "over" above is as long in a as beyond it.
 TEST(Chrome, OverlapByRoundingIsNoNesting) {
-  const Read read = read_text(R"([
+  const ReadEvents read = read_text(R"([
     {"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10.001},
     {"ph":"X","name":"b","pid":1,"tid":1,"ts":10,"dur":5.001},
     {"ph":"X","name":"c","pid":1,"tid":1,"ts":15,"dur":0.5},
@@ -300,7 +300,7 @@ TEST(Chrome, NamesEndAtAThousandLevels) {
     text += fmt::format(R"({}{{"ph":"X","name":"n{}","pid":1,"tid":1,"ts":{},"dur":{}}})", i > 0 ? "," : "", i, i,
                         2 * (kLevels - i) - 1);
   }
-  const Read read = read_text(text + "]");
+  const ReadEvents read = read_text(text + "]");
   EXPECT_EQ(read.operations.size(), 1000u);
   EXPECT_EQ(read.stats.too_deep, 501u);
   EXPECT_EQ(total(read.busy, "/n998"), 2'000 + 1'003'000);
@@ -310,7 +310,8 @@ TEST(Chrome, NamesEndAtAThousandLevels) {
 
 TEST(Chrome, TimesAreExact) {
   // Beyond 2^53 ns a double of microseconds would have lost the last digits.
-  const Read read = read_text(R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":1795280724059922.525,"dur":0.0015}])");
+  const ReadEvents read =
+      read_text(R"([{"ph":"X","name":"a","pid":1,"tid":1,"ts":1795280724059922.525,"dur":0.0015}])");
   EXPECT_EQ(read.events.front().begin, 1'795'280'724'059'922'525);
   EXPECT_EQ(read.events.front().end - read.events.front().begin, 2);  // 1.5 ns, rounded
   EXPECT_EQ(read_text(R"([{"ph":"X","name":"a","ts":"12","dur":1e3}])").events.front().end, 1'012'000);
@@ -319,7 +320,7 @@ TEST(Chrome, TimesAreExact) {
 // --- what is broken ---
 
 TEST(BrokenTrace, BadEventsAreCountedByReason) {
-  const Read read = read_text(
+  const ReadEvents read = read_text(
       "\xEF\xBB\xBF[\r\n"
       R"(
     {"ph":"X","name":"good","ts":1,"dur":1,"unknown":{"a":[{"b":1},{"c":"},{\""}]}},
@@ -341,7 +342,7 @@ TEST(BrokenTrace, BadEventsAreCountedByReason) {
 }
 
 TEST(BrokenTrace, EscapesAndForeignBytes) {
-  const Read read = read_text(
+  const ReadEvents read = read_text(
       "[{\"ph\":\"X\",\"name\":\"a\\u00e9\\\"\\ud83d\\ude00\\n\",\"ts\":1,\"dur\":1},"
       "{\"ph\":\"X\",\"name\":\"b\xff\x01\",\"ts\":2,\"dur\":1}]");
   EXPECT_EQ(read.busy, (Busy{{"CPU:0 a\xC3\xA9\"\xF0\x9F\x98\x80\n", 1'000}, {"CPU:0 b? ", 1'000}}));
@@ -356,7 +357,7 @@ TEST(BrokenTrace, CutAnywhere) {
   const std::size_t first = text.find(", {\"ph\"");
   const std::size_t second = text.find("], \"traceName");
   for (std::size_t length = list; length <= text.size(); ++length) {
-    const Read read = read_text(text.substr(0, length));
+    const ReadEvents read = read_text(text.substr(0, length));
     const std::size_t whole = length < first ? 0 : length < second ? 1 : 2;
     EXPECT_EQ(read.events.size(), whole) << text.substr(0, length);
     EXPECT_EQ(read.stats.truncated, length <= second) << text.substr(0, length);
@@ -411,9 +412,9 @@ std::string as_list(const std::vector<std::string>& entries) {
 
 TEST(LargeTrace, OrderOfTheFileDoesNotMatter) {
   std::vector<std::string> entries = many_entries(40'000);  // 3.5 MB: several blocks
-  const Read sorted = read_text(as_list(entries));
+  const ReadEvents sorted = read_text(as_list(entries));
   std::shuffle(entries.begin(), entries.end(), std::mt19937(3));
-  const Read shuffled = read_text(as_list(entries));
+  const ReadEvents shuffled = read_text(as_list(entries));
   EXPECT_EQ(sorted.stats.executions, 40'000u);
   EXPECT_EQ(shuffled.busy, sorted.busy);
 }
@@ -421,13 +422,13 @@ TEST(LargeTrace, OrderOfTheFileDoesNotMatter) {
 // Stretches in order, an odd number of them and more than are merged, which all begin together and overlap.
 TEST(LargeTrace, ThreadsOneAfterTheOther) {
   const std::vector<std::string> entries = many_entries(9'000);
-  const Read sorted = read_text(as_list(entries));
+  const ReadEvents sorted = read_text(as_list(entries));
   for (const std::size_t stretches : {2u, 5u, 40u}) {
     std::vector<std::string> order;
     for (std::size_t first = 0; first < stretches; ++first) {
       for (std::size_t i = first; i < entries.size(); i += stretches) order.push_back(entries[i]);
     }
-    const Read read = read_text(as_list(order));
+    const ReadEvents read = read_text(as_list(order));
     EXPECT_EQ(read.busy, sorted.busy);
     ASSERT_EQ(read.events.size(), sorted.events.size());
     for (std::size_t i = 0; i < read.events.size(); ++i) EXPECT_EQ(read.events[i].begin, sorted.events[i].begin);
@@ -444,15 +445,15 @@ TEST(LargeTrace, GzipInMembersAndCutOff) {
     return folder / name;
   };
   const auto read = [](const std::string& path) {
-    Read result;
+    ReadEvents result;
     const auto trace = open_event_trace(path, {}, result.operations, result.devices);
     drain(*trace, result);
     return result;
   };
-  const Read plain = read_text(text);
+  const ReadEvents plain = read_text(text);
   const std::string whole = write("whole.json.gz", packed);
   EXPECT_EQ(read(whole).busy, plain.busy);
-  const Read cut = read(write("cut.json.gz", std::string_view(packed).substr(0, packed.size() / 2)));
+  const ReadEvents cut = read(write("cut.json.gz", std::string_view(packed).substr(0, packed.size() / 2)));
   EXPECT_TRUE(cut.stats.truncated);
   EXPECT_GT(cut.stats.executions, 8'000u);
   EXPECT_LT(cut.stats.executions, 12'000u);
@@ -468,12 +469,12 @@ TEST(LargeTrace, LongOperationIsCutIntoPieces) {
   for (int i = 0; i < 150'000; ++i) {
     text += fmt::format(",{{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":{},\"dur\":1}}", 2 * i);
   }
-  const Read read = read_text(text + "]");
+  const ReadEvents read = read_text(text + "]");
   EXPECT_EQ(read.busy, (Busy{{"CPU:0 long", 300'000'000}, {"CPU:0 a", 150'000'000}}));
 }
 
 TEST(LargeTrace, CanBeReadAgainWithAnotherShift) {
-  Read first;
+  ReadEvents first;
   const auto trace = open_event_text("t", as_list(many_entries(5'000)), {}, first.operations, first.devices);
   drain(*trace, first);
   trace->rewind(1'000);

@@ -34,6 +34,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/record_codec.h"
 #include "cluster/cost_belief.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/pair_finder.h"
@@ -92,9 +93,7 @@ class Gandiva : public Policy {
     std::sort(places.begin(), places.end());
     auto line = nlohmann::ordered_json::array();
     for (const Place& one : places) line.push_back(one.job);
-    auto saved = nlohmann::ordered_json{
-        {"line", std::move(line)},
-        {"slice_end", slice_end_ ? nlohmann::ordered_json(slice_end_->value()) : nlohmann::ordered_json(nullptr)}};
+    auto saved = nlohmann::ordered_json{{"line", std::move(line)}, {"slice_end", write_value(slice_end_)}};
     if (!packs_) return saved;
     saved["seconds"] = nlohmann::ordered_json(second_);
     saved["on_trial"] = on_trial_;

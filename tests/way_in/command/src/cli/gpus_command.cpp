@@ -14,7 +14,7 @@ namespace flyball {
 namespace {
 
 void run_gpus(const std::optional<std::string>& format) {
-  TextTable table({{"name", "", TextTable::Align::kLeft}, {"highest clock", "MHz"}});
+  TextTable table({"<name", "highest clock (MHz)"});
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const std::string& name : gpu_models()) {
     const Megahertz highest = load_gpu_model(name).maximum;

@@ -1,0 +1,25 @@
+// A hash of texts (FNV-1a), to tell changed ones from unchanged ones; it need not withstand attacks. Header only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace flyball {
+
+// Of one text; `before` is the hash of what stands before it.
+[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t before = 14695981039346656037u) {
+  for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return before;
+}
+
+class Fingerprint {
+ public:
+  // "ab" and then "c" is another sequence than "a" and then "bc".
+  void add(std::string_view text) { value_ = hash_text(text, value_) * 1099511628211u; }
+  [[nodiscard]] std::uint64_t value() const { return value_ == 0 ? 1 : value_; }  // 0 is none
+
+ private:
+  std::uint64_t value_ = hash_text({});
+};
+
+}  // namespace flyball
