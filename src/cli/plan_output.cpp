@@ -262,14 +262,7 @@ std::string switching_table(const PlannerRun& run) {
 // The plans of the periods of a budget.
 std::string budget_table(const PlannerRun& run) {
   if (run.budget.empty()) return "";
-  TextTable table({{"from", "", TextTable::Align::kLeft},
-                   {"until", "", TextTable::Align::kLeft},
-                   {"limit W", ""},
-                   {"peak W", ""},
-                   {"time s", ""},
-                   {"energy J", ""},
-                   {"slower %", ""},
-                   {"iterations", ""}});
+  TextTable table({"<from", "<until", "limit W", "peak W", "time s", "energy J", "slower %", "iterations"});
   for (const BudgetedPlan& one : run.budget) {
     table.add_row({one.period.from, one.period.until, format_fixed(one.period.power.value(), 0),
                    format_fixed(one.peak.value(), 0), format_fixed(one.figures.time.value(), 4),
@@ -283,13 +276,7 @@ std::string budget_table(const PlannerRun& run) {
 std::string power_table(const PlannerRun& run) {
   if (!run.power) return "";
   const PowerFigures& power = *run.power;
-  TextTable table({{"power of the job", "", TextTable::Align::kLeft},
-                   {"mean W", ""},
-                   {"peak W", ""},
-                   {"step W", ""},
-                   {"ramp W/s", ""},
-                   {"swing W", ""},
-                   {"at Hz", ""}});
+  TextTable table({"<power of the job", "mean W", "peak W", "step W", "ramp W/s", "swing W", "at Hz"});
   const auto add = [&](const std::string& label, const PowerShape& shape) {
     table.add_row({label, format_fixed(shape.mean.value(), 1), format_fixed(shape.peak.value(), 1),
                    format_fixed(shape.greatest_step.value(), 1), format_fixed(shape.ramp_w_per_s, 1),
