@@ -13,7 +13,7 @@
 namespace flyball {
 namespace {
 
-constexpr double kPlotHeight = 220.0;
+constexpr double kPowerPlotHeight = 220.0;
 
 class StepLine {
  public:
@@ -71,7 +71,7 @@ std::string figures(const std::string& name, const PowerCurve& curve) {
 SvgCanvas power_canvas(const ReportInput& input, int width) {
   const PowerPicture& power = *input.power;
   const bool narrow = width < 600;
-  SvgCanvas svg(width, kPlotHeight + 110.0, "Power of the job over one iteration. " + input.title);
+  SvgCanvas svg(width, kPowerPlotHeight + 110.0, "Power of the job over one iteration. " + input.title);
   const double left = narrow ? 58.0 : 74.0;
   const double right = width - 16.0;
   const double top =

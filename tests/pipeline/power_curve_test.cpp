@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr Nanoseconds kOneMs = 1'000'000;
+constexpr Nanoseconds kOneMs = kMillisecond;
 
 std::vector<double> watts_of(const PowerCurve& curve) {
   std::vector<double> watts;
