@@ -1,5 +1,5 @@
-// What people get of a plan: its pictures and tables in one HTML file, below a headline that says what the plan saves,
-// and the pictures as files beside it.
+// Puts a plan's pictures and tables into one HTML file, below a headline that says what the plan saves, and lists the
+// pictures that stand as files beside it.
 #include <fmt/format.h>
 
 #include <cmath>
