@@ -1,4 +1,5 @@
-// Bearer tokens. They are long and random, so that a plain hash of one can be stored and reveals nothing.
+// Bearer tokens. Tokens are long and random, so that a plain hash of one can be stored and reveals nothing. All
+// functions are thread-safe.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@ using TokenHash = std::array<std::uint8_t, 32>;  // SHA-256
 // Returns 64 hexadecimal digits from the kernel's random source. Throws SystemError.
 [[nodiscard]] std::string random_token();
 
-// `digits` hexadecimal digits, for ids.
+// Returns `digits` hexadecimal digits from the same source, for ids.
 [[nodiscard]] std::string random_digits(std::size_t digits);
 
 [[nodiscard]] TokenHash hash_token(std::string_view token);
