@@ -1,5 +1,5 @@
-/* The training client and, further below, accounting: a C interface, in libflyball.so. Four lines in a
- * training engine (Perseus, SOSP'24, table 2):
+/* The C interface of libflyball.so: the training client and, further below, accounting. The client takes few lines in
+ * a training engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
  *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out
@@ -9,17 +9,17 @@
  *
  * The session then profiles the rank while it trains, reports to `flyball serve`, and sets the clocks that come back.
  *
- * Nothing here makes the training wait: set_speed costs tens of nanoseconds, begin and end as much, step_begin and
- * step_end some microseconds. Nothing here makes it fail: where a server, an agent or a driver does, clocks go to their
- * default and the notice function is told once. A null session is allowed everywhere and does nothing, so that a
- * program whose session could not be opened may go on without asking.
+ * The client does not make the training wait: set_speed costs tens of nanoseconds, begin and end as much, step_begin
+ * and step_end some microseconds. Nor does it make the training fail: where a server, an agent or a driver fails,
+ * clocks go to their default and the notice function is told once. A null session is allowed everywhere and does
+ * nothing, so that a program whose session could not be opened may go on without asking.
  *
- * Units stand in the names; times are in the GPU's seconds (flyball_session_options.time_scale).
- * Errors: functions return FLYBALL_OK (0) or one of the codes below; flyball_last_error says it in words.
- * Ownership: the caller closes what it opened; strings that are passed in are copied; strings that are returned belong
- * to the library and hold until the next call of the same thread.
- * Threads: step_begin, set_speed, begin, end and step_end of one session are for one thread at a time; everything else
- * may be called from any. After fork() only the parent may use a session.
+ * Units. Names end with their unit; times are in the GPU's seconds (flyball_session_options.time_scale).
+ * Errors. Functions return FLYBALL_OK (0) or one of the codes below; flyball_last_error tells the error in words.
+ * Ownership. The caller closes what it opened. Strings that are passed in are copied. Strings that are returned belong
+ * to the library and hold until the next call of the same thread, unless something else is said below.
+ * Threads. step_begin, set_speed, begin, end and step_end of one session are for one thread at a time; everything else
+ * may be called from any thread. After fork() only the parent may use a session.
  */
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #ifndef FLYBALL_FLYBALL_H_
@@ -44,16 +44,17 @@ extern "C" {
 
 enum {
   FLYBALL_OK = 0,
-  FLYBALL_USAGE = 1,     /* a call or a value that is none: out of range, out of order */
+  FLYBALL_USAGE = 1,     /* the caller's mistake: a value that is not allowed, or a call out of order */
   FLYBALL_SYSTEM = 2,    /* no such device, no permission, the operating system refused */
-  FLYBALL_FAULT = 3,     /* anything else; worth a report */
-  FLYBALL_INCOMPLETE = 4 /* of flyball_window_end alone: the figures are there, and the energy is not all that flowed */
+  FLYBALL_FAULT = 3,     /* anything else; please report it */
+  FLYBALL_INCOMPLETE = 4 /* from flyball_window_end alone: there are figures, but the energy is not all that flowed */
 };
 
 typedef struct flyball_session flyball_session;
 
-/* What a session is to do. Set it up with flyball_session_options_init and change what you need. What is said of the
- * job is the same on every rank. A null stands for the default; memory_limit points to one number per stage.
+/* What a session is to do. Set it up with flyball_session_options_init and change what you need. The options that
+ * describe the job must be the same on every rank. A null stands for the default; memory_limit points to one number per
+ * stage.
  * The comments are the options' descriptions; `flyball messages SessionOptions` has the bounds, too, beyond which a
  * value is refused. */
 typedef struct flyball_session_options {
@@ -153,63 +154,66 @@ typedef struct flyball_session_options {
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
 FLYBALL_API void flyball_session_options_init(flyball_session_options* options, size_t size);
 
-/* Null where the session cannot be opened: see flyball_last_error. */
+/* Opens a session. Returns null where that fails; flyball_last_error tells why. */
 FLYBALL_API flyball_session* flyball_session_open(const flyball_session_options* options);
-/* Clocks are at their default afterwards. */
+/* Closes a session. Clocks are at their default afterwards. */
 FLYBALL_API void flyball_session_close(flyball_session* session);
 
-/* The training loop's. `type` is "forward", "backward", "recompute", "backward_input", "backward_weight", with ".N" for
- * model chunk N > 0, or a constant-time operation ("p2p", "gradient_sync", "optimizer_step", "data_load"). */
+/* The next five are called from the training loop. `type` is "forward", "backward", "recompute", "backward_input" or
+ * "backward_weight", with ".N" for model chunk N > 0, or a constant-time operation ("p2p", "gradient_sync",
+ * "optimizer_step", "data_load"). */
 FLYBALL_API int flyball_step_begin(flyball_session* session);
-/* `type` null: whatever the schedule has next. For engines in which the computations can be found, but not the waits
- * before them: called at a step's begin and after every computation. */
+/* Asks for the clock of the next computation. A null `type` stands for whatever the schedule has next. Engines in which
+ * the computations can be found, but not the waits before them, pass null at the begin of a step and after every
+ * computation. */
 FLYBALL_API int flyball_set_speed(flyball_session* session, const char* type);
 FLYBALL_API int flyball_begin(flyball_session* session, const char* type);
 FLYBALL_API int flyball_end(flyball_session* session, const char* type);
 FLYBALL_API int flyball_step_end(flyball_session* session);
 
-/* Rank `id` (or, below 0, something outside the job) will take `degree` times its usual iteration time in `delay_s`
- * seconds; 1: it has recovered. The notice goes out in the background. */
+/* Gives notice that in `delay_s` seconds rank `id` (or, if below 0, something outside the job) will take `degree` times
+ * its usual iteration time; a degree of 1 says that it has recovered. The notice is sent in the background. */
 FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree);
 
-/* The sweep starts over with the next step. In this session all that was measured before is dropped at once. In the
- * server's plan, when the sweep is over, each instruction that it has measured replaces what was measured of it before,
- * and the draw of waiting is dropped where the sweep saw too little waiting to tell it. */
+/* Starts the sweep over with the next step. The session drops at once all that it has measured before. The server, when
+ * the sweep is over, replaces what it had of each instruction that the sweep has measured, and drops the draw of
+ * waiting where the sweep saw too little waiting to tell it. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
 
+/* The state of a session, for display. */
 typedef struct flyball_session_state {
   size_t size; /* set by the caller before the call */
   int phase;   /* FLYBALL_PROFILING, ... */
   int clocks_done;
-  int clocks_most; /* where the sweep ends if the energy keeps falling */
+  int clocks_most; /* clocks_done at the end of the sweep if the energy keeps falling */
   int server_reachable;
-  int64_t schedule_version; /* in force; 0: none */
-  uint64_t schedule_point;  /* of the frontier */
+  int64_t schedule_version; /* of the schedule in force; 0: there is none */
+  uint64_t schedule_point;  /* the point of the frontier */
   double planned_time_s;    /* of an iteration, as the schedule in force promises */
   double planned_energy_j;  /* of one pipeline, without waiting for others */
   uint64_t steps;
   double last_step_s;
-  double waiting_w;    /* draw of this GPU while it waits, as measured; 0 before */
+  double waiting_w;    /* measured draw of this GPU while it waits; 0 until it is measured */
   int clocks_working;  /* 0 while clocks are refused */
-  uint64_t clocks_set; /* reached the device */
+  uint64_t clocks_set; /* how many clocks have reached the device */
   uint64_t clocks_refused;
-  double clock_mhz;       /* asked for last; 0: the default */
-  double clock_age_p50_s; /* from set_speed to the device, in this machine's seconds */
+  double clock_mhz;       /* the clock asked for last; 0: the default */
+  double clock_age_p50_s; /* time from set_speed to the device, in this machine's seconds: median, 99th percentile */
   double clock_age_p99_s;
-  int reconfiguring; /* the schedule in force is being adjusted from step to step; see executed_steps */
+  int reconfiguring; /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);
 
-/* What the sweep has measured so far: lines `stage,instruction,frequency,time,energy` (MHz, s, J) with the header
- * above, the profile that `flyball plan` reads. Linear in its length. */
+/* Returns what the sweep has measured so far, as the profile that `flyball plan` reads: a header and lines
+ * `stage,instruction,frequency,time,energy` (MHz, s, J). Linear in its length. */
 FLYBALL_API const char* flyball_profile_csv(flyball_session* session);
 
-/* Time and energy of this rank's GPU between the two calls, from its counter. The end waits two of the counter's
- * periods. FLYBALL_INCOMPLETE, with both figures, where the counter hung, failed or stood still meanwhile: the
- * energy is then less than what flowed, or a guess, and flyball_last_error says why. */
+/* Measures time and energy of this rank's GPU between the two calls, from its counter. flyball_window_end waits for two
+ * of the counter's periods. It returns FLYBALL_INCOMPLETE, with both figures, where the counter hung, failed or stood
+ * still meanwhile: the energy is then less than what flowed, or a guess, and flyball_last_error says why. */
 FLYBALL_API int flyball_window_begin(flyball_session* session);
 FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, double* energy_j);
 
@@ -221,21 +225,21 @@ FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, dou
  *   flyball_account_stop(NULL, NULL, NULL);
  *   flyball_account_write(NULL, NULL, "power.csv");     flyball account --events trace.json --power power.csv
  *
- * A session is its user's, under a name; it belongs to no process, and goes on where the one that began it ends. Any
- * may stop and read it, `flyball account` too. There is nothing to close: each call is a connection of its own, safe
- * from any thread and after fork().
- * `agent` is "/path/to/socket" or "host:port"; null or "": what FLYBALL_AGENT names, else the usual socket. `name` is
- * 1 to 64 letters, digits, '.', '_', '-'; null or "": "default".
- * Errors: FLYBALL_USAGE for a value that is none, FLYBALL_SYSTEM where there is no agent or it refuses (no such
- * session, it records already, too many). Unlike a step's, these calls wait for the agent. */
+ * An accounting session belongs to its user, under a name, and to no process: it goes on when the process that began it
+ * ends, and any other process of the user may stop and read it, as `flyball account` does. There is nothing to close:
+ * each call makes a connection of its own, and is safe from any thread and after fork().
+ * `agent` is "/path/to/socket" or "host:port"; null or "" stands for what FLYBALL_AGENT names, else for the usual
+ * socket. `name` is 1 to 64 letters, digits, '.', '_', '-'; null or "" stands for "default".
+ * Errors. FLYBALL_USAGE for a value that is not allowed, FLYBALL_SYSTEM where there is no agent or it refuses (no such
+ * session, it records already, too many sessions). Unlike the calls of the training loop, these wait for the agent. */
 typedef struct flyball_account_options {
   size_t size; /* of this structure, as the caller was compiled */
   const char* agent;
   const char* name;
-  const unsigned* gpus; /* gpu_count of them, as the driver counts; null: all of the node */
-  size_t gpu_count;     /* 0 with gpus that are not null: none */
-  int cpus;             /* processors and their memory, too; 1 */
-  double period_s;      /* at most one row of a device in this time; 0: every change of its sensor that is seen */
+  const unsigned* gpus; /* the numbers of gpu_count GPUs, as the driver counts; null: all GPUs of the node */
+  size_t gpu_count;     /* 0 where gpus is not null: no GPU */
+  int cpus;             /* whether to record processors and their memory, too. Default: 1 */
+  double period_s;      /* at most one row of a device in this time. Default: 0, every change of its sensor is a row */
 } flyball_account_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
@@ -244,45 +248,46 @@ FLYBALL_API void flyball_account_options_init(flyball_account_options* options, 
 enum {
   FLYBALL_ACCOUNT_RECORDING = 0,
   FLYBALL_ACCOUNT_STOPPED = 1,
-  FLYBALL_ACCOUNT_TOO_LONG = 2, /* the agent ended it: nothing later was recorded */
+  FLYBALL_ACCOUNT_TOO_LONG = 2, /* the agent ended the session; nothing later was recorded */
   FLYBALL_ACCOUNT_TOO_LARGE = 3 /* likewise */
 };
 
-/* Its strings hold until this thread's next flyball_account_ call. */
+/* The state of an accounting session. Its strings hold until this thread's next flyball_account_ call. */
 typedef struct flyball_account_state {
   size_t size; /* set by the caller before the call */
   int state;   /* FLYBALL_ACCOUNT_RECORDING, ... */
   double begin_unix_s;
-  double length_s; /* until its end, or until now */
+  double length_s; /* from its begin until its end, or until now */
   uint64_t rows;
   uint64_t bytes;
   const char* devices;  /* "GPU:0,CPU:0" */
-  const char* ended;    /* why, in words; "" while it records */
-  const char* failures; /* a line for each device whose rows are missing; "" */
+  const char* ended;    /* why it ended, in words; "" while it records */
+  const char* failures; /* a line for each device whose rows are missing; "" where there is none */
 } flyball_account_state;
 
-/* Returns once the sensors have been seen to change, half a second at most: what follows is covered. Null: defaults. */
+/* Starts a recording. Returns once all sensors have been seen to change, after half a second at most, so that all that
+ * follows is recorded. Null options stand for the defaults. */
 FLYBALL_API int flyball_account_start(const flyball_account_options* options);
 
-/* Returns once the sensors have shown what flowed until now, half a second at most. Again does nothing. `state`, here
- * and below, tells how it went; null: not asked. */
+/* Ends a recording. Returns once the sensors have shown the energy that flowed until now, after half a second at most.
+ * Does nothing to a session that has ended. `state`, here and below, receives the session's state unless it is null. */
 FLYBALL_API int flyball_account_stop(const char* agent, const char* name, flyball_account_state* state);
 FLYBALL_API int flyball_account_get_state(const char* agent, const char* name, flyball_account_state* state);
 
-/* The power trace so far, as `flyball account --power` reads it (docs/formats/power-trace.md), in pieces of whole lines
- * of about a MiB, 64 MiB at most in all. A sink that returns other than 0 ends the reading, which is no error. `data`
- * is the library's, for the length of the call. */
+/* Reads the power trace so far, as `flyball account --power` reads it (docs/formats/power-trace.md), in pieces of whole
+ * lines of about a MiB, 64 MiB at most in all. The sink is called with each piece; `data` is valid during that call. A
+ * sink that returns other than 0 ends the reading, which is no error. */
 typedef int (*flyball_account_sink)(void* user, const char* data, size_t size);
 FLYBALL_API int flyball_account_read(const char* agent, const char* name, flyball_account_sink sink, void* user);
 
-/* The same into a file. What the file held before stays where the trace cannot be had. */
+/* Writes the same trace into a file. Where the trace cannot be had, the file keeps what it held before. */
 FLYBALL_API int flyball_account_write(const char* agent, const char* name, const char* path);
 
 /* Ends the session and forgets its trace, which would otherwise be kept for an hour after its end. */
 FLYBALL_API int flyball_account_drop(const char* agent, const char* name);
 
-/* Footprints: joules per tensor, layer and module of a model, as `flyball account` tells them, from an event trace and
- * a power trace.
+/* Footprints: joules per tensor, layer and module of a model, computed from an event trace and a power trace as
+ * `flyball account` does it.
  *
  *   flyball_footprint* f = flyball_footprint_open("{\"events\": \"trace.json\", \"power\": \"power.csv\"}");
  *   flyball_footprint_row row = {.size = sizeof row};
@@ -290,37 +295,38 @@ FLYBALL_API int flyball_account_drop(const char* agent, const char* name);
  *     printf("%s %g J\n", row.name, row.energy_j);
  *   flyball_footprint_close(f);
  *
- * Source: Smaragdine, definition 3.4. A footprint does not change: its rows may be read from any thread. */
+ * Source: Smaragdine, definition 3.4. A footprint is immutable, so that its rows may be read from any thread. */
 typedef struct flyball_footprint flyball_footprint;
 
-/* The operations of one name on one device in one pass. Its strings hold until the footprint is closed. */
+/* The operations of one name on one device in one pass. The strings hold until the footprint is closed. */
 typedef struct flyball_footprint_row {
   size_t size;      /* set by the caller before the call */
   const char* name; /* parts of the model are parted by '/' */
   const char* device;
   const char* phase; /* "forward", "backward", "optimizer"; "" where unknown */
   double energy_j;
-  double busy_s;       /* while it ran */
-  double powered_s;    /* the part of it for which the power is known */
-  double energy_std_j; /* standard deviation over the runs; 0 of one, NaN where unknown */
+  double busy_s;       /* the time in which they ran */
+  double powered_s;    /* the part of busy_s for which the power is known */
+  double energy_std_j; /* standard deviation over the runs; 0 for a single run, NaN where unknown */
 } flyball_footprint_row;
 
-/* `options` is a JSON object whose fields `flyball messages AccountOptions` lists; paths are UTF-8. Takes what
- * `flyball account` takes: a second for five million events. Null with flyball_last_error where the options or the
- * traces are wrong. */
+/* Computes a footprint. `options` is a JSON object whose fields `flyball messages AccountOptions` lists; paths are
+ * UTF-8. This takes as long as `flyball account` does: a second for five million events. Returns null where the options
+ * or the traces are wrong; flyball_last_error tells what. */
 FLYBALL_API flyball_footprint* flyball_footprint_open(const char* options);
 FLYBALL_API void flyball_footprint_close(flyball_footprint* footprint); /* null: nothing */
 
-/* Most energy first; FLYBALL_USAGE beyond the last row. */
+/* Fills in the row of this index; the row of most energy is the first. Returns FLYBALL_USAGE beyond the last row. */
 FLYBALL_API int flyball_footprint_get_row(const flyball_footprint* footprint, size_t index, flyball_footprint_row* row);
 
-/* All of it: rows, devices and notes (docs/formats/footprint.md). Holds until the footprint is closed. */
+/* Returns the whole footprint as JSON: rows, devices and notes (docs/formats/footprint.md). The text holds until the
+ * footprint is closed. */
 FLYBALL_API const char* flyball_footprint_json(const flyball_footprint* footprint);
 
-/* Of this thread's last call that failed; "" where none did. */
+/* Returns the error of this thread's last call that failed, in words; "" where none did. */
 FLYBALL_API const char* flyball_last_error(void);
 
-/* "0.1.0", of the library. */
+/* Returns the version of the library, such as "0.1.0". */
 FLYBALL_API const char* flyball_version(void);
 
 #ifdef __cplusplus

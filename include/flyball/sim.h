@@ -1,15 +1,16 @@
 /* Workloads and faults for simulated GPUs: a C interface, exported by the simulated libnvidia-ml.so.1.
  *
- * The vendor's interface can measure and slow a GPU down, but it cannot give it work. Here a program says "this much
+ * The vendor's interface can measure a GPU and slow it down, but it cannot give it work. Here a program says "this much
  * work, of this kind" and waits until a board of the simulated machine has done it, at whatever clocks hold meanwhile.
  * `flyball sim up` makes the machine; every process that calls this, or the vendor's interface, sees the same boards.
- * The environment variable FLYBALL_SIM names the machine; unset or empty, it is the common one.
+ * The environment variable FLYBALL_SIM names the machine; if it is unset or empty, the common machine is meant.
  *
- * Units stand in the names. All times are simulated; with a time scale of 1 they run like the clock on the wall.
- * Results: FLYBALL_SIM_OK (0) or one of the errors below; flyball_sim_error_text says it in words. On an error nothing
- * is written through the pointers. Threads: everything may be called from any thread at any time. Calls take
- * microseconds, but for those that say that they wait; waiting sleeps, it does not spin.
- * A process that ends, however it ends, takes its work and its waiting off the boards.
+ * Units. Names end with their unit. All times are simulated; with a time scale of 1 they run like the wall clock.
+ * Results. Functions return FLYBALL_SIM_OK (0) or one of the errors below, which flyball_sim_error_text puts into
+ * words. On an error nothing is written through the pointers.
+ * Threads. Everything may be called from any thread at any time. Calls take microseconds, but for those that say that
+ * they wait; waiting sleeps, it does not spin.
+ * Processes. When a process ends, however it ends, its work and its waiting are taken off the boards.
  */
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #ifndef FLYBALL_SIM_H_
@@ -28,7 +29,7 @@ enum {
   FLYBALL_SIM_SYSTEM = 5      /* the operating system refused */
 };
 
-/* What was done. The energy is the board's, whatever else ran on it meanwhile. */
+/* When a piece of work began and ended, and the energy that the whole board drew meanwhile, whatever else ran on it. */
 typedef struct flyball_sim_run {
   double begin_s;
   double end_s;
@@ -43,9 +44,10 @@ typedef struct flyball_sim_activity {
   double memory_w;
 } flyball_sim_activity;
 
+/* The result of a call in words; the text is the library's and never changes. */
 const char* flyball_sim_error_text(int result);
 
-/* Number of boards, 0 where there is no machine. */
+/* The number of boards; 0 where there is no machine. */
 unsigned flyball_sim_gpu_count(void);
 
 /* Does work on board `gpu` (from 0) that alone takes `seconds_at_max_clock` (above 0, to 1e6) at the board's maximum
@@ -58,29 +60,31 @@ int flyball_sim_work(unsigned gpu, const char* kind, double seconds_at_max_clock
 int flyball_sim_work_like(unsigned gpu, const flyball_sim_activity* activity, double seconds_at_max_clock,
                           flyball_sim_run* run);
 
-/* From now on this process waits for others with a kernel on the board (a blocked collective), which draws the board's
- * blocking power whenever no work runs on it. Calls nest; each wants its unblock. */
+/* Between block and unblock this process waits for others with a kernel on the board (a blocked collective), which
+ * draws the board's blocking power whenever no work runs on it. Calls nest; each block needs its own unblock. */
 int flyball_sim_block(unsigned gpu);
 int flyball_sim_unblock(unsigned gpu);
 
-/* What no sensor shows: the board's exact energy since the machine came up, and the simulated time of that figure
+/* Tells what no sensor shows: the board's exact energy since the machine came up, and the simulated time of that figure
  * (`time_s` may be null). */
 int flyball_sim_true_energy(unsigned gpu, double* energy_j, double* time_s);
 
-/* The same of a simulated processor package and of its memory (either may be null). */
+/* Tells the same of a simulated processor package and of its memory (either pointer may be null). */
 int flyball_sim_true_cpu_energy(unsigned package, double* package_j, double* dram_j);
 
-/* The machine's time, and how many of its seconds go into one. */
+/* Tells the machine's time, and how many simulated seconds pass in one second of the wall clock. */
 int flyball_sim_time(double* time_s, double* time_scale);
 
-/* Makes it `seconds` later at once for every process. On a machine with the time scale 0 this is how time passes. */
+/* Moves the machine's time forward by `seconds` at once, for every process. On a machine with the time scale 0 time
+ * passes in no other way. */
 int flyball_sim_add_time(double seconds);
 
-/* Does a fault to a board, until it is taken back:
+/* Puts a fault on a board, where it stays until it is taken back:
  *   "lost"                  every call answers that the GPU is lost; work on it ends with FLYBALL_SIM_LOST
  *   "error:CALL=CODE"       that call of the vendor's interface answers CODE ("error:nvmlDeviceGetPowerUsage=999");
  *                           "*" in place of CALL stands for every call on the board
- *   "hang:CALL=SECONDS"     that call does not return for so many seconds of the wall clock, or until taken back
+ *   "hang:CALL=SECONDS"     that call does not return for so many seconds of the wall clock, or until the fault is
+ *                           taken back
  *   "counter-frozen"        the energy counter stands still
  *   "counter-wraps=MJ"      the energy counter starts again whenever it reaches so many millijoules
  *   "counter-missing"       the board has no energy counter
@@ -90,7 +94,7 @@ int flyball_sim_add_time(double seconds);
  *   "counter-reset"         not a state: the energy counter is zero now */
 int flyball_sim_fault(unsigned gpu, const char* fault);
 
-/* Takes all faults of a board back. One that was lost comes back with nothing locked and a new energy counter. */
+/* Takes all faults of a board back. A board that was lost comes back with nothing locked and a new energy counter. */
 int flyball_sim_clear_faults(unsigned gpu);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // Power traces that the agent records for its callers, from start to stop, whatever the caller does meanwhile: the
-// sessions of `flyball account`. Each has a name of its own among its owner's sessions. It is kept in memory and is
-// lost when the agent ends.
+// sessions of `flyball account`. Each session has a name of its own among its owner's sessions. Sessions are kept in
+// memory and are lost when the agent ends.
 //
-// AccountSessionLimits bounds their number, size and length. Of HTTP, this knows only the error type.
+// AccountSessionLimits bounds their number, size and length. This file knows nothing of HTTP but the error type.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ namespace flyball {
 
 struct AccountSessionLimits {
   std::size_t sessions = 16;       // of all users together, recording and ended
-  std::size_t of_user = 4;         // of one
+  std::size_t of_user = 4;         // of one user
   std::size_t bytes = 64u << 20u;  // of one trace: some hours of eight GPUs
   Seconds length{24.0 * 3600.0};   // of one recording
-  Seconds kept{3600.0};            // how long one that has ended can still be read
+  Seconds kept{3600.0};            // how long a session that has ended can still be read
   bool remote = false;             // whether TCP clients, who are one owner together, may have any
 };
 
-// To be used in the loop's thread only; every callback is called there. All methods throw HttpError: 403 (a TCP client
-// without a token), 404 (the owner has no such session), 409 (it records already), 422 (nothing to record), 429 (too
-// many).
+// May be used in the loop's thread only; every callback is called there. All methods throw HttpError: 403 (a TCP client
+// without a token), 404 (the owner has no such session), 409 (the session records already), 422 (there is nothing to
+// record), 429 (there are too many sessions).
 class AccountSessions {
  public:
   using Done = std::function<void(std::exception_ptr, const AccountSessionInfo&)>;
 
-  // `feed` and `loop` must outlive this.
+  // `feed` and `loop` must outlive this object.
   AccountSessions(EventLoop& loop, PowerFeed& feed, AccountSessionLimits limits);
   ~AccountSessions();
   AccountSessions(const AccountSessions&) = delete;
@@ -49,7 +49,7 @@ class AccountSessions {
   // Ends a recording, and calls `done` once the sensors have shown the energy until now; that takes half a second at
   // most. A session that has ended stays as it is.
   void stop(const std::string& name, const Claimant& who, Done done);
-  void drop(const std::string& name, const Claimant& who);  // with its trace
+  void drop(const std::string& name, const Claimant& who);  // deletes a session with its trace
 
   [[nodiscard]] AccountSessionInfo find(const std::string& name, const Claimant& who) const;
   [[nodiscard]] std::vector<AccountSessionInfo> of(const Claimant& who) const;

@@ -1,8 +1,8 @@
-// The node's agent: owns the devices, leases their clocks, streams their power and tells their state over HTTP.
+// The node's agent, which owns the devices, leases their clocks, streams their power and tells their state over HTTP.
 //
-// Everything but the vendors' calls happens in the loop's thread. Whatever ends a lease (its holder's death, silence or
-// wish), the agent then brings the GPUs' clocks and power limits back to what held before; if the agent itself is
-// killed, its next start does so.
+// Everything but the vendors' calls happens in the loop's thread. When a lease ends, whatever ends it (its holder's
+// death, silence or wish), the agent brings the GPUs' clocks and power limits back to what held before. If the agent
+// itself is killed, its next start does so.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ struct AgentDevices {
   std::vector<std::shared_ptr<CpuDevice>> cpus;
 };
 
-// Methods are to be called in the loop's thread, or while the loop does not run. To be destroyed only after the loop
-// has stopped for good.
+// Methods must be called in the loop's thread, or while the loop does not run. The agent may be destroyed only after
+// the loop has stopped for good.
 class Agent {
  public:
   // Takes the state folder's lock, restores what its journal names, then listens. Throws SystemError, UsageError.
@@ -31,7 +31,8 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Ends all leases, waits (at most `most`) until every GPU is at its default, closes all connections, calls `done`.
+  // Ends all leases, waits (at most `most`) until the settings of every GPU are restored, closes all connections, and
+  // calls `done`.
   void stop(Seconds most, std::function<void(bool all_restored)> done);
 
   [[nodiscard]] bool idle() const;               // no lease is held, and no setting is being undone

@@ -24,11 +24,11 @@ struct AgentConfig {
   std::filesystem::path token_file;
   std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
-  MachineBoot boot = boot_of_machine();  // that the journal's entries are of; no key of the file
-  std::optional<Seconds> period;         // of the sampler; without one its default, and no more than its usual cost
-  bool zeusd = true;                     // speak zeusd's interface, too
+  MachineBoot boot = boot_of_machine();  // stands in the journal's entries; the file has no key for it
+  std::optional<Seconds> period;         // of the sampler; none: its default, at no more than its usual cost
+  bool zeusd = true;                     // whether to speak zeusd's interface, too
   Seconds zeusd_remote_hold{0.0};        // how long a setting made through it over TCP lasts; 0: refused
-  bool zeusd_shared = false;             // a user's processes may change what another of them set through it
+  bool zeusd_shared = false;             // whether a user's processes may change what another of them set through it
   AccessRules access;
   NodeRules gpus;
   ServerLimits limits{.connections_per_party = 1024};
@@ -37,13 +37,13 @@ struct AgentConfig {
   AccountSessionLimits sessions;
 };
 
-// Reads a TOML file and sets the members that it names; the others stay as they are. Throws InputError with line and
-// column, or SystemError where the file cannot be read.
+// Both functions read TOML and set the members of `config` that it names; the others stay as they are. They throw
+// InputError with line and column, or SystemError where the file cannot be read.
 void read_agent_config(const std::string& path, AgentConfig& config);
 void read_agent_config(const std::string& source, std::string_view text, AgentConfig& config);
 
-// Returns the first line of a file that only its owner may read; it must have 16 bytes or more. Throws InputError,
-// SystemError.
+// Returns the token in a file: its first line, which must have 16 bytes or more. Throws InputError where it has fewer
+// or where others than the file's owner may read it, and SystemError where it cannot be read.
 [[nodiscard]] std::string read_token(const std::filesystem::path& path);
 
 // Throws UsageError where members contradict one another, such as an address that others can reach without a token.

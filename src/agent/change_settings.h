@@ -1,5 +1,5 @@
-// How a lease changes a GPU's settings, in the thread of the GPU's control: the checks that refuse a change, and the
-// driver's calls.
+// Changes a GPU's settings for a lease: the checks that refuse a change, and the driver's calls. All of it runs in the
+// thread of the GPU's control (gpu_control.h).
 #pragma once
 
 #include <sys/types.h>
@@ -10,20 +10,21 @@
 
 namespace flyball {
 
-// As drivers take them.
+// Returns the bounds as drivers take them.
 [[nodiscard]] inline ClockRange range_of(const ClockBounds& bounds) { return {bounds.minimum, bounds.maximum}; }
 
-// Throw LeaseRefused: where the change would raise the power limit above the one that held before (W), and where a
-// process of another user than `user` computes on the GPU. The second asks the driver and /proc; it also throws
-// DeviceError.
+// Both functions throw LeaseRefused: the first where the change would raise the power limit above the one that held
+// before, the second where a process of another user than `user` computes on the GPU. The second asks the driver and
+// /proc, and also throws DeviceError.
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 
 // Returns the highest power limit (W) that a user who is not root may set where `before` held. Throws DeviceError.
 [[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
 
-// The limits that a lease may set now: the board's, within the bounds, and where `root` is false no more than `before`
-// leaves. With a minimum above the maximum it may set none. `standard` is the board's own. Throws DeviceError.
+// Returns the power limits that a lease may set now: those of the board, within `bounds` and, unless `root` is true, no
+// higher than the limit that held before. Where the minimum is above the maximum, the lease may set none. `standard` is
+// the board's own. Throws DeviceError.
 [[nodiscard]] PowerLimitRange power_limits_to_set(const GpuDevice& device, const GpuBounds& bounds,
                                                   const GpuSettings& before, bool root);
 

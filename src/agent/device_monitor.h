@@ -1,4 +1,4 @@
-// The present state of all devices, gathered from their control threads.
+// Gathers the present state of all devices from their control threads.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 
 namespace flyball {
 
-// Reads everything that a GPU tells now; what it does not support is left out. Throws DeviceError for any other
+// Reads everything that a GPU tells now. Values that it does not support are left out. Throws DeviceError for any other
 // failure.
 [[nodiscard]] GpuStatus read_gpu_status(const GpuDevice& device);
 // Reads the energies of the package and its memory. If a counter cannot be read, it is left out and `trouble` says why.
 [[nodiscard]] CpuStatus read_cpu_status(const CpuDevice& device);
 
-// Loop's thread only.
+// May be used in the loop's thread only.
 class DeviceMonitor {
  public:
   DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<CpuDevice>> cpus);

@@ -2,8 +2,8 @@
 // long is answered with kTimeout by a timer of the loop while the thread still waits for the driver; the state is
 // shared with the thread, which may outlive the object. A restore that fails is tried again after a wait that doubles,
 // with all knobs of the GPU.
-// Whose a power limit is, is told by its value: the journal keeps the limits of which one is in force if nobody else
-// has set any, and a limit that is none of them is somebody else's and stays.
+// The value of a power limit tells who has set it: the journal keeps the limits of which one is in force if nobody else
+// has set any. A limit that is none of them is somebody else's and stays.
 #include "agent/gpu_control.h"
 
 #include <fmt/format.h>

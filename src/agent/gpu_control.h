@@ -1,9 +1,9 @@
 // Makes the calls to one GPU one after another in a thread of its own, so that a driver that hangs blocks this thread
 // and nothing else.
 //
-// Writes keep the journal's rule: the entry that names a knob, and what the knob stood at, is on disk before the knob
-// is first touched. restore() brings back what held before, retries until that has worked, and only then removes the
-// entry. A power limit that somebody else has set since the last call here is left as it is.
+// Writes keep the journal's rule: before a knob is first touched, an entry is on disk that names the knob and the value
+// that it had. restore() brings back what held before, retries until that has worked, and only then removes the entry.
+// A power limit that somebody else has set since the last call here is left as it is.
 #pragma once
 
 #include <exception>
@@ -23,37 +23,38 @@
 namespace flyball {
 
 struct ControlOptions {
-  Seconds call_timeout{1.0};  // when a caller is told that the driver hangs
-  Seconds first_retry{0.02};  // of a restore; doubled each time
+  Seconds call_timeout{1.0};  // after this time a caller is told that the driver hangs
+  Seconds first_retry{0.02};  // wait before a restore is tried again; doubled each time
   Seconds last_retry{2.0};
 };
 
 // Events that no caller waits for. All are called in the loop's thread.
 struct ControlEvents {
   std::function<void()> restored;
-  std::function<void(const std::string& why)> restore_failed;  // and will be tried again
+  std::function<void(const std::string& why)> restore_failed;  // the restore will be tried again
   std::function<void(const DeviceError& why)> lost;            // a call said that the GPU is gone; may repeat
-  std::function<void(Watts now)> limit_left;                   // not restored: somebody else has set it
+  std::function<void(Watts now)> limit_left;                   // a limit was not restored, since somebody else set it
 };
 
-// To be used from the loop's thread; all callbacks are called there.
+// May be used in the loop's thread only. Done functions and events are called there; Call, Write and Check run in the
+// GPU's thread.
 class GpuControl {
  public:
   using Call = std::function<void(GpuDevice&)>;
-  // `before` is what the knobs named so far stood at before the first write; a knob without a value stood at the
+  // `before` holds the values that the knobs named so far had before the first write; a knob without a value was at the
   // driver's default.
   using Write = std::function<void(GpuDevice&, const GpuSettings& before)>;
-  // Called before anything is written to the journal or changed; throws the error that a forbidden write is refused
-  // with.
+  // A check is called before anything is written to the journal or changed, and throws the error with which a forbidden
+  // write is refused.
   using Check = std::function<void(const GpuDevice&, const GpuSettings& before)>;
-  // Gets null after success, else what the call threw, or DeviceError kTimeout, JournalError, or HttpError 409 where
-  // the lease ended before the call's turn came.
+  // Is called with null after success, else with what the call threw, with DeviceError kTimeout, with JournalError, or
+  // with HttpError 409 where the lease ended before the call's turn came.
   using Done = std::function<void(std::exception_ptr)>;
 
   // `outside` holds the settings without a lease, for those that the driver cannot be asked for (see GpuRules).
   GpuControl(std::shared_ptr<GpuDevice> device, std::shared_ptr<const Journal> journal, EventLoop& loop,
              ControlOptions options, ControlEvents events, const GpuSettings& outside = {});
-  // Waits for the thread. If a call hangs, the thread is detached and keeps all that it needs.
+  // Waits for the GPU's thread. If a call hangs, the thread is detached and keeps all that it needs.
   ~GpuControl();
   GpuControl(const GpuControl&) = delete;
   GpuControl& operator=(const GpuControl&) = delete;
@@ -64,13 +65,13 @@ class GpuControl {
   void write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done);
   // Reads overtake waiting writes, and go on while a restore waits for its next attempt.
   void read(Call call, Done done);
-  // Like read(), and tells `look` what a write would find as `before`, including what others have set since the last
-  // one.
+  // Like read(), but passes `look` the settings that a write would get as `before`, including what others have set
+  // since the last write.
   void read_before(Check look, Done done);
   // Drops the writes that have not begun and undoes what the journal names. Calls `restored` when nothing is left to
   // undo.
   void restore();
-  // The same for an entry that an earlier agent left in the journal, before any lease has touched the GPU.
+  // Does the same for an entry that an earlier agent left in the journal, before any lease has touched the GPU.
   void restore_found(const JournalEntry& entry);
 
   [[nodiscard]] bool restoring() const;

@@ -1,4 +1,4 @@
-// A bound that is not set allows everything; of a clock range its upper end is compared.
+// A bound that is not set allows everything. The upper end of a clock range is compared with the bounds.
 #include "agent/gpu_rules.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What the operator decides for a GPU: the bounds that no lease may exceed, and the settings that hold while nobody has
-// a lease, as far as the driver cannot be asked for them.
+// The operator's rules for a GPU: the bounds that no lease may exceed, and the settings that hold while nobody has a
+// lease, where the driver cannot be asked for them.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,15 @@ struct GpuRules {
   GpuSettings outside;
 };
 
-// Of every GPU of a node.
+// The rules for all GPUs of a node.
 struct NodeRules {
-  GpuRules every;                          // of GPUs that `of_gpu` does not name
+  GpuRules every;                          // for GPUs that `of_gpu` does not name
   std::map<std::size_t, GpuRules> of_gpu;  // by index; replaces `every`
 
   [[nodiscard]] const GpuRules& of(std::size_t gpu) const;
 };
 
-// Throws LeaseRefused (kForbidden), with the bounds, for a change that exceeds them. A reset never does.
+// Throws LeaseRefused (kForbidden), which names the bounds, for a change that exceeds them. A reset never does.
 void check_bounds(const GpuBounds& bounds, std::size_t gpu, const SettingsChange& change);
 
 }  // namespace flyball

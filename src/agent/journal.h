@@ -1,7 +1,7 @@
-// Keeps on disk what the agent may have changed: one small file for each GPU that somebody may set, written and synced
-// before the first privileged call and removed when everything is undone. Whatever kills the agent, its next start
-// finds here which GPUs to restore, and how to tell the agent's own settings from those that somebody else has made
-// since.
+// Keeps on disk what the agent may have changed. There is one small file for each GPU that somebody may set; it is
+// written and synced before the first privileged call, and removed when everything is undone. Whatever kills the agent,
+// its next start finds here which GPUs to restore, and how to tell the agent's own settings from those that somebody
+// else has made since.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace flyball {
 
-// The journal cannot be written (disk full, read-only): nothing may be set.
+// Thrown where the journal cannot be written (disk full, read-only), so that nothing may be set.
 class JournalError : public SystemError {
  public:
   using SystemError::SystemError;
@@ -24,22 +24,22 @@ class JournalError : public SystemError {
 
 struct JournalEntry {
   std::string uuid;
-  std::vector<Knob> knobs;  // that may differ from the default
+  std::vector<Knob> knobs;  // the knobs that may differ from what held before
   std::string holder;       // for people
-  // What the knobs are brought back to; older agents' entries have none.
+  // The settings to which the knobs are brought back; older agents' entries have none.
   std::optional<GpuSettings> before = std::nullopt;
-  // The power limits of which one is in force, unless somebody else has set it: what stood when the agent last set it,
-  // and what that call was to set. Older agents' entries have none.
+  // Unless somebody else has set the power limit, one of these is in force: the limit that stood when the agent last
+  // set it, and the limit that this call was to set. Older agents' entries have none.
   std::optional<std::vector<Watts>> set_limits = std::nullopt;
-  std::string boot = {};  // of the machine when it was written, as MachineBoot; the journal fills in this and the next
+  std::string boot = {};  // MachineBoot of the time of writing; the journal fills in this and the next
   std::int64_t booted_at = 0;
 };
 
 // One boot of the machine, from its start to its end.
 struct MachineBoot {
   std::string id = {};  // the kernel's name for it (/proc/sys/kernel/random/boot_id); empty where it does not tell
-  // When the machine was started, in Unix time (s; "btime" of /proc/stat), by the wall clock: whoever sets that clock
-  // moves it. 0 where the kernel does not tell.
+  // When the machine was started, in Unix time (s; "btime" of /proc/stat). It is reckoned by the wall clock, and moves
+  // when that is set. 0 where the kernel does not tell.
   std::int64_t at = 0;
 };
 [[nodiscard]] MachineBoot boot_of_machine();
@@ -49,7 +49,7 @@ struct MachineBoot {
 // same.
 [[nodiscard]] bool another_boot(const MachineBoot& boot, const MachineBoot& now);
 
-// Different GPUs may be written from different threads at once.
+// Entries of different GPUs may be written from different threads at once.
 class Journal {
  public:
   // Makes the folder where it is missing. Throws SystemError, also where another agent uses the folder. `boot` is
@@ -62,7 +62,7 @@ class Journal {
 
   struct Found {
     std::vector<JournalEntry> entries;
-    std::vector<JournalEntry> outlived;   // of another boot; their settings went with it
+    std::vector<JournalEntry> outlived;   // entries of another boot, whose settings ended with it
     std::vector<std::string> unreadable;  // files that hold no entry
   };
   [[nodiscard]] Found read() const;

@@ -1,6 +1,6 @@
-// Keeps the leases in force: joins the table's rules to the GPUs' control threads, the journal, the holders' processes
-// and the time. Of HTTP, it knows only the error type. To be used in the loop's thread only; every callback is called
-// there.
+// Keeps the leases in force: joins the rules of the lease table to the GPUs' control threads, the journal, the holders'
+// processes and the time. This file knows nothing of HTTP but the error type. The keeper may be used in the loop's
+// thread only; every callback is called there.
 #pragma once
 
 #include <cstdint>
@@ -41,18 +41,20 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // Restores the GPUs that a previous agent left changed, as the journal says. To be called once, before anything else.
+  // Restores the GPUs that an earlier agent left changed, as the journal says. Must be called once, before anything
+  // else.
   void recover();
 
-  // The lease is in the journal before `granted` is called.
+  // Grants a lease, which is in the journal before `granted` is called.
   void grant(const LeaseRequest& request, const Claimant& who, const Granted& granted);
   [[nodiscard]] LeaseInfo heartbeat(const std::string& id, const Claimant& who);  // throws LeaseRefused
   void change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who, Done done);
-  // Calls `done` once the GPUs are restored, or with DeviceError kTimeout where that takes long; the restoring goes on.
+  // Ends a lease, and calls `done` once its GPUs are restored, or with DeviceError kTimeout where that takes long;
+  // restoring then goes on.
   void release(const std::string& id, const Claimant& who, Done done);
 
-  // For zeusd's interface: makes the change under a lease that `who` has on the GPU, or under a new one. The new one
-  // lasts as long as the process; where no process can be watched, `remote_hold` from the last write on. With `shared`
+  // Makes a change for zeusd's interface, under a lease that `who` has on the GPU or under a new one. A new lease lasts
+  // as long as the process or, where no process can be watched, for `remote_hold` from the last write on. With `shared`
   // the user's other processes may use it. Throws LeaseRefused at once.
   void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
                             bool shared, Done done);
@@ -68,7 +70,7 @@ class LeaseKeeper {
   [[nodiscard]] GpuControl& control(std::size_t gpu);
   [[nodiscard]] GpuHealth health(std::size_t gpu) const;
   [[nodiscard]] std::string trouble(std::size_t gpu) const;  // in words; empty when well
-  // The identifiers of leases that are not `reader`'s are left out.
+  // In the next two, the identifiers of leases that are not `reader`'s are left out.
   [[nodiscard]] std::vector<LeaseInfo> leases(const Claimant& reader) const;
   [[nodiscard]] std::optional<LeaseInfo> lease_on(std::size_t gpu, const Claimant& reader) const;
   [[nodiscard]] std::optional<LeaseInfo> find(const std::string& id) const;  // for anyone who knows `id`
@@ -79,7 +81,7 @@ class LeaseKeeper {
   [[nodiscard]] const LeaseCounts& counts() const { return counts_; }
   [[nodiscard]] const GpuRules& rules(std::size_t gpu) const { return rules_.of(gpu); }
   [[nodiscard]] bool idle() const;   // no lease, nothing to restore, no call that hangs
-  void note_alive(std::size_t gpu);  // a call has worked, so the GPU is there; restores it where needed
+  void note_alive(std::size_t gpu);  // notes that a call has worked, so that the GPU is there; restores it where needed
 
   // Sets the function that is told of connections that hold a lease (true) or no longer do (false).
   void on_pin(std::function<void(std::uint64_t connection, bool pinned)> action) { pin_ = std::move(action); }
@@ -90,10 +92,10 @@ class LeaseKeeper {
   struct Waiter;
 
   void end(const std::string& id, LeaseEnd why);
-  // Restores what an agent before this one has left on it, once its UUID is known; no lease is granted on it before.
+  // Restores what an earlier agent has left on a GPU, once its UUID is known. No lease is granted on it before that.
   void settle(std::size_t gpu);
-  // Of the process that asks; null where there is none to watch. Throws LeaseRefused where it has ended, and, where
-  // nothing else would end its lease (`needed`), where it cannot be watched.
+  // Starts to watch the process that asks; returns null where there is none to watch. Throws LeaseRefused where the
+  // process has ended, and where it cannot be watched although nothing else would end its lease (`needed`).
   [[nodiscard]] static std::shared_ptr<Watch> open_watch(const Claimant& who, bool needed);
   void watch(const std::string& id, std::shared_ptr<Watch> process);
   [[nodiscard]] SettingsChange own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
@@ -121,14 +123,14 @@ class LeaseKeeper {
   std::function<void(std::uint64_t, bool)> pin_;
   std::map<std::string, std::shared_ptr<Watch>> watches_;  // processes, by lease
   std::vector<std::shared_ptr<Waiter>> waiters_;
-  Leftovers leftovers_;                          // of a previous agent, for GPUs that are not there or not yet opened
+  Leftovers leftovers_;                          // of an earlier agent, for GPUs that are not there or not yet opened
   std::map<std::string, int> writes_under_way_;  // by lease
   EventLoop::Handle deadline_;
   Nanoseconds deadline_at_ = 0;
   EventLoop::Handle tick_;
   int probe_tick_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::vector<std::unique_ptr<Gpu>> gpus_;  // last: its threads post to what stands above
+  std::vector<std::unique_ptr<Gpu>> gpus_;  // last, since its threads post to the members above
 };
 
 }  // namespace flyball

@@ -1,10 +1,10 @@
-// Who may set which GPU: the rules of leases, without sockets, threads or clocks of its own.
+// The rules of leases, which say who may set which GPU. They use no sockets and no threads, and are given all times.
 //
-// A lease covers one or more GPUs; a GPU has at most one. It ends when it is given back, when its connection or its
-// process ends, or when its holder has not been heard from for its heartbeat time-out; the caller finds out which and
-// says so. A lease belongs to the process that took it, and has an identifier that nobody guesses (128 random bits); it
-// may be shared with the user's other processes. All times are nanoseconds of one monotonic clock, handed in. Not
-// thread-safe.
+// A lease covers one or more GPUs; a GPU has at most one lease. A lease ends when it is given back, when its connection
+// or its process ends, or when its holder has not been heard from for its heartbeat time-out; the caller finds out
+// which of these has happened, and calls end(). A lease belongs to the process that took it, and has an identifier that
+// nobody guesses (128 random bits); it may be shared with the user's other processes. The caller passes in all times,
+// as nanoseconds of one monotonic clock. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -25,11 +25,11 @@
 
 namespace flyball {
 
-// Who asks.
+// The process or the client that makes a request.
 struct Claimant {
-  bool local = false;  // the kernel vouches for uid and pid
+  bool local = false;  // whether the kernel vouches for uid and pid
   uid_t uid = static_cast<uid_t>(-1);
-  pid_t pid = 0;  // as this agent sees it, which no two containers share; 0: it does not see the process
+  pid_t pid = 0;  // as this agent sees it, so that no two containers share one; 0: the agent does not see the process
   std::uint64_t started =
       0;  // of the process, in the kernel's ticks, to tell it from a later one with the same number; 0: unknown
   std::uint64_t connection = 0;
@@ -64,8 +64,8 @@ class LeaseRefused : public Error {
   enum class Reason {
     kNoSuchGpu,
     kNoSuchLease,
-    kEnded,      // it was there once
-    kForbidden,  // this user or this connection may not
+    kEnded,      // the lease was there once
+    kForbidden,  // this user or this connection may not do it
     kHeld,       // somebody else has the GPU
   };
   LeaseRefused(Reason reason, const std::string& what, std::optional<LeaseHolder> holder = {})
@@ -96,15 +96,15 @@ struct Lease {
   std::set<std::size_t> alone;  // GPUs on which no process of another user was found
 
   [[nodiscard]] LeaseInfo info(Nanoseconds now) const;
-  // As `reader` may see it: without the identifier, unless it is the user's own.
+  // Returns what `reader` may see of it: the identifier is left out unless the lease is the user's own.
   [[nodiscard]] LeaseInfo info_for(const Claimant& reader, Nanoseconds now) const;
   [[nodiscard]] bool belongs_to(const Claimant& who) const;  // who may change and end it
 };
 
 // Which users may lease which GPU.
 struct AccessRules {
-  std::optional<std::set<uid_t>> everywhere;      // nothing: everybody
-  std::map<std::size_t, std::set<uid_t>> of_gpu;  // instead of the above, for these
+  std::optional<std::set<uid_t>> everywhere;      // none: everybody may lease
+  std::map<std::size_t, std::set<uid_t>> of_gpu;  // in place of `everywhere`, for these GPUs
   bool slow_others = false;                       // whether they may set a GPU on which another user's process runs
   bool remote = true;                             // whether TCP clients (who have shown the token) may
   bool remote_lacks_token = false;  // why `remote` is false: the agent has no token that a client could show
@@ -115,19 +115,19 @@ class LeaseTable {
  public:
   LeaseTable(std::size_t gpu_count, AccessRules rules);
 
-  // All of these throw LeaseRefused.
+  // The functions down to check_release() throw LeaseRefused.
   const Lease& grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now);
-  // Between prepare() and begin() no heartbeat is due: the agent then writes its journal, and the holder can but wait.
+  // Between prepare() and begin() no heartbeat is due, since the holder has to wait while the agent writes its journal.
   void prepare(const std::string& id);
   void begin(const std::string& id, Nanoseconds now);
-  // For a write that names no lease: returns the lease under which `who` may set this GPU, a new one where there is
-  // none. With `shared`, another process of the same user takes an implicit lease over. `timeout` is for holders whose
-  // process cannot be watched.
+  // Returns the lease for a write that names none: the one under which `who` may set this GPU, or a new one. With
+  // `shared`, another process of the same user takes an implicit lease over. `timeout` is for holders whose process
+  // cannot be watched.
   const Lease& implicit(std::size_t gpu, const Claimant& who, const std::vector<Knob>& knobs, bool shared,
                         Seconds timeout, Nanoseconds now);
-  // A heartbeat: counts as a sign of life.
+  // Takes a heartbeat, which counts as a sign of life.
   const Lease& heard_from(const std::string& id, const Claimant& who, Nanoseconds now);
-  // Returns the lease if `who` may change these knobs now; counts as a sign of life, too.
+  // Returns the lease if `who` may change these knobs now. The call counts as a sign of life, too.
   const Lease& check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs, const Claimant& who,
                            Nanoseconds now);
   // Returns the lease if `who` may end it.
@@ -136,7 +136,7 @@ class LeaseTable {
   void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
   void note_alone(const std::string& id, std::size_t gpu);
   void note_change(const std::string& id, std::size_t gpu, const SettingsChange& change);
-  // Ends a lease, frees its GPUs, and returns it as it was; nothing where there is none.
+  // Ends a lease, frees its GPUs, and returns the lease as it was; none where there is no such lease.
   std::optional<Lease> end(const std::string& id, LeaseEnd why);
 
   [[nodiscard]] const Lease* find(const std::string& id) const;
@@ -157,7 +157,7 @@ class LeaseTable {
   AccessRules rules_;
   std::map<std::string, Lease> leases_;
   std::map<std::size_t, std::string> by_gpu_;
-  std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ones, to answer whoever asks what happened
+  std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ends, so that later requests can be told why
 };
 
 }  // namespace flyball

@@ -1,5 +1,5 @@
-// The agent's log: each event is one line of key=value pairs on standard error, with the level in front as journald
-// reads it (sd-daemon(3)), or without it where standard error is a terminal. Thread-safe.
+// The agent's log. Each event is one line of key=value pairs on standard error, with the level in front as journald
+// reads it (sd-daemon(3)), or without the level where standard error is a terminal. Thread-safe.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,7 @@ enum class LogLevel { kError = 3, kWarning = 4, kNotice = 5, kInfo = 6 };
 void log_event(LogLevel level, std::string_view event,
                std::initializer_list<std::pair<std::string_view, std::string>> fields = {});
 
-// Tells the service manager, where NOTIFY_SOCKET names one (sd_notify(3)): "READY=1", "STOPPING=1".
+// Tells a state to the service manager, where NOTIFY_SOCKET names one (sd_notify(3)): "READY=1", "STOPPING=1".
 void notify_service_manager(std::string_view state);
 
 }  // namespace flyball

@@ -1,7 +1,7 @@
-// The source of power streams and account sessions: one sampler over all devices, running only while somebody listens
+// The source of power streams and account sessions: one sampler over all devices. It runs only while somebody listens
 // and a few seconds longer, since on real boards a reading costs tens of microseconds. A sampler whose driver hangs is
-// kept until the driver answers: ending it would make the loop wait, and leave one more blocked thread behind for each
-// client that comes and goes.
+// kept until the driver answers. To end it earlier would make the loop wait, and would leave one more blocked thread
+// behind for each client that comes and goes.
 #pragma once
 
 #include <memory>
@@ -18,19 +18,19 @@ namespace flyball {
 
 inline constexpr Seconds kGlancePeriod{0.05};  // for clients that only look at the latest power, as those of zeusd do
 
-// Loop's thread only.
+// May be used in the loop's thread only.
 class PowerFeed {
  public:
-  // Processors whose counters may not be read are left out. Of `sampling`, the history is replaced.
+  // Processors whose counters may not be read are left out. The history that `sampling` asks for is replaced.
   PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
             const Sampler::Options& sampling);
   // A feed of the same devices, read at another period.
   PowerFeed(const PowerFeed& other, Seconds period);
 
-  // Ends a sampler that nobody has needed for a while, in another thread. To be called now and then.
+  // Ends a sampler that nobody has needed for a while, in another thread. Must be called now and then.
   void rest();
 
-  // Keeps the sampler running while it lives. Must not outlive the feed.
+  // A listener keeps the sampler running while it lives. It must not outlive the feed.
   class Listener {
    public:
     explicit Listener(PowerFeed& feed) : feed_(feed) { feed_.listen(); }
@@ -45,9 +45,9 @@ class PowerFeed {
     PowerFeed& feed_;
   };
 
-  // What a listener can get: "GPU:0", "CPU:0", "DRAM:0", in the order of indices below.
+  // The names of the devices by index: "GPU:0", "CPU:0", "DRAM:0".
   [[nodiscard]] const std::vector<std::string>& devices() const { return labels_; }
-  // Samples later than `after` (CLOCK_MONOTONIC), oldest first; empty where nobody listens.
+  // Returns the samples later than `after` (CLOCK_MONOTONIC), oldest first; none where nobody listens.
   [[nodiscard]] std::vector<PowerSample> since(std::size_t device, Nanoseconds after) const;
   [[nodiscard]] std::optional<PowerSample> latest(std::size_t device) const;
 

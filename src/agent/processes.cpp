@@ -1,3 +1,4 @@
+// The fields of /proc/PID/stat are read behind the last bracket, since the name before it may hold anything.
 #include "agent/processes.h"
 
 #include <fmt/format.h>

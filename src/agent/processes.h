@@ -1,4 +1,4 @@
-// Reads what /proc says of other processes. A call costs some ten microseconds; a process that is gone is no error.
+// Reads what /proc tells about other processes. A call costs some ten microseconds. A process that is gone is no error.
 #pragma once
 
 #include <sys/types.h>
@@ -12,15 +12,15 @@
 namespace flyball {
 
 struct ProcessFacts {
-  std::string name;           // what it calls itself, printable; empty where it is gone
-  std::uint64_t started = 0;  // in the kernel's ticks since the start; 0 where it is gone
+  std::string name;           // the name that it gives itself, printable; empty where it is gone
+  std::uint64_t started = 0;  // in the kernel's ticks since the machine's start; 0 where it is gone
 };
 [[nodiscard]] ProcessFacts facts_of(pid_t pid);
 
-// Returns the effective user of the process; nothing where it is gone or cannot be seen from here.
+// Returns the effective user of the process; none where it is gone or cannot be seen from here.
 [[nodiscard]] std::optional<uid_t> user_of(pid_t pid);
 
-// Describes a process that computes on the GPU as another user than `user`; nothing where there is none, or where the
+// Describes a process of another user than `user` that computes on the GPU; none where there is no such process, or the
 // driver lists none. Throws DeviceError.
 [[nodiscard]] std::optional<std::string> other_user_on(const GpuDevice& device, uid_t user);
 

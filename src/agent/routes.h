@@ -1,4 +1,4 @@
-// What the agent answers: its own interface below /v1 and zeusd's. Included by this folder only.
+// The agent's routes: its own interface below /v1, and zeusd's. Included by this folder only.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace flyball {
 
-// Who asks on each connection. It is looked up in /proc at the first request only: later the number may be another
-// process's, and for a process with thousands of threads the kernel takes long to answer. To be used in the loop's
-// thread only.
+// Remembers who asks on each connection. The process is looked up in /proc at the first request only: later its number
+// may belong to another process, and for a process with thousands of threads the kernel takes long to answer. May be
+// used in the loop's thread only.
 class Claimants {
  public:
   [[nodiscard]] const Claimant& of(const Peer& peer);
@@ -30,7 +30,7 @@ class Claimants {
   std::map<std::uint64_t, Claimant> known_;
 };
 
-// What the routes work with; all of it outlives the router.
+// The parts of the agent with which the routes work; all must outlive the router.
 struct AgentParts {
   EventLoop& loop;
   const AgentConfig& config;

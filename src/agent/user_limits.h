@@ -1,5 +1,5 @@
-// Limits what one user may take of the agent, so that nobody keeps it from the others: requests and streamed events a
-// second, open streams, leases. Root is a user like any other; over TCP the address is the user.
+// Limits how much one user may ask of the agent, so that there is enough left for the others: requests and streamed
+// events a second, open streams, leases. Root is a user like any other; over TCP the address is the user.
 //
 // The connection of a lease has requests of its own, so that a process that floods the agent costs no other process of
 // the same user its heartbeats.
@@ -18,26 +18,27 @@ namespace flyball {
 
 struct UserLimits {
   std::size_t streams = 64;     // open at a time
-  double stream_events = 4000;  // that all those may send together in a second: four at 1 ms, all 64 at 16 ms
+  double stream_events = 4000;  // that all open streams may send together in a second: four at 1 ms, all 64 at 16 ms
   std::size_t leases = 64;      // held at a time
   double requests = 2000;       // in a second; as many may come at once
 };
 
+// How much was refused.
 struct LimitCounts {
-  std::uint64_t requests = 0;  // refused
+  std::uint64_t requests = 0;
   std::uint64_t streams = 0;
   std::uint64_t leases = 0;
 };
 
-// To be used in the loop's thread only. Throws HttpError 429, with Retry-After, for what exceeds a limit. A check costs
-// one look into a map.
+// Counts what each user takes. The functions throw HttpError 429, with Retry-After, where a limit is exceeded. A check
+// costs one look into a map. May be used in the loop's thread only.
 class UserBudgets {
  public:
   explicit UserBudgets(const UserLimits& limits) : limits_(limits) {}
   UserBudgets(const UserBudgets&) = delete;
   UserBudgets& operator=(const UserBudgets&) = delete;
 
-  // "uid 1000", "10.0.0.7".
+  // Returns the name of a user, such as "uid 1000" or "10.0.0.7".
   [[nodiscard]] static std::string user_of(const Peer& peer);
 
   // `lease` is the lease that the request's connection holds, or empty.

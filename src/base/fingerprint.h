@@ -1,4 +1,4 @@
-// A hash of texts (FNV-1a), to tell changed ones from unchanged ones; it need not withstand attacks. Header only.
+// A hash of texts (FNV-1a), to tell changed texts from unchanged ones. It does not withstand attacks.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace flyball {
 
-// Of one text; `before` is the hash of what stands before it.
+// Returns the hash of a text; `before` is the hash of what stands before it.
 [[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t before = 14695981039346656037u) {
   for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return before;
@@ -14,7 +14,7 @@ namespace flyball {
 
 class Fingerprint {
  public:
-  // "ab" and then "c" is another sequence than "a" and then "bc".
+  // Adds a text. "ab" and then "c" gives another value than "a" and then "bc".
   void add(std::string_view text) { value_ = hash_text(text, value_) * 1099511628211u; }
   [[nodiscard]] std::uint64_t value() const { return value_ == 0 ? 1 : value_; }  // 0 is none
 

@@ -56,7 +56,7 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
     const auto curve = [&](const RealisedPlan& plan) {
       return power_curve(*plan.dag, plan.plan, pipeline.problem.blocking, copies, straggler);
     };
-    input.power = PowerPicture{curve(input.baseline), curve(input.chosen), std::nullopt};
+    input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt};
     if (main.power) input.power->limit = main.power->limits.peak;
   }
   for (const PlannerRun& run : runs) {

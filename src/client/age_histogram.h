@@ -1,5 +1,5 @@
 // Counts how old settings were when they took hold, in buckets of rising width, so that percentiles of any number of
-// ages cost a kilobyte.
+// ages take a kilobyte of memory.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace flyball {
 // above the true one.
 class AgeHistogram {
  public:
-  void record(Nanoseconds age);  // negative counts as 0
+  void record(Nanoseconds age);  // a negative age counts as 0
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] Nanoseconds largest() const { return largest_; }

@@ -40,12 +40,12 @@ class ClockSink {
 // What a controller has done so far.
 struct ClockControllerState {
   std::uint64_t calls = 0;      // of set() and release()
-  std::uint64_t repeated = 0;   // calls that asked for the same as the one before, and were dropped
+  std::uint64_t repeated = 0;   // calls that asked for the same as the call before, and were dropped
   std::uint64_t overtaken = 0;  // settings that a newer one replaced before they reached the device
-  std::uint64_t applied = 0;    // reached the device
+  std::uint64_t applied = 0;    // settings that reached the device
   std::uint64_t failed = 0;     // attempts that the sink refused
-  Megahertz requested;          // newest; 0 for the default
-  Megahertz held;               // 0 for the default
+  Megahertz requested;          // the newest setting; 0 for the default
+  Megahertz held;               // the clock of the device; 0 for the default
   bool working = true;          // false from a refusal until the next success
   std::string failure;          // why the last attempt was refused
   AgeHistogram ages;            // times from a call to the sink's return
@@ -55,8 +55,8 @@ struct ClockControllerState {
 class ClockController {
  public:
   struct Options {
-    // The control thread looks for a new setting this often while settings come: waking it would cost the caller
-    // microseconds. Looking costs about 2 % of one core at the default, nothing while it rests.
+    // How often the control thread looks for a new setting while settings come, since waking it would cost the caller
+    // microseconds. At the default, looking costs about 2 % of one core; a resting thread costs nothing.
     Seconds poll_period{0.0005};
     // When no new setting has come for this long, the control thread rests; the next caller wakes it (about 3 us).
     Seconds rest_after{1.0};
@@ -98,7 +98,8 @@ class ClockController {
   void wake() noexcept;
   void order() const noexcept;
 
-  // A clock and when it was asked for, or held, in one word: MHz in the lowest 20 bits, nanoseconds modulo 2^44 above.
+  // Packs a clock and the time at which it was asked for, or held, into one word: MHz in the lowest 20 bits, and
+  // nanoseconds modulo 2^44 above.
   [[nodiscard]] static std::uint64_t pack(Megahertz clock, Nanoseconds time) noexcept;
   [[nodiscard]] static Megahertz clock_of(std::uint64_t word) noexcept;
   [[nodiscard]] static Nanoseconds age_of(std::uint64_t word, Nanoseconds now) noexcept;
@@ -112,16 +113,16 @@ class ClockController {
   alignas(kCacheLine) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> repeated_{0};
   std::uint64_t last_mhz_ = 0;
-  const bool barriers_by_system_;  // what orders requests and rests: see order()
+  const bool barriers_by_system_;  // how requests and rests are ordered: see order()
 
-  // What both threads look at:
+  // Both threads look at these:
   alignas(kCacheLine) std::atomic<std::uint64_t> request_{0};  // written by the caller
   std::atomic<bool> resting_{false};                           // by the control thread
 
   // The control thread's, except for stopping and waking it:
   alignas(kCacheLine) std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
-  std::atomic<bool> unsettled_{false};     // the sink is at work, or has refused
+  std::atomic<bool> unsettled_{false};     // whether the sink is at work, or has refused
   std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> wakes_{0};
   Nanoseconds next_try_ = 0;

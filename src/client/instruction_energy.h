@@ -1,4 +1,4 @@
-// Finds time and energy of a rank's instructions from its stopwatch and its GPU's energy counter.
+// Finds time and energy of a rank's instructions from their measured times and its GPU's energy counter.
 //
 // Problem: the counter changes every 20 to 100 ms, and an instruction may be shorter than that. Cutting the counter at
 // the instruction's ends charges it with part of its neighbours' energy, always the same way, so that no average mends
@@ -10,11 +10,11 @@
 // the instructions are, as long as changes of the counter fall differently among them. An instruction's energy is its
 // power times its time. Where the equations cannot tell two types apart (they always come together), both get the mean.
 //
-// Robust: times are means of what lies within kTimeOutlier scaled median absolute deviations of the median. From the
-// solution of least absolute residuals on, equations whose residual lies beyond kEnergyOutlier are dropped and the rest
-// is solved again by least squares: every tenth change of the counter may be seen late, and of clocks at which every
-// fifth is, few come out wrong (the scale, 1.4826, makes the median absolute deviation of normal noise its standard
-// deviation: Rousseeuw and Croux, JASA 88, 1993).
+// Outliers: a time is the mean of the runs within kTimeOutlier scaled median absolute deviations of the median. For
+// energies, the equations are first solved for least absolute residuals; then equations whose residual lies beyond
+// kEnergyOutlier scaled deviations are dropped, and the rest is solved again by least squares. Every tenth change of
+// the counter may thus be seen late; where every fifth is, few clocks come out wrong. (The scale, 1.4826, makes the
+// median absolute deviation of normal noise its standard deviation: Rousseeuw and Croux, JASA 88, 1993.)
 #pragma once
 
 #include <cstddef>
@@ -50,22 +50,22 @@ struct InstructionEstimate {
 };
 
 struct ActivityEstimate {
-  std::vector<InstructionEstimate> types;  // by type; no samples where it did not run
-  Watts waiting;                           // between instructions
-  double waiting_share = 0.0;              // of the time
-  std::size_t equations = 0;               // that count
+  std::vector<InstructionEstimate> types;  // by type; without samples where the type did not run
+  Watts waiting;                           // power between instructions
+  double waiting_share = 0.0;              // share of the time between instructions
+  std::size_t equations = 0;               // how many equations were not dropped
 };
 
-// Mean without outliers, as above. `values` must not be empty; its order changes.
+// A mean without outliers, as described above. `values` must not be empty; its order changes.
 struct RobustMean {
   double mean = 0.0;
   std::size_t used = 0;
 };
 [[nodiscard]] RobustMean robust_mean(std::vector<double>& values);
 
-// Estimates over [from, until]. `spans` rise and do not overlap; `points` rise in time. Types are below `type_count`.
-// Energies need at least one point more than there are unknowns; with fewer, every type gets the mean power of all.
-// Costs O(spans + points) for some ten types.
+// Estimates times and powers over [from, until]. `spans` must rise and not overlap, `points` must rise in time, and
+// types must be below `type_count`. Energies need at least one point more than there are unknowns; with fewer, every
+// type gets the mean power of all. Cost: O(spans + points) for some ten types.
 [[nodiscard]] ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans,
                                                  std::span<const CounterPoint> points, Nanoseconds from,
                                                  Nanoseconds until, std::size_t type_count);

@@ -25,7 +25,8 @@ class InstructionTypes {
     return std::nullopt;
   }
 
-  // Finds or adds. Throws UsageError for an empty or too long name, and beyond kMostInstructionTypes.
+  // Returns the number of a name, which is added if it is new. Throws UsageError for an empty or too long name, and
+  // beyond kMostInstructionTypes.
   std::uint16_t number_of(std::string_view name);
 
   [[nodiscard]] std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }

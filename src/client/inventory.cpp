@@ -1,4 +1,4 @@
-// One question after another to each device, each with a deadline (PatientQuestions). A refused question leaves its
+// Asks each device one question after another, each with a deadline (PatientQuestions). A refused question leaves its
 // field empty and its error in the report.
 #include "client/inventory.h"
 

@@ -21,7 +21,7 @@ struct GpuReport {
   std::optional<Watts> power;
   std::optional<Watts> power_limit;
   std::optional<PowerLimitRange> power_limits;
-  std::optional<Joules> total_energy;  // nothing where there is no counter
+  std::optional<Joules> total_energy;  // none where there is no counter
   std::optional<double> temperature_celsius;
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<bool> persistence;
@@ -38,8 +38,8 @@ struct CpuReport {
   std::optional<DeviceError> problem;  // why it is not readable
 };
 
-// Asks everything once; about twenty driver calls per GPU. A call that hangs costs kAnswerPatience, and the questions
-// after it are left out.
+// Both functions ask a device everything once, with about twenty driver calls per GPU. A call that hangs costs
+// kAnswerPatience, and the questions after it are left out.
 [[nodiscard]] GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu);
 [[nodiscard]] CpuReport report_of(const CpuDevice& cpu);
 

@@ -23,24 +23,24 @@
 namespace flyball {
 
 struct MachineOptions {
-  // Only these GPUs, as `flyball devices` counts; all where not set. CUDA_VISIBLE_DEVICES is ignored: it renumbers what
-  // one program sees, while energy flows in all of the machine.
+  // The GPUs to measure, as `flyball devices` counts; all where not set. CUDA_VISIBLE_DEVICES is ignored: it renumbers
+  // what one program sees, while energy flows in all of the machine.
   std::optional<std::vector<std::size_t>> gpus;
-  bool cpus = true;  // and their memory
+  bool cpus = true;  // whether to measure processors and their memory
   // Where to look.
   std::vector<GpuVendor> vendors = gpu_vendors();
   std::string powercap = powercap_root();
-  // How long a vendor's library may take; a device always has opening_patience().
+  // How long a vendor's library may take to open; each device may always take opening_patience().
   Seconds patience = opening_patience();
 };
 
-// The devices that are there, and those that are not; `unavailable` names processors' counters, too.
+// The devices of a machine, and those that could not be opened; `unavailable` names processors' counters, too.
 struct MachineDevices : OpenedGpus {
   std::vector<std::shared_ptr<CpuDevice>> cpus;  // also those that this process may not read
   std::vector<Meter> meters;                     // what can be measured: GPU:0, ..., CPU:0, DRAM:0, ...
 };
 
-// Looks for every kind of device. That there is none is no error, and a device whose driver hangs is unavailable
+// Looks for every kind of device. A machine without devices is no error, and a device whose driver hangs is unavailable
 // (kTimeout). Throws UsageError where `options` names a GPU that is not there, and its driver's error where that GPU is
 // there but did not open.
 [[nodiscard]] MachineDevices open_machine(const MachineOptions& options = {});
@@ -49,10 +49,10 @@ struct DeviceEnergy {
   std::string device;  // "GPU:0"
   Joules energy;
   Watts mean;
-  Watts peak;  // largest mean over a step of the sensor, or 20 ms if that is longer
+  Watts peak;  // the largest mean over a step of the sensor, or over 20 ms if that is longer
   EnergySource source = EnergySource::kCounter;
   Seconds sensor_period;  // 0 while unknown
-  bool complete = true;   // false: extrapolated at an end by up to one sensor period, or readings are missing
+  bool complete = true;   // false: the energy is extrapolated by up to one sensor period, or readings are missing
   std::string problem;    // why readings failed within the window; empty where none did
 
   // Whether readings are missing, so that the energy is less than what the device took, by an unknown amount.
@@ -64,7 +64,7 @@ struct WindowEnergy {
   std::vector<DeviceEnergy> devices;
 
   [[nodiscard]] Joules total() const;
-  // False when at least one device's figure is not what it took.
+  // False where the energy of at least one device is not complete.
   [[nodiscard]] bool complete() const;
 };
 

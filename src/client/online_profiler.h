@@ -1,17 +1,18 @@
 // Profiles a rank's instructions while the training goes on (Perseus section 5, online time/energy profiler).
 //
-// A sweep sets one clock for whole steps: from the highest clock downwards, `steps_per_clock` steps each, until the
-// energy of a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h), since lower clocks then
-// cost both time and energy. Every rank sweeps by itself; what its neighbours do shows only in how long it waits.
+// A sweep sets one clock for whole steps. It goes from the highest clock downwards, `steps_per_clock` steps each, until
+// the energy of a step's instructions has risen `rises_to_stop` times in a row (base/rise_count.h), since lower clocks
+// then cost both time and energy. Every rank sweeps by itself; the sweeps of its neighbours only change how long it
+// waits.
 //
 // If something else on the machine slows many of a clock's steps, its energies come out wrong in both directions, and a
 // planner would pick the lowest. Such a clock is recognised by runs of one instruction that differ much in length; its
 // steps are taken again, a few times at most, and the steadiest count. A clock of whose energy the counter missed a
 // part is measured once more, at the sweep's end.
 //
-// The training thread reports which steps ran when; another thread calls evaluate(), which reads the energy counter and
-// solves (client/instruction_energy.h); any thread may ask for the progress. Nothing here sets a clock, asks for the
-// time or starts a thread.
+// The training thread reports which steps ran when. Another thread calls evaluate(), which reads the energy counter and
+// solves for the energies (client/instruction_energy.h). Any thread may ask for the progress. The profiler sets no
+// clock, does not ask for the time, and starts no thread.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +34,14 @@ struct ProfiledClock {
   Megahertz clock;
   ActivityEstimate activity;  // times and energies per instruction type
   Seconds step_time;          // mean, waiting included
-  Joules step_energy;         // of one step's instructions, waiting excluded; the sweep ends by it
+  Joules step_energy;         // of one step's instructions, waiting excluded; its rises end the sweep
   bool complete = true;       // false: the counter missed a part of the energy, and these figures mean nothing
-  bool again = false;         // where not complete: whether its steps will be taken once more
+  bool again = false;         // where the clock is not complete: whether its steps will be taken once more
 };
 
 struct SweepProgress {
   int clocks_done = 0;
-  int clocks_most = 0;  // where the sweep ends if the energy keeps falling
+  int clocks_most = 0;  // `clocks_done` at the end of the sweep if the energy keeps falling
   bool finished = false;
 };
 
@@ -48,7 +49,7 @@ struct SweepProgress {
 struct StepRecord {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
-  Nanoseconds in_effect = 0;  // since when the wanted clock held; 0: it did not at the step's end
+  Nanoseconds in_effect = 0;  // since when the wanted clock held; 0: it did not hold at the step's end
   std::vector<InstructionSpan> spans;
 };
 
@@ -56,7 +57,7 @@ struct StepRecord {
 struct CounterNews {
   std::vector<CounterPoint> changes;
   Nanoseconds settled = 0;
-  // Whether the counter told all of that time's energy; null: it did.
+  // Tells whether the counter told all energy of a span of time; null: it always did.
   std::function<bool(Nanoseconds begin, Nanoseconds end)> whole;
 };
 using CounterSource = std::function<CounterNews(Nanoseconds after)>;
@@ -81,8 +82,8 @@ class OnlineProfiler {
   // Reports the step that began last. It is not counted if the clock did not hold during most of it.
   void step_end(StepRecord step);
 
-  // Evaluates the clocks that are complete, and returns the new ones in the order of the sweep. For one thread at a
-  // time.
+  // Evaluates the clocks that are complete, and returns the new ones in the order of the sweep. May be called by one
+  // thread at a time.
   std::vector<ProfiledClock> evaluate(const CounterSource& counter, std::size_t type_count);
 
   [[nodiscard]] SweepProgress progress() const;

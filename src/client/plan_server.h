@@ -1,4 +1,4 @@
-// A rank's client of the planning server. Calls wait for their answer. Not thread-safe, except for interrupt().
+// A rank's client of the planning server. Calls wait for the server's answer. Not thread-safe, except for interrupt().
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace flyball {
 
-// The server refused the request, rather than failing to answer; trying the same again soon is of no use.
+// Thrown where the server refuses a request, rather than failing to answer; trying the same again soon is of no use.
 class ServerRefusal : public SystemError {
  public:
   ServerRefusal(unsigned status, const std::string& message) : SystemError(message), status_(status) {}
@@ -37,19 +37,19 @@ class PlanServer {
   PlanServer(const std::string& address, std::string token, Seconds longest_wait = Seconds(0),
              const std::string& ca_file = {}, const std::string& registration_token = {});
 
-  // Registers the job, unless it is there, and the rank in it.
+  // Registers the job, unless it is registered already, and the rank in it.
   RankRegistered join(const JobRequest& job, const RankRequest& rank);
   MeasurementsTaken send(const std::string& job, const MeasurementReport& report);
-  // Says that the rank has measured all that it will.
+  // Tells the server that the rank has measured all that it will.
   void finish_profiling(const std::string& job, int rank);
-  // Returns the next schedule after `version`; nothing where none comes within `wait`.
+  // Returns the next schedule after `version`; none where none comes within `wait`.
   [[nodiscard]] std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t version,
                                                      Seconds wait);
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
   // Reports a step that was run by a schedule with report_steps.
   void send(const std::string& job, const StepReport& report);
 
-  void interrupt();  // may be called from any thread: soon ends the call that is under way
+  void interrupt();  // soon ends the call that is under way; may be called from any thread
 
   [[nodiscard]] std::string address() const { return client_.endpoint().text(); }
 

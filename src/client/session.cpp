@@ -1,8 +1,8 @@
-// Three threads and the training's. The training thread only try_locks the session's mutex: a schedule, or a step to
-// report, that it cannot hand over now goes with a later step. The reporter evaluates the sweep and sends what the
-// server does not know yet, one thing at a time, reports before everything else; the listener asks for the next
-// schedule by long polling. After any failure the rank joins again, since a server that was restarted may not know it,
-// and reports are numbered above those that the server has.
+// A session has three threads beside the training's. The training thread only try_locks the session's mutex: a
+// schedule, or a step to report, that it cannot hand over now goes with a later step. The reporter evaluates the sweep
+// and sends what the server does not know yet, one thing at a time, reports before everything else. The listener asks
+// for the next schedule by long polling. After any failure the rank joins again, since a server that was restarted may
+// not know it, and reports are numbered above those that the server has.
 #include "client/session.h"
 
 #include <fmt/format.h>

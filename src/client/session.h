@@ -2,9 +2,9 @@
 // server, fetches its schedule and realises it, computation by computation (Perseus table 2 and figure 4).
 //
 // The training thread calls step_begin, set_speed, begin, end and step_end, and never waits: two threads of the session
-// talk to the server, and one (ClockController) to the device. What fails there (server, agent, driver) is tried again
-// for ever, is reported once, and costs the training nothing but the savings: clocks are then at their default. While
-// only the server is away, a schedule that has come stays in force.
+// talk to the server, and one (ClockController) to the device. Where the server, the agent or the driver fails, the
+// session tries again for ever and reports it once. The training then loses nothing but the savings, since clocks are
+// at their default. While only the server is away, a schedule that has come stays in force.
 #pragma once
 
 #include <array>
@@ -31,24 +31,24 @@
 
 namespace flyball {
 
-inline constexpr Seconds kLongestSettling{3.0};  // how long the energy counter is waited for
+inline constexpr Seconds kLongestSettling{3.0};  // how long the session waits for the energy counter
 
 // Makes the notice that rank `id`, or, below 0, something outside the job, will take `degree` times its usual time from
 // `delay` on. Throws UsageError.
 [[nodiscard]] StragglerNotice straggler_notice(int id, Seconds delay, double degree);
 
-// What a session needs of a GPU. open_session_gpu() makes it for a real or simulated one.
+// What a session needs of a GPU. open_session_gpu() makes it for a real or a simulated GPU.
 struct SessionGpu {
-  std::vector<Megahertz> clocks;    // that can be set, highest first
-  std::unique_ptr<ClockSink> sink;  // where they are set; null: nowhere
+  std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
+  std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
   Meter meter;                      // with an energy counter
 };
 
 enum class SessionPhase {
   kProfiling,  // the sweep goes on
-  kWaiting,    // for a schedule
-  kRunning,    // a schedule
-  kIdle,       // neither profiles nor has a server to wait for
+  kWaiting,    // the session waits for a schedule
+  kRunning,    // the session runs a schedule
+  kIdle,       // the session does not profile, and has no server to wait for
 };
 template <>
 inline constexpr auto kNamesOf<SessionPhase> = name_list("profiling", "waiting for a schedule", "running a schedule",
@@ -58,14 +58,14 @@ struct SessionState {
   SessionPhase phase = SessionPhase::kIdle;
   SweepProgress sweep;
   bool server_reachable = false;
-  std::int64_t schedule_version = 0;  // in force; 0: none
-  std::size_t schedule_point = 0;     // of the frontier
+  std::int64_t schedule_version = 0;  // of the schedule in force; 0: there is none
+  std::size_t schedule_point = 0;     // the point of the frontier
   Seconds planned_time;               // of an iteration, as the schedule in force promises
   Joules planned_energy;              // of one pipeline, without waiting for others
-  bool reconfiguring = false;         // the server asks for reports of every step (envpipe), and gets them
+  bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
-  Watts waiting_power;  // mean over the sweep; 0 before
+  Watts waiting_power;  // mean over the sweep; 0 until it is measured
   ClockControllerState clocks;
 };
 
@@ -73,7 +73,7 @@ struct SessionState {
 struct StepsEnergy {
   Seconds time;
   Joules energy;
-  // False: the counter missed a part (it hung, failed or stood still); the energy is then too small, or a guess.
+  // Whether the counter told all of the energy. If it hung, failed or stood still, the energy is too small or a guess.
   bool complete = true;
   std::string problem;  // why, in words; empty where it is complete
 };
@@ -87,40 +87,43 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // For the training thread. Only step_end takes longer than a microsecond (it hands the step over). They throw
-  // UsageError for names that instructions cannot have, and for calls that do not fit together (end without begin).
+  // The next six are for the training thread. Only step_end, which hands the step over, takes longer than a
+  // microsecond. They throw UsageError for names that instructions cannot have, and for calls that do not fit together
+  // (end without begin).
   void step_begin();
   void set_speed(std::string_view type);  // sets the clock of the next computation of that type
-  void set_next_speed();                  // the same for the next computation of the schedule
+  void set_next_speed();                  // sets the clock of the next computation of the schedule
   void begin(std::string_view type);
   void end(std::string_view type);
   void step_end();
 
-  // Whether begin and end must be called when the GPU begins and ends, rather than when its work is queued: that is so
-  // during the sweep, and when the server asks for reports of steps. For the training thread, between step_begin and
-  // step_end.
+  // Whether begin and end must be called when the GPU begins and ends a computation, rather than when its work is
+  // queued. This is so during the sweep, and when the server asks for reports of steps. For the training thread,
+  // between step_begin and step_end.
   [[nodiscard]] bool measures_step() const;
 
-  // May be called from any thread, like all below. The notice is sent in the background.
+  // Sends a notice in the background. May be called from any thread, like all functions below.
   void set_straggler(StragglerNotice notice);
 
-  // Starts the sweep over with the next step. The session drops all earlier measurements at once. In the server's plan,
-  // what has been measured again is replaced when the sweep is over, and the power of waiting even if it has not been.
+  // Starts the sweep over with the next step. The session drops all earlier measurements at once. When the sweep is
+  // over, the server replaces its measurements of the instructions that were measured again, and drops those of waiting
+  // even if the sweep has none of its own.
   void profile_again();
 
   [[nodiscard]] SessionState state() const;
-  // Returns what the sweep has measured so far, in its order, without clocks of whose energy the counter missed a part.
+  // Returns what the sweep has measured so far, in the order of the sweep. Clocks of whose energy the counter missed a
+  // part are left out.
   [[nodiscard]] std::vector<InstructionMeasurement> measurements() const;
   // Returns the same as a profile that `flyball plan` reads: lines `stage,instruction,frequency,time,energy` (MHz, s,
   // J) with that header, by instruction.
   [[nodiscard]] std::string profile_csv() const;
-  // Returns the newest schedule that the server has sent, which is in force from the next step on at the latest. Empty
-  // before.
+  // Returns the newest schedule that the server has sent, which is in force from the next step on at the latest; empty
+  // where none has come.
   [[nodiscard]] std::vector<ScheduledComputation> schedule() const;
 
-  // Measure the energy of this rank's GPU between two calls, whatever ran in between. Ending waits for two periods of
-  // the counter. Throws UsageError where no window is open, or one is already. A figure that is not complete says so,
-  // and is reported as a notice.
+  // window_begin() and window_end() measure the energy of this rank's GPU between the two calls, whatever ran in
+  // between. window_end() waits for two periods of the counter. They throw UsageError where no window is open, or where
+  // one is open already. A figure that is not complete is also reported as a notice.
   void window_begin();
   [[nodiscard]] StepsEnergy window_end();
 
@@ -194,7 +197,7 @@ class Session {
   std::size_t failed_before_window_ = 0;  // readings
   std::uint64_t window_ = 0;
 
-  // Each is used by one of the threads alone, but for interrupting it.
+  // Each of the two clients is used by one thread alone, except that another may interrupt it.
   std::optional<PlanServer> reporting_;
   std::optional<PlanServer> listening_;
 

@@ -1,5 +1,5 @@
-// What a session is to do, described once for every door to it: flyball_session_options (C), the arguments of
-// flyball.Session (Python) and the manual's table.
+// What a session is to do. The options are described once for all interfaces: flyball_session_options (C), the
+// arguments of flyball.Session (Python) and the manual's table.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ struct SessionGpuRequest {
 };
 
 struct SessionOptions {
-  std::string server;  // "": none, and no schedule ever comes
+  std::string server;  // "": there is none, and no schedule ever comes
   std::string ca_file;
   std::string registration_token;  // "": default_registration_token()
   JobRequest job;                  // id and token are needed with a server; every rank sends the same
-  RankRequest rank;                // without clocks: the session fills them in
-  bool executed_steps = true;      // read_session_options() makes that of `job` of it, for a planner that adjusts plans
+  RankRequest rank;                // without clocks, which the session fills in
+  bool executed_steps = true;      // becomes that of `job` where the planner adjusts plans (read_session_options())
   SessionGpuRequest gpu;           // for open_session_gpu()
   bool profile = true;
   OnlineProfiler::Options sweep;
   double time_scale = 1.0;  // times are reported in the GPU's seconds, as its energies are
-  Seconds settle{0.03};     // twice what a change of clock takes
+  Seconds settle{0.03};     // twice the time that a clock change takes
   Seconds sampling_period = kDefaultSamplingPeriod;
   ClockController::Options controller;  // the session sets on_change itself
   // Called with a sentence when something has failed or works again, by any of the session's threads, one at a time.
@@ -44,8 +44,8 @@ struct SessionOptions {
 
 [[nodiscard]] Record<SessionOptions> description_of(const SessionOptions*);
 
-// From a JSON object as a C or Python program gives it: all but `notice`. `source` stands in errors. Throws UsageError
-// for values out of range and for those that check_options() refuses.
+// Reads all options but `notice` from a JSON object, as a C or Python program gives them. `source` stands in error
+// messages. Throws UsageError for values out of range and for those that check_options() refuses.
 [[nodiscard]] SessionOptions read_session_options(const std::string& source, const nlohmann::json& json);
 
 // Throws UsageError for a server without the job's id and token, and for a CA file with a server that is not reached by

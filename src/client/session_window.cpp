@@ -1,5 +1,6 @@
-// The energy of this rank's GPU from one call to another, by a window of the sampler, and whether the counter has
-// told all of it: readings that failed, a counter that stood still or one that is still behind make it incomplete.
+// Measures the energy of this rank's GPU from one call to another by a window of the sampler, and finds out whether the
+// counter has told all of it. Readings that failed, a counter that stood still and one that is still behind make the
+// energy incomplete.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Looks up the costs of jobs, and brings their progress forward to the present time.
 #include "cluster/cluster_state.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a scheduler sees: the cluster, its jobs, and what is believed about their costs. The simulator updates it;
-// policies only read it.
+// What a scheduler sees: the cluster, its jobs, and what is believed about their costs. The simulator updates this
+// state; policies only read it.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct ClusterSpec {
   std::string gpu = "v100";
   Megahertz voltage_break;        // f0, the least-energy clock
   std::vector<Megahertz> clocks;  // the speeds of data-parallel jobs, rising, from the voltage break to the maximum
-  Watts idle;                     // of a GPU that has no work, or whose node wakes or job starts
-  Watts busy;                     // of a GPU while any kernel runs
-  Watts limit;                    // of a board
+  Watts idle;                     // draw of a GPU that has no work, or whose node wakes or job starts
+  Watts busy;                     // draw of a GPU while any kernel runs
+  Watts limit;                    // power limit of a board
   double memory_gib = 0.0;        // of a board
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
-  Seconds restart{30.0};          // checkpoint and restart of a job whose GPUs change
-  bool node_shutdown = true;      // empty nodes are shut down; if false, all nodes are always on
-  Seconds wake{60.0};             // from off to usable
+  Seconds restart{30.0};          // how long checkpoint and restart take when a job's GPUs change
+  bool node_shutdown = true;      // whether empty nodes are shut down; if false, all nodes are always on
+  Seconds wake{60.0};             // how long a node takes from off to usable
   Seconds off_after{60.0};        // how long a node must be empty before it is shut down
-  Seconds profiling{240.0};       // of a size that is new to the job
+  Seconds profiling{240.0};       // how long the profiling of a size that is new to the job takes
 
   [[nodiscard]] int gpus() const { return nodes * gpus_per_node; }
 };
@@ -41,6 +41,7 @@ enum class JobPhase : std::uint8_t {
   kDone
 };
 
+// A job: what it is, in the first four members, and what it has and has done.
 struct ClusterJob {
   Seconds submit;
   int requested_gpus = 1;
@@ -52,18 +53,18 @@ struct ClusterJob {
   int speed = 0;
   int nodes = 0;                       // on which its GPUs lie
   int partner = -1;                    // the job on the same GPUs; -1: none
-  Seconds since;                       // the time at which the following values were true
+  Seconds since;                       // the time to which `done`, `gpu_time` and `energy` are counted
   double done = 0.0;                   // iterations
   Seconds gpu_time;                    // attained service, GPUs times seconds; shared GPUs count half
-  double iterations_per_second = 0.0;  // after `since`
-  Watts power;                         // of all its GPUs after `since`; its part, if they are shared
+  double iterations_per_second = 0.0;  // from `since` on
+  Watts power;                         // of all its GPUs from `since` on; its part, if they are shared
   double gpu_utilisation = 0.0;        // of its GPUs, as their meters show it; only under policies that share GPUs
   Seconds first_start{-1.0};
   Seconds finish{-1.0};
   Joules energy;  // until `since`
   int restarts = 0;
   std::uint64_t profiled = 0;  // bit i: the kind's size i was profiled by this job
-  bool to_profile = false;     // is being profiled, or will be once it has started
+  bool to_profile = false;     // whether it is being profiled, or will be once it has started
 
   [[nodiscard]] bool active() const { return phase != JobPhase::kFuture && phase != JobPhase::kDone; }
   // Kinds have few sizes. From the 65th on, a size counts as profiled.
@@ -73,36 +74,37 @@ struct ClusterJob {
   [[nodiscard]] double own_gpus() const { return partner < 0 ? gpus : 0.5 * gpus; }
 };
 
+// The state of a cluster at the simulated time `now`.
 struct ClusterState {
   ClusterSpec spec;
   std::vector<ClusterJobKind> kinds;
   std::vector<CostSheet> believed;                // by kind; with learned models these change, see ClusterEvents
   std::vector<std::vector<Watts>> counted_power;  // by kind, size, speed: what counts against the limit (power_book.h)
-  std::vector<bool> unmetered;   // by kind: whether nothing of it was metered, so that a reserve is added
+  std::vector<bool> unmetered;   // by kind: whether no job of it was metered, so that a reserve is added
   std::vector<ClusterJob> jobs;  // in order of submission
   std::vector<int> active;       // submitted and not done, rising
   std::vector<int> holding;      // the active jobs that have GPUs, rising
   Seconds now;
-  Watts power_limit;  // eta * G * P_max, for the sum of the jobs' power (PowerFlow eq. 19)
+  Watts power_limit;  // eta * G * P_max, the bound on the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
   int nodes_on = 0;        // including those that wake
-  bool profiling = false;  // costs are learned by profiling; see to_be_profiled()
-  // By kind; bit i: size i has been or is being profiled, so that no other job of the kind is. Empty: every job is
-  // profiled.
+  bool profiling = false;  // whether costs are learned by profiling; see to_be_profiled()
+  // By kind: bit i says that size i has been or is being profiled, so that no other job of the kind is profiled at it.
+  // Empty where every job is profiled.
   std::vector<std::uint64_t> profiled_sizes;
-  // By kind; bit i: profiling has shown what size i costs. Empty where nothing is profiled.
+  // By kind: bit i says that profiling has shown what size i costs. Empty where nothing is profiled.
   std::vector<std::uint64_t> measured_sizes;
   int done = 0;  // jobs
 
-  // What the jobs' power may add up to: the limit and a billionth more, so that rounding never decides whether a sum is
-  // within the limit.
+  // The most that the jobs' power may add up to: the limit and a billionth more, so that rounding never decides whether
+  // a sum is within the limit.
   [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
   // The free GPUs for which no node has to be woken.
   [[nodiscard]] int free_gpus_on() const { return free_gpus - (spec.nodes - nodes_on) * spec.gpus_per_node; }
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
-  // What an iteration of the job is believed to take on these GPUs, which must be a size of its kind, at this speed.
+  // What an iteration of the job is believed to take on this number of GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
-  // The watts with which jobs of a kind count against the limit; where they have run, those metered.
+  // The power with which jobs of a kind count against the limit (power_book.h).
   [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;

@@ -1,4 +1,4 @@
-// The runs are independent simulations, which threads take one after the other from a list.
+// The runs are independent simulations. Threads take them one after the other from a list.
 #include "cluster/comparison.h"
 
 #include <fmt/format.h>

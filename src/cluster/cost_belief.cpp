@@ -1,5 +1,5 @@
-// Believed costs are the fitted model's, scaled to what was measured where something was. A network is fitted from its
-// measurements and, where it has none, from guesses of little weight.
+// Believed costs are those of the fitted model, scaled to the measurements at sizes that were measured. A network's
+// model is fitted to its measurements and, where it has none, to guesses of little weight.
 #include "cluster/cost_belief.h"
 
 #include <algorithm>

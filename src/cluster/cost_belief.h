@@ -1,10 +1,11 @@
 // What a scheduler believes jobs to cost, and how it learns that: models of each network's time and energy are fitted
 // to measurements of jobs that were profiled (PowerFlow sections 4 and 5.2).
 //
-// Costs come from the model, which is smooth in the clock: the differences between neighbouring clocks are smaller than
-// a measurement's noise. At a size that was profiled, the model is scaled to what was measured there. For sizes about
-// which nothing is known yet, a guess is used: a doubling speeds a job up by kGuessedScaling times two within a node,
-// and by kGuessedScalingApart times two if it takes more nodes.
+// Believed costs come from the model even where there are measurements, since the model is smooth in the clock, while
+// the costs of neighbouring clocks differ by less than a measurement's noise. At a size that was profiled, the model is
+// scaled to what was measured there. About sizes of which nothing is known yet, the scheduler guesses: doubling the
+// GPUs speeds a job up by kGuessedScaling times two within a node, and by kGuessedScalingApart times two if it takes
+// more nodes.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +36,22 @@ struct ProfiledSpeeds {
   std::vector<int> speeds;
 };
 
+// Not thread-safe.
 class CostBelief {
  public:
-  // Fills in the sheets of all kinds with guesses.
+  // Fills `believed`, the sheets of all kinds, with guesses. `spec` and `kinds` must outlive this object.
   CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds, std::vector<CostSheet>& believed);
 
-  // Learns from a job that was profiled. `measured` holds costs by speed, of which those listed in `what` are read;
-  // they replace earlier ones of the same size and speed. Returns the kinds whose believed costs have changed, rising.
+  // Learns from a job that was profiled. `measured` holds costs by speed; those of the speeds listed in `what` are
+  // read, and replace earlier ones of the same size and speed. Returns the kinds whose believed costs have changed,
+  // rising.
   [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
                                        std::vector<CostSheet>& believed);
 
-  // Whether all of this was profiled before.
+  // Tells whether this size was profiled before at all of these speeds.
   [[nodiscard]] bool knows(const ProfiledSpeeds& what) const;
 
+  // How many times a model was fitted.
   [[nodiscard]] int fits() const { return fits_; }
 
  private:
@@ -57,7 +61,7 @@ class CostBelief {
     std::vector<int> kinds;
     std::map<ProfiledSize, SpeedCosts> known;
     std::size_t points = 0;     // points in `known` that a fit would use
-    std::size_t fitted_to = 0;  // of these, when it was last fitted
+    std::size_t fitted_to = 0;  // `points` when the model was last fitted
     JobModel fitted;
   };
 
@@ -73,7 +77,7 @@ class CostBelief {
   int fits_ = 0;
 };
 
-// On how many nodes a packed job of that many GPUs lies.
+// Returns on how many nodes a packed job of that many GPUs lies.
 [[nodiscard]] int packed_nodes(const ClusterSpec& spec, int gpus);
 
 }  // namespace flyball

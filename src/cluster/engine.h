@@ -1,4 +1,4 @@
-// The inside of the simulator: events, power, and the effects of decisions. Internal to simulator.h.
+// The inside of the simulator: events, power, and the effects of decisions. Only the files of the simulator include it.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Simulation::Engine {
   Engine(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy_name,
          const PolicyOptions& options);
 
-  // Handles one instant: all that happens then, and the decision about it. Returns false when nothing is left to
-  // happen.
+  // Goes on to the next instant at which anything happens, and handles all that happens then and the decision about it.
+  // Returns false when nothing is left to happen.
   bool step();
   [[nodiscard]] std::optional<Seconds> next_time();
   [[nodiscard]] bool finished() const { return state.done == static_cast<int>(state.jobs.size()); }
@@ -38,8 +38,8 @@ struct Simulation::Engine {
   void restore(const std::string& text);
   [[noreturn]] void fail_waiting() const;
 
-  // The profiling that a job goes through, or that a restart interrupts: one slice of time at each of some speeds, from
-  // the thriftiest up.
+  // The profiling that a job goes through, or that a restart has interrupted: one slice of time at each of some speeds,
+  // from the thriftiest up.
   struct Profiling {
     int top = -1;            // the fastest speed; -1: not begun yet
     int slice = 0;           // slices that are done
@@ -49,14 +49,14 @@ struct Simulation::Engine {
   // What the engine knows of a job beyond what policies see.
   struct JobRun {
     int version = 0;      // of its pending event; events of older versions are ignored
-    Seconds event{-1.0};  // when its phase or a slice of its profiling ends; negative: never
+    Seconds event{-1.0};  // when the job's phase or a slice of its profiling ends; negative: never
     Microwatts power = 0;
     Profiling profiling;
     std::size_t span_open = SIZE_MAX;  // index into the history
   };
   struct NodeRun {
-    Seconds usable;        // the time from which it can be used, while it is on
-    Seconds off_at{-1.0};  // when it will be shut down if it stays empty
+    Seconds usable;        // the time from which the node can be used, while it is on
+    Seconds off_at{-1.0};  // when the node will be shut down if it stays empty
     bool on = true;
   };
   struct Event {

@@ -1,5 +1,5 @@
-// Jobs that wait for as many GPUs as they asked for, in an order that does not change while they wait. The first job
-// for which there is room is found without looking at those for which there is none.
+// A queue of jobs that wait for as many GPUs as they asked for, in an order that does not change while they wait. The
+// first job for which there is room is found without looking at the jobs for which there is none.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 namespace flyball {
 
+// The place of a job in an order: by key, equal ones by job.
 template <class Key>
 struct JobPlace {
   Key key;
@@ -16,13 +17,13 @@ struct JobPlace {
   auto operator<=>(const JobPlace&) const = default;
 };
 
-// Not thread-safe, not even for reading.
+// Not thread-safe, not even for reading, since first() counts its work.
 template <class Key>
 class FittingQueue {
  public:
   using Place = JobPlace<Key>;
 
-  // Each O(log jobs).
+  // add() and remove() cost O(log jobs). remove() requires that the job is there.
   void add(int gpus, const Place& place) {
     places_[gpus].insert(place);
     ++size_;
@@ -33,7 +34,7 @@ class FittingQueue {
     if (of_size->second.empty()) places_.erase(of_size);
   }
 
-  // The first job of those that ask for at most this many GPUs. Cost: O(different numbers of GPUs).
+  // Returns the first of the jobs that ask for at most this many GPUs. Cost: O(different numbers of GPUs).
   [[nodiscard]] std::optional<Place> first(int gpus) const {
     std::optional<Place> best;
     for (const auto& [needed, places] : places_) {

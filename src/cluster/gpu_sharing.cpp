@@ -1,4 +1,5 @@
-// Both jobs are slowed down until their shares fit, then by their disturbance, and last by the board's limit.
+// Both jobs are slowed down until their shares of the GPU fit, then by their disturbance, and at last by the board's
+// limit.
 #include "cluster/gpu_sharing.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The simulator's truth: what an iteration really takes, from a table of measurements. It has another form than the
-// performance models (job_model.h), so that their predictions can be wrong.
+// The simulator's truth: what an iteration really takes, from a table of measurements. The truth has another form than
+// the performance models (job_model.h), so that their predictions can be wrong.
 //
 // Between measured points, the time per iteration and the power of a GPU are interpolated linearly in the logarithms:
 // over clocks, then local batches, then nodes, then GPUs. Outside the measured range the nearest point is used, except
@@ -28,10 +28,10 @@ class GroundTruth {
   // The batch sizes (of all GPUs together) that were measured, rising.
   [[nodiscard]] const std::vector<int>& batch_sizes(int model) const;
 
-  // O(log points).
+  // Returns time and energy of an iteration. Cost: O(log points).
   [[nodiscard]] IterationCost at(int model, const JobConfiguration& configuration) const;
 
-  // How such a job uses each of its GPUs, interpolated as above; all 0 where the table does not say.
+  // Returns how such a job uses each of its GPUs, interpolated as above; all 0 where the table does not say.
   [[nodiscard]] GpuUse use(int model, const JobConfiguration& configuration) const;
 
  private:
@@ -55,8 +55,8 @@ class GroundTruth {
   std::vector<Point> points_;
 };
 
-// The synthetic table that is shipped for this GPU model; short names such as "v100" are understood. Throws UsageError,
-// which lists the models, for any other.
+// Returns the synthetic table that is shipped for this GPU model; short names such as "v100" are understood. Throws
+// UsageError, which lists the models, where there is none.
 [[nodiscard]] GroundTruth load_ground_truth(std::string_view gpu);
 [[nodiscard]] std::vector<std::string> ground_truth_gpus();
 

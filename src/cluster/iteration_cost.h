@@ -1,5 +1,5 @@
-// How a data-parallel job runs one training iteration, and what that takes: the values that the cluster's engines
-// exchange.
+// How a data-parallel job runs one training iteration, and what an iteration takes: the values that the parts of the
+// cluster scheduler exchange.
 #pragma once
 
 #include "base/units.h"
@@ -32,6 +32,7 @@ struct GpuUse {
   double memory_gib = 0.0;
 };
 
+// A measured configuration. `weight` is what it counts for in a fit.
 struct JobMeasurement {
   JobConfiguration configuration;
   IterationCost cost;  // energy 0: not measured

@@ -1,8 +1,9 @@
 // Kinds of jobs. All jobs that train one model with one batch size cost the same per iteration, at each size and speed
 // that a scheduler may give them.
 //
-// A speed is a place on the kind's curve, from thrifty (0) to fast: for a data-parallel job the clock of all its GPUs,
-// for a pipeline-parallel job a point of its planner's frontier. A scheduler chooses (GPUs, speed) for both.
+// A speed is a place on the kind's curve of time and energy, from thrifty (0) to fast. For a data-parallel job it is
+// the clock of all its GPUs, for a pipeline-parallel job a point of its planner's frontier. A scheduler chooses
+// (GPUs, speed) for both.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,7 @@ class CostSheet {
   std::vector<IterationCost> costs_;
 };
 
+// A kind of jobs.
 struct ClusterJobKind {
   std::string model;
   double batch_size = 0.0;        // of all GPUs together
@@ -37,12 +39,12 @@ struct ClusterJobKind {
   std::vector<int> sizes;         // GPUs, rising: powers of two, and what jobs of the kind asked for
   std::vector<Megahertz> clocks;  // of the speeds, rising; empty for a pipeline
   std::size_t speeds = 0;
-  std::vector<double> memory_gib;  // by size, as jobs declare it: the need per GPU; 0: unknown, all of it
+  std::vector<double> memory_gib;  // by size: the need per GPU that jobs declare; 0: unknown, which counts as all of it
 
   // The index of this number of GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;
-  // The sizes from which a scheduler that resizes jobs chooses: the powers of two that leave every GPU a sample; of a
-  // pipeline its one size.
+  // The sizes from which a scheduler that resizes jobs chooses: the powers of two that leave at least one sample for
+  // every GPU, or the one size of a pipeline.
   [[nodiscard]] std::vector<int> elastic_sizes() const;
 };
 

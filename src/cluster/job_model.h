@@ -2,16 +2,18 @@
 // job, as functions of the number of GPUs n, GPUs per node r, local batch bs and clock f. Their parameters are fitted
 // to measurements.
 //
-// Clocks are relative to f0, the clock above which the device's voltage rises: f = 1 at the voltage break, so that
-// every parameter has the magnitude of a time or a power. Some equations cannot be meant as printed. They are replaced
-// as follows:
-//   eq. 4   The node branch prints beta_sync^local. Here it has a beta of its own, as the text lists it.
+// Clocks are relative to f0, the clock above which the device's voltage rises (the voltage break), so that every
+// parameter has the magnitude of a time or a power. Some equations cannot be meant as printed. They are replaced as
+// follows:
+//   eq. 4   The branch for several nodes prints beta_sync^local. Here it has a beta of its own, as the text lists it.
 //           Both branches also have a term rho (n - 2) / n: what a ring sends per GPU approaches a limit as n grows,
-//           which no line does. With rho = 0 it is the paper's equation.
-//   eq. 5   The outer exponent gamma_2 is 1 / gamma_2: only then gamma -> infinity gives the maximum, as the text says.
+//           which no straight line does. With rho = 0 this is the paper's equation.
+//   eq. 5   The outer exponent gamma_2 is 1 / gamma_2. Only then does gamma -> infinity give the maximum, as the text
+//           says.
 //   eq. 12  "alpha log(bs + theta + beta)" has one parameter too many. Here it is log(bs + theta) + beta; alpha is part
 //           of kappa (eq. 13). theta >= 1 keeps the logarithm from falling below 0.
-//   eqs. 16, 17 are not printed. By the text and section 5: JCT = iterations * T_iter, E = iterations * E_iter.
+//   eqs. 16, 17 are not printed. By the text and section 5 they are JCT = iterations * T_iter and
+//           E = iterations * E_iter.
 #pragma once
 
 #include <span>
@@ -29,6 +31,7 @@ struct SyncModel {
   double rho = 0.0;    // of (n - 2) / n
 };
 
+// Parameters of the time of an iteration; seconds, clocks relative to f0, all >= 0.
 struct ThroughputModel {
   double alpha_io = 0.0;
   double beta_io = 0.0;
@@ -73,15 +76,16 @@ class JobModel {
   PowerModel high_;
 };
 
-// Fits the model by least squares of the relative errors under the constraints above. With `start`, the fit begins
-// there, which suits a refit after a few more observations. Parameters without measurements keep their start values. A
-// side of f0 without measurements takes the other side's power at f0, and continues it as the voltage implies.
-// Deterministic. Takes some milliseconds for a few hundred measurements. Throws Error when there is no measurement.
+// Fits the model by least squares of the relative errors, within the bounds on the parameters that stand above. With
+// `start`, the fit begins there, which suits a refit after a few more observations. Parameters about which no
+// measurement tells keep their start values. A side of f0 without measurements takes the other side's power at f0, and
+// continues it as the voltage implies. Deterministic. Takes some milliseconds for a few hundred measurements. Throws
+// Error when there is no measurement.
 [[nodiscard]] JobModel fit_job_model(std::span<const JobMeasurement> measured, Megahertz f0,
                                      const JobModel* start = nullptr);
 
-// Mean absolute errors as fractions of the measured values. That of energy is over the measurements that have one; NaN
-// if none has.
+// Mean absolute errors as fractions of the measured values. The error of energy is over the measurements that have an
+// energy, and NaN if none has.
 struct ModelError {
   double time = 0.0;
   double energy = 0.0;

@@ -1,4 +1,4 @@
-// The equations in logarithms, each with its derivatives by the chain rule.
+// Evaluates the equations in logarithms, each with its derivatives by the chain rule.
 #include "cluster/job_model_terms.h"
 
 #include <algorithm>

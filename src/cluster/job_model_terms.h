@@ -7,8 +7,8 @@
 
 namespace flyball {
 
-// alpha_io, beta_io, alpha_grad, beta_grad, kappa_grad; 5 of SyncModel for one node and 5 for several (alpha, kappa,
-// beta, theta, rho); gamma1, gamma2.
+// The parameters of time, in order: alpha_io, beta_io, alpha_grad, beta_grad, kappa_grad; 5 of SyncModel for one node
+// and 5 for several (alpha, kappa, beta, theta, rho); gamma1, gamma2.
 inline constexpr int kTimeParameters = 17;
 inline constexpr int kLocalSync = 5;
 inline constexpr int kNodeSync = 10;
@@ -16,6 +16,7 @@ inline constexpr int kGamma1 = 15;
 inline constexpr int kGamma2 = 16;
 using TimeParameters = std::array<double, kTimeParameters>;
 
+// A configuration, in the paper's symbols.
 struct TimePoint {
   double bs = 1.0;  // local batch over the typical one
   double r = 1.0;
@@ -25,15 +26,17 @@ struct TimePoint {
 };
 
 struct TimeTerms {
-  double grad = 0.0;
-  double sync = 0.0;
+  double grad = 0.0;      // T_grad
+  double sync = 0.0;      // T_sync
   double log_time = 0.0;  // of the iteration
 };
 
-// `slopes`, unless null, receives the kTimeParameters derivatives of log_time.
+// Returns the time of an iteration and its parts. `slopes`, unless null, receives the kTimeParameters derivatives of
+// log_time.
 [[nodiscard]] TimeTerms time_terms(const double* parameters, const TimePoint& at, double* slopes);
 
-// Of one side of f0: 4 of kappa_grad, theta, beta, 4 of synchronisation, static power.
+// The parameters of power on one side of f0, in order: 4 of kappa_grad, theta, beta, 4 of synchronisation, and static
+// power.
 inline constexpr int kPowerParameters = 11;
 inline constexpr int kTheta = 4;
 inline constexpr int kBeta = 5;
@@ -42,15 +45,15 @@ inline constexpr int kStaticPower = 10;
 using PowerParameters = std::array<double, kPowerParameters>;
 
 struct PowerConditions {
-  double bs = 1.0;  // samples
-  double f = 1.0;   // over f0
-  bool above = false;
+  double bs = 1.0;          // samples
+  double f = 1.0;           // over f0
+  bool above = false;       // whether the clock is above f0
   double grad_share = 1.0;  // T_grad and T_sync over the iteration's time
   double sync_share = 0.0;
 };
 
-// The logarithm of one GPU's mean power over the iteration. `slopes`, unless null, receives its kPowerParameters
-// derivatives.
+// Returns the logarithm of one GPU's mean power over the iteration. `slopes`, unless null, receives its
+// kPowerParameters derivatives.
 [[nodiscard]] double log_power(const double* parameters, const PowerConditions& at, double* slopes);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Reads and writes Flyball's own job traces. Fields are checked by functions that the readers of other traces share.
 #include "cluster/job_trace.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Job traces: when each job was submitted, how large it was and how long it ran (docs/formats/job-trace.md).
 //
-// CSV `submit_time,num_gpus,duration[,model,batch_size]` in seconds. `duration` is the job's time on the GPUs that it
-// asked for, at the default clock.
+// A trace is CSV with the columns `submit_time,num_gpus,duration[,model,batch_size]`, times in seconds. `duration` is
+// the job's time on the GPUs that it asked for, at the default clock.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,25 @@ struct TraceJob {
   Seconds duration;
   std::string model;     // empty: the simulator draws one
   int batch_size = 0;    // 0: the simulator draws one
-  std::size_t line = 0;  // in its file; 0 if it comes from none
+  std::size_t line = 0;  // the job's line in its file; 0 if it comes from none
 };
 
 struct JobTrace {
-  std::string source;
+  std::string source;          // the name of the file, for error messages
   std::vector<TraceJob> jobs;  // in order of submission
 };
 
 inline constexpr int kMostJobGpus = 4096;
 inline constexpr std::size_t kMostTraceJobs = 5'000'000;
 
-// Reads a trace. Rows may be in any order; those of one time keep theirs. Throws InputError (file, line, column, mend)
-// for missing columns, no jobs, fields that are no numbers, times that are negative or beyond ten years, durations of 0
-// or below, GPUs outside 1 to kMostJobGpus, a batch size below 1, and a batch size without a model column.
+// Reads a trace. Rows may be in any order; jobs that were submitted at the same time stay in the order of their rows.
+// Throws InputError (file, line, column, mend) for missing columns, no jobs, fields that are no numbers, times that are
+// negative or beyond ten years, durations of 0 or below, GPUs outside 1 to kMostJobGpus, a batch size below 1, and a
+// batch size without a model column.
 [[nodiscard]] JobTrace read_job_trace(const std::string& source, std::string_view text);
 [[nodiscard]] JobTrace read_job_trace_file(const std::filesystem::path& path);
 
-// The trace as CSV, with the `comment` lines above the header.
+// Returns the trace as CSV, with the `comment` lines above the header.
 [[nodiscard]] std::string write_job_trace(const JobTrace& trace, const std::vector<std::string>& comment);
 
 // Formats of published traces.
@@ -56,8 +57,8 @@ inline constexpr auto kNamesOf<TraceFormat> = name_list("philly", "alibaba", "po
 [[nodiscard]] JobTrace convert_job_trace(TraceFormat format, const std::string& source, std::string_view text,
                                          std::size_t* dropped = nullptr);
 
-// A synthetic trace. Arrivals follow the hours of a day; sizes and durations have the published shape of production
-// traces: mostly one GPU, and log-normal durations with a long tail. The same request gives the same bytes.
+// A request for a synthetic trace. Arrivals follow the hours of a day; sizes and durations have the published shape of
+// production traces: mostly one GPU, and log-normal durations with a long tail. The same request gives the same bytes.
 struct TraceSynthesis {
   int jobs = 1901;  // as many as PowerFlow's evaluation has in a day
   Seconds span{86400.0};

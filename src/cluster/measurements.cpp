@@ -1,4 +1,4 @@
-// Reads one row at a time, and tells Flyball's own columns from those of Pollux and Sia by the header.
+// Reads one row at a time. The header tells Flyball's own columns from those of Pollux and Sia.
 #include "cluster/measurements.h"
 
 #include <fmt/format.h>

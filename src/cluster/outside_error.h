@@ -1,4 +1,4 @@
-// How far off the time model is beyond the sizes that it was fitted to, which is what a scheduler relies on when it
+// How far off the time model is beyond the sizes that it was fitted to. A scheduler relies on the model there when it
 // gives a job more GPUs than the job has had.
 #pragma once
 
@@ -17,10 +17,10 @@ struct OutsideError {
     int count = 0;
     double error = 0.0;  // mean absolute error of the predicted time over the measured one; NaN for none
   };
-  // Both sizes within a node; from one node to two; both on several nodes.
+  // In order: both sizes within a node; from one node to two; both on several nodes.
   std::array<Step, 3> steps;
 };
-// The largest configuration on one node tells how many GPUs a node has.
+// Computes these errors. A node is taken to have as many GPUs as the largest configuration on one node.
 [[nodiscard]] OutsideError outside_error(std::span<const JobMeasurement> measured, Megahertz f0);
 
 }  // namespace flyball

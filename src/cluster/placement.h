@@ -1,15 +1,16 @@
-// Which GPUs a job gets. All nodes have the same number of GPUs, a power of two of at most 64.
+// Decides which GPUs a job gets. All nodes have the same number of GPUs, a power of two of at most 64.
 //
 // kPacked is network packing with buddy allocation (PowerFlow 5.3). A job has a power of two of GPUs. A job smaller
 // than a node lies in one aligned block of it; a larger job has whole nodes to itself, so that jobs on several nodes
-// never share one. After compact(), at most one block of each size below a node's is free in the whole cluster: of two
-// free blocks of one size, what lies beside the one is moved into the other, which joins them. The free GPUs of partly
-// used nodes are then a sum of distinct powers of two that is less than a node. Hence every size up to the number of
-// free GPUs fits, and as few nodes are in use as the jobs' sizes allow.
+// never share one. compact() leaves at most one free block of each size below a node's in the whole cluster: where two
+// blocks of one size are free, it moves the jobs that lie beside the first into the second, so that the first and the
+// space beside it make up one larger free block. The free GPUs of partly used nodes are then a sum of distinct powers
+// of two that is less than a node. Hence every size up to the number of free GPUs fits, and as few nodes are in use as
+// the jobs' sizes allow.
 //
-// kAnywhere takes any number of GPUs from as few nodes as it finds, like schedulers that do not migrate: the fullest
-// node that holds the whole job, or else the emptiest nodes first. It never fails while enough GPUs are free, but
-// fragments.
+// kAnywhere takes any number of GPUs from as few nodes as it finds, like schedulers that do not migrate: from the
+// fullest node that can hold the whole job, or else from the emptiest nodes first. It never fails while enough GPUs are
+// free, but jobs come to lie scattered over nodes.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace flyball {
 
 enum class PlacementRule { kPacked, kAnywhere };
 
+// Consecutive GPUs of one node.
 struct GpuBlock {
   int node = 0;
   int first = 0;  // index of a GPU within the node
@@ -32,7 +34,7 @@ struct GpuBlock {
   bool operator==(const GpuBlock&) const = default;
 };
 
-// Jobs are numbered from 0. Not thread-safe.
+// Keeps track of the GPUs of all jobs, which are numbered from 0. Not thread-safe.
 class Placement {
  public:
   // Throws Error unless `gpus_per_node` is a power of two up to 64 and `nodes` is at least 1.
@@ -55,14 +57,14 @@ class Placement {
   [[nodiscard]] bool put(int job, std::span<const GpuBlock> blocks);
 
   // Only for kPacked: moves jobs until at most one block of each size below a node's is free. Returns the jobs that
-  // moved, each once, rising. At most log2(gpus_per_node) merges for each release before it.
+  // moved, each once, rising. It merges blocks at most log2(gpus_per_node) times for each release() before it.
   [[nodiscard]] std::vector<int> compact();
 
-  // Only for kAnywhere: whether the job, which must have its GPUs alone, would lie on fewer nodes if it were placed
-  // again. Cost: O(nodes).
+  // Only for kAnywhere: tells whether the job, which must have its GPUs alone, would lie on fewer nodes if it were
+  // placed again. Cost: O(nodes).
   [[nodiscard]] bool fits_closer(int job);
 
-  // The blocks of a job; empty if it has no GPUs.
+  // The blocks of a job; there are none if it has no GPUs. Valid until a function that is not const is called.
   [[nodiscard]] std::span<const GpuBlock> blocks(int job) const;
   [[nodiscard]] int nodes_of(int job) const;
 
@@ -71,7 +73,7 @@ class Placement {
   [[nodiscard]] int free_gpus() const { return free_gpus_; }
   [[nodiscard]] int used_on(int node) const;
 
-  // Tells whether a node is on, which decides which free node is taken first.
+  // Sets whether a node is on. Free nodes that are on are taken first.
   void set_powered(int node, bool on);
 
  private:

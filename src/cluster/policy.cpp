@@ -1,3 +1,4 @@
+// The table of all policies is made once, from the add functions of the files in policies/.
 #include "cluster/policy.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Scheduling policies, which decide who gets how many GPUs at which speed. A file in policies/ adds one or more
-// policies, and nothing else has to change: src/cluster/CMakeLists.txt writes the table that calls every file's add
+// Scheduling policies, which decide which jobs get how many GPUs at which speed. To add a policy, put a file into
+// policies/. Nothing else has to change: src/cluster/CMakeLists.txt writes the table that calls every file's add
 // function.
 #pragma once
 
@@ -22,32 +22,32 @@ namespace flyball {
 struct ClusterEvents {
   std::vector<int> arrived;
   std::vector<int> finished;
-  std::vector<int> profiled;       // profiling ended or was cut short; these may be changed again
-  std::vector<int> kinds_changed;  // kinds about which the belief has changed
+  std::vector<int> profiled;       // jobs whose profiling ended or was cut short, so that they may be changed again
+  std::vector<int> kinds_changed;  // kinds whose believed costs have changed
   std::vector<int> power_changed;  // kinds of which only the power that counts against the limit has changed
-  bool timer = false;              // the time has come that the policy had asked for
+  bool timer = false;              // the time Decision::wake_at has come
   bool budget = false;             // the power limit changed
 
   void clear() { *this = {}; }
 };
 
-// From now on the job has this many GPUs (0: none, its progress is kept) and this speed. Jobs that no assignment names
-// stay as they are. The number must be a size of the job's kind.
+// Gives a job a number of GPUs and a speed from now on. With 0 GPUs the job stops and keeps its progress; any other
+// number must be a size of the job's kind. Jobs that no assignment names stay as they are.
 //
-// With a partner, the job is put on the GPUs that the partner has after the decision. Both must have as many GPUs and
-// the same speed, be data-parallel, and fit together into a GPU's memory. If an assignment names only one of two jobs
-// that share GPUs, that one leaves, and the other keeps the GPUs.
+// With a partner, the job is put on the GPUs that the partner has after the decision. Both must have the same number of
+// GPUs and the same speed, be data-parallel, and fit together into a GPU's memory. If assignments name only one of two
+// jobs that share GPUs, that job leaves them, and the other one keeps them.
 struct Assignment {
   int job = 0;
   int gpus = 0;
   int speed = 0;
   int partner = -1;     // -1: the job has its GPUs alone
-  bool closer = false;  // only kAnywhere: a job that keeps its number of GPUs is moved if it then lies on fewer nodes
+  bool closer = false;  // only kAnywhere: whether to move a job of unchanged GPUs if it then lies on fewer nodes
 };
 
 struct Decision {
   std::vector<Assignment> assignments;
-  std::optional<Seconds> wake_at;  // ask again at this time, even if nothing happens; replaced by later decisions
+  std::optional<Seconds> wake_at;  // asks for a decision at this time if none comes before; each decision replaces it
 
   void clear() {
     assignments.clear();
@@ -55,42 +55,43 @@ struct Decision {
   }
 };
 
-// How a policy wants the cluster to be run. Use designated initialisers: {.profiles = true}.
+// How a policy wants the cluster to be run. Make it by designated initialisers: {.profiles = true}.
 struct PolicyTraits {
   PlacementRule placement = PlacementRule::kAnywhere;
-  bool profiles = false;  // jobs are profiled at sizes that they have not had before
-  // What it costs to take GPUs away and to give as many back, for policies that keep jobs in memory; none: a restart.
+  bool profiles = false;  // whether jobs are profiled at sizes that they have not had before
+  // The time that a job loses when its GPUs are taken away and as many are given back, under policies that keep jobs in
+  // memory. Without a value, the job restarts.
   std::optional<Seconds> resume = std::nullopt;
   int jobs_per_gpu = 1;  // at most; 2 only with kAnywhere and without profiling
   // Only the first job of a kind is profiled at a size, since the others train the same network with the same batch
   // size.
   bool profiles_kinds = false;
-  // The most speeds at which a job is profiled, evenly spread up to the speed that is assigned.
+  // At how many speeds a job is profiled at most; they are evenly spread up to the speed that is assigned.
   int profiled_speeds = std::numeric_limits<int>::max();
 };
 
-// Called by one thread, in the order of simulated time. Must be deterministic: no wall clock, no addresses, and no
-// unordered containers in what affects a decision.
+// A scheduling policy. One thread calls it, in the order of simulated time. It must be deterministic: neither a wall
+// clock nor addresses nor the order of an unordered container may affect a decision.
 class Policy {
  public:
   virtual ~Policy() = default;
 
   [[nodiscard]] virtual PolicyTraits traits() const = 0;
 
-  // Adds to `decision`, which is empty at first. Afterwards the GPUs of all jobs must be at most the cluster's, and
-  // jobs that are being profiled must keep theirs; the simulator throws Error otherwise. A job whose profiling begins
-  // goes through the speeds up to the one assigned, as far as the power limit allows, and then stays at the last of
-  // them.
+  // Decides what to do about `events` and adds it to `decision`, which is empty at first. Afterwards the GPUs of all
+  // jobs must be no more than the cluster has, and jobs that are being profiled must keep theirs; otherwise the
+  // simulator throws Error. A job whose profiling begins goes through the speeds up to the one assigned, as far as the
+  // power limit allows, and then stays at the last of them.
   virtual void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) = 0;
 
-  // What the policy needs in a snapshot besides the cluster's state. restore() gets it, on a new policy, before the
-  // first decide().
+  // save() returns what the policy needs in a snapshot besides the cluster's state. restore() is called with it on a
+  // new policy, before the first decide().
   [[nodiscard]] virtual nlohmann::ordered_json save() const;
   virtual void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved);
 };
 
 struct PolicyOptions {
-  std::optional<Megahertz> clock;  // the clock of all jobs under policies that choose none; default: the fastest
+  std::optional<Megahertz> clock;  // the clock of all jobs under policies that choose none; none: each job's fastest
   bool packing = true;             // whether policies that can share GPUs among jobs do so
   double zeus_eta = 0.5;           // for policies that use Zeus: how much energy counts against time, 0 to 1
 };
@@ -104,14 +105,15 @@ enum class PolicySetting {
 template <>
 inline constexpr auto kNamesOf<PolicySetting> = name_list("clock_mhz", "eta", "zeus_eta");
 
-// Flyball's own policy, to which others are compared (docs/decisions/0022).
+// Flyball's own policy, with which others are compared (docs/decisions/0022).
 inline constexpr std::string_view kDefaultPolicy = "joule-price";
 
+// A table of policies by name.
 class PolicyRegistry {
  public:
   using Factory = std::function<std::unique_ptr<Policy>(const PolicyOptions&)>;
 
-  // `name` is for the command line, `title` for reports. Throws Error for a name that exists.
+  // Adds a policy. `name` is for the command line, `title` for reports. Throws Error for a name that exists.
   void add(std::string name, std::string title, PolicySetting setting, Factory factory);
 
   struct Entry {
@@ -126,14 +128,14 @@ class PolicyRegistry {
   std::vector<Entry> entries_;
 };
 
-// Every policy of the build, by file, then in the order added.
+// Returns every policy of the build, by file, then in the order added.
 [[nodiscard]] const PolicyRegistry& policies();
 [[nodiscard]] std::vector<std::string> policy_names();
-// The policy of this name. Throws UsageError, which lists the names, for any other.
+// Both functions throw UsageError, which lists the names, where there is no policy of this name.
 [[nodiscard]] const PolicyRegistry::Entry& find_policy(std::string_view name);
 [[nodiscard]] std::unique_ptr<Policy> make_policy(std::string_view name, const PolicyOptions& options = {});
 
-// Defined in a generated file.
+// Calls the add function of every file in policies/. Defined in a generated file.
 void add_all_policies(PolicyRegistry& registry);
 
 }  // namespace flyball

@@ -1,5 +1,5 @@
-// What policies share that leave jobs the GPUs that they asked for: a rule for a job's speed, and the dealing out of
-// GPUs in an order (with fitting_queue.h, without looking at all jobs that wait).
+// Helpers of policies that give jobs as many GPUs as they asked for: a rule for a job's speed, and the dealing out of
+// GPUs in an order of the jobs.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,16 @@ namespace flyball {
 // The speed of jobs under a policy that does not choose speeds itself.
 class SpeedRule {
  public:
-  // PolicyOptions::clock for all jobs; without it, each job's fastest speed.
+  // The rule that takes PolicyOptions::clock for all jobs or, where it has no value, each job's fastest speed.
   [[nodiscard]] static SpeedRule one_clock(const PolicyOptions& options);
 
-  // Zeus (You, Chung, Chowdhury: "Zeus: Understanding and Optimizing GPU Energy Consumption of DNN Training", NSDI
-  // 2023) at the job's own batch size: the speed of least eta * energy + (1 - eta) * MAXPOWER * time, with
-  // PolicyOptions::zeus_eta and ClusterSpec::p_max as the MAXPOWER of each GPU. Of equals the slower speed.
+  // The rule of Zeus (You, Chung, Chowdhury: "Zeus: Understanding and Optimizing GPU Energy Consumption of DNN
+  // Training", NSDI 2023) at the job's own batch size. It takes the speed of least eta * energy + (1 - eta) * MAXPOWER
+  // * time, with PolicyOptions::zeus_eta for eta and ClusterSpec::p_max for the MAXPOWER of each GPU; of equals, the
+  // slower speed.
   [[nodiscard]] static SpeedRule zeus(const PolicyOptions& options);
 
-  // The speed of a job on this number of GPUs, which must be a size of its kind.
+  // Returns the speed of a job on this number of GPUs, which must be a size of its kind.
   [[nodiscard]] int operator()(const ClusterState& cluster, int job, int gpus) const;
 
  private:
@@ -30,7 +31,8 @@ class SpeedRule {
   std::optional<double> zeus_eta_;
 };
 
-// Sorts items that were in order before a few of them changed. No two items may be equal. `apart` is scratch space.
+// Sorts items that were in order before a few of them changed. No two items may be equal. `apart` is scratch space that
+// the caller keeps to save allocations.
 // Cost: O(items + changes log changes).
 template <class Item>
 void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
@@ -50,15 +52,15 @@ void sort_again(std::vector<Item>& items, std::vector<Item>& apart) {
   std::inplace_merge(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
 }
 
-// Deals a cluster's GPUs out anew, to jobs in the order in which they are offered: each job gets the number it asked
-// for if that many are left, and otherwise is passed over and loses the GPUs that it had.
+// Deals a cluster's GPUs out anew, to jobs in the order in which offer() names them. Each job gets the number of GPUs
+// that it asked for if that many are left, and otherwise is passed over and loses the GPUs that it had.
 class Dealing {
  public:
-  // Keeps references to all three.
+  // Keeps references to all three, which must outlive this object.
   Dealing(const ClusterState& cluster, const SpeedRule& speed, Decision& decision)
       : cluster_(&cluster), speed_(&speed), decision_(&decision), left_(cluster.spec.gpus()) {}
 
-  // Returns whether the job gets GPUs. Adds what that changes to the decision.
+  // Offers GPUs to the job, adds what that changes to the decision, and returns whether the job gets them.
   bool offer(int job);
   [[nodiscard]] int left() const { return left_; }  // GPUs
 

@@ -1,4 +1,5 @@
-// Counted power is the belief, scaled to the nearest reading of the same size and bounded by readings of other sizes.
+// The counted power of a size and speed is the belief, scaled to the nearest reading of the same size or, where there
+// is none, bounded by the readings of other sizes.
 #include "cluster/power_book.h"
 
 #include <algorithm>

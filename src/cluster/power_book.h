@@ -1,14 +1,14 @@
-// The power with which jobs count against the power limit: what the meters showed, where a job has run at that size and
-// speed, and what is believed elsewhere. While models are learned, beliefs are some per cent off, and a limit that is
-// kept by beliefs alone is exceeded by as much.
+// The power with which jobs count against the power limit. It is the power that the meters showed where a job of the
+// kind has run at that size and speed, and the believed power elsewhere. While models are learned, beliefs are some per
+// cent off, and a limit that is kept by beliefs alone would be exceeded by as much.
 //
 // A size at which no job of the kind has run counts with the belief, within the bounds that the kind's other sizes
 // give: with more GPUs the same batch draws no less in all, and each GPU draws no more. A reserve is added only for
-// kinds of which nothing was metered, so that it ends with the first reading. It must not keep a job waiting when no
-// job runs, since then nothing would ever be metered: such a job may run if the belief is within the limit
-// (ClusterState::unmetered).
+// kinds of which nothing was metered, and so ends with their first reading. The reserve must not keep a job waiting
+// when no other job runs, since nothing would then ever be metered: such a job may run if the belief is within the
+// limit (ClusterState::unmetered).
 //
-// Only sums of power come from here. Costs that are compared with one another remain the smooth beliefs
+// These powers serve only to add up the jobs' power. Costs that are compared with one another remain the smooth beliefs
 // (cost_belief.h).
 #pragma once
 
@@ -18,24 +18,25 @@
 
 namespace flyball {
 
-// A job of an unmetered kind drew up to 1.3 times what was believed (on the shipped tables, while little is known of
-// its network).
+// The reserve, as a share of the belief. On the shipped tables a job of an unmetered kind drew up to 1.3 times what was
+// believed while little was known of its network.
 inline constexpr double kUnseenReserve = 0.3;
 
+// Not thread-safe.
 class PowerBook {
  public:
-  // Kinds of which nothing was metered count with beliefs and `reserve`, a share, on top. `state` must outlive it.
+  // Kinds of which nothing was metered count with the belief plus the share `reserve` of it. `state` must outlive this
+  // object, which writes counted_power and unmetered.
   PowerBook(ClusterState& state, double reserve);
 
-  // Notes that jobs of the kind now draw this power at that size and speed. Returns false if that is what was noted
-  // before.
+  // Notes that jobs of the kind now draw this power at that size and speed. Returns false if the same was noted before.
   bool meter(int kind, int size, int speed, Watts power);
 
-  // Computes the kind's state.counted_power again, after beliefs or readings have changed: the last reading or, between
-  // readings, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds^2).
+  // Computes the kind's counted_power again, after beliefs or readings have changed. It is the last reading or, at
+  // speeds without one, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds^2).
   void recount(int kind);
 
-  // All readings, in order, for snapshots.
+  // One reading. metered() returns all of them, in order, for snapshots.
   struct Place {
     int kind = 0;
     int size = 0;

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every machine: the standard library's engine, but not its distributions, which
-// differ from library to library.
+// Random numbers that are the same on every machine. They come from the standard library's engine, but not from its
+// distributions, which differ from library to library.
 #pragma once
 
 #include <cmath>
@@ -10,6 +10,7 @@
 
 namespace flyball {
 
+// Not thread-safe.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}

@@ -1,5 +1,5 @@
-// Sums over the sorted services give an index in O(log jobs). The line is a treap whose nodes know the bounds of what
-// lies below them, so that a walk opens only nodes that may hold the next job.
+// Sums over the sorted services give an index in O(log jobs). The line of jobs is a treap. Each node knows the least
+// and the most service below it, so that a walk opens only nodes that may hold the next job.
 #include "cluster/service_history.h"
 
 #include <algorithm>

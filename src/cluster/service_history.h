@@ -1,8 +1,7 @@
-// The order of jobs that wait by their Gittins index (policies/tiresias.cpp), which changes with every job that
-// finishes.
+// Orders jobs that wait by their Gittins index (policies/tiresias.cpp), which changes with every job that finishes.
 //
 // Let S be the service that a job needs in all, distributed as that of the jobs that have finished; a the service that
-// the job has had; and D a quantum. Then
+// the job has had; and D a quantum. Then the Gittins index is
 //   G(a) = P(S - a <= D | S > a) / E[min(S - a, D) | S > a].
 #pragma once
 
@@ -18,29 +17,31 @@ namespace flyball {
 // Services of finished jobs, in GPU-seconds.
 class ServiceHistory {
  public:
-  // Adds a finished job. Cost: O(jobs), moved in memory and summed.
+  // Adds a finished job. Cost: O(jobs), whose services are moved in memory and summed again.
   void add(double service);
 
-  // G of a job that has had this service; 0 for one that has had more than all that finished. Cost: O(log jobs).
+  // Returns G of a job that has had this service; 0 for one that has had more than all that finished. Cost:
+  // O(log jobs).
   [[nodiscard]] double gittins_index(double had, double quantum) const;
 
-  // An upper bound for the indices of jobs that have had from `low` to `high`. It is the index at `high` if `low`
-  // equals `high`, and if no finished job lies between these two nor between the ends of their quanta. Cost: O(log
-  // jobs).
+  // Returns an upper bound of the indices of jobs that have had a service from `low` to `high`. The bound is the index
+  // at `high` itself if `low` equals `high`, or if no finished job's service lies between the two or between the ends
+  // of their quanta. Cost: O(log jobs).
   [[nodiscard]] double most_index(double low, double high, double quantum) const;
 
  private:
   [[nodiscard]] std::size_t up_to(double service) const;  // how many are at most this
   [[nodiscard]] double index_of(std::size_t from, std::size_t to, double had, double quantum) const;
-  // What a job that has had `had` is expected to need, from the services `from` to `to` and those behind.
+  // The sum of min(S - a, D) over the finished services S from index `from` on, with `had` for a. Those before index
+  // `to` are reached within the quantum D.
   [[nodiscard]] double expected(std::size_t from, std::size_t to, double had, double quantum) const;
 
   std::vector<double> services_;   // rising
   std::vector<double> sums_{0.0};  // of the first n services
 };
 
-// Jobs that wait, by the service that they have had. The job of the highest index is found by bounds: jobs with about
-// the same service have about the same index, so that most need not be looked at.
+// Jobs that wait, by the service that they have had. The job of the highest index is found by bounds on ranges of jobs:
+// jobs with about the same service have about the same index, so that most jobs need not be looked at. Not thread-safe.
 class AttainedLine {
  public:
   // Cost: O(log jobs) on average.
@@ -49,15 +50,16 @@ class AttainedLine {
 
   [[nodiscard]] std::vector<int> jobs() const;
 
-  // Goes through the jobs by falling index, equal ones by job. Line and history must outlive it, unchanged.
+  // Goes through the jobs by falling index, equal ones by job. Line and history must outlive the walk, and must not
+  // change meanwhile.
   class Walk {
    public:
     using Place = JobPlace<double>;  // by the negated index
 
     Walk(const AttainedLine& line, const ServiceHistory& history, double quantum);
 
-    // The next job; null if there is none. Cost: O(log jobs) for each job popped, unless indices rise and fall from one
-    // job to the next.
+    // Returns the next job, or null if there is none. Cost: O(log jobs) for each job popped, unless indices rise and
+    // fall from one job to the next.
     [[nodiscard]] const Place* front();
     void pop() { heads_.pop(); }
     // How many jobs and ranges of jobs were looked at.
@@ -67,7 +69,7 @@ class AttainedLine {
     struct Head {
       Place place;  // no job of the range comes before this
       int node;
-      bool range;  // whether it stands for the node and all below it, or for the node alone
+      bool range;  // whether this stands for the node and all below it, rather than for the node alone
       bool operator<(const Head& other) const { return other.place < place; }
     };
     void push_range(int node);
@@ -87,7 +89,7 @@ class AttainedLine {
     std::uint32_t priority;
     int left = -1;
     int right = -1;
-    // Over the node and all below it:
+    // The next three are over the node and all below it.
     double least = 0.0;  // least service had
     double most = 0.0;
     int first = 0;  // lowest job

@@ -1,4 +1,4 @@
-// Sets a simulation up from setup, ground truth and trace, and reports its figures.
+// Sets up a simulation from its arguments, and reports its figures.
 #include "cluster/simulator.h"
 
 #include <fmt/format.h>

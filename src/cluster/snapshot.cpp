@@ -1,7 +1,7 @@
 // Snapshots hold everything that changes during a run. What follows from that (free blocks, beliefs, a policy's lists)
 // is rebuilt in the same order, so that a restored run continues to the same bytes.
 //
-// No command takes one yet. Snapshots are for a controller that drives the engine in real time and is restarted: it
+// No command takes a snapshot yet. They are for a controller that drives the engine in real time and is restarted: it
 // cannot learn a policy's queues from the cluster, and what was profiled and metered took minutes of GPU time.
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-// Reads published traces by the columns that they have, into the columns of Flyball's own.
+// Converts published traces, by the columns that they have, into Flyball's own form.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What all readers of job traces use.
+// What all readers of job traces share: fields with their bounds, and the order of jobs.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace flyball {
 
 inline constexpr double kMostTraceSeconds = 315'360'000.0;  // ten years
 
-// Read fields of the current row; throw InputError if they are out of bounds.
+// Both functions read a field of the current row, and throw InputError if it is out of bounds.
 [[nodiscard]] Seconds read_trace_time(const CsvReader& csv, std::string_view column);
 [[nodiscard]] int read_trace_gpus(const CsvReader& csv, std::string_view column);
 
-// Sorts the jobs by submission; throws InputError when there is none.
+// Sorts the jobs by submission. Throws InputError, which names `last_line`, when there is none.
 void finish_trace(JobTrace& trace, std::size_t last_line);
 
 }  // namespace flyball

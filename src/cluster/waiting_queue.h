@@ -1,6 +1,7 @@
-// Jobs that wait, in groups within which the order (by work left) never changes while they wait. A walk merges the
-// groups only as far as it gets, so that a decision looks only at jobs that it may serve. What the work of a group
-// costs may change from walk to walk, since only the first jobs of the groups are compared.
+// A queue of jobs that wait, in groups within which the order (by work left) never changes while they wait. A walk goes
+// through all jobs in order by merging the groups, and merges them only as far as it gets, so that a decision looks
+// only at jobs that it may serve. How the jobs of different groups compare may change from walk to walk, since only the
+// first jobs of the groups are compared.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 
 namespace flyball {
 
+// Not thread-safe.
 class WaitingQueue {
  public:
   struct Place {
@@ -31,13 +33,13 @@ class WaitingQueue {
   // The jobs of a group, least work last.
   [[nodiscard]] const std::vector<Place>& places(std::size_t group) const { return groups_[group]; }
 
-  // Cost: O(jobs of the group behind it), moved in memory.
+  // Adds a job. Cost: O(jobs of the group with less work), which are moved in memory.
   void add(std::size_t group, Place place) {
     std::vector<Place>& places = groups_[group];
     places.insert(std::lower_bound(places.begin(), places.end(), place, std::greater<>()), place);
     ++size_;
   }
-  // Adds many jobs at once: O(jobs of the group, sorted).
+  // Adds many jobs at once. Cost: that of sorting the jobs of the group.
   void add(std::size_t group, const std::vector<Place>& many) {
     std::vector<Place>& places = groups_[group];
     places.insert(places.end(), many.begin(), many.end());
@@ -50,8 +52,8 @@ class WaitingQueue {
     --size_;
   }
 
-  // Goes through all jobs by rising key, equal ones by job. `key_of(group, work)` must rise with the work. Cost of a
-  // step: O(log groups).
+  // Goes through all jobs by rising key, equal ones by job. `key_of(group, work)` must rise with the work. The queue
+  // must outlive the walk and not change meanwhile. Cost of a step: O(log groups).
   template <class KeyOf>
   class Walk {
    public:
@@ -76,13 +78,13 @@ class WaitingQueue {
       ++passed_;
       push(group);
     }
-    // Leaves out the rest of the front's group.
+    // Leaves out the front job and the rest of its group.
     void drop_group() {
       dropped_.push_back(heads_.top().group);
       heads_.pop();
     }
 
-    // How many jobs come before this key and job: those walked past and those of dropped groups. Cost:
+    // Returns how many jobs come before this key and job, among those walked past and those of dropped groups. Cost:
     // O(dropped groups * log jobs).
     [[nodiscard]] std::size_t before(double key, int job) const {
       std::size_t count = passed_;
@@ -123,14 +125,14 @@ class WaitingQueue {
   std::size_t size_ = 0;
 };
 
-// Keeps track of which jobs of a cluster wait, from the events that a policy gets and the decisions that it makes;
-// their work is the iterations left. `group_of(ClusterJob)` must not change while a job waits.
+// Keeps track of which jobs of a cluster wait, from the events that a policy gets and the decisions that it makes. The
+// work of a job is its iterations left. `group_of(ClusterJob)` must not change while a job waits.
 class WaitingJobs {
  public:
   WaitingQueue queue;
 
-  // To be called at the beginning of a decision. The first call reads all jobs of the cluster; there are `groups`
-  // groups per kind.
+  // Must be called at the beginning of a decision. The first call reads all jobs of the cluster. There are `groups`
+  // groups per kind, and `group_of(job)` must be below their number in all.
   template <class GroupOf>
   void read(const ClusterState& cluster, const ClusterEvents& events, GroupOf group_of, std::size_t groups = 1) {
     if (!where_.empty() || queue.groups() > 0) {
@@ -147,7 +149,7 @@ class WaitingJobs {
     enter(cluster, all, group_of);
   }
 
-  // To be called at the end of a decision. A job that loses its GPUs waits from the next decision on, with the work
+  // Must be called at the end of a decision. A job that loses its GPUs waits from the next decision on, with the work
   // that is left when it has lost them.
   void note(const Decision& decision) {
     for (const Assignment& given : decision.assignments) {

@@ -1,3 +1,4 @@
+// A carbon series is integrated over whole periods and the rest, so that a long run costs no more than a short one.
 #include "forecast/bill.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// From joules to what is paid for them: kilowatt-hours, carbon dioxide and money, of whatever was forecast.
+// Turns the energy of a forecast into a bill: kilowatt-hours, carbon dioxide and money. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace flyball {
 
-// The energy of a run in the rows that every forecast is shown in, whether it came from measured stages, from a
+// The energy of a run, in the form in which every forecast is shown, whether it came from measured stages, from a
 // planner's frontier or from a cluster's simulation.
 struct EnergySheet {
   struct Row {
@@ -29,9 +29,9 @@ struct EnergySheet {
     std::string name;
     std::int64_t count = 1;
     Joules energy;
-    std::optional<Seconds> wait;  // for the slowest node, per iteration
+    std::optional<Seconds> wait;  // how long a node waits for the slowest one, per iteration
   };
-  // What the same run takes otherwise.
+  // What the same run takes with other clocks, or the same jobs under another policy.
   struct Baseline {
     std::string name;  // "all-maximum clocks"
     Joules energy;
@@ -39,44 +39,46 @@ struct EnergySheet {
   };
 
   std::string name;
-  std::vector<std::string> notes;  // what the reader should know of how sure this is, a sentence each
+  std::vector<std::string> notes;  // sentences that tell the reader how sure the figures are
   Joules energy;
   Seconds duration;
   double count = 0.0;
-  std::string counted = "iterations";  // "jobs" of a cluster
+  std::string counted = "iterations";  // what `count` counts; "jobs" for a cluster
   int epochs = 0;                      // 0: not known
   std::optional<EnergyInterval> interval;
-  std::vector<Group> stages;  // groups of the sum `energy`
+  std::vector<Group> stages;  // their energies add up to `energy`
   std::vector<Row> components;
   std::vector<Nodes> node_types;
   std::optional<Baseline> baseline;
 };
 
+// Returns the sheet of a forecast from measured stages.
 [[nodiscard]] EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast);
 
-// Of a file that `flyball cluster simulate --format json` printed: policy, energy_j, makespan_s. With `against`, the
-// result of the same jobs otherwise, the sheet has a baseline. Throws InputError: for what is no such file, for figures
-// that contradict each other, and where the two are of different numbers of jobs.
+// Returns the sheet of a file that `flyball cluster simulate --format json` printed: policy, energy_j, makespan_s.
+// `against` may name such a file for the same jobs under another policy, which becomes the baseline. Throws InputError
+// for a file of another kind, for figures that contradict each other, and where the two files have different numbers of
+// jobs.
 [[nodiscard]] EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against);
 
-// Carbon intensity of the grid over time. Each row holds until the next, the last as long as the one before it; after
-// that the series begins again, so that one typical day serves a run of any length.
+// The carbon intensity of the grid over time. Each row holds until the next one, and the last for as long as the row
+// before it. After that the series begins again, so that one typical day serves a run of any length.
 struct CarbonSeries {
-  std::vector<Seconds> begins;  // from the first row
+  std::vector<Seconds> begins;  // when each row begins, counted from the first row
   std::vector<double> grams_per_kwh;
-  Seconds period;  // infinite where there is one row
+  Seconds period;  // the time after which the series begins again; infinite where there is one row
 };
 
-// CSV `timestamp,g_per_kwh` (docs/formats/carbon.md). Throws InputError.
+// Reads CSV `timestamp,g_per_kwh` (docs/formats/carbon.md). Throws InputError with line and column.
 [[nodiscard]] CarbonSeries read_carbon(const std::string& source, std::string_view text);
 
-// Mean intensity (g/kWh) while a run of even power goes on that starts so long after the first row.
+// Returns the mean intensity (g/kWh) over a run of constant power that starts `start` after the first row.
 [[nodiscard]] double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duration);
 
-// What was asked for; the figures follow from an energy.
+// The carbon series and the price that the user has given. The functions return none where the user has not given them.
 struct Tariff {
   std::optional<CarbonSeries> carbon;
-  Seconds start;  // after the carbon series' first row
+  Seconds start;  // when the run starts, counted from the first row of `carbon`
   std::optional<double> price_per_kwh;
 
   [[nodiscard]] std::optional<double> co2_kg(Joules energy, Seconds duration) const;

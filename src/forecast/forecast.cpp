@@ -1,3 +1,5 @@
+// Every stage is charged with its mean energy and time, as often as it occurs. Then, for each occurrence, nodes wait at
+// idle power: at the barrier for the expected slowest draw, and at the end for the type that takes longest.
 #include "forecast/forecast.h"
 
 #include <algorithm>

@@ -1,22 +1,23 @@
-// MC2: the energy of data-parallel training, eqs. 19-42 in their general form.
+// Forecasts the energy of data-parallel training by MC2 (stage.h cites the paper): eqs. 19-42 in their general form.
 //
-// Problem: what does a run cost, given what each stage took once or a few times on a node of each type? Energy of a
-// stage is the integral of its components' power (a sum of recorded joules where there is a recording, power times time
-// where power is steady, eq. 24), charged once a run, once an epoch or once an iteration, times the nodes of the type.
-// Fast nodes wait for the slowest at idle power (eqs. 39-40).
+// Problem. Each stage was measured once or a few times on a node of each type; how much energy does a whole run take?
+// The energy of a stage is the integral of its components' power: a sum of recorded joules where there is a recording,
+// power times time where power is steady (eq. 24). It is charged once a run, once an epoch or once an iteration, times
+// the nodes of the type. Fast nodes wait for the slowest at idle power (eqs. 39-40).
 //
-// The wait. A measured `wait` stage is used as it is. Otherwise every node of a type draws its local time (all stages
-// of an iteration before communication) from the type's measurements, and the iteration waits for the greatest of all N
-// draws, whose mean follows exactly from the empirical distributions; with one measurement a type this is the
-// difference of eq. 40 to the slowest type. Where a type states its nodes' `spread`, draws are spread out by it. Few
-// measurements know little of the tail, so the wait is rather too short; the interval has what it may be at the most.
+// The wait. A measured `wait` stage is used as it is. Otherwise every node's local time (all stages of an iteration but
+// communication) is taken to be drawn from the measurements of its type, and the iteration waits for the greatest of
+// all N draws, whose mean follows exactly from the empirical distributions. With one measurement a type this is the
+// difference of eq. 40 to the slowest type. Where a type states the `spread` of its nodes, draws are spread out by it.
+// Few measurements tell little about the tail of a distribution, so that this wait tends to be too short; the interval
+// covers how long it may be.
 //
-// A run's nodes end together, so every node is charged for every second of it: a type whose other stages, its
-// all-reduce among them, are over before those of the longest type idles until then. Nothing else can be meant by
-// measurements of a bulk-synchronous run in which one type communicates for less long, or whose measured waits do not
-// even out.
+// The end. All nodes of a run end together, so that every node is charged for every second of the run: a type whose
+// stages, its all-reduce among them, are over before those of the longest type idles until then. Measurements of a
+// bulk-synchronous run in which one type communicates for a shorter time, or in which the measured waits do not even
+// out, cannot mean anything else.
 //
-// Pure; deterministic; cost O(measurements log measurements) per type.
+// All functions are pure and deterministic. Cost: O(measurements log measurements) per type.
 #pragma once
 
 #include <optional>
@@ -31,7 +32,7 @@ namespace flyball {
 
 [[nodiscard]] constexpr double kilowatt_hours(Joules energy) { return energy.value() / 3.6e6; }
 
-// Holds the run's energy with `confidence` probability, as far as run_interval.h's assumptions go.
+// An interval that holds the run's energy with probability `confidence`, as far as run_interval.h's assumptions hold.
 struct EnergyInterval {
   double confidence = 0.9;
   Joules low;
@@ -43,13 +44,14 @@ struct NodeTypeForecast {
   int count = 1;
   Joules energy;                            // of all nodes of the type
   PerStage<PerComponent<Joules>> stages{};  // likewise
-  Seconds local_time;                       // of an iteration, before communication, mean
-  Seconds wait;                             // for the slowest node and the longest all-reduce, per iteration, mean
-  Seconds first_wait;                       // likewise, of what runs once
-  Seconds iteration;                        // with communication, update and wait; the same for all types
-  Seconds charged;                          // how much of a node's time its energy is of: the run's duration
+  Seconds local_time;                       // mean time of an iteration, without communication and wait
+  Seconds wait;        // mean time per iteration that a node waits for the slowest node and the longest all-reduce
+  Seconds first_wait;  // likewise, in the stages that run once
+  Seconds iteration;   // mean, with communication, update and wait; the same for all types
+  Seconds charged;     // the time for which a node is charged, which is the run's duration
 };
 
+// The forecast of a whole run, over all nodes.
 struct RunForecast {
   Joules energy;
   EnergyInterval interval;
@@ -63,10 +65,11 @@ struct RunForecast {
   [[nodiscard]] Joules of(Component component) const;
 };
 
-// `confidence` in (0, 1), of the interval. The description must be complete (check_complete()).
+// Forecasts a run. `confidence`, in (0, 1), is that of the interval. The description must be complete
+// (check_complete()).
 [[nodiscard]] RunForecast forecast_run(const RunDescription& run, double confidence = 0.9);
 
-// One stretch of constant power in the forecast of a node.
+// A stretch of time in which a node is forecast to draw constant power.
 struct PowerPiece {
   Seconds begin;
   Seconds end;
@@ -74,7 +77,8 @@ struct PowerPiece {
   Watts power;
 };
 
-// What one node of a type will draw: one-time stages, then iterations one after the other until `pieces` are listed.
+// Returns the power that one node of a type will draw over time: in the stages that run once, then in one iteration
+// after the other, until `pieces` are listed.
 [[nodiscard]] std::vector<PowerPiece> power_over_time(const RunDescription& run, const RunForecast& forecast,
                                                       std::size_t type, std::size_t pieces);
 

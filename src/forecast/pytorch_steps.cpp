@@ -1,3 +1,4 @@
+// Events are sorted into kinds by their names. The times of a step's stages are the lengths of unions of such events.
 #include "forecast/pytorch_steps.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Joins a run description with the recordings that it names, in the order in which one gives values to the other.
 #include "forecast/recorded_run.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A run together with what was recorded of its nodes: RUN.toml and the files that it names, as one value.
 //
-// A recording with spans gives stages their times and joules, and components that RUN.toml leaves open their powers;
-// one without is only drawn. Values; not thread-safe while they are changed. Cost: linear in the files.
+// A recording with spans gives stages their times and joules, and gives powers to the components for which RUN.toml has
+// none. A recording without spans is only drawn. Cost: linear in the files.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 
 namespace flyball {
 
+// What was recorded of one type of node.
 struct RecordedType {
   std::size_t type = 0;  // index in RunDescription::node_types
   Recording recording;
@@ -24,19 +25,22 @@ struct RecordedType {
 
 struct RecordedRun {
   RunDescription run;
-  std::vector<RecordedType> recordings;  // of a node type one at most
+  std::vector<RecordedType> recordings;  // at most one for each type of node
 };
 
-// Files that RUN.toml names are looked for beside it. Throws what read_run(), read_recording(), read_spans() and
-// attach_recording() throw, and InputError for a file that cannot be read. check_complete() is left to the caller.
+// Reads RUN.toml and the files that it names, which are looked for beside it. Throws what read_run(), read_recording(),
+// read_spans() and attach_recording() throw, and SystemError for a file that cannot be read. The caller must call
+// check_complete().
 [[nodiscard]] RecordedRun read_recorded_run(const std::string& file);
 
-// Components of a node type get the powers that the recording shows, active and idle, in place of RUN.toml's. It is
-// drawn, too, where the type has no recording of its own. Throws what read_recording() and calibrate() throw.
+// Gives the components of a node type the active and idle powers that the recording in `file` shows, in place of those
+// of RUN.toml. Where the type has no recording of its own, this one is drawn. Throws what read_recording() and
+// calibrate() throw.
 void calibrate_type(RecordedRun& all, std::size_t type, const std::string& file);
 
-// What one recorded node drew, for a picture: each power until the next, the last of no length. Moved in time so that
-// the first measured iteration lies on the first one of `pieces`, the forecast of the same type (power_over_time()).
+// Returns the power that a recorded node drew, for a picture. Each power holds until the next; the last only ends it.
+// Times are shifted so that the first measured iteration begins with the first one of `pieces`, the forecast of the
+// same type (power_over_time()).
 [[nodiscard]] std::vector<std::pair<Seconds, Watts>> measured_power(const RecordedType& recorded,
                                                                     const std::vector<PowerPiece>& pieces);
 

@@ -1,3 +1,4 @@
+// A device's power trace is kept as its integral, so that the energy of a span is the difference of two look-ups.
 #include "forecast/recording.h"
 
 #include <fmt/format.h>

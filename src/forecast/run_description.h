@@ -1,7 +1,6 @@
-// What a forecast is made from: the job, its nodes, and what was measured of each stage.
-//
-// Read from RUN.toml (docs/formats/run.md). Values only; the files that RUN.toml names are read by the caller and put
-// in with attach_recording() (recording.h).
+// What a forecast is made from: the job, its nodes, and what was measured of each stage. read_run() reads it from
+// RUN.toml (docs/formats/run.md). The files that RUN.toml names are read by the caller, who adds their contents with
+// attach_recording() (recording.h).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +24,11 @@ struct ComponentPower {
 struct StageMeasurement {
   bool stated = false;
   Occurrence occurrence = Occurrence::kIteration;
-  std::vector<Seconds> times;                // of one occurrence; several: measured so often
-  PerComponent<bool> active{};               // who works; the others idle
-  bool active_stated = false;                // else it follows from the node's components, see set_usual_activity()
-  PerComponent<std::optional<Watts>> power;  // overrides active and idle
-  // Integrals over a recording, one per time; empty where power times time is to be used.
+  std::vector<Seconds> times;                // one for each measured occurrence
+  PerComponent<bool> active{};               // which components work; the others idle
+  bool active_stated = false;                // if false, `active` follows from set_usual_activity()
+  PerComponent<std::optional<Watts>> power;  // overrides the component's active and idle power
+  // Integrals over a recording, one for each time; empty where power times time is to be used.
   PerComponent<std::vector<Joules>> recorded;
   InputLocation where;
 };
@@ -39,7 +38,7 @@ struct NodeType {
   int count = 1;
   double batch = 0.0;                                      // samples per node and iteration
   int measured_nodes = 1;                                  // every time is the mean over so many nodes
-  std::optional<double> spread;                            // relative, of the nodes' speed and power; if it is known
+  std::optional<double> spread;                            // relative standard deviation of the nodes' speed and power
   PerComponent<std::optional<ComponentPower>> components;  // of a whole node
   PerStage<StageMeasurement> stages;
   std::string recording_file;  // empty: none. Paths are as written, relative to RUN.toml.
@@ -55,31 +54,32 @@ struct RunDescription {
   std::string name;
   double samples = 0.0;  // n, of the data set
   int epochs = 1;
-  std::optional<Seconds> iteration;  // as a clock on the wall shows it; what stage times are checked against
+  std::optional<Seconds> iteration;  // by the wall clock; stage times are checked against it
   std::vector<NodeType> node_types;
 
   [[nodiscard]] std::int64_t nodes() const;
-  // n / (sum of the nodes' batches): how often eqs. 23, 33 and 38 charge a batch. Not rounded: the last, smaller batch
-  // of an epoch costs its share.
+  // Returns n / (sum of the nodes' batches), which is how often eqs. 23, 33 and 38 charge a batch. It is not rounded,
+  // since the last, smaller batch of an epoch costs its share.
   [[nodiscard]] double iterations_per_epoch() const;
 };
 
-// Throws InputError with line and column for what cannot be meant: unknown keys, negative powers, a batch of nothing,
-// measurements of different units. The files that the text names are not opened.
+// Reads the text of RUN.toml. Throws InputError with line and column for what cannot be meant: unknown keys, negative
+// powers, an empty batch, measurements in different units. The files that the text names are not opened.
 [[nodiscard]] RunDescription read_run(const std::string& source, std::string_view text);
 
-// Who works in the stages that do not say so; read_run() has done it for the powers that RUN.toml lists. For whoever
-// adds components from a recording: with an accelerator it computes, not the processor.
+// Sets which components work in the stages that do not state it. read_run() does this for the components that RUN.toml
+// lists. A caller that adds components from a recording must do it again, since an accelerator computes in place of the
+// processor.
 void set_usual_activity(NodeType& type, bool accelerator);
 
-// To be called once recordings and calibrated powers are in. Throws InputError where a stage or all powers are missing,
-// where stages were measured in different iterations, where the stages of an iteration do not add up to `iteration`:
-// minutes given for seconds, and where one type takes 50 times as long as another.
+// Checks a description, after recordings and calibrated powers have been added. Throws InputError where a stage or all
+// powers are missing, where stages were measured in different iterations, where the stages of an iteration do not add
+// up to `iteration` (as when minutes are given for seconds), and where one type takes 50 times as long as another.
 void check_complete(const RunDescription& run);
 
-// What is possible but more likely a mistake, a sentence each with the reason: a batch of all nodes given as that of
-// one, powers that only milliwatts explain, one stage in another unit, times that nothing checks. Of a complete
-// description.
+// Returns sentences on what is possible in a description but more likely a mistake, with reasons: a batch of all nodes
+// given as that of one, powers that only milliwatts explain, one stage in another unit, times that nothing checks. The
+// description must be complete.
 [[nodiscard]] std::vector<std::string> doubts_of(const RunDescription& run);
 
 }  // namespace flyball

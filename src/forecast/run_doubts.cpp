@@ -1,4 +1,4 @@
-// doubts_of: what a run description says that is possible, and still more likely a mistake.
+// Finds what a run description says that is possible, and yet more likely a mistake.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// RUN.toml is put together as text, line by line, since its comments are what it is for: a value that was measured is
-// written as it is, any other is a guess and marked CHANGE.
+// The draft is written as text, line by line, since its comments matter as much as its values.
 #include "forecast/run_draft.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// read_run: RUN.toml.
+// Reads RUN.toml.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Each source of error gives half a width at the wanted confidence. Independent sources add up by their squares.
 #include "forecast/run_interval.h"
 
 #include <algorithm>

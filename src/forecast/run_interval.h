@@ -1,20 +1,20 @@
-// How far a run's energy may lie from its forecast: four sources of error, taken to be independent of each other.
-//
-// Iterations. The measured ones are a few of many; sum_interval.h has how far their mean may be off, alike neighbours
-// and all. So that one or two say something, an iteration is taken to vary by `iteration_spread`, which counts as much
-// as `iteration_weight` measurements. Nodes. Times and powers were measured on one node or a few, and nodes of a type
-// differ in speed and in power, each by the type's `spread` (relative standard deviation; where RUN.toml does not state
-// it, `node_spread`). The wait, where it was not measured. At the least it is that for the slowest type's mean; at the
-// most that for the greatest draw of all nodes, which differ by their spread and by what the iterations vary: its
-// quantile. Stalls. Now and then a node takes twice as long, and all others wait. How often is not known before it has
-// been seen: the rate of a node is Beta distributed a priori, half a stall in `stall_weight` iterations, and the
-// iterations that were measured count to it: those of all measured nodes where the wait shows stalls, else one node's.
-// Its quantile makes the interval higher, not lower. Those that were seen are among the iterations.
+// How far a run's energy may lie from its forecast, by four sources of error that are taken to be independent.
+//   Iterations. Only a few of many were measured; sum_interval.h tells how far their mean may be off, even where
+//     neighbours are alike. So that one or two measurements tell something, an iteration is taken to vary by
+//     `iteration_spread`, which counts as much as `iteration_weight` measurements.
+//   Nodes. Times and powers were measured on one node or a few, and nodes of a type differ in speed and in power, each
+//     by the type's `spread` (relative standard deviation; `node_spread` where RUN.toml does not state it).
+//   The wait, where it was not measured. At the least, nodes wait for the mean of the slowest type. At the most, they
+//     wait for a quantile of the greatest draw of all nodes, which differ by their spread and by how iterations vary.
+//   Stalls. Now and then a node takes twice as long, and all others wait. Stalls that were seen are among the measured
+//     iterations. For those that were not, a node's rate of stalls is Beta distributed a priori, with half a stall in
+//     `stall_weight` iterations; the measured iterations update it, those of all measured nodes where the measured wait
+//     would show stalls, else those of one node. The quantile of the rate raises the interval's upper end only.
 //
 // The assumed figures are deliberately somewhat above what healthy clusters show. docs/forecast-intervals.md says how
-// often the interval holds the truth, and in which worlds it does not.
+// often the interval holds the truth, and under which assumptions it does not.
 //
-// Pure, deterministic; cost O(measurements).
+// All functions are pure and deterministic. Cost: O(measurements).
 #pragma once
 
 #include <vector>
@@ -25,7 +25,7 @@
 
 namespace flyball {
 
-// What is assumed of what was not measured.
+// What is assumed where nothing was measured; the comment above says how.
 struct AssumedSpread {
   double iteration_spread = 0.03;
   double iteration_weight = 2.0;
@@ -33,12 +33,12 @@ struct AssumedSpread {
   double stall_weight = 200.0;
 };
 
-// What the stages of one occurrence contribute.
+// The measurements of the stages that occur once a run, once an epoch or once an iteration.
 struct MeasuredPart {
   Occurrence occurrence = Occurrence::kIteration;
-  double repeats = 1.0;          // in the run
-  std::vector<Samples> samples;  // of each type
-  Seconds slowest;               // as forecast: what the nodes wait for; of no meaning where the wait was measured
+  double repeats = 1.0;          // how often the stages occur in the run
+  std::vector<Samples> samples;  // by type
+  Seconds slowest;               // the forecast time that the nodes wait for; unused where the wait was measured
 };
 
 struct IntervalHalves {
@@ -46,8 +46,8 @@ struct IntervalHalves {
   Joules above;
 };
 
-// `energies` are the forecast's, of all nodes of a type in the whole run; confidence in (0, 1 - 1e-6).
-// Preconditions: assumed weights are above 0.
+// Returns how far the interval reaches below and above the forecast. `energies` are the forecast energies of all nodes
+// of each type in the whole run. `confidence` must be in (0, 1 - 1e-6), and the assumed weights above 0.
 [[nodiscard]] IntervalHalves interval_halves(const RunDescription& run, const std::vector<MeasuredPart>& parts,
                                              const std::vector<Joules>& energies, double confidence,
                                              const AssumedSpread& assumed = {});

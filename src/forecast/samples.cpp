@@ -1,3 +1,4 @@
+// Adds up the stages of one occurrence, measurement by measurement.
 #include "forecast/samples.h"
 
 #include <algorithm>

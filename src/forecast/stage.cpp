@@ -1,3 +1,4 @@
+// What the paper says of each stage: its group, how often it runs, and which components work in it.
 #include "forecast/stage.h"
 
 namespace flyball {

@@ -38,13 +38,14 @@ inline constexpr auto kNamesOf<TrainingStage> = name_list("set_dataset", "load_d
                                                           "wait");
 inline constexpr std::size_t kTrainingStages = kNamesOf<TrainingStage>.size();
 
-// The three stages that MC2 is named after. The wait for the slowest node is part of communicating, as in its table 7.
+// The three groups of stages by which MC2 sums up energy. The wait for the slowest node is part of communicating, as in
+// table 7 of the paper.
 enum class StageGroup { kPreprocess, kCompute, kCommunicate };
 template <>
 inline constexpr auto kNamesOf<StageGroup> = name_list("preprocess", "compute", "communicate");
 inline constexpr std::size_t kStageGroups = kNamesOf<StageGroup>.size();
 
-// How often a stage is run.
+// How often a stage runs: once a run, once an epoch, or once an iteration.
 enum class Occurrence { kRun, kEpoch, kIteration };
 template <>
 inline constexpr auto kNamesOf<Occurrence> = name_list("run", "epoch", "iteration");
@@ -60,12 +61,12 @@ using PerStage = std::array<Value, kTrainingStages>;
 
 [[nodiscard]] StageGroup group_of(TrainingStage stage);
 
-// Once a run for what eqs. 23 and 33 weigh by BN/n (data set, model), every iteration for the rest.
+// Returns kRun for the stages that eqs. 23 and 33 weigh by BN/n (data set, model), and kIteration for all others.
 [[nodiscard]] Occurrence usual_occurrence(TrainingStage stage);
 
-// Which components work in a stage, where nothing else is stated. As eq. 42 has it, a processor that only issues reads
-// and writes counts as idle; what computes is the accelerator where there is one, else the processor. An accelerator
-// whose memory alone is written counts as idle.
+// Returns which components work in a stage where nothing else is stated. As in eq. 42, a processor that only issues
+// reads and writes counts as idle, and so does an accelerator of which only the memory is written. The accelerator
+// computes where there is one, else the processor.
 [[nodiscard]] PerComponent<bool> usual_activity(TrainingStage stage, bool accelerator);
 
 }  // namespace flyball

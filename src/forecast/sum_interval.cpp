@@ -1,3 +1,5 @@
+// The mixture is over 24 correlations, evenly spread over their range. The half width at which it leaves the wanted
+// probability outside is found by bracketing.
 #include "forecast/sum_interval.h"
 
 #include <algorithm>

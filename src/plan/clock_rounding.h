@@ -1,23 +1,26 @@
-// From relaxed event times to clocks: chooses the measured option at which each operation runs.
+// Rounds the relaxation's event times to clocks: chooses the measured option at which each operation runs.
 //
 // Perseus (section 4.3) gives each computation the slowest clock that is not slower than planned, and wastes the slack
-// that this leaves. Here the relaxed event times become times of gates (gates.h), and four steps spend the slack. In
-// brackets: the energy that each step saves, in per cent of an iteration's, mean and largest, when all other steps are
-// in place.
+// that this leaves. Here the relaxed event times become times of gates (gates.h), and four steps spend the slack. The
+// numbers in brackets are the energy that each step saves when all other steps are taken: mean and largest, in per cent
+// of an iteration's energy.
 //   paths   The gates along one stage are moved to their best times together (path_search.h), stage after stage
 //           [0.055, 2.33 along the frontier].
-//   carry   Neighbouring points of the frontier have similar plans: the next point takes over the gates of the last
-//           one, moved as far as the relaxation moves its events, and only one stage is searched again. Rounding a
-//           point anew now and then ends the drift [0.008, 1.13 along the frontier, which takes a fourth of the time].
+//   carry   Neighbouring points of the frontier have similar plans. The next point therefore takes over the gates of
+//           the last one, moved as far as the relaxation moves its events, and only one stage is searched again. Now
+//           and then a point is rounded from the relaxation alone, lest small errors add up [0.008, 1.13 along the
+//           frontier, in a fourth of the time].
 //   fill    One pass forwards in time slows operations down into the slack that is left
 //           [0.005, 0.11 along the frontier].
-//   search  Small neighbourhoods are sped up at random and refilled, and kept when no dearer [0.010, 0.11], in turns
-//           with random paths [0.038, 0.31 where a time was asked for]. Seed and number of trials are fixed: the same
-//           input gives the same plan.
+//   search  Small neighbourhoods of operations are sped up at random and slowed down again into the new slack; the
+//           outcome is kept when it is no dearer [0.010, 0.11]. This alternates with path searches along random paths
+//           [0.038, 0.31 where a time was asked for]. Seed and number of trials are fixed: the same input gives the
+//           same plan.
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
 //
-// Measured on the per-clock profiles of GPT-3 175B (A40) and Bloom 176B (A100) that Perseus' authors published, by
+// The numbers are for the per-clock profiles of GPT-3 175B (A40) and Bloom 176B (A100) that Perseus' authors published,
+// measured by
 //   build/bench/bench/rounding_value ${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
 // (docs/decisions/0042-what-rounding-keeps.md).
 #pragma once
@@ -36,16 +39,16 @@
 
 namespace flyball {
 
-// The steps that are taken; all, but in bench/rounding_value, which leaves out one after the other to measure each.
+// Which steps are taken. Planners take all; bench/rounding_value leaves out one at a time to measure what it saves.
 struct Searches {
   bool stage_paths = true;
-  bool carry = true;  // perseus.cpp: if false, every point is rounded anew
+  bool carry = true;  // read by perseus.cpp: if false, every point is made by round()
   bool fill = true;
   bool neighbourhoods = true;
   bool random_paths = true;
 };
 
-// Holds one plan at a time. Not thread-safe; the problem must outlive it.
+// Holds one plan at a time and improves it. Not thread-safe; the problem must outlive the rounder.
 class ClockRounder {
  public:
   explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
@@ -54,23 +57,23 @@ class ClockRounder {
   // Cost: one path search per stage, 0.3 to 0.6 us per operation.
   void round(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // Makes the plan for a deadline near that of the last round() or follow(), starting from that call's gates. Between
-  // the two calls, only makespan(), net_joules() and plan() may be called. Cost: one path search and a few passes over
-  // the operations, about 0.1 us per operation with four stages.
+  // Makes the plan for a deadline near that of the last round() or follow(), starting from that call's gates. No
+  // function but makespan(), net_joules() and plan() may be called between that call and this one. Cost: one path
+  // search and a few passes over the operations, about 0.1 us per operation with four stages.
   void follow(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // Makes the plan without path searches: Perseus' rounding, with the slack filled from the end backwards. It is
-  // another place for polish() to start from, whose result depends on that.
+  // Makes the plan without path searches: Perseus' rounding, with the slack filled from the end backwards. polish() may
+  // find a better plan from here than from the plan of round().
   void floor(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
-  // Search and paths take this many turns, since each makes room for the other.
+  // How often polish() alternates between the random search and path searches, each of which makes room for the other.
   static constexpr int kPolishTurns = 20;
 
-  // Makes the present plan cheaper within `deadline`, which it must meet already. `trials` bounds the random search;
-  // each trial costs O(nodes + edges). With fewer trials than turns, nothing is searched.
+  // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
+  // search; each trial costs O(nodes + edges). With fewer trials than kPolishTurns the random search is left out.
   void polish(Nanoseconds deadline, int trials);
 
   // Time and energy of the present plan.
@@ -92,9 +95,9 @@ class ClockRounder {
 
   void place_early();
   void place_late(Nanoseconds deadline);
-  // These slow operations down into slack. `skip_eighths` of the operations that could be slowed down, drawn at random,
-  // are passed over. fill_forwards() needs late_ of the present plan and updates early_; fill_backwards() the other way
-  // round.
+  // The two fill functions slow operations down into slack. Of the operations that could be slowed down,
+  // `skip_eighths` eighths, drawn at random, keep their clock. fill_forwards() needs late_ of the present plan and
+  // updates early_; fill_backwards() needs early_ and updates late_.
   void fill_forwards(std::uint32_t skip_eighths);
   void fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths);
   void raise(int i, Nanoseconds room, std::uint32_t skip_eighths);
@@ -107,7 +110,7 @@ class ClockRounder {
   std::vector<ClockLadder> ladder_;    // by operation
   GateGraph graph_;
   PathSearch paths_;
-  GateSchedule schedule_;                            // where follow() continues
+  GateSchedule schedule_;                            // the gates from which follow() continues
   std::vector<Nanoseconds> tail_;                    // by gate: the least time from there to the end
   std::vector<Nanoseconds> relaxed_, last_relaxed_;  // by gate: relaxed times of this and the last point
   int next_stage_ = 0;

@@ -1,4 +1,5 @@
-// Most edits are refused by a cheap test of the operations' slack (may_pay); only the others are replayed.
+// Edits of a plan's runs. Most edits are refused by a cheap test of the operations' slack (may_pay); only the others
+// are replayed.
 #include "plan/clock_runs.h"
 
 #include <algorithm>

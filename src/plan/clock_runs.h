@@ -1,8 +1,8 @@
-// A plan as runs of equal clock, which edits make cheaper, fewer or faster. Internal to plan/: switching.cpp searches
-// with it.
+// A plan as runs of operations with equal clocks, and edits that make the runs cheaper, fewer or faster. Internal to
+// plan/: switching.cpp searches with it.
 //
-// An edit is applied, the iteration is replayed with changes that take hold late (pipeline/late_clocks.h), and the edit
-// is kept or taken back. The plan is taken to repeat: the last operation of a stage precedes its first.
+// To try an edit, the iteration is replayed with clock changes that take hold late (pipeline/late_clocks.h); then the
+// edit is kept or taken back. The plan is taken to repeat: the last operation of a stage precedes its first.
 #pragma once
 
 #include <cstddef>
@@ -20,53 +20,58 @@
 
 namespace flyball {
 
-// Not thread-safe; the problem must outlive it.
+// Holds one plan of the problem's DAG and edits it. Not thread-safe; the problem must outlive it. load() must be called
+// before any other function but set_budget().
 class ClockRuns {
  public:
-  // Where a straggler's iteration takes `waits_until` (0: none), energies include waiting for it.
+  // A clock change takes hold `latency` after it is requested. `waits_until` is the iteration time of a straggler, the
+  // wait for which energies then include; 0 where there is no straggler.
   ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until = 0);
 
-  // Takes over a plan of the problem's DAG. Cost O(nodes).
+  // Replaces the present plan by another one of the problem's DAG. Cost: O(nodes).
   void load(ClockPlan plan);
 
-  // The present plan, with its changes charged: the longest iteration, the mean energy of one with its wait for the
-  // straggler, and the shortest time between two changes of a stage (the iteration's where no stage changes its clock).
+  // The present plan and its figures with clock changes charged: the time of the longest iteration, the mean energy of
+  // an iteration with its wait for the straggler, and the shortest time between two changes of a stage (the iteration
+  // time where no stage changes its clock).
   [[nodiscard]] const ClockPlan& plan() const { return plan_; }
   [[nodiscard]] Nanoseconds longest() const { return timeline_.makespan; }
   [[nodiscard]] Joules energy() const { return energy_; }
   [[nodiscard]] Nanoseconds shortest_dwell() const;
 
-  // How much work may still be done, in replayed operations; edits end when it is spent, as if no further one paid.
-  // Without a limit at first.
+  // The budget is how much work may still be done, counted in replayed operations. Edits end when it is spent, as if no
+  // further one paid. There is no limit until set_budget() is called.
   void set_budget(std::int64_t operations) { budget_ = operations; }
   void spend(std::int64_t operations) { budget_ -= operations; }
   [[nodiscard]] bool spent() const { return budget_ < 0; }
 
-  // Called with each edit that is kept.
+  // Called after each edit that is kept.
   std::function<void()> kept;
 
-  // While the iteration is longer than `deadline` because operations on the critical path ask for their clock too late,
-  // the nearest operation before one of them that has a lower clock is raised to it.
+  // While the iteration is longer than `deadline` because operations on the critical path request their clock too late,
+  // raises the nearest earlier operation of a lower clock to the clock of such an operation, which requests it earlier.
   void ask_earlier(Nanoseconds deadline);
 
-  // While the iteration is longer than `deadline`, the run is raised by a clock that buys critical time for the least
-  // energy. Adds no change. Returns whether the deadline is met.
+  // While the iteration is longer than `deadline`, raises one run to its next higher clock: the run that shortens the
+  // critical path for the least energy per second. Adds no clock change. Returns whether the deadline is met.
   bool raise_runs(Nanoseconds deadline);
 
-  // Where a stage changes its clock twice within `min_dwell`, operations of equal clock on one side of the change take
-  // the clock of the other side, which removes a change, or the run grows into its neighbours, which removes none and
-  // is done some times only; of these the one of least energy within the deadline is taken.
+  // Where a stage changes its clock twice within `min_dwell`, lengthens or removes the run between the two changes.
+  // Either the run or its neighbour takes the clock of the other, which removes a change; or the run grows into its
+  // neighbours, which removes none and is done a limited number of times. Of these edits the one of least energy within
+  // the deadline is taken.
   void keep_dwell(Nanoseconds min_dwell, Nanoseconds deadline);
 
-  // Runs take the clock of the run before or after them wherever that meets the deadline and does not raise the energy.
-  // Returns whether the plan has changed, as the next two do.
+  // Gives runs the clock of the run before or after them wherever that does not raise the energy and the iteration ends
+  // by the deadline, or no later than it does now. Returns whether the plan has changed, as the next two functions do.
   bool merge_runs(Nanoseconds deadline);
 
-  // Runs take the next lower clock under the same conditions, which spends the slack that is left.
+  // Gives runs the next lower clock wherever that saves energy within the same limits, which spends the slack that is
+  // left.
   bool lower_runs(Nanoseconds deadline);
 
-  // The first or the last operations of a run, one, two or four, take their neighbour's clock where that saves energy
-  // within the deadline. Adds no change.
+  // Gives the first or the last one, two or four operations of a run the clock of the neighbouring run where that saves
+  // energy within the same limits. Adds no clock change.
   bool shift_bounds(Nanoseconds deadline);
 
  private:
@@ -77,7 +82,7 @@ class ClockRuns {
     std::size_t length = 0;
   };
   using Edit = std::vector<std::pair<int, std::uint16_t>>;  // new options for some operations
-  // What an edit does to the charged iteration.
+  // What an edit does to the iteration with its clock changes charged.
   struct Effect {
     Nanoseconds makespan = 0;    // of the longest iteration
     double energy_change = 0.0;  // J, blocking included
@@ -114,7 +119,7 @@ class ClockRuns {
   Nanoseconds waits_until_;
   ClockPlan plan_;
   std::vector<std::vector<int>> order_;      // by stage: the operations with a choice of clocks
-  std::vector<std::pair<int, int>> beside_;  // by operation: those before and after it on the stage, in a circle
+  std::vector<std::pair<int, int>> beside_;  // by operation: the one before and the one after it in order_, in a circle
   LateClocks late_;
   std::vector<Nanoseconds> durations_;  // charged, of the longest iteration
   Timeline timeline_;                   // of durations_

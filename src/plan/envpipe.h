@@ -1,10 +1,11 @@
-// EnvPipe's planner (Choi et al., EnvPipe, ATC'23): slow down the operations inside the pipeline's envelope, then raise
-// again, step by step, the clocks of those that turn out to be critical. The result is one plan, which aims at no
-// slowdown and has no lower bound.
+// EnvPipe's planner (Choi et al., EnvPipe, ATC'23). It slows down the operations inside the pipeline's envelope, then
+// raises again, step by step, the clocks of those that turn out to be critical. The result is one plan, which aims at
+// no slowdown and has no lower bound.
 //
-//   1. Valley (section 4.2): each stage's clock at which forward and backward together take the least gross energy.
-//   2. Rescheduling (section 4.3): plan/reschedule.h, where the schedule is 1F1B.
-//   3. Envelope initialisation (section 4.4): the maximum clock on the outermost path, the valley everywhere else.
+//   1. Valley (section 4.2): find each stage's clock at which forward and backward together take the least energy,
+//      blocking power not taken off.
+//   2. Rescheduling (section 4.3): where the schedule is 1F1B, move forwards ahead (plan/reschedule.h).
+//   3. Envelope initialisation (section 4.4): set the maximum clock on the outermost path, the valley everywhere else.
 //   4. Reconfiguration (section 4.4, algorithms 1 and 2): execute one step, find the critical path and raise clocks on
 //      it, until the critical path is the envelope or no clock on it can be raised.
 //
@@ -41,31 +42,32 @@ struct EnvPipeOptions {
   std::vector<int> memory_limit;
 };
 
-// Which operations make up the envelope. In 1F1B: the first microbatch's forwards, all operations of the last stage,
-// and the last microbatch's backwards. In other schedules: each stage's first and last computation, and all of the last
-// stage.
+// Tells for each operation whether it is part of the envelope: each stage's first and last computation, and all
+// operations of the last stage. In 1F1B, the first computations are the first microbatch's forwards, and the last ones
+// the last microbatch's backwards.
 [[nodiscard]] std::vector<bool> envelope(const ComputationDag& dag);
 
-// Algorithm 2: the critical path of an executed step, first operation first. It is followed from the operation that
-// finishes last back to one that waits for nothing. An operation is taken to have waited for its stage if it started
-// sooner after its stage's previous operation than after its last dependency, otherwise for the dependency.
+// Algorithm 2: returns the critical path of an executed step, first operation first. The path is followed from the
+// operation that finishes last back to one that waits for nothing. An operation is taken to have waited for its stage
+// if it started sooner after its stage's previous operation than after its last dependency, otherwise for the latter.
 [[nodiscard]] std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedStep& step);
 
 enum class ReconfigureStatus {
-  kRunning,        // another step is to be executed
+  kRunning,        // the caller is to execute another step
   kEnvelope,       // the critical path is the envelope: the iteration is as fast as without EnvPipe
   kMaximumClocks,  // everything on the critical path is at its maximum clock: no plan is faster
-  kCancelled,      // the caller stopped it; the plan may be slow
+  kCancelled,      // the caller stopped the reconfiguration; the plan may be slow
 };
 
-// Algorithm 1 on `problem.dag`, one executed iteration at a time, whoever executes them. Every iteration but the last
-// raises a clock, so that at most nodes * clocks of them are needed; usually some dozens are.
+// Algorithm 1 on `problem.dag`, one executed iteration at a time. The caller executes the iterations, in an emulator or
+// by training. Every iteration but the last raises a clock, so that at most nodes * clocks iterations are needed;
+// usually it takes some dozens. Not thread-safe.
 class Reconfiguration {
  public:
-  // `problem` must outlive it and its copies.
+  // Starts from `plan`. `problem` must outlive this object and its copies.
   Reconfiguration(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan);
 
-  // The plan to execute next; the result, once status() is no longer kRunning.
+  // The plan to execute next, and the result once status() is no longer kRunning.
   [[nodiscard]] const ClockPlan& plan() const { return plan_; }
   [[nodiscard]] ReconfigureStatus status() const { return status_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }  // iterations learnt from
@@ -93,12 +95,12 @@ struct Reconfigured {
   ReconfigureStatus status = ReconfigureStatus::kEnvelope;
 };
 
-// Runs a Reconfiguration with an executor to its end, or until `progress` returns false.
+// Runs a Reconfiguration to its end, with `execute` for the iterations, or until `progress` returns false.
 [[nodiscard]] Reconfigured reconfigure(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan,
                                        const StepExecutor& execute, const Progress& progress);
 
-// The planner that the policy names: envpipe, envpipe-greedy or envpipe-no-reconfigure. Where it reschedules, the
-// frontier's plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.
+// Returns the planner that the policy names: envpipe, envpipe-greedy or envpipe-no-reconfigure. Where it reschedules,
+// the frontier's plans are for PlannerResult::dag. Schedules other than 1F1B keep their order.
 [[nodiscard]] std::unique_ptr<Planner> make_envpipe(EnvPipeOptions options, StepExecutor execute = emulate_step);
 [[nodiscard]] std::unique_ptr<Planner> make_envpipe(EnvPipePolicy policy);
 

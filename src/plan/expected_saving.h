@@ -1,9 +1,9 @@
 // What a plan can be expected to save when the measurements that it was made from are noisy.
 //
-// Of two clocks that are alike, a planner takes the one that looked better by chance. Replayed with the same
+// Of two clocks that are equally good, a planner takes the one that looked better by chance. Replayed with the same
 // measurements, its plan therefore looks better than it is (the winner's curse). Here the plan and all-maximum clocks
-// are replayed a hundred times with values that the measurements may truly have (SmoothCurve). The mean of the savings
-// is the one to expect; their standard deviation says how certain it is.
+// are replayed a hundred times, each time with other values that the measured quantities may truly have (SmoothCurve).
+// The mean of the savings is the saving to expect; their standard deviation says how certain it is.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,16 @@
 
 namespace flyball {
 
-// The noise of a pipeline's measurements, estimated from how smooth each operation's times and energies are over its
-// clocks. Operations of one clock are taken as measured, since nothing is chosen there.
+// The noise of a pipeline's measurements, estimated from how smooth each operation type's times and energies are over
+// its clocks. Types with one clock are taken as measured, since a planner has nothing to choose there. Immutable.
 class MeasurementNoise {
  public:
   explicit MeasurementNoise(const ComputationDag& dag);
 
-  // False where an operation with a choice has too few clocks to tell, and where no operation has a choice.
+  // Whether the noise could be estimated: every type with a choice has enough clocks, and there is such a type.
   [[nodiscard]] bool known() const { return known_; }
-  // Standard deviation of one measurement as a share of the measured value, averaged over the operations.
+  // Standard deviation of one measurement as a share of the measured value, averaged over the types with a choice.
+  // Requires known().
   [[nodiscard]] double of_times() const { return time_; }
   [[nodiscard]] double of_energies() const { return energy_; }
 
@@ -54,7 +55,7 @@ struct ExpectedFigures {
   Expected slowdown_pct;  // of what all-maximum clocks take
 };
 
-// The figures of one plan on `dag`, which is the problem's DAG or one with the same operation types. Requires
+// Returns the figures of one plan on `dag`, which is the problem's DAG or one with the same operation types. Requires
 // noise.known(). Deterministic. Cost: O(kExpectedReplays * (nodes + edges + options)).
 inline constexpr int kExpectedReplays = 100;
 [[nodiscard]] ExpectedFigures expected_figures(const PlanProblem& problem, const MeasurementNoise& noise,

@@ -15,16 +15,17 @@ namespace flyball {
 
 struct FrontierPoint {
   Nanoseconds time = 0;  // iteration time when the plan is replayed with the measured options
-  // Sum of e_i - P_blocking t_i (Perseus eq. 4), of the measured options, and what waiting takes above P_blocking.
+  // Sum of e_i - P_blocking t_i over the measured options (Perseus eq. 4), plus the energy that waiting within the
+  // iteration takes above P_blocking.
   double net_joules = 0.0;
-  // Certified: no plan, discrete or not, that ends by `time` has less net energy. NaN where none was computed.
+  // No plan, discrete or relaxed, that ends by `time` has less net energy than this. NaN where no bound was computed.
   double net_lower_bound = std::numeric_limits<double>::quiet_NaN();
   Watts waiting_above{};  // what the stages draw above P_blocking while they wait for a straggler
 };
 
-// Points in order of rising time and strictly falling net energy. Plans are stored as differences from the point
-// before, which keeps many points of many operations small. Not thread-safe while points are added; const functions
-// are.
+// The points of a frontier, in order of rising time and strictly falling net energy, with a plan for each. A plan is
+// stored as its differences from the plan added before it, which keeps many points of many operations small. Const
+// functions may be called from several threads while no point is added.
 class Frontier {
  public:
   Frontier() = default;
@@ -48,25 +49,26 @@ class Frontier {
   [[nodiscard]] Joules energy(std::size_t index) const;
   [[nodiscard]] Joules lower_bound(std::size_t index) const;
 
-  // Whether a point has no lower bound yet.
+  // Returns whether some point has no lower bound yet.
   [[nodiscard]] bool bounds_are_open() const;
 
-  // Rebuilds one plan. Cost: the number of operations, plus the differences from the nearest plan stored in full.
+  // Rebuilds the plan of one point. Cost: the number of operations, plus that of the differences since the last plan
+  // that was stored in full, which are a few times as many at most.
   [[nodiscard]] ClockPlan plan(std::size_t index) const;
 
-  // The point to run when other pipelines are waited for until `deadline` anyway: the slowest point that ends by then,
-  // or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2). Where points wait
-  // at different powers (FrontierPoint::waiting_above), a faster one may take less until `deadline`, and is taken.
-  // Cost: O(log points), and O(points) where they wait at different powers.
+  // Returns the point to run when the pipeline has to wait for others until `deadline` anyway: the slowest point that
+  // ends by then, or the fastest when none does. With points up to T*, this is T_opt = min(T*, T') (Perseus eq. 2).
+  // Where some points wait at a power above P_blocking (FrontierPoint::waiting_above), a faster point may take less
+  // energy until `deadline`, and is then returned. The frontier must not be empty. Cost: O(log points), or O(points)
+  // where some point has such a power.
   [[nodiscard]] std::size_t lookup(Nanoseconds deadline) const;
 
-  // The point to run when nothing else sets the pace and the iteration may take until `deadline`: of the points that
-  // end by then the one of least total energy, blocking included, or the fastest point when none does. Beyond the point
-  // of least energy a plan is both slower and dearer, since the stages' blocking costs more than lower clocks save.
-  // Cost: O(points).
+  // Returns the point to run when nothing else sets the pace and the iteration may take until `deadline`: of the points
+  // that end by then, the one of least total energy, blocking included, or the fastest point when none does. Beyond the
+  // point of least energy a plan is both slower and dearer, since the stages' blocking costs more than lower clocks
+  // save. The frontier must not be empty. Cost: O(points).
   [[nodiscard]] std::size_t cheapest_by(Nanoseconds deadline) const;
 
-  // The point of least total energy of the whole frontier.
   [[nodiscard]] std::size_t least_total_energy() const { return cheapest_by(points_.back().time); }
 
   [[nodiscard]] Watts total_blocking() const { return total_blocking_; }
@@ -84,7 +86,7 @@ class Frontier {
   };
 
   Watts total_blocking_;
-  bool waits_alike_ = true;  // no point has a power of waiting of its own
+  bool waits_alike_ = true;  // waiting_above is zero at every point
   std::vector<FrontierPoint> points_;
   std::vector<std::size_t> stored_of_point_;
   std::vector<StoredPlan> stored_;

@@ -1,11 +1,11 @@
-// A schedule as the times of gates, and the options that fit between them.
+// A timeline as the times of gates, and the options that fit between them. Internal to plan/.
 //
-// Operations with the same successors may as well end at the same time, which is called their gate. An operation starts
-// when the last of the gates that it waits for has passed, so that the times of all gates make up a whole schedule. The
-// window of an operation reaches from the last gate before it to its own, and the slowest option that fits into the
-// window is the best one. In the steady state of 1F1B, two neighbouring stages meet at a gate: a forward and a backward
-// end there, and a backward and a forward start. Moving the gate changes these four windows and no other, which is what
-// path_search.h makes use of.
+// Operations with the same successors may as well end at the same time. Such a group of operations has a gate, and the
+// gate passes when all of them have ended. An operation starts when the last of the gates that it waits for has passed,
+// so that the times of all gates determine the whole timeline. The window of an operation reaches from the last gate
+// before it to its own gate, and the slowest option that fits into the window is the best one. In the steady state of
+// 1F1B, two neighbouring stages meet at a gate: a forward and a backward end there, and a backward and a forward start.
+// Moving the gate changes these four windows and no other. path_search.h makes use of that.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,9 @@ namespace flyball {
 using Level = std::int32_t;  // index into a type's Pareto options, fastest first
 using Gate = std::int32_t;
 
-// The times and net energies of a type's options by level, as the inner loops read them: a view into ClockChoices.
-// time[-1] fits every window and the time after the slowest fits none, so that a search need not check for the ends.
+// The times and net energies of a type's options by level, as the inner loops read them: a view into ClockChoices,
+// which must outlive it. time[-1] fits every window and the time after the slowest fits none, so that a search need not
+// check for the ends.
 struct ClockLadder {
   const Nanoseconds* time;
   const double* net;
@@ -43,12 +44,13 @@ struct ClockChoices {
   std::vector<double> net;            // J (Perseus eq. 4)
   Nanoseconds longest_step = 0;       // the longest between neighbouring options
   std::vector<std::uint16_t> option;  // index into the type's measured options
-  std::vector<Nanoseconds> fenced;    // the times, with one before that fits always and one after that never does
+  std::vector<Nanoseconds> fenced;    // `time`, with one before it that always fits and one after it that never does
 
   [[nodiscard]] Level slowest() const { return static_cast<Level>(time.size()) - 1; }
   [[nodiscard]] ClockLadder ladder() const { return {fenced.data() + 1, net.data()}; }
 };
 
+// The choices of every operation type, by type.
 [[nodiscard]] std::vector<ClockChoices> clock_choices(const PlanProblem& problem);
 
 // The gates of a DAG. Immutable. Memory is linear in the edges, construction takes O(edges log nodes).
@@ -60,7 +62,7 @@ class GateGraph {
 
   [[nodiscard]] std::size_t size() const { return ending_.size(); }
   [[nodiscard]] Gate end_of(std::int32_t i) const { return around_[static_cast<std::size_t>(i)].end; }
-  // The gates that the operation waits for.
+  // The gates for which the operation waits.
   [[nodiscard]] std::span<const Gate> before(std::int32_t i) const { return before_[i]; }
   // When the operation can start: the time of the last gate before it. `passes` is indexed by gate.
   [[nodiscard]] Nanoseconds start(const Nanoseconds* passes, std::int32_t i) const {

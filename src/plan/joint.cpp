@@ -1,5 +1,7 @@
-// The search changes one step of one staircase at a time, or all steps from there on, and what neighbours need to
-// follow suit. It keeps what lowers the bound until nothing does. Last, it gives back the memory that bought nothing.
+// The search for an order is a hill climb: a move shifts a range of steps of one stage's staircase (stage_orders.h) by
+// one forward, and the neighbouring stages follow where they must. A move is kept when it lowers the bound, until no
+// move does. At the end the search gives back memory: it takes microbatches out of flight where that costs almost
+// nothing.
 #include "plan/joint.h"
 
 #include <algorithm>

@@ -1,17 +1,19 @@
-// Order and clocks together: which order of forwards and backwards, within the memory there is, leaves the most to
-// save.
+// The planner `joint`, which chooses the order of forwards and backwards together with the clocks: it looks for the
+// order that leaves the most to save within the memory there is.
 //
-// Perseus takes the framework's order as given, EnvPipe changes it by a rule and then has one plan without a bound.
-// Clocks and order belong together: more microbatches in flight turn the bubbles between the stages into room that
-// clocks can use. Here the frontier of an order is known before a single clock is: the relaxation (relaxation.h) tells
-// in milliseconds what the best plan of an order could save at the time that is allowed. The search walks from the
-// framework's order to the one of least bound, over all orders in which each stage takes its microbatches in turn
-// (stage_orders.h), and Perseus plans for that order alone.
+// Perseus takes the framework's order as given; EnvPipe changes it by a rule and then has one plan without a bound. But
+// clocks and order belong together: more microbatches in flight turn the bubbles between the stages into slack that
+// lower clocks can use. An order can be judged without choosing a single clock: the relaxation (relaxation.h) tells in
+// milliseconds the least energy that any plan in this order can reach in the allowed time. The search walks from the
+// framework's order towards lower bounds, over orders in which each stage takes its microbatches in turn
+// (stage_orders.h), and Perseus plans for the order that it ends at.
 //
-// Guarantees, of pipelines of which there are stage_orders(): no stage holds more microbatches than the memory limit;
-// the plan for the time that is allowed (the first of the problem's focus, else that of all-maximum clocks) takes no
-// more energy than Perseus' in the framework's order, or ends in time where that one cannot; bounds of points are of
-// their own order. All other pipelines keep their order, whatever it holds.
+// The allowed time is the first of the problem's focus, or that of all-maximum clocks where the focus is empty.
+//
+// Guarantees for pipelines that have stage_orders(): no stage holds more microbatches than the memory limit; the plan
+// for the allowed time takes no more energy than that of Perseus in the framework's order, or ends in time where that
+// one cannot; the lower bounds of points are those of their own order. All other pipelines keep their order, whatever
+// memory it takes.
 #pragma once
 
 #include <memory>
@@ -23,19 +25,20 @@
 
 namespace flyball {
 
-// What the search found out about one order.
+// The orders that the search ended at.
 struct OrderChoice {
   std::vector<StageOrder> orders;  // by stage
-  // No plan in these orders takes less, by the time that is allowed; J, blocking included. Infinite where none of them
-  // ends by then: the orders are then the fastest that were found.
+  // No plan in these orders that ends by the deadline takes less energy than this: J, blocking included. It is infinite
+  // where no plan ends by then; the orders are then the fastest that were found.
   double joules = 0.0;
-  int looked_at = 0;  // orders that were bounded
+  int looked_at = 0;  // how many orders were bounded
 };
 
-// Returns the best orders for iterations of at most `deadline` that were found, starting from those of the problem's
-// DAG, which must have some. `memory_limit` as in PlanProblem. `progress` may stop the search. Deterministic. Cost:
-// some hundreds of small relaxations, about 2 s at most; beyond 20,000 operations two, since such a pipeline keeps its
-// order, or takes as many microbatches in turn as fit where its own do not.
+// Searches for the orders with the least energy of an iteration of at most `deadline`, starting from those of the
+// problem's DAG, which must have stage_orders(). `memory_limit` is as in PlanProblem. `progress` may stop the search,
+// which then returns the best orders so far. Deterministic. Cost: some hundreds of small relaxations, about 2 s at
+// most. Pipelines of more than 20,000 operations are not searched: they keep their order where it fits into memory, and
+// otherwise take as many microbatches in turn as fit, at the cost of two relaxations.
 [[nodiscard]] OrderChoice search_orders(const PlanProblem& problem, Nanoseconds deadline,
                                         std::span<const int> memory_limit, const Progress& progress);
 

@@ -21,9 +21,8 @@ inline constexpr double kPriceUnit = 0x1p-24;  // J/s
 inline constexpr Price kUnlimited = std::numeric_limits<Price>::max() / 4;
 inline constexpr Nanoseconds kFar = std::numeric_limits<Nanoseconds>::max() / 4;
 
-// A cost curve as the flow uses it. Vertex k (0 = fastest) has length time[k]. A flow x on the computation makes vertex
-// k the best while slope[k + 1] <= x < slope[k]; slope[0] is unlimited, and slope[K + 1] = 0 below the slowest vertex
-// K.
+// A cost curve as the flow uses it. Vertex k (0 = fastest) takes time[k]. A flow x on the computation makes vertex k
+// the best while slope[k + 1] <= x < slope[k]. slope[0] is unlimited, and with K the slowest vertex, slope[K + 1] = 0.
 struct PricedCurve {
   std::vector<Nanoseconds> time;
   std::vector<double> net;
@@ -38,16 +37,16 @@ struct PricedCurve {
   [[nodiscard]] double least(std::size_t k, double x) const;
 };
 
-// Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then source and sink. The DAG must outlive
-// it.
+// Finds the parametric flow of a DAG. Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then
+// source and sink. Not thread-safe. The DAG must outlive this object.
 class ParametricFlow {
  public:
   ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves);
 
-  // Goes from T* to T_min and calls `visit` for each stretch. To be called once.
+  // Goes from T* to T_min and calls `visit` for each stretch. May be called only once.
   RelaxationResult run(const StretchVisitor& visit);
 
-  // The flow on a computation at present: the price of its time, in J/s.
+  // The present flow on a computation, which is the price of its time, in J/s.
   [[nodiscard]] double price(int computation) const {
     return static_cast<double>(work_[at(computation)].flow) * kPriceUnit;
   }

@@ -1,18 +1,19 @@
-// Finds the best times of the gates along one path of operations while all other gates stay where they are.
+// Finds the best times of the gates (gates.h) along one path of operations while all other gates stay where they are.
+// Internal to plan/.
 //
 // Why paths: rounding loses most in chains of operations over two stages that leave no slack. There, slowing one
 // operation down pays only if the operations around its gate make room together, over several microbatches in turn. A
 // path along a stage contains all gates at which that stage meets its neighbours. Choosing the times of all these gates
-// together, with the neighbours' clocks fitted to each choice, finds such changes; moving single operations does not.
+// together, with the neighbours' clocks fitted to each choice, finds such changes; moving one gate at a time does not.
 //
 // How: dynamic programming along the path. For each gate and some times near its present one, a state holds the least
 // energy of the path up to that gate and of the neighbours whose windows end or start at the gates passed. A state that
 // is no earlier and no cheaper than another is dropped, since waiting is free. Two limits keep this fast. A gate moves
 // by at most the longest step between neighbouring options of an operation on the path; the mean step would be too
-// short, since measured profiles have flat tops where one step is worth ten. And of the states in each of twelve slots
-// of time only the cheapest is kept; the present times always survive. Where a neighbour starts or ends at two gates of
-// the path, its cost is an estimate, so the outcome is checked, and undone if it saves nothing. clock_rounding.h says
-// what the search saves.
+// short, since in measured profiles a single step near the highest clocks can be as long as ten others. Of the states
+// in each of twelve slots of time only the cheapest is kept; the present times always survive. Where a neighbour starts
+// or ends at two gates of the path, its cost is an estimate, so that the outcome is checked, and undone if it saves
+// nothing. clock_rounding.h says what the search saves.
 //
 // Cost: about 0.1 us per operation of the path. Memory: linear in the longest path.
 #pragma once
@@ -30,8 +31,8 @@ class PathSearch {
  public:
   PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices);
 
-  // Moves the gates at which the operations of `path` end, and refits all operations around them. Each operation of
-  // `path` must follow the one before it. Never raises the energy.
+  // Moves the gates at which the operations of `path` end, and refits the levels of all operations around them. Each
+  // operation of `path` must be a successor of the one before it. Never raises the energy.
   void improve(std::span<const std::int32_t> path, GateSchedule& schedule);
 
  private:
@@ -42,8 +43,8 @@ class PathSearch {
     double cost;
     std::int32_t from;
   };
-  // If the gate passes at `at` or later, a neighbour that ends there can take a slower option; `joules` is the
-  // difference.
+  // If the gate passes at `at` or later, a neighbour that ends there can take a slower option, which changes its energy
+  // by `joules`.
   struct Gain {
     Nanoseconds at;
     double joules;

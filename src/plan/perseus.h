@@ -8,8 +8,8 @@
 //
 // Guarantees. Every point's time and energy are those of its discrete plan, replayed with the measured options. Along
 // the frontier times strictly rise and net energies strictly fall. Each point's lower bound is the optimum of the
-// relaxation on the hulls, also when the exponential cost model steers the crawl. The fastest point takes no longer
-// than T_min, the makespan of all operations at their fastest.
+// relaxation on the hulls, even when the exponential cost model guides the rounding. The fastest point takes no longer
+// than T_min, the iteration time with all operations at their fastest.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,14 @@
 
 namespace flyball {
 
+// The planner `perseus`. Its plan() throws UsageError where the unit time asks for more than two million points.
 [[nodiscard]] std::unique_ptr<Planner> make_perseus();
 [[nodiscard]] std::unique_ptr<Planner> make_perseus(Searches searches);
 
-// Completes the frontier that a cancelled plan() returned, so that it can be run. Such a frontier holds only the slow
-// end, from T* down. Added are the plan of all computations at their fastest and, for T_min and each time of the
-// problem's focus, a plan that ends by then. The lower bounds of the added points hold, but are those of slower points
-// and hence loose. Cost: seconds at most.
+// Completes the frontier that a cancelled plan() returned, so that a job can run by it. Such a frontier holds only the
+// slow end, from T* down. This function adds the plan with all computations at their fastest and, for T_min and each
+// time of the problem's focus, a plan that ends by then. The added points get the lower bound of the fastest point that
+// was there, which is valid but loose (NaN where the frontier was empty). Cost: seconds at most.
 void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier);
 
 }  // namespace flyball

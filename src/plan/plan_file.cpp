@@ -1,5 +1,6 @@
 // The writer puts out text row by row, with the shortest numbers that read back the same. The reader walks the parsed
-// document through Value, which knows its path for error messages (decision 40: why this is no described record).
+// document through Value, which knows its path for error messages (decision 40 says why the file is no described
+// record).
 #include "plan/plan_file.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // The plan file: a frontier, with the clock of every operation at every point, as JSON.
 //
-// docs/formats/plan.md describes the format, docs/formats/plan.schema.json is its JSON Schema. Operations and measured
-// options are listed once, and a point lists only the clocks that differ from the point before it, which keeps the file
-// small. Seconds, joules, watts, megahertz.
+// docs/formats/plan.md describes the format, and docs/formats/plan.schema.json is its JSON Schema. Operations and
+// measured options are listed once, and a point lists only the clocks that differ from the point before it, which keeps
+// the file small. Units are seconds, joules, watts and megahertz.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct PlanFileHeader {
   std::optional<std::size_t> selected;  // index of the point to run
 };
 
-// The frontier's plans must be plans of `dag`; `blocking` holds one power per stage. Deterministic. Cost: linear in
-// operations times points. Throws Error when two operation types have the same stage and instruction, since the file
-// refers to a type by these.
+// Returns the text of a plan file. The frontier's plans must be plans of `dag`; `blocking` holds one power per stage.
+// Deterministic. Cost: linear in operations times points. Throws Error when two operation types have the same stage and
+// instruction, since the file refers to a type by these.
 [[nodiscard]] std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& dag,
                                           const std::vector<Watts>& blocking, const Frontier& frontier);
 
@@ -38,8 +38,9 @@ struct PlanFile {
   Frontier frontier;
 };
 
-// Read back every plan exactly as it was written. They throw InputError: with line and column for text that is no JSON,
-// with the path of the value ("points[3].edits[0]") for JSON that is no plan.
+// Both functions read back every plan exactly as it was written; `source` names the text in error messages. They throw
+// InputError: with line and column for text that is no JSON, with the path of the value ("points[3].edits[0]") for JSON
+// that is no plan file.
 [[nodiscard]] PlanFile read_plan_json(const std::string& source, std::string_view text);
 [[nodiscard]] PlanFile read_plan_file(const std::filesystem::path& path);
 

@@ -18,29 +18,31 @@ namespace flyball {
 
 enum class CostModel { kHull, kExponential };
 
-// What is to be planned. The DAG must outlive it. A ClockPlan indexes into the measured options of each operation's
-// type; planners choose among the Pareto-optimal options, which `choices` lists.
+// What a planner is given; make_problem() builds it. The DAG must outlive the problem. A ClockPlan names the clock of
+// every operation by an index into the measured options of the operation's type. Planners choose among the
+// Pareto-optimal options, which `choices` lists.
 struct PlanProblem {
   const ComputationDag* dag = nullptr;
   std::vector<Watts> blocking;        // one per stage
   Nanoseconds unit_time = 1'000'000;  // spacing of the frontier's points
   CostModel cost_model = CostModel::kHull;
-  double noise = 0.0;  // as pareto_options() takes it; already applied to the choices
+  double noise = 0.0;  // as pareto_options() takes it; `choices` was derived with it
 
   // Derived from the DAG, for each operation type.
   struct TypeChoices {
     std::vector<std::uint16_t> pareto;  // indices into the type's options, fastest first
-    CostCurve hull;                     // of all measured options, net of blocking; gives the lower bound
+    CostCurve hull;                     // of all measured options, whatever `noise` is; gives the lower bound
     std::uint16_t max_clock = 0;        // index of the highest clock
   };
   std::vector<TypeChoices> choices;
 
-  // Iteration times that will be asked for (a target's, a straggler's); planners may search longer for the points
-  // there.
+  // Iteration times that the user will ask for, such as a target or a straggler's iteration time. Planners may search
+  // longer for the points at these times.
   std::vector<Nanoseconds> focus;
 
-  // The number of microbatches whose activations fit into each stage's memory; empty for no limit. Planners that
-  // reorder 1F1B (EnvPipe) keep to it. All others keep the order, and with it the number that the schedule holds.
+  // The number of microbatches whose activations fit into each stage's memory; empty for no limit. Planners that change
+  // the order of operations (EnvPipe, joint) keep to it. All others keep the order, and with it the number of
+  // microbatches that the schedule holds.
   std::vector<int> memory_limit;
 
   [[nodiscard]] Watts total_blocking() const;
@@ -52,10 +54,11 @@ struct PlanProblem {
   }
 };
 
-// Derives the choices. `noise` is as in pareto_options(); a single power or memory limit applies to all stages. Throws
-// UsageError when `unit_time` is not positive, or longer than the shortest computation with a choice of clocks (which
-// it names), since a frontier that coarse could not tell plans apart; and as check_memory_limit() (plan/reschedule.h)
-// does.
+// Makes a problem and derives its choices. `noise` is as in pareto_options(). A single blocking power or memory limit
+// applies to all stages. Throws UsageError when `unit_time` is not positive, when it is longer than the shortest
+// computation with a choice of clocks, since a frontier that coarse could not tell plans apart, and where
+// check_memory_limit() (plan/reschedule.h) does. Throws InputError when a hull is steeper than the prices of
+// relaxation.h can be.
 [[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
                                        CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});
 
@@ -65,10 +68,11 @@ struct PlanProblem {
 [[nodiscard]] PlanProblem::TypeChoices choices_among(const OperationType& type, Watts charged, double noise,
                                                      const std::function<bool(const ClockOption&)>& allowed);
 
-// All computations at the highest clock, as they run without a plan: the baseline of every saving.
+// The plan with all computations at the highest clock, as they run without a plan. Savings are counted from it.
 [[nodiscard]] ClockPlan max_clock_plan(const PlanProblem& problem);
 
-// All computations at their fastest option, which by noise may be below the highest clock. Its makespan is T_min.
+// The plan with all computations at their fastest option, which noise may put below the highest clock. Its iteration
+// takes T_min.
 [[nodiscard]] ClockPlan fastest_plan(const PlanProblem& problem);
 
 struct PlannerStats {
@@ -81,18 +85,20 @@ struct PlannerStats {
 struct PlannerResult {
   Frontier frontier;
   PlannerStats stats;
-  // The DAG that the frontier's plans are for, when the planner reorders the operations of a stage (EnvPipe); null when
-  // it is the problem's. It has the same operation types, and its original_index() gives an operation's number in the
-  // problem's DAG. The relaxation of the problem's DAG bounds no plan of another order.
+  // The DAG that the frontier's plans are for, where the planner has changed the order of operations (EnvPipe, joint);
+  // null where they are for the problem's DAG. It has the same operation types, and its original_index() gives an
+  // operation's number in the problem's DAG. The relaxation of the problem's DAG bounds no plan of another order.
   std::shared_ptr<const ComputationDag> dag;
 
   [[nodiscard]] const ComputationDag& dag_of(const PlanProblem& problem) const { return dag ? *dag : *problem.dag; }
 };
 
-// Called with the share of work done, in [0, 1]. When it returns false, plan() stops and returns what it has.
+// A function that is called with the share of work done, in [0, 1]. When it returns false, plan() stops and returns the
+// part of the frontier that it has found. An empty function never stops it.
 using Progress = std::function<bool(double)>;
 
-// Holds no state but its options; one instance may be used from several threads.
+// A planner makes a frontier from a problem. It holds no state but its options, so that one instance may be used from
+// several threads at once.
 class Planner {
  public:
   virtual ~Planner() = default;
@@ -100,8 +106,8 @@ class Planner {
   [[nodiscard]] virtual PlannerResult plan(const PlanProblem& problem, const Progress& progress) const = 0;
 };
 
-// The planner of this name in the one table of planners (planner_registry.cpp). Throws UsageError, which lists the
-// names, for any other.
+// Returns the planner of this name from the table in planner_registry.cpp. Throws UsageError, which lists the known
+// names, where there is none.
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);
 [[nodiscard]] std::vector<std::string> planner_names();
 

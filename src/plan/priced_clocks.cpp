@@ -1,4 +1,5 @@
-// One pass of dynamic programming over a stage says at which clock its iteration ends; a second one begins there.
+// Each stage is planned in two passes of dynamic programming: the first one finds the clock at which the iteration
+// ends, the second one begins at that clock.
 #include "plan/priced_clocks.h"
 
 #include <algorithm>

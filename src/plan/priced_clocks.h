@@ -1,10 +1,10 @@
-// The clocks of a stage, at given prices of its operations' time and of a clock change.
+// Chooses the clocks of every stage at given prices of its operations' time and of a clock change. Internal to plan/.
 //
 // Idea. At the prices of the relaxation's optimum (relaxation.h) every operation would choose its clock by itself. With
-// a price on each change as well, a stage's operations form a chain: the cheapest sequence of clocks is found exactly
-// by dynamic programming (Viterbi), one state per clock. A higher price of changes gives fewer, longer runs of equal
-// clock, each at the clock that is best for all of its operations together. Whether the iteration then ends in time
-// must be seen by replaying it: prices are those of plans whose operations choose freely.
+// a price on each change as well, a stage's operations form a chain, whose cheapest sequence of clocks is found by
+// dynamic programming (Viterbi) with one state per clock. A higher price of changes gives fewer, longer runs of equal
+// clock, each at the clock that is best for all of its operations together. Only a replay tells whether the iteration
+// then ends in time, since the prices are those of a relaxation in which changes are free.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@
 
 namespace flyball {
 
-// Not thread-safe; the problem must outlive it.
+// Not thread-safe; the problem must outlive this object.
 class PricedClocks {
  public:
-  // A change takes hold `latency` after it is asked for; what that delays an operation is charged at the operation's
-  // price of time.
+  // A clock change takes hold `latency` after it is requested. The time by which this delays an operation is charged at
+  // the operation's price of time.
   PricedClocks(const PlanProblem& problem, Nanoseconds latency);
 
-  // Returns the plan that minimises, stage by stage, net energy + sum of prices * times + `per_change` * changes, those
-  // from the iteration's end to its beginning included. `prices` holds J/s, one for each operation. Approximations: a
-  // delay is charged as for a change from the clock that is cheapest until then; a stage's first clock is chosen for
-  // the last one of the plan without regard to the beginning. Cost O(operations * clocks).
+  // Returns the plan that minimises, stage by stage, net energy + sum of prices * times + `per_change` * changes, a
+  // change from the iteration's end to its beginning included. `prices` holds J/s, one number for each operation. The
+  // minimum is approximate in two ways: every delay is charged as for a change from the clock that is cheapest until
+  // then, and the clock in which the iteration before is taken to end is chosen without regard to the change that it
+  // causes. Cost: O(operations * clocks).
   [[nodiscard]] ClockPlan plan(std::span<const double> prices, Joules per_change);
-  // The work of a plan(): operations times clocks, twice.
+  // The number of states that a plan() visits: operations times clocks, twice.
   [[nodiscard]] std::int64_t cells() const;
 
  private:

@@ -1,4 +1,4 @@
-// PlanProblem: derives and checks what planners are given, and makes the plans that need no planner.
+// Derives and checks the fields of PlanProblem, and makes the plans that need no planner.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // A priority queue for Dijkstra's algorithm on whole-numbered distances (Ahuja, Mehlhorn, Orlin and Tarjan 1990). A key
-// that is pushed must not be below the last key popped. Push is O(1), pop is O(log range) amortised; both touch memory
-// in order, which makes it faster than a binary heap here.
+// that is pushed must not be below the last key popped, and not negative. Push is O(1), pop is O(log range) amortised.
+// Both touch memory in order, which makes the queue faster than a binary heap here. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Evaluates the bound's curve, and runs the flow that finds it (parametric_flow.h).
+// Evaluates the curve of the bound, and runs the flow that finds it (parametric_flow.h).
 #include "plan/relaxation.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// The relaxed frontier: least net energy for every iteration time when computations may run at any point of their
-// convex cost curves. Its optimum bounds every discrete plan from below, and its event times guide the rounding to
-// clocks.
+// The relaxed frontier: the least net energy for every iteration time when computations may run at any point of their
+// convex cost curves. No discrete plan takes less than this optimum, and its event times guide the rounding to clocks.
 //
 // Problem (Perseus eq. 5, relaxed): minimise sum_i c_i(t_i) subject to event times pi with pi(finish_i) - pi(start_i)
 // >= t_i along the computation DAG and pi(end) <= T, for all T from T* (all at least cost) down to T_min (all fastest).
@@ -18,9 +17,9 @@
 // There are as many rounds as distinct prices, whatever the unit of time is.
 //
 // Numbers. Times are whole nanoseconds and prices whole multiples of 2^-24 J/s, so that the search is exact integer
-// arithmetic. Rounding a price never breaks the bound, which is evaluated from the flow by weak duality with the
-// measured costs and holds for every flow: sum_i min_t (c_i(t) + x_i t) - F T. Slopes may be at most 1e9 W, which
-// make_problem() checks.
+// arithmetic. Rounding a price never breaks the bound: it is evaluated with the measured costs as
+// sum_i min_t (c_i(t) + x_i t) - F T for flows x_i that add up to F, which weak duality makes a lower bound for every
+// flow. Slopes may be at most 1e9 W, which make_problem() checks.
 //
 // Cost: O(nodes log nodes + edges) for each path along which flow is sent, which are about one per round for pipelines;
 // docs/performance.md has counts. Memory: O(nodes + edges).
@@ -47,15 +46,16 @@ class BoundCurve {
   };
 
   BoundCurve() = default;
-  // The pieces in falling order of time, as the solver finds them. The first ends at `t_star`.
+  // Takes the pieces in falling order of time, as the solver finds them. The first one ends at `t_star`.
   BoundCurve(std::vector<Piece> pieces, Nanoseconds t_star);
 
-  // Least net energy of any plan, relaxed or discrete, that ends by `time` >= t_min(); constant above t_star().
+  // Returns the least net energy, in J, of any plan, relaxed or discrete, that ends by `time` >= t_min(). Above
+  // t_star() it is constant.
   [[nodiscard]] double at(Nanoseconds time) const;
 
   [[nodiscard]] Nanoseconds t_min() const { return pieces_.front().from; }
   [[nodiscard]] Nanoseconds t_star() const { return t_star_; }
-  // The time at which bound + total_blocking * T is least (T_least_total of the relaxation).
+  // Returns the time T at which bound + total_blocking * T is least (T_least_total of the relaxation).
   [[nodiscard]] Nanoseconds least_total(Watts total_blocking) const;
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
 
@@ -85,16 +85,17 @@ struct RelaxationResult {
   std::int64_t rounds = 0;
 };
 
-// Called for each stretch, from T* downwards; returns false to stop.
+// A function that is called for each stretch, from T* downwards, and returns false to stop the solver.
 using StretchVisitor = std::function<bool(const FrontierStretch&)>;
 
-// `curves` holds one cost curve per operation type of the DAG. Deterministic.
+// Solves the relaxation and shows its stretches to `visit` on the way. `curves` holds one cost curve per operation type
+// of the DAG. Deterministic.
 [[nodiscard]] RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,
                                                 const StretchVisitor& visit);
 
-// Returns, for each of `times` (which fall), what the time of each computation is worth there, in J/s: the flow of the
-// optimum, the one of many that its search finds. Below T_min the prices are those of T_min. Cost: a
-// solve_relaxation().
+// Returns the price of the time of each computation, in J/s, for each of `times`, which must fall. The prices are the
+// flow of an optimum; where several flows are optimal, they are those of the one that the search finds. Below T_min
+// they are those of T_min. Cost: that of solve_relaxation().
 [[nodiscard]] std::vector<std::vector<double>> prices_at(const ComputationDag& dag, std::span<const CostCurve> curves,
                                                          std::span<const Nanoseconds> times);
 

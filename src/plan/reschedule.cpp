@@ -1,4 +1,5 @@
-// Bubbles and stretched forwards are measured on the timeline of maximum clocks; the order itself is stage_orders.h's.
+// The bubbles that forwards move into are measured on the timeline of maximum clocks. stage_orders.h makes the new
+// order.
 #include "plan/reschedule.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Options of operation types by clock, and the replay of whole plans.
+// Finds the options of operation types by clock, and replays whole plans.
 #include "plan/stage_clock.h"
 
 #include <algorithm>

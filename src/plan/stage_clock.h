@@ -1,5 +1,5 @@
-// What planners share that give each stage one clock: finding a clock among an operation's options, the energy valley,
-// and replaying a plan.
+// Helpers of the planners: finding a clock among an operation's options, the clock of least energy of each stage, and
+// replaying a plan. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,29 @@ namespace flyball {
 // One option index for every operation type of a DAG.
 using TypeOptions = std::vector<std::uint16_t>;
 
-// The option that was measured at exactly this clock, or none.
+// Returns the option that was measured at exactly this clock, or none.
 [[nodiscard]] std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz clock);
 
-// The clocks at which every operation type of the stage that has a choice was measured, highest first; may be empty.
+// Returns the clocks at which every operation type of the stage with a choice was measured, highest first. There may be
+// none.
 [[nodiscard]] std::vector<Megahertz> common_clocks(const ComputationDag& dag, int stage);
 
-// The valley (EnvPipe section 4.2): for each stage, the clock at which all computations of one iteration together take
-// the least gross energy; of equal clocks the higher. Forward and backward get one clock, as an online profiler
-// measures them. Where the types of a stage share no clock, each type gets its own valley.
+// Returns the valley of every stage (EnvPipe section 4.2): the clock at which all its computations of one iteration
+// together take the least energy, blocking power not taken off. Of clocks with equal energy it is the higher. Forward
+// and backward get the same clock, as an online profiler measures them. Where the types of a stage share no clock, each
+// type gets the option of its own least energy.
 [[nodiscard]] TypeOptions valley_options(const ComputationDag& dag);
 
 // The plan in which every operation runs at the option of its type.
 [[nodiscard]] ClockPlan plan_of_types(const ComputationDag& dag, std::span<const std::uint16_t> options);
 
-// Replays a plan with the measured options: iteration time and energy net of blocking. The lower bound stays unknown.
+// Replays a plan with the measured options and returns its iteration time and its energy net of blocking, waiting above
+// P_blocking included. The lower bound stays unknown. `blocking` holds one power per stage. Cost: O(nodes + edges).
 [[nodiscard]] FrontierPoint replay(const ComputationDag& dag, std::span<const Watts> blocking, const ClockPlan& plan);
 
-// Returns the frontier with what waiting takes above P_blocking (OperationType::waiting_above), for planners whose own
-// energies leave it out. Plans that another one then beats are dropped. Cost: a replay of each plan, if there is any
-// such power.
+// Returns the frontier with the energy that waiting takes above P_blocking (OperationType::waiting_above) added to its
+// points, for planners whose own energies leave it out. Plans that another one then beats are dropped. Cost: a replay
+// of each plan where some type has such a power, otherwise nothing.
 [[nodiscard]] Frontier with_waiting(const ComputationDag& dag, std::span<const Watts> blocking, Frontier frontier);
 
 }  // namespace flyball

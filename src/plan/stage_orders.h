@@ -1,10 +1,10 @@
-// In which order the stages of a pipeline run their forwards and backwards, and what other orders there are.
+// The order in which the stages of a pipeline run their forwards and backwards, and other orders that they can run in.
 //
-// A stage takes its microbatches in turn, forwards and backwards alike, so that its order is a staircase: how many
-// forwards it has run before each backward. Backward b of stage s of S has min(M, b + S - s) forwards before it under
-// 1F1B. Orders of neighbouring stages can run together when at every step of the staircase the
-// earlier stage has run at least as many forwards as the later one: otherwise it would hold back a forward, behind a
-// backward that waits for the later stage, which waits for that forward.
+// A stage takes its microbatches in turn, in forwards and in backwards, so that its order is a staircase: the number of
+// forwards that it has run before each backward. Under 1F1B, backward b of stage s of S has min(M, b + S - s) forwards
+// before it. The orders of neighbouring stages can run together when before every backward the earlier stage has run at
+// least as many forwards as the later one. Otherwise the earlier stage would run one of the forwards only after a
+// backward that waits for the later stage, while the later stage waits for that forward.
 #pragma once
 
 #include <optional>
@@ -15,35 +15,36 @@
 
 namespace flyball {
 
-// By backward: how many forwards the stage runs before it, from 1 to the number of microbatches M. Backward b has at
-// least b + 1, and no fewer than the backward before it.
+// The order of one stage. Entry b is the number of forwards that the stage runs before backward b: at least b + 1, no
+// fewer than entry b - 1, and at most the number of microbatches M, which is also the number of entries.
 using StageOrder = std::vector<int>;
 
-// Returns the order of every stage, or none where the DAG is another kind of pipeline: several chunks, backwards in two
-// parts, microbatches that overtake each other. Loading before forwards and operations of the whole iteration at the
-// end of a stage are allowed. Cost O(nodes).
+// Returns the order of every stage, or none where no staircase describes the DAG: where it has several chunks,
+// backwards in two parts, or microbatches that overtake each other. Loading before forwards and operations of the whole
+// iteration at the end of a stage are allowed. Cost: O(nodes).
 [[nodiscard]] std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag);
 
-// The same where the DAG can be reordered. None where dependencies other than from stage to stage would be lost, and
-// where transfers occupy both stages (PipelineSpec): such a transfer waits for what the receiver runs before it and
-// holds up what the sender runs after it, so that another order needs others of these edges, and can_run() would have
-// to be stricter. With two stages, F0 F1 F2 F3 B0 ... above 1F1B's order locks up: F2 is not received before B1 of the
-// second stage, which comes after B0 is received, for which the first stage has no time before F3. Cost
-// O(nodes + edges).
+// Returns present_orders() where reorder() can give the DAG other orders, or none where it cannot. It cannot where
+// dependencies other than from stage to stage would be lost, and where transfers occupy both stages (PipelineSpec).
+// Such a transfer waits for what the receiver runs before it and holds up what the sender runs after it, so that each
+// order has edges of its own, and can_run() would have to be stricter. For example, a first stage that runs
+// F0 F1 F2 F3 B0 ... locks up with a second stage in 1F1B's order: F3 waits until F2 is received, which happens after
+// B1 of the second stage; B1 waits until its B0 is received, which happens after F3. Cost: O(nodes + edges).
 [[nodiscard]] std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag);
 
-// The order that runs `in_flight` forwards, then backwards and forwards in turn.
+// Returns the order that runs `in_flight` forwards first, then backwards and forwards in turn.
 [[nodiscard]] StageOrder in_turn(int microbatches, int in_flight);
 
-// The most microbatches of which the stage holds activations at once: those between their forward and their backward.
+// Returns the most microbatches whose activations the stage holds at once, which it does from forward to backward.
 [[nodiscard]] int most_in_flight(const StageOrder& order);
 
-// Whether the stages can run in these orders together. Orders have the same number of microbatches, one or more.
+// Tells whether the stages can run in these orders together. All orders must have the same number of microbatches, one
+// or more.
 [[nodiscard]] bool can_run(std::span<const StageOrder> orders);
 
-// Returns the same computations and dependencies, with the stages in these orders. original_index() of the result gives
-// the computation's number in `dag`. Requires that stage_orders(dag) is not none, and can_run(orders). Cost O(nodes +
-// edges).
+// Returns a DAG with the same computations and dependencies, in which the stages run in these orders. original_index()
+// of the result gives a computation's number in `dag`. Requires that stage_orders(dag) is not none, and that
+// can_run(orders). Cost: O(nodes + edges).
 [[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders);
 
 }  // namespace flyball

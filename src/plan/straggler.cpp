@@ -1,4 +1,4 @@
-// The energies of Perseus eq. 3, of one pipeline and of a job.
+// Computes the energies of Perseus eq. 3 for one pipeline and for a whole job.
 #include "plan/straggler.h"
 
 #include <fmt/format.h>

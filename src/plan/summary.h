@@ -18,20 +18,20 @@
 
 namespace flyball {
 
-// What the iteration time must fit; at most one of the two is set. With neither, the plan may take as long as
-// all-maximum clocks do, and so slows nothing. That time can be a little above T_min, which takes the fastest option of
-// each computation: near the highest clocks, measured times may fall with the clock, by noise.
+// What sets the pace of an iteration; at most one of the two is set. With neither, the plan may take as long as
+// all-maximum clocks do, and so slows nothing. That time can be a little above T_min, for which each computation runs
+// at its fastest option: near the highest clocks noise may make a lower clock look faster.
 struct PaceRequest {
-  std::optional<Seconds> target_time;  // the plan of least energy that ends by then
-  std::optional<double> straggler;     // T' = this times T_min, at least 1; the plan of T_opt = min(T*, T')
+  std::optional<Seconds> target_time;  // asks for the plan of least energy that ends by then
+  std::optional<double> straggler;     // T' over T_min, at least 1; asks for the plan of T_opt = min(T*, T')
 };
 
 // Why the selected plan is no slower than it is.
 enum class PaceLimit {
-  kBaselineTime,   // it takes no longer than all-maximum clocks
-  kTargetTime,     // it ends by the target
+  kBaselineTime,   // it may take no longer than all-maximum clocks
+  kTargetTime,     // it has to end by the target
   kLeastEnergy,    // slower plans would be allowed, but take more energy
-  kStragglerTime,  // it ends by T'
+  kStragglerTime,  // it has to end by T'
   kTStar,          // plans slower than T* save nothing, however long the straggler takes
   kPower,          // it is the fastest that was found inside the limits on power
 };
@@ -62,23 +62,23 @@ struct PlanSummary {
   PointFigures selected;
 };
 
-// Sets the lower bounds that the planner left unknown from the relaxation's curve; keeps the others.
+// Takes the lower bounds that the planner left unknown from the relaxation's curve; keeps the others.
 void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 
-// The iteration time that a request allows: its target, its straggler's T', or the time of all-maximum clocks.
+// Returns the iteration time that a request allows: its target, its straggler's T', or the time of all-maximum clocks.
 [[nodiscard]] Seconds allowed_time(const PlanProblem& problem, const PaceRequest& request);
 
-// T' of a request; none if it names no straggler.
+// Returns T' of a request, or none if it names no straggler.
 [[nodiscard]] std::optional<Seconds> straggler_time(const PaceRequest& request, Seconds t_min);
 
-// Iteration time with every computation at its fastest option.
+// Returns T_min, the iteration time with every computation at its fastest option.
 [[nodiscard]] Seconds fastest_time(const PlanProblem& problem);
 
-// The figures of all-maximum clocks. The lower bound stays unknown unless `bound` is given.
+// Returns the figures of all-maximum clocks. The lower bound stays unknown where `bound` is null.
 [[nodiscard]] PointFigures baseline_figures(const PlanProblem& problem, std::optional<Seconds> straggler_time,
                                             const BoundCurve* bound);
 
-// The figures of one point of a frontier. `baseline` must have been made with the same straggler time.
+// Returns the figures of one point of a frontier. `baseline` must have been made with the same straggler time.
 [[nodiscard]] PointFigures point_figures(const ComputationDag& dag, const Frontier& frontier, std::size_t index,
                                          const PointFigures& baseline, std::optional<Seconds> straggler_time);
 
@@ -93,32 +93,32 @@ struct SwitchingLimits {
   Seconds min_dwell;
 };
 
-// What has one clock in a plan: every stage, every instruction of a stage (forward and backward have one each), or no
-// more than every computation.
+// The largest part of a pipeline that keeps one clock throughout a plan: every stage, every instruction of a stage
+// (forward and backward have one clock each), or only every computation.
 enum class OneClockPer { kStage, kInstruction, kComputation };
 template <>
 inline constexpr auto kNamesOf<OneClockPer> = name_list("stage", "instruction", "computation");
 
 [[nodiscard]] OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan);
 
-// A plan with its clock changes charged. Its lower bound and gap stay unknown, since the bound is one of free changes.
+// A plan with its clock changes charged. Its lower bound and gap stay unknown, since the bound is for free changes.
 struct ChargedFigures {
   PointFigures figures;
   Seconds dwell;  // shortest time between two changes of one stage
   OneClockPer one_clock_per = OneClockPer::kComputation;
 };
 
-// A plan as it is, and the front of plans with fewer changes (switching_front).
+// A plan as a planner made it, and the front of plans with fewer changes (switching_front).
 struct SwitchingFigures {
   ChargedFigures charged;
   std::vector<ChargedFigures> front;  // by rising number of changes
-  std::size_t chosen = 0;             // of the front: few_changes()
-  ClockPlan plan;                     // the chosen one
-  SwitchedRun run;                    // of that
+  std::size_t chosen = 0;             // index into the front, by few_changes()
+  ClockPlan plan;                     // the chosen plan
+  SwitchedRun run;                    // of the chosen plan
 };
 
-// The figures of a plan that may take until `deadline`, compared with the baseline, which changes no clock. `dag` is
-// the DAG of the plan. Cost: that of switching_front().
+// Returns the figures of a plan that may take until `deadline`, compared with the baseline, which changes no clock.
+// `dag` is the DAG of the plan. Cost: that of switching_front().
 [[nodiscard]] SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag,
                                                  const ClockPlan& plan, Seconds deadline, SwitchingLimits limits,
                                                  const PointFigures& baseline, std::optional<Seconds> straggler_time);

@@ -1,5 +1,5 @@
-// The search looks at the plan that it is given, at one clock per stage, and at a grid of prices of time and of
-// changes.
+// The search edits the given plan, then makes plans from a grid of prices of time and of clock changes, and last tries
+// longer dwell times on the plans of the front.
 #include "plan/switching.h"
 
 #include <algorithm>

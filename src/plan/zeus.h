@@ -1,4 +1,4 @@
-// The baselines that other planners are compared with: one clock per stage for the whole iteration.
+// The baselines that other planners are compared with. Each gives a stage one clock for the whole iteration.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ namespace flyball {
 [[nodiscard]] std::unique_ptr<Planner> make_uniform();
 
 // Planner `zeus-global`: all stages run at one clock; every measured clock is tried (Perseus section 6.4, ZeusGlobal,
-// with clocks in place of power limits). An operation that was not measured at a clock takes the nearest that it was
-// measured at.
+// with clocks in place of power limits). An operation that was not measured at a clock runs at the nearest clock at
+// which it was.
 [[nodiscard]] std::unique_ptr<Planner> make_zeus_global();
 
 // Planner `zeus-per-stage`: all stages are given a common forward time, and each runs at the lowest clock whose forward
 // meets it. Every measured forward time is tried, from the fastest that the slowest stage can reach (Perseus section
-// 6.4, ZeusPerStage). This balances the stages' forwards, and regards neither backwards nor the critical path. A stage
-// without an operation `forward` stays at its highest clocks.
+// 6.4, ZeusPerStage). This balances the forwards of the stages, and disregards backwards and the critical path. A stage
+// without a `forward` that has a choice of clocks stays at its highest clocks.
 [[nodiscard]] std::unique_ptr<Planner> make_zeus_per_stage();
 
 }  // namespace flyball

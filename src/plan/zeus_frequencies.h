@@ -1,4 +1,4 @@
-// Plans in the form that Zeus's pipeline frequency optimizer runs.
+// Writes plans in the form that Zeus's pipeline frequency optimizer runs.
 //
 // One Python file per plan, freqs_pipeline_NNNNN.py: a list with one entry per stage, each a list of (instruction,
 // clock in MHz) pairs in the order in which the stage runs them. A clock of 0 leaves the clock as it is. Files with
@@ -17,13 +17,13 @@
 
 namespace flyball {
 
-// The text of one plan. It lists what a framework announces to Zeus: the computations of each stage, without transfers,
-// data loading, gradient synchronisation and optimizer step. "forward.1" (chunk 1, with a profile of its own) is
-// announced as "forward". `comment` is written below the list, each line after a '#'.
+// Returns the text of one plan. It lists what a framework announces to Zeus: the computations of each stage, without
+// transfers, data loading, gradient synchronisation and optimizer step. "forward.1" (chunk 1, with a profile of its
+// own) is announced as "forward". `comment` is written below the list, each line after a '#'.
 [[nodiscard]] std::string zeus_frequencies(const ComputationDag& dag, const ClockPlan& plan,
                                            const std::string& comment);
 
-// "freqs_pipeline_00012.py"
+// Returns the name of a plan's file, such as "freqs_pipeline_00012.py".
 [[nodiscard]] std::string zeus_file_name(std::size_t number);
 
 // Writes every point of the frontier to `folder`; number 0 is the slowest. Returns the number of files. Throws

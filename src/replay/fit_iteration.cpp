@@ -1,4 +1,4 @@
-// The parts of the fit in their order, and the files that tell of it.
+// Runs the parts of the fit in the order in which they need one another, and writes the fitted model as files.
 #include "replay/fit_iteration.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// Energies of all stages and points at once: how long each stage does what at which clock is known from the replay by
-// the model's times, as it will be when energies are predicted; the powers are not. What a stage's forward and backward
-// draw together is well known from such runs, how it divides often is not; a weak prior that both draw alike decides
-// what the data leave open.
+// The powers are fitted to the energies of all stages and points at once. How long each stage runs which instruction at
+// which clock comes from a replay with the model's times, as it does later when energies are predicted. What a stage's
+// forward and backward draw together is well known from such runs, but often not how it divides between them. A weak
+// prior that both draw alike decides what the data leave open.
 #include "replay/fit_powers.h"
 
 #include <algorithm>

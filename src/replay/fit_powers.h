@@ -1,4 +1,4 @@
-// The part of fit_iteration that concerns power.
+// The part of fit_iteration() that concerns power. Internal to replay/.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace flyball {
 
-// Powers from the stages' energies, with times as the model has them; fills `power`, `waiting` and the powers
-// of `costs`. The model has its times already. Throws InputError where the solver finds nothing.
+// Fits the powers to the stages' energies, with the times that the model, whose times must be fitted already, predicts.
+// Fills `power`, `waiting` and the powers of `costs`. Throws InputError where the solver finds nothing.
 void fit_powers(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model);
 
 }  // namespace flyball

@@ -1,9 +1,9 @@
-// Operations: the mean time per clock, and how late clocks take hold, in turn until they agree. An operation that
-// follows one of another clock runs at that for the latency: of its time t(c) + latency * (1 - t(c) / t(before)) all
-// but the latency is known.
+// Operations. The mean time per clock and the latency of a clock change are estimated in turn, from one another, until
+// they agree. An operation that follows one of another clock runs at that other clock for the latency, and so takes
+// t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is known.
 //
-// Transfers: an iteration's time is piecewise linear and convex in them; along the critical path each counts as often
-// as it lies on it, which is the derivative.
+// Transfers. An iteration's time is piecewise linear and convex in the times of the links. Its derivative by a link's
+// time is the number of that link's transfers on the critical path.
 #include "replay/fit_times.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The parts of fit_iteration that concern time. Each fills its own members of the model.
+// The parts of fit_iteration() that concern time. Each fills its own members of the model. Internal to replay/.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace flyball {
 
-// Times by clock, the latency and the first microbatch's ratio, from the operations.
+// Fits the times by clock, the latency, and the first microbatch's ratio to the operations.
 void fit_operations(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model);
 
-// The mean of a stage's rows.
+// Takes the time of loading as the mean of a stage's rows.
 void fit_loading(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model);
 
-// Transfers and the part once per iteration, from iteration times with the operations as they were measured. Throws
-// InputError where the solver finds nothing.
+// Fits the transfers and the part once per iteration to iteration times, with the operations as they were measured.
+// Throws InputError where the solver finds nothing.
 void fit_transfers(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model);
 
 }  // namespace flyball

@@ -1,5 +1,5 @@
-// The DAG is that of build_dag for a profile in which everything takes one second; what each node is, is found once,
-// and durations are put in its place for every replay.
+// The DAG is built once, by build_dag() for a stand-in profile in which everything takes one second. Each of its nodes
+// is matched with its place in the records, so that every replay only fills in durations.
 #include "replay/iteration_model.h"
 
 #include <fmt/format.h>

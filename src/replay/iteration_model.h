@@ -1,12 +1,13 @@
-// The model of an iteration that is fitted to recorded runs, and what it says of a recorded point.
+// The model of an iteration that is fitted to recorded runs, and its predictions for a recorded point.
 //
-// Time: the computation DAG of build_dag, with
-//   - computations by clock (linear in 1 / clock, which is what arithmetic takes, between measured clocks and below
-//     them; above them no faster), where a clock that changes takes hold `latency` after its operation began;
-//   - loading before a forward, per stage; transfers that occupy both stages, per link; a part once per iteration.
-// Energy, per stage: the power of its computations, min(limit, scale * (share + (1 - share) * x^exponent)) with
-// x = clock / highest clock, and while nothing computes the power of waiting at the clock that was set last,
-// base + rise * x^exponent.
+// Time. The operations run as in the computation DAG of build_dag().
+//   - The time of a computation depends on its clock. It is linear in 1 / clock, as the time of arithmetic is, between
+//     measured clocks and below them; above them it is constant. A clock that changes takes hold `latency` after its
+//     operation began.
+//   - Loading before a forward takes a constant time per stage, a transfer, which occupies both stages, a constant time
+//     per link. Another constant part, such as the optimizer's step, runs once per iteration.
+// Energy. A stage's computations draw min(limit, scale * (share + (1 - share) * x^exponent)), with x = clock / highest
+// clock. While nothing computes, the stage waits at the clock that was set last and draws base + rise * x^exponent.
 #pragma once
 
 #include <cmath>
@@ -23,7 +24,8 @@
 
 namespace flyball {
 
-// The laws of power, of numbers or of what knows its derivatives as well; `x` is the clock over the highest.
+// The laws of power in watts. T is double, or a type that carries its derivatives along. `x` is the clock over the
+// highest clock.
 template <class T>
 T computing_power(const T& scale, const T& share, const T& exponent, const T& limit, double x) {
   using std::pow;
@@ -42,7 +44,8 @@ struct Fitted {
   double deviation = 0.0;
 };
 
-// What one instruction of one stage takes at one clock. Deviations are standard deviations of what stands before them.
+// What one instruction of one stage takes at one clock. Each deviation is the standard deviation of the member before
+// it.
 struct ClockCost {
   Megahertz clock;
   Seconds time;
@@ -51,13 +54,14 @@ struct ClockCost {
   Watts power_deviation;
 };
 
-// What a GPU draws that waits at this clock.
+// What a GPU draws while it waits at this clock.
 struct WaitingPower {
   Megahertz clock;
   Watts power;
   Watts deviation;
 };
 
+// The parameters of the laws of power.
 struct PowerLaw {
   std::vector<Fitted> scale;     // W; per stage and instruction
   std::vector<Fitted> share;     // per instruction
@@ -68,22 +72,25 @@ struct PowerLaw {
   Fitted limit;  // W: the board's power limit
 };
 
+// The fitted model. fit_iteration() makes it.
 struct IterationModel {
   std::vector<std::string> instructions;
-  Megahertz top;
+  Megahertz top;                              // the highest clock
   std::vector<std::vector<ClockCost>> costs;  // per stage and instruction, highest clock first
-  // How long the first microbatch's operation takes over the others'. It is kept apart: no time of `costs` counts it.
+  // The time of the first microbatch's operation over that of the others. It is only reported: `costs` leaves first
+  // microbatches out, except at clocks at which nothing else ran.
   std::vector<double> first_to_others;  // per instruction
   std::vector<Fitted> loading;          // s, per stage; 0 where nothing is loaded
   std::vector<Fitted> transfer;         // s, per link
-  Fitted once;                          // s
-  Fitted latency;                       // s
+  Fitted once;                          // s, the part once per iteration
+  Fitted latency;                       // s, until a clock change takes hold
   PowerLaw power;
   std::vector<std::vector<WaitingPower>> waiting;  // per stage, highest clock first
-  std::vector<int> points;                         // that it was fitted to, by number
-  int time_constants = 0;                          // fitted to iteration times
-  int power_constants = 0;                         // fitted to energies
+  std::vector<int> points;                         // RecordedPoint::number of the points that it was fitted to
+  int time_constants = 0;                          // how many constants were fitted to iteration times
+  int power_constants = 0;                         // how many constants were fitted to energies
 
+  // The index into `costs` and PowerLaw::scale.
   [[nodiscard]] std::size_t place(int stage, int instruction) const {
     return at(stage) * instructions.size() + at(instruction);
   }
@@ -92,29 +99,29 @@ struct IterationModel {
   [[nodiscard]] Watts waiting_power(Megahertz clock) const;
 };
 
-// Which parts of the model take time.
+// Which parts of the model take time in a replay.
 struct ReplayParts {
   bool loading = true;
   bool transfers = true;
   bool once = true;
   bool switching = true;
-  bool measured_operations = false;  // computations and loading as this point's own rows say
+  bool measured_operations = false;  // computations and loading take the times of the point's own rows
 };
 
-// One iteration of the runs as a DAG. The runs must outlive it.
+// One iteration of the runs as a DAG. The runs must outlive it. Immutable.
 class RecordedIteration {
  public:
   enum class Part { kComputation, kLoading, kTransfer, kOnce };
   struct Node {
     Part part = Part::kComputation;
     int stage = 0;
-    int place = 0;          // of a computation its instruction, of a transfer its link
-    std::size_t index = 0;  // of a computation or a loading, in the point's lists
-    int before = -1;        // of a computation, the one before on its stage; of the first, the last one
+    int place = 0;          // the instruction of a computation, the link of a transfer
+    std::size_t index = 0;  // where a point's lists have the computation or the loading
+    int before = -1;        // the computation before this one on its stage; before the first one, the last
   };
 
-  // Throws InputError where the runs lack an instruction that the schedule needs, UsageError for shapes that it does
-  // not allow.
+  // Throws InputError where the runs lack an instruction that the schedule needs, and UsageError where the schedule
+  // does not allow their numbers of stages and microbatches or needs chunks.
   RecordedIteration(const RecordedRuns& runs, ScheduleKind schedule);
 
   [[nodiscard]] const RecordedRuns& runs() const { return *runs_; }
@@ -122,7 +129,7 @@ class RecordedIteration {
   [[nodiscard]] const ComputationDag& dag() const { return dag_; }
   [[nodiscard]] const Node& node(int i) const { return nodes_[at(i)]; }
 
-  // How long each operation takes. Cost O(nodes * log(clocks)).
+  // Returns how long each operation takes, by node. Cost: O(nodes * clocks).
   [[nodiscard]] std::vector<Nanoseconds> durations(const IterationModel& model, const RecordedPoint& point,
                                                    ReplayParts parts = {}) const;
 
@@ -133,8 +140,8 @@ class RecordedIteration {
   std::vector<Node> nodes_;
 };
 
-// How long a stage did what at which clock in an iteration. The last column is waiting, loading, transfers and the part
-// once per iteration included: the GPU computes nothing.
+// How long a stage ran each instruction at each clock in an iteration. The last row is the time in which the GPU
+// computes nothing: waiting, loading, transfers and the part once per iteration.
 struct ClockUse {
   std::vector<Megahertz> clocks;
   std::vector<std::vector<double>> seconds;  // per instruction, then waiting; each per clock
@@ -142,6 +149,7 @@ struct ClockUse {
 [[nodiscard]] std::vector<ClockUse> clock_use(const RecordedIteration& iteration, const RecordedPoint& point,
                                               const std::vector<Nanoseconds>& durations);
 
+// The energy of one stage in an iteration.
 struct StageEnergy {
   Joules computing;
   Joules waiting;

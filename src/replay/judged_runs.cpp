@@ -1,4 +1,5 @@
-// Parts are told apart by replaying with one after another left in, each being what it adds.
+// The parts of a predicted time are told apart by replaying the point again and again, each time with one more part of
+// the model switched on. A part is the time that it adds.
 #include "replay/judged_runs.h"
 
 #include <fmt/format.h>

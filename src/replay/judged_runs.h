@@ -1,5 +1,5 @@
-// Judges a model of an iteration by recorded points: what it predicts beside what was measured, and of what the
-// prediction consists.
+// Judges a model of an iteration by recorded points: compares its prediction for each point with what was measured, and
+// tells which parts the predicted time consists of.
 #pragma once
 
 #include <functional>
@@ -9,28 +9,28 @@
 
 namespace flyball {
 
-// What was predicted of one point. The parts add up: computations to switching to the predicted time, and with
-// `operations` and `rest` to the measured one.
+// The prediction for one point. The parts from `computations` to `switching` add up to the predicted time; with
+// `operations` and `rest` they add up to the measured time.
 struct JudgedPoint {
-  const RecordedPoint* measured = nullptr;
-  Seconds time;    // predicted
-  Joules energy;   // predicted
-  Joules waiting;  // of that, while nothing computes
+  const RecordedPoint* measured = nullptr;  // not owned
+  Seconds time;                             // predicted
+  Joules energy;                            // predicted
+  Joules waiting;                           // the part of `energy` that is drawn while nothing computes
 
-  Seconds computations;  // with nothing beside them
-  Seconds loading;       // by how much it makes that longer, and so on
+  Seconds computations;  // the iteration time if nothing but computations took time
+  Seconds loading;       // how much longer loading makes the iteration; each part below adds to those above it
   Seconds transfers;
-  Seconds once;
-  Seconds switching;
-  Seconds operations;  // as they were measured at this point, not as the profile has them
-  Seconds rest;        // not explained
+  Seconds once;        // the part once per iteration
+  Seconds switching;   // clock changes that take hold late
+  Seconds operations;  // added where operations take the times measured at this point instead of the model's
+  Seconds rest;        // what remains unexplained
 
   [[nodiscard]] double time_off_pct() const { return 100.0 * (time / measured->time - 1.0); }
   [[nodiscard]] double energy_off_pct() const { return 100.0 * (energy / measured->energy - 1.0); }
   [[nodiscard]] double rest_pct() const { return 100.0 * (rest / measured->time); }
 };
 
-// Absolute values in per cent, over points.
+// Absolute deviations over points, in per cent of the measured values: mean and largest.
 struct Agreement {
   double mean_time = 0.0;
   double worst_time = 0.0;
@@ -41,14 +41,16 @@ struct Agreement {
 };
 [[nodiscard]] Agreement agreement_of(const std::vector<JudgedPoint>& points);
 
+// Judges the model by one point, which must outlive the result. The model must be of the same pipeline.
 [[nodiscard]] JudgedPoint judge_point(const RecordedIteration& iteration, const IterationModel& model,
                                       const RecordedPoint& point);
 
-// Every judged point by a model. Throws InputError where the model is of other stages or instructions than the runs.
+// Judges the model by every point of the runs that does not warm up. Throws InputError where the model is of other
+// stages or instructions than the runs.
 [[nodiscard]] std::vector<JudgedPoint> judge_points(const RecordedIteration& iteration, const IterationModel& model);
 
-// The same, each point by a model that was fitted to every other point, itself not among them: the points of odd place
-// are predicted from those of even place, and the other way round. Throws InputError where a half is too small to fit.
+// Judges each point by a model that was fitted without it: the points in odd places are predicted by a model that was
+// fitted to those in even places, and the other way round. Throws InputError where a half is too small to fit.
 [[nodiscard]] std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration);
 
 }  // namespace flyball

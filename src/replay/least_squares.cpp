@@ -1,3 +1,4 @@
+// Ceres runs with fixed settings on one thread, so that the same runs give the same fit.
 #include "replay/least_squares.h"
 
 #include <algorithm>

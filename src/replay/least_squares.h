@@ -1,4 +1,4 @@
-// What the fits of an iteration's model share: how Ceres is asked, and how sure its answer is.
+// What the fits of an iteration's model share: solving by Ceres, and the covariance of the solution.
 #pragma once
 
 #include <ceres/ceres.h>
@@ -9,12 +9,13 @@
 
 namespace flyball {
 
-// Solves in place and returns half the sum of squares that is left; `source` names the runs in the InputError that is
-// thrown where nothing usable is found.
+// Solves the problem in place and returns half the sum of squares that is left. Deterministic. Where no usable solution
+// is found, throws InputError, in which `source` names the runs.
 double solve_least_squares(ceres::Problem& problem, const std::string& source);
 
-// The covariance of all parameters of a problem with one cost function, at `blocks`: what its residuals leave open, by
-// their own spread. Priors among the residuals keep it finite. Bounds are not seen.
+// Returns the covariance of all parameters of a problem with one cost function at the values `blocks`, estimated from
+// the residuals' own spread. Priors among the residuals keep it finite; parameters that no residual depends on get
+// zero. Bounds on the parameters are not taken into account.
 [[nodiscard]] Eigen::MatrixXd covariance_of(const ceres::CostFunction& cost, const std::vector<double*>& blocks);
 
 }  // namespace flyball

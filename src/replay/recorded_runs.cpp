@@ -1,5 +1,5 @@
-// read_runs: points first, then their stages, then their operations, each file against what the ones before said. The
-// operations are kept dense, since every computation of an iteration is asked for again and again.
+// read_runs() reads the points first, then their stages, then their operations, and checks each file against those
+// before it. Operations are stored by index, since every computation of an iteration is looked up again and again.
 #include "replay/recorded_runs.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
-// Recorded runs: what each iteration of a training pipeline took and drew, and what its operations took at the clocks
-// that a plan gave them. docs/formats/runs.md is the format; the means over a point's iterations are what counts.
+// Recorded runs: the time and energy of a training pipeline's iterations, and the times of their operations at the
+// clocks that a plan gave them. All numbers are means over the iterations of a point. docs/formats/runs.md describes
+// the format.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +16,20 @@ namespace flyball {
 // One plan that ran, for some iterations.
 struct RecordedPoint {
   int number = 0;
-  // Ran while the boards were getting warm; neither fitted to nor judged.
+  // Whether the point ran while the boards were getting warm. Such points are neither fitted to nor judged.
   bool warms_up = false;
   Seconds time;               // of an iteration
   Joules energy;              // of an iteration, all stages
-  std::vector<Joules> drawn;  // the same, per stage
-  // Per computation, in the order of RecordedRuns::index.
+  std::vector<Joules> drawn;  // of an iteration, per stage
+  // The clock and the time of each computation, in the order of RecordedRuns::index().
   std::vector<Megahertz> clock;
   std::vector<Seconds> taken;
-  std::vector<Seconds> load;  // per stage and microbatch; 0 s where nothing is loaded
+  std::vector<Seconds> load;  // by RecordedRuns::load_index(); 0 s where nothing is loaded
 };
 
 // Immutable once read; safe to share between threads.
 struct RecordedRuns {
-  std::string source;  // the folder, for messages
+  std::string source;  // the folder, for error messages
   int stages = 0;
   int microbatches = 0;
   std::vector<std::string> instructions;  // "forward", "backward", ..., in the order of their first rows
@@ -41,13 +42,13 @@ struct RecordedRuns {
   [[nodiscard]] std::size_t load_index(int stage, int microbatch) const {
     return at(stage) * at(microbatches) + at(microbatch);
   }
-  // The points that do not warm up, as indices.
+  // The indices of the points that do not warm up.
   [[nodiscard]] std::vector<std::size_t> judged() const;
 };
 
 // Reads points.csv, runs.csv and operations.csv (or operations.csv.gz) of `folder`. Throws SystemError where one cannot
-// be read, InputError (file, line, column, mend) for columns that are missing, values out of range, rows that stand
-// twice, points, stages or operations that one file has and another lacks. Cost: linear in the rows.
+// be read, and InputError (file, line, column, mend) for columns that are missing, values out of range, rows that stand
+// twice, and points, stages or operations that one file has and another lacks. Cost: linear in the rows.
 [[nodiscard]] RecordedRuns read_runs(const std::filesystem::path& folder);
 
 }  // namespace flyball

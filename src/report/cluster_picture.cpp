@@ -1,4 +1,4 @@
-// Draws average JCT against energy with a curve per policy, and labels that keep clear of the curves.
+// Draws average JCT against energy with a curve per policy, and places labels where they keep clear of the curves.
 #include "report/cluster_picture.h"
 
 #include <fmt/format.h>

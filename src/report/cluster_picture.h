@@ -1,4 +1,4 @@
-// Average JCT against energy for several policies, as in PowerFlow's figure 7.
+// Draws average JCT against energy for several policies, as in PowerFlow's figure 7.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace flyball {
 
-// Draws a curve per policy, from its run of least energy on, and a mark per run. The JCT axis is logarithmic, since
-// policies differ by factors. Requires at least one run.
+// Returns a picture with a curve per policy, from its run of least energy on, and a mark per run. The JCT axis is
+// logarithmic, since policies differ by factors. `width` is in pixels. Requires at least one run.
 [[nodiscard]] SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width);
 
 }  // namespace flyball

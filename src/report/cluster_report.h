@@ -1,4 +1,4 @@
-// What a simulated cluster did with its jobs, as one HTML page.
+// Reports what a simulated cluster did with its jobs, as one HTML page.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace flyball {
 
-// The simulation must be done and recorded (SimulationSetup::record), and have at least one job.
+// What the page is made from, and must outlive the report. The simulation must have ended, must have been recorded
+// (SimulationSetup::record), and must have at least one job.
 struct ClusterReport {
   const SimulationSetup& setup;
   const Simulation& simulation;
   std::string command;  // the command that made the simulation
 };
 
-// A figure of a simulation, as all listings show it.
+// A figure of a simulation, with the name and unit by which all listings show it.
 struct ClusterFigure {
   std::string name;
   double value = 0.0;
@@ -25,19 +26,19 @@ struct ClusterFigure {
 };
 [[nodiscard]] std::vector<ClusterFigure> cluster_figures(const SimulationResult& result);
 
-// The page as one self-contained file.
+// Returns the page as one self-contained file.
 [[nodiscard]] std::string cluster_html(const ClusterReport& report);
 
-// The pictures (cluster_history_picture.cpp). `width` in pixels.
+// The pictures of the page (cluster_history_picture.cpp). `width` is in pixels.
 
-// GPUs held by jobs, jobs that wait, and power over time (PowerFlow, figure 8); each pixel shows the mean over its
-// time.
+// Draws the GPUs held by jobs, the jobs that wait, and the power over time (PowerFlow, figure 8). Each pixel shows the
+// mean over its time.
 [[nodiscard]] SvgCanvas usage_picture(const ClusterReport& report, int width);
-// The share of the jobs that are done within a time after their submission.
+// Draws the share of the jobs that are done within a time after their submission.
 [[nodiscard]] SvgCanvas jct_picture(const ClusterReport& report, int width);
-// A row per job, from its submission on. Of many jobs only every n-th is shown, n being shown_job_step().
+// Draws a row per job, from its submission on. Of many jobs only every n-th is shown, n being shown_job_step().
 [[nodiscard]] SvgCanvas job_picture(const ClusterReport& report, int width);
-// The n for which job_picture() shows every n-th job.
+// Returns the n for which job_picture() shows every n-th job.
 [[nodiscard]] std::size_t shown_job_step(std::size_t jobs);
 
 }  // namespace flyball

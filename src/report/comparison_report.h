@@ -1,4 +1,4 @@
-// Several policies on one trace, side by side, as one HTML page.
+// Reports several policies on one trace, side by side, as one HTML page.
 #pragma once
 
 #include <string>
@@ -9,22 +9,24 @@
 
 namespace flyball {
 
-// The runs must be recorded (ComparisonRequest::record). Requires at least one run, and one job.
+// What the page is made from, and must outlive the report. The runs must have been recorded
+// (ComparisonRequest::record). There must be at least one run and one job.
 struct ComparisonReport {
   const std::vector<ComparedRun>& runs;
   const ClusterSpec& spec;  // with all fields filled in
   std::string command;      // the command that made the comparison
 };
 
-// The page as one self-contained file: a table of the runs, average JCT against energy (PowerFlow, figure 7), GPUs in
-// use and power over time (figure 8), and the distribution of completion times of runs that take about the same energy.
+// Returns the page as one self-contained file: a table of the runs, average JCT against energy (PowerFlow, figure 7),
+// and, for runs that take about the same energy, GPUs in use and power over time (figure 8) and the distribution of
+// completion times.
 [[nodiscard]] std::string comparison_html(const ComparisonReport& report);
 
-// GPUs in use and power over time: a strip per run, with the first run's line behind it; each pixel shows the mean over
-// its time. Narrow pictures have the power below the GPUs, wide ones beside them.
+// Draws GPUs in use and power over time: a strip per run, with the first run's line behind it. Each pixel shows the
+// mean over its time. Narrow pictures have the power below the GPUs, wide ones beside them. `width` is in pixels.
 [[nodiscard]] SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec,
                                              int width);
-// The share of the jobs that are done within a time after their submission, a line per run.
+// Draws the share of the jobs that are done within a time after their submission, with a line per run.
 [[nodiscard]] SvgCanvas policy_jct_picture(const std::vector<const ComparedRun*>& runs, int width);
 
 }  // namespace flyball

@@ -1,5 +1,5 @@
-// Nested energy distribution diagrams (Smaragdine figures 2 and 4). Each part is a box that shows its share of the
-// diagram's energy as number and colour and is round if it has parts of its own; arrows show the dataflow.
+// Draws nested energy distribution diagrams (Smaragdine figures 2 and 4). Each part is a box that shows its share of
+// the diagram's energy as number and colour. A part with parts of its own is round. Arrows show the dataflow.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace flyball {
 
-// A section of a page in which one clicks through all diagrams, from the model down to its tensors. The page must
-// contain energy_diagram.css and .js (html_page.h). Without scripts the section shows nothing.
+// Returns a section of a page in which the reader clicks through all diagrams, from the model down to its tensors. The
+// page must contain energy_diagram.css and .js (html_page.h). Without scripts the section shows nothing.
 [[nodiscard]] std::string energy_diagram_section(const EnergyTree& tree);
 
-// One diagram in Graphviz's language, for `dot -Tsvg`. Parts without energy are left out.
+// Returns one diagram in Graphviz's language, for `dot -Tsvg`. Parts without energy are left out.
 [[nodiscard]] std::string energy_diagram_dot(const EnergyTree& tree, std::size_t node);
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// Writes a footprint as JSON, CSV and one page of HTML.
+// Writes a footprint as CSV and as one page of HTML.
 #include "report/footprint_report.h"
 
 #include <fmt/format.h>

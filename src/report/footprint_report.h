@@ -1,4 +1,4 @@
-// A footprint for people to read: CSV, and a page with diagrams, power trace and tables.
+// Shows a footprint to people: as CSV, and as a page with diagrams, power trace and tables.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,21 @@
 
 namespace flyball {
 
-// The CSV that docs/formats/footprint.md describes, beside the JSON (account/footprint_file.h).
+// Returns the footprint as the CSV that docs/formats/footprint.md describes. account/footprint_file.h writes its JSON.
 [[nodiscard]] std::string footprint_csv(const Footprint& footprint);
 
-// A row of the table of devices: joules with so many decimals, then seconds.
+// Returns a row of the table of devices: joules with `decimals` decimals, then seconds.
 [[nodiscard]] std::vector<std::string> device_cells(const Footprint& footprint, const FootprintDevice& device,
                                                     int decimals);
 
+// Draws the power of the devices over time, and when each part of the model was active. `width` is in pixels.
 [[nodiscard]] SvgCanvas power_picture_canvas(const PowerPicture& picture, double width);
 
+// What the page shows. `footprint`, `summary` and `tree` must be set, and what they point to must outlive the page.
 struct FootprintPage {
   std::string title;
   const Footprint* footprint = nullptr;
-  const Footprint* summary = nullptr;  // over self-similar parts
+  const Footprint* summary = nullptr;  // joins parts of the model that are alike
   const EnergyTree* tree = nullptr;
   std::optional<PowerPicture> power;
   FootprintNotes notes;

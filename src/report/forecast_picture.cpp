@@ -1,4 +1,4 @@
-// The pictures of a forecast: stacked bars, and power over time.
+// Draws the pictures of a forecast: energy as stacked bars, and power over time.
 #include <fmt/format.h>
 
 #include <algorithm>

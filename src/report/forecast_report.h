@@ -1,4 +1,4 @@
-// A forecast for people and programs: text, JSON, one HTML page.
+// Shows a forecast to people and programs: as text, as JSON, and as one HTML page.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@
 
 namespace flyball {
 
-// What is shown besides the energies. The pieces for pictures may be empty.
+// What a report is made from. `sheet` and `tariff` must be set, and what they point to must outlive the report; `power`
+// may be empty, which leaves out its pictures.
 struct ForecastReport {
   const EnergySheet* sheet = nullptr;
   const Tariff* tariff = nullptr;
-  // For one type of node: the power that a node will draw and, where it was recorded, the power that one drew. Both
+  // The power that a node of one type will draw and, where it was recorded, the power that such a node drew. Both
   // start with the first iteration shown.
   struct NodePower {
     std::string name;
@@ -29,13 +30,13 @@ struct ForecastReport {
 
 [[nodiscard]] std::string forecast_text(const ForecastReport& report);
 
-// The forecast as JSON; docs/formats/forecast.md describes its keys.
+// Returns the forecast as JSON; docs/formats/forecast.md describes its keys.
 [[nodiscard]] std::string forecast_json(const ForecastReport& report);
 
-// The page as one self-contained file.
+// Returns the page as one self-contained file.
 [[nodiscard]] std::string forecast_html(const ForecastReport& report);
 
-// The pictures (forecast_picture.cpp). `width` in pixels.
+// The pictures of the page (forecast_picture.cpp): energy by stage and part, and power over time. `width` is in pixels.
 [[nodiscard]] SvgCanvas energy_bars(const EnergySheet& sheet, int width);
 [[nodiscard]] SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width);
 

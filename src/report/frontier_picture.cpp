@@ -1,4 +1,5 @@
-// Draws energy over time: ranges, axes, curves, and labels that keep clear of the curves.
+// Draws energy over time: chooses the ranges, draws axes and curves, and places labels where they keep clear of the
+// curves.
 #include "report/frontier_picture.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The plot of the frontier, for the page and for a file of its own.
+// Draws the frontiers of all planners, for the page and for a file of its own.
 #pragma once
 
 #include "draw/svg_canvas.h"
@@ -6,6 +6,7 @@
 
 namespace flyball {
 
+// Draws what frontier_svg() (report.h) puts into a file. `width` is in pixels.
 [[nodiscard]] SvgCanvas frontier_canvas(const ReportInput& input, int width);
 
 }  // namespace flyball

@@ -15,7 +15,7 @@ namespace flyball {
 struct TimeAxis {
   Seconds begin;
   Seconds end;
-  LinearScale x;  // of hours since the beginning
+  LinearScale x;  // from hours since `begin` to pixels
 
   [[nodiscard]] double operator()(Seconds at) const;
 };
@@ -27,15 +27,16 @@ struct TimeAxis {
 void draw_time_axis(SvgCanvas& svg, const TimeAxis& axis, double top, double bottom, int ticks);
 void draw_values(SvgCanvas& svg, const LinearScale& x, const LinearScale& y, const std::string& name, int ticks = 5);
 
-// Draws 1, 10, 100 s ... along `x`, a scale of decimal logarithms, and the share of the jobs along `y`.
+// Draws ticks at 1, 10, 100 s and so on along `x`, a scale of decimal logarithms, and the share of the jobs along `y`.
 void draw_jct_axes(SvgCanvas& svg, const LinearScale& x, const LinearScale& y);
-// The x scale for draw_jct_axes(): the whole decades around the given times.
+// Returns the x scale for draw_jct_axes(), which covers the whole decades around the given times.
 [[nodiscard]] LinearScale jct_scale(double least_s, double most_s, double left, double right);
 [[nodiscard]] double jct_logarithm(double seconds);
-// The share of the jobs in per cent that are done within a time. `jcts_s` must rise and have at least one value.
+// Returns the line of the share of the jobs, in per cent, that are done within a time. `jcts_s` must rise and have at
+// least one value.
 [[nodiscard]] Points jct_line(const std::vector<double>& jcts_s, const LinearScale& x, const LinearScale& y);
 
-// The mean over each pixel's time, as a line that ends with the samples.
+// Returns the line of the mean of `value` over each pixel's time. The line ends with the last sample.
 [[nodiscard]] Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
                                const std::function<double(const ClusterPower&)>& value);
 

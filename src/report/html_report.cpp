@@ -1,5 +1,5 @@
-// What people get of a plan: its pictures and tables in one HTML file, below a headline that says what the plan saves,
-// and the pictures as files beside it.
+// Puts a plan's pictures and tables into one HTML file, below a headline that says what the plan saves, and lists the
+// pictures that stand as files beside it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "report/cost_curve_picture.h"
 #include "report/frontier_picture.h"
 #include "report/html_tables.h"
-#include "report/power_picture.h"
+#include "report/job_power_picture.h"
 #include "report/report.h"
 #include "report/timeline_picture.h"
 
@@ -103,7 +103,7 @@ std::vector<PictureFile> picture_files(const ReportInput& input) {
       {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
       {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
   };
-  if (input.power) files.push_back({"power.svg", "the power of the job over an iteration", power_svg(input)});
+  if (input.power) files.push_back({"power.svg", "the power of the job over an iteration", job_power_svg(input)});
   return files;
 }
 
@@ -119,7 +119,7 @@ std::string html_report(const ReportInput& input) {
     body +=
         "<h2>Power</h2>\n<p>What all GPUs of the job draw together over one iteration, each operation at its mean "
         "power.</p>\n";
-    body += scrolled("Power", power_canvas(input, 760));
+    body += scrolled("Power", job_power_canvas(input, 760));
   }
 
   body +=

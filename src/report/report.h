@@ -1,8 +1,8 @@
-// What people look at: the timeline before and after, the frontier of every planner, the cost curves, and one HTML file
-// that holds all of these with their tables.
+// The report of a plan: pictures of the timeline before and after, of every planner's frontier and of the cost curves,
+// and one HTML file that holds all of these with their tables.
 //
 // Output is self-contained (no network, no fonts, no dates) and deterministic: the same input gives the same bytes.
-// Pictures follow the reader's light or dark setting. Thread-safe: no state is kept.
+// Pictures follow the reader's light or dark setting. All functions are thread-safe, since no state is kept.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace flyball {
 
-// A plan with its timeline and energy on the DAG that it runs on (a planner may have rescheduled operations). The DAG
-// is not owned and must outlive it.
+// A plan with its timeline and energy on the DAG for which it was made (a planner may have changed the order of
+// operations). The DAG is not owned and must outlive the plan.
 struct RealisedPlan {
   std::string name;  // "all-maximum clocks", "perseus"
   const ComputationDag* dag = nullptr;
@@ -32,8 +32,8 @@ struct RealisedPlan {
   EnergyBreakdown energy;  // of one pipeline and iteration, waiting for a straggler included
 };
 
-// Realises a plan whose clock changes are free. Where they are not, fill the fields from emulate_switching()
-// (pipeline/late_clocks.h).
+// Emulates a plan whose clock changes are free. Where they are not free, fill the fields from emulate_switching()
+// (pipeline/late_clocks.h) instead.
 [[nodiscard]] RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan plan,
                                         std::span<const Watts> blocking, Nanoseconds straggler_time = 0);
 
@@ -49,7 +49,7 @@ struct BoundPoint {
 };
 
 // The power of all GPUs of the job under both plans, and the limit on its peak.
-struct PowerPicture {
+struct JobPower {
   PowerCurve baseline;
   PowerCurve chosen;
   std::optional<Watts> limit;
@@ -61,7 +61,7 @@ struct SummaryRow {
   std::string unit;  // may be empty
 };
 
-// All that the pictures need. What its pointers refer to must outlive it.
+// All that the pictures and tables show. What its pointers refer to must outlive it.
 struct ReportInput {
   std::string title;                     // "GPT-3 1.3B on A100: 4 stages, 128 microbatches, 1F1B"
   const PlanProblem* problem = nullptr;  // the cost curves are drawn from its DAG and choices
@@ -70,37 +70,39 @@ struct ReportInput {
   std::vector<PlannerCurve> planners;   // the first is the chosen plan's planner; its frontier fills the table
   std::vector<BoundPoint> lower_bound;  // in rising time; may be empty
   Seconds t_min;
-  Seconds t_star;                        // least energy when waiting is paid anyway
+  Seconds t_star;                        // the time of least energy when waiting is paid anyway
   std::optional<Seconds> t_least_total;  // least total energy, blocking included, without straggler
   std::optional<Seconds> t_straggler;    // T'
-  bool slower_is_dearer = false;         // slower plans would be allowed, but take more energy
-  std::optional<PowerPicture> power;     // none where it is not known
+  bool slower_is_dearer = false;         // whether slower plans would be allowed, but take more energy
+  std::optional<JobPower> power;         // none where it is not known
   std::vector<SummaryRow> summary;       // further facts: solver, gap, counts
   std::vector<std::string> commands;     // the commands that made this report
 };
 
-// Plain SVG files that need nothing else: they have their own styles and background. `width` in pixels, at least 320.
+// The next four functions return plain SVG files that need nothing else: they have their own styles and background.
+// `width` is in pixels, at least 320.
 //
-// The timelines before and after on one scale: a row per stage, operations coloured by mean power. A long iteration is
-// drawn as its start, a part of its steady state and its end.
+// Draws the timelines before and after on one scale: a row per stage, operations coloured by mean power. A long
+// iteration is drawn as its start, a part of its steady state and its end.
 [[nodiscard]] std::string timeline_svg(const ReportInput& input, int width = 1200);
-// Energy over time: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
+// Draws energy over time: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
 [[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
-// The power of the job over one iteration, before and after. `input.power` must be there.
-[[nodiscard]] std::string power_svg(const ReportInput& input, int width = 1000);
-// The measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner uses.
+// Draws the power of the job over one iteration, before and after. `input.power` must be there.
+[[nodiscard]] std::string job_power_svg(const ReportInput& input, int width = 1000);
+// Draws the measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner
+// uses.
 [[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
 
 struct PictureFile {
   std::string name;  // "timeline.svg"
-  std::string what;  // for people
+  std::string what;  // a description for people
   std::string svg;
 };
 
-// The pictures that stand beside the report as files of their own.
+// Returns the pictures that stand beside the report as files of their own.
 [[nodiscard]] std::vector<PictureFile> picture_files(const ReportInput& input);
 
-// The whole report as one HTML file.
+// Returns the whole report as one HTML file.
 [[nodiscard]] std::string html_report(const ReportInput& input);
 
 }  // namespace flyball

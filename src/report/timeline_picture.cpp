@@ -1,4 +1,4 @@
-// Draws timelines: the whole picture for a file, and the parts of the one that a page zooms.
+// Draws timelines: the whole picture for a file, and the parts of the picture that a page zooms.
 #include "report/timeline_picture.h"
 
 #include <fmt/format.h>

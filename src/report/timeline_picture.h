@@ -1,4 +1,4 @@
-// Draws timelines (timeline_picture.cpp), for the picture in a file of its own and for the one that a page can zoom
+// Draws timelines: the picture in a file of its own (timeline_picture.cpp), and the one in a page, which can be zoomed
 // (timeline_view.cpp).
 #pragma once
 
@@ -11,45 +11,47 @@
 
 namespace flyball {
 
-// The option of an operation under a realised plan.
+// Returns the option at which an operation runs under a plan.
 [[nodiscard]] const ClockOption& option_of(const RealisedPlan& plan, int operation);
 
-// The option's energy over its time; zero for options that take no time.
+// Returns the option's energy over its time; zero for options that take no time.
 [[nodiscard]] Watts mean_power(const ClockOption& option);
 
-// A scale that covers every operation that occupies a stage, under both plans.
+// Returns a scale that covers the mean power of every operation that occupies a stage, under both plans.
 [[nodiscard]] PowerScale power_scale(const ReportInput& input);
 
-// "F12" of an operation that is called "F12 stage 3".
+// Returns "F12" for an operation that is called "F12 stage 3".
 [[nodiscard]] std::string short_label(const ComputationDag& dag, int operation);
 
-// "perseus: 5.432 s, 6 543 J (+0.1 % time, -13.2 % energy)"; without the changes if `than` is null.
+// Returns "perseus: 5.432 s, 6 543 J (+0.10 % time, -13.2 % energy)", compared with `than`; without the comparison if
+// `than` is null.
 [[nodiscard]] std::string plan_heading(const RealisedPlan& plan, const RealisedPlan* than);
 
-// "blocking, 75 W", or the range if stages differ.
+// Returns "blocking, 75 W", or the range of powers if they differ between stages or clocks.
 [[nodiscard]] std::string blocking_label(const PlanProblem& problem);
 
-// Of the longer iteration; positive.
+// Returns the time of the longer of the two iterations, at least a nanosecond.
 [[nodiscard]] Seconds longest_iteration(const ReportInput& input);
 
-// What pictures give the width of an operation to: the median of the baseline's that occupy a stage, but no less than
-// the longer iteration shared out among them. No picture is then wider than all of them side by side, however uneven.
+// Returns the duration that pictures draw as wide as an operation should be: the median duration of the baseline's
+// operations that occupy a stage, but no less than the longer iteration divided by their number. However uneven the
+// operations are, no picture is then wider than so many of them side by side.
 [[nodiscard]] Seconds usual_operation(const ReportInput& input);
 
-// How the rows of a page's timeline are drawn: the whole iteration as wide as it is long, zoomed by the page.
+// How the rows of a page's timeline are drawn. The picture shows the whole iteration, and the page zooms it.
 //
-// The operations bound the page's bytes, whatever they take: under each plan an outline, a label and two corners of the
-// critical path each at most, and some 2 * kMostTicks ticks at most for all zooms together.
+// The page's bytes are bounded by the number of operations, however long these take: under each plan an operation adds
+// at most an outline, a label and two corners of the critical path. All zooms together add some 2 * kMostTicks ticks.
 struct TimelineRows {
-  static constexpr double kHeight = 26.0;  // px, as are the others
-  static constexpr double kPitch = 30.0;
-  static constexpr double kOperation = 30.0;  // a usual operation's width
-  static constexpr int kStretch = 5000;       // of labels that are shown or hidden together
-  static constexpr int kMostTicks = 1000;     // of one zoom; from there on they stay as far apart as they are
-  // The greatest zoom makes the shortest operation as wide as a usual one, so that it has its label, but is
-  static constexpr double kEveryZoom = 3.0;          // no less than this, which even pages have;
-  static constexpr double kMostZoom = 300.0;         // no more than hundredths of a pixel allow, which shapes come in;
-  static constexpr double kMostWidth = 8'388'608.0;  // no wider than single precision tells half a pixel: browsers' own
+  static constexpr double kHeight = 26.0;     // of a row, in pixels, as are the next three
+  static constexpr double kPitch = 30.0;      // from one row to the next
+  static constexpr double kOperation = 30.0;  // the width of a usual operation at zoom 1
+  static constexpr int kStretch = 5000;       // the width in which labels are shown or hidden together
+  static constexpr int kMostTicks = 1000;     // of one zoom; beyond it the ticks move apart instead
+  // The greatest zoom makes the shortest operation as wide as a usual one, so that its label fits, within these bounds:
+  static constexpr double kEveryZoom = 3.0;          // the least, for operations that are all alike
+  static constexpr double kMostZoom = 300.0;         // the most that shapes rounded to hundredths of a pixel allow
+  static constexpr double kMostWidth = 8'388'608.0;  // px; up to here a browser's single precision tells half a pixel
 
   explicit TimelineRows(const ReportInput& input);
 
@@ -58,15 +60,16 @@ struct TimelineRows {
   double most_zoom;       // a whole number
 };
 
-// One plan's rows with labels and axis, inlined, and the names of the rows beside them. Groups with data-from, data-to
-// are for zooms from the one to below the other, those with data-x stand from there on, and those with data-border have
-// borders from that zoom on; the rectangle "lit" frames what is pointed at.
+// timeline_rows() draws one plan's rows with labels and axis as a part of a page; timeline_names() draws the names of
+// the rows, which stand beside them. The page's script reads attributes of groups. It shows a group at zooms from
+// data-from to below data-to; the texts of a group with data-x stand in the kStretch pixels from there on; the outlines
+// of a group with data-border have borders from that zoom on. The rectangle "lit" frames the operation pointed at.
 [[nodiscard]] std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
                                         const TimelineRows& rows);
 [[nodiscard]] SvgCanvas timeline_names(const ComputationDag& dag);
 
-// The timelines before and after as an element of a page, with the data that web/timeline.js shows for the operation
-// that is pointed at. Without scripts the element can still be scrolled.
+// Returns the timelines before and after as an element of a page, with the data that web/timeline.js shows for the
+// operation pointed at. Without scripts the element can still be scrolled.
 [[nodiscard]] std::string timeline_view(const ReportInput& input);
 
 }  // namespace flyball

@@ -1,4 +1,5 @@
-// The timeline of a page: pictures of the whole iteration in a field that scrolls, and the data that its script shows.
+// Makes the timeline of a page: pictures of the whole iteration in a field that scrolls, and the data that the page's
+// script shows.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Decides who may do what: a job's token is good for all of that job, the administrator's for everything, and the
-// registration token for registering jobs.
+// Decides who may do what: a job's token allows everything that concerns the job, the administrator's token allows
+// everything, and the registration token allows the registering of jobs.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,10 @@ namespace flyball {
 class Access {
  public:
   struct Tokens {
-    // Without an administrator's token, everybody can list jobs (except Zeus's), and a job's token is good for that job
-    // only.
+    // Without an administrator's token, everybody can list jobs (except Zeus's).
     std::optional<TokenHash> administrator;
     std::optional<TokenHash> registration;  // allows the registering of jobs only
-    bool open_registration = true;          // everybody may register jobs
+    bool open_registration = true;          // whether everybody may register jobs
   };
   explicit Access(const Tokens& tokens) : tokens_(tokens) {}
 
@@ -30,12 +29,12 @@ class Access {
   // root.
   [[nodiscard]] bool is_administrator(const Request& request) const;
   [[nodiscard]] bool shows_token_of(const Request& request, const Job& job) const;
-  // Returns whose share a request without a job's token takes, of the requests and of the places for jobs:
-  // "administrator"; of those who show the registration token, which many may hold, "registration 192.0.2.7"; else the
-  // address, or the Unix socket's user.
+  // Returns the name of the party to which a request without a job's token counts, where requests and places for jobs
+  // are shared out: "administrator"; "registration 192.0.2.7" for a client that shows the registration token, which
+  // many may hold; otherwise the client's address, or the Unix socket's user.
   [[nodiscard]] std::string party_of(const Request& request) const;
 
-  // These throw HttpError 401 and 403.
+  // The next three throw HttpError 401 or 403 where the request does not show what is needed.
   void need_administrator(const Request& request) const;
   void need_job(const Request& request, const Job& job) const;
   void need_registration(const Request& request) const;

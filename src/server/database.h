@@ -1,5 +1,5 @@
-// A thin wrapper of SQLite: statements that clean up after themselves, and errors that tell a full disk from other
-// failures.
+// A thin wrapper of SQLite, with statements that clean up after themselves, and with errors that tell a full disk from
+// other failures.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class DatabaseError : public SystemError {
  public:
   DatabaseError(const std::string& problem, int code) : SystemError(problem), code_(code) {}
 
-  // The file cannot grow or cannot be written; it is unharmed, and a later write may succeed.
+  // Whether the file cannot grow or cannot be written; it is then unharmed, and a later write may succeed.
   [[nodiscard]] bool no_room() const;
-  // The file is damaged, or not one of this program's; no later call will succeed.
+  // Whether the file is damaged, or not one of this program's; no later call will then succeed.
   [[nodiscard]] bool damaged() const;
 
  private:
@@ -53,7 +53,8 @@ class Database {
   std::string path_;
 };
 
-// A prepared statement. Parameters count from 1, columns from 0. Texts that are bound must live until the next run.
+// A prepared statement. Parameters count from 1, columns from 0. Texts that are bound must live until the statement has
+// run. All functions throw DatabaseError where SQLite fails. Not thread-safe.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -66,10 +67,11 @@ class Statement {
   Statement& bind(int parameter, std::string_view value);
   Statement& bind_bytes(int parameter, std::span<const std::uint8_t> value);
 
-  void run();   // to the end, then ready to be bound again
-  bool next();  // to the next row; false, and ready again, after the last
+  void run();   // runs to the end; the statement is then ready to be bound again
+  bool next();  // goes to the next row; false after the last one, when the statement is ready to be bound again
 
-  // These throw Error, which names the column, where the row holds another kind of value.
+  // The next four read a column of the present row. They throw Error, which names the column, where it holds another
+  // kind of value.
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double number(int column) const;
   [[nodiscard]] std::string text(int column) const;

@@ -12,11 +12,11 @@
 
 namespace flyball {
 
-// For one job. Only one pipeline's reports count, those of the first ranks of data and tensor parallelism. A few
-// incomplete steps are remembered at most.
+// The steps of one job. Only the reports of one pipeline count, those of the first ranks of data and tensor
+// parallelism. A few incomplete steps are remembered at most. Not thread-safe.
 class ExecutedSteps {
  public:
-  // Returns, by stage, the times of the step that this report completes; nothing where stages are missing, where this
+  // Returns, by stage, the times of the step that this report completes; none where stages are missing, where this
   // rank's reports do not count, or where the plan in force needs no steps of that version. Throws HttpError: 409 where
   // the rank has not registered, 400 where the report does not fit its schedule.
   [[nodiscard]] std::optional<std::vector<std::vector<MeasuredTimes>>> add(Job& job, const StepReport& report);

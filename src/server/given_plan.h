@@ -11,11 +11,12 @@
 namespace flyball {
 
 struct GivenPlan {
-  std::vector<std::string> tails;  // by stage, what follows the rank in the answer (zeus_tail, schedule_text.h)
+  std::vector<std::string> tails;  // by stage: what follows the rank in the answer (zeus_tail(), schedule_text.h)
   std::uint64_t identity = 0;      // a hash of the texts, never 0; a file with the same texts is the same plan
 };
 
-// Makes it from the file's selected point, else from its first. Throws InputError where the file has no point.
+// Makes the texts of the point that the file marks as selected, or else of its first. Throws InputError where the file
+// has no point.
 [[nodiscard]] GivenPlan given_plan_of(const PlanFile& file, const std::string& source);
 
 }  // namespace flyball

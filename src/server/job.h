@@ -1,5 +1,5 @@
-// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. This is plain state with
-// rules; storing, planning and waiting are the job book's business (job_book.h). Not thread-safe.
+// One job: its ranks, what they have measured, its stragglers, and the schedules that follow. A job is plain state with
+// rules; the job book (job_book.h) stores it, plans it and answers those who wait for it. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace flyball {
 
 struct JobRank {
   RankRequest request;
-  bool durable = false;                 // on the disk
-  std::int64_t last_sequence = -1;      // counted
-  std::int64_t enqueued_sequence = -1;  // on its way to the disk
+  bool durable = false;                 // whether the rank is on the disk
+  std::int64_t last_sequence = -1;      // of the reports that have been counted
+  std::int64_t enqueued_sequence = -1;  // of the reports that are on their way to the disk
   bool profiled = false;
-  // The measurements that it was planned with, and those made since.
+  // The measurements with which the job was planned, and those made since.
   std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
   MeasurementSums collected;
 };
@@ -35,8 +35,8 @@ struct JobStraggler {
     double due = 0.0;  // seconds since 1970
   };
   double degree = 1.0;                          // in force
-  std::int64_t sequence = -1;                   // of what is in force
-  std::int64_t newest_seen = -1;                // on its way to the disk, or there
+  std::int64_t sequence = -1;                   // of the notice in force
+  std::int64_t newest_seen = -1;                // of the newest notice that is on the disk or on its way there
   std::map<std::int64_t, Announced> announced;  // by sequence
 };
 
@@ -51,8 +51,8 @@ struct RankPlace {
       : rank(request.rank), dp_rank(request.dp_rank), pp_rank(request.pp_rank) {}
 };
 
-// A rank's schedule as JSON text: its own part, and the part that it shares with all ranks of its stage that run the
-// same.
+// A rank's schedule as JSON text, in two parts: the rank's own head, and the tail that it shares with all ranks of its
+// stage that run the same.
 struct ScheduleText {
   std::string head;
   std::shared_ptr<const std::string> tail;
@@ -62,7 +62,7 @@ struct ScheduleText {
 struct Deployment {
   // Texts by stage. They are made once, however often ranks ask.
   struct Texts {
-    std::vector<std::string> tails;       // what follows the rank in its schedule's JSON text
+    std::vector<std::string> tails;       // ScheduleText::tail
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
   };
   struct Pipeline {
@@ -103,10 +103,11 @@ class Job {
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
   [[nodiscard]] std::vector<int> unprofiled_stages() const;
-  // Whether ranks have reported measurements, and none has finished.
+  // Whether some ranks have reported measurements, and none has finished.
   [[nodiscard]] bool is_measuring() const;
-  // Returns the measurements of the ranks that have finished measuring, or of all that have been planned with. For a
-  // stage without any such rank, it takes what ranks that measure again had measured before.
+  // Returns the measurements of the ranks that have finished measuring or, unless `finished_only`, of all that have
+  // been planned with. For a stage without any rank that has finished, it takes what ranks that measure again had
+  // measured before.
   [[nodiscard]] std::vector<RankMeasurements> measured_ranks(bool finished_only) const;
   // Returns the stages of which `measured` has no rank, with what is known of them.
   [[nodiscard]] std::vector<FixedStage> fixed_stages(const std::vector<RankMeasurements>& measured) const;
@@ -117,17 +118,19 @@ class Job {
   void check_report(const JobRank& rank, const MeasurementReport& report) const;
   void count_report(JobRank& rank, const MeasurementReport& report);
   void set_profiled(JobRank& rank, bool profiled);
-  // For a rank that has finished measuring: replaces what it was planned with by what it has measured since, for every
-  // instruction measured again and for `waiting`. Returns false where nothing has been measured since.
+  // Makes the job plan with the new sweep of a rank that has finished measuring: for every instruction measured again,
+  // and for `waiting`, the new measurements replace those with which it was planned. Returns false where nothing has
+  // been measured since.
   static bool take_up_sweep(JobRank& rank);
   // Does the same for all ranks that have finished, and returns their numbers.
   std::vector<int> take_up_sweeps();
   [[nodiscard]] bool has_new_sweeps() const;
 
   // --- Stragglers ---
-  // Throws HttpError.
+  // Returns the notices about a straggler, which is added if it is new. Throws HttpError: 400 for a rank that the job
+  // does not have, 429 where there are too many stragglers or notices.
   [[nodiscard]] JobStraggler& straggler(const StragglerId& id);
-  // Called when a notice could not be stored: its number may be used again.
+  // Takes a notice back that could not be stored, so that its number may be used again.
   void take_back(const StragglerId& id, std::int64_t sequence, std::int64_t seen_before);
   // Puts a notice in force, unless a newer one is. Returns false where nothing changes.
   bool put_in_force(const StragglerId& id, std::int64_t sequence, double degree);
@@ -152,7 +155,8 @@ class Job {
   [[nodiscard]] std::vector<JobPlan::Run> unprepared_runs() const;
   // Returns what the pipelines are to run now, without a version. There must be a plan.
   [[nodiscard]] Deployment deployment() const;
-  // Returns the same as if this straggler's degree were in force; nothing where runs would have to be prepared first.
+  // Returns what they would have to run if this straggler had this degree; none where runs would have to be prepared
+  // first.
   [[nodiscard]] std::optional<Deployment> deployment_with(const StragglerId& id, double degree);
   // Gives the deployment its version, which counts as the newest whether or not it is published.
   void assign_version(Deployment& deployment, bool new_frontier);
@@ -160,10 +164,10 @@ class Job {
   void publish(std::shared_ptr<const Deployment> deployment) { current_ = std::move(deployment); }
   [[nodiscard]] const std::shared_ptr<const Deployment>& current() const { return current_; }
 
-  // Returns the answer for one rank; nothing where no schedule is above `after_version` yet.
+  // Returns the schedule for one rank; none where there is no version above `after_version` yet.
   [[nodiscard]] std::optional<ScheduleText> schedule_for(const RankPlace& rank, std::int64_t after_version) const;
-  // Returns the tail of the answer for a rank of one of Zeus's jobs, the same text for all that ask; null where there
-  // is none yet.
+  // Returns the tail of the answer for a rank of one of Zeus's jobs, the same text for all ranks of a stage that run
+  // the same; null where there is none yet.
   [[nodiscard]] std::shared_ptr<const std::string> zeus_tail_for(const RankPlace& rank) const;
 
   [[nodiscard]] JobStatus status(double now) const;

@@ -1,6 +1,7 @@
-// A change goes to the store with what is to follow it: the change in memory and the reply, which the store's thread
-// posts back to the loop once the write is on the disk, or what undoes it. Numbers that are on their way to the disk
-// are remembered, so that a repeated request is recognised before it is written.
+// A change goes to the store together with two functions: one makes the change in memory and replies, the other undoes
+// what was noted. The store's thread posts the first to the loop once the write is on the disk, or the second where it
+// fails. Numbers that are on their way to the disk are remembered, so that a repeated request is recognised before it
+// is written.
 #include "server/job_book.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-// All jobs of a server. It takes clients' requests, has changes stored before they are answered, has jobs planned when
-// their ranks have measured, numbers the schedules, and answers the requests that wait for one.
+// The book of all jobs of a server. The book takes clients' requests, has changes stored before they are answered, has
+// jobs planned when their ranks have measured, numbers the schedules, and answers the requests that wait for one.
 //
-// Everything runs in the event loop's thread; the disk and the planners have threads of their own. Functions that
-// change something answer later, through the reply, once the change is on the disk. They throw HttpError (and what the
-// engines throw) for requests that cannot be met.
+// All functions run in the event loop's thread; the disk and the planners have threads of their own. Functions that
+// change something answer later, through the reply, once the change is on the disk. They throw HttpError, and what the
+// planners throw, for requests that cannot be met.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@
 
 namespace flyball {
 
-// A reply, and the function that makes a response of the result.
+// A reply, and the function that makes its response from the result.
 template <class Result>
 struct Answer {
   Reply reply;
@@ -44,29 +44,31 @@ class JobBook {
   struct Limits {
     std::size_t jobs = 1024;
     std::size_t event_streams = 64;  // per job
-    std::size_t polls = 4;           // per rank; a further one ends the oldest
+    std::size_t polls = 4;           // requests per rank that wait for a schedule; a further one ends the oldest
     Seconds longest_wait{60.0};
     std::int64_t operations = kMostServerOperations;  // in one iteration of a job that registers
-    // In one iteration of all jobs together: a planned one takes some 260 bytes of memory for each.
+    // In one iteration of all jobs together. A planned job takes some 260 bytes of memory for each operation.
     std::int64_t total_operations = 4 * kMostServerOperations;
     unsigned planning_threads = 1;  // PlanningQueue::Limits
     Seconds planning_time{600.0};
     Seconds silence{86'400.0};  // a job expires when none of its ranks has been heard for this long; 0: none does
-    // For this long after a restart, no job expires that has not been heard since, and none with ranks makes room.
+    // For this long after a restart, jobs of which nothing has been heard since do not expire, and jobs with ranks are
+    // not deleted to make room.
     Seconds return_grace{600.0};
     // When there is no room for another job, jobs without a rank are deleted that have been silent for this long.
     Seconds unstarted{600.0};
-    // After this silence a job with ranks makes room for a party that holds fewer. A rank may wait for a minute without
-    // a word.
+    // After this silence a job with ranks is deleted to make room for a party that holds fewer jobs. A living rank may
+    // wait for a minute without sending a request.
     Seconds least_silence_when_full{120.0};
   };
 
-  // Called with a sentence for the administrator, in the loop's thread, ten times a second at most in the long run.
+  // A function that is called with a sentence for the administrator, in the loop's thread, ten times a second at most
+  // in the long run.
   using Log = std::function<void(const std::string&)>;
 
-  // Opens the database and restores every job in it that can be read; those that had been planned are planned again,
-  // with the same schedules as the result. An empty path keeps everything in memory. Throws DatabaseError and
-  // InputError.
+  // Opens the database and restores every job in it that can be read. Jobs that had been planned are planned again,
+  // with the same schedules as the result. With an empty path everything is kept in memory. `loop` must outlive the
+  // book. Throws DatabaseError and InputError.
   JobBook(EventLoop& loop, const std::string& database, Limits limits, Log log = {});
   ~JobBook();
   JobBook(const JobBook&) = delete;
@@ -75,14 +77,14 @@ class JobBook {
   // One job with the requests and streams that wait for it.
   struct Entry;
 
-  // Throws HttpError 404.
+  // Returns the job. Throws HttpError 404 where there is none.
   [[nodiscard]] Job& job(const std::string& id);
   [[nodiscard]] const Job* find_job(const std::string& id) const;  // null where there is none
   [[nodiscard]] std::vector<const Job*> jobs() const;
   // Notes that one of the job's ranks has been heard, so that the job does not expire.
   void hear(const std::string& id);
 
-  // Says what is wrong with jobs that could not be restored, in words for the administrator.
+  // Sentences for the administrator on what is wrong with jobs that could not be restored.
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
   void add_trouble(std::string trouble) { troubles_.push_back(std::move(trouble)); }
 
@@ -96,7 +98,7 @@ class JobBook {
   };
   void create_job(Registration registration, const Answer<JobRegistered>& answer);
   void delete_job(const std::string& id, const Answer<std::string>& answer);
-  // Sets the plan file of a job of which the database does not tell it. Nobody waits for this to be on the disk.
+  // Sets the plan file of a job for which the database has none. Nobody waits for this to be on the disk.
   void set_given_plan(const std::string& id, std::uint64_t identity);
   void register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer);
   void take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer);
@@ -108,17 +110,17 @@ class JobBook {
   // schedules are: a restart goes on from the version in force.
   void take_step(const std::string& id, const StepReport& report);
 
-  // Answers with a schedule above `after_version` as soon as there is one, or with 204 after `wait` (within a tenth of
-  // a second).
+  // Answers with a schedule of a version above `after_version` as soon as there is one, or with 204 after `wait`
+  // (within a tenth of a second).
   void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
 
-  // Events of one job: "state", "progress", "schedule", "straggler", each with a JSON object.
+  // Sends the events of one job to the stream: "state", "progress", "schedule", "straggler", each with a JSON object.
   void subscribe(const std::string& id, std::shared_ptr<EventStream> stream);
-  // Throws HttpError 404 and 429.
+  // Throws HttpError 404 where there is no such job, and 429 where it has too many streams.
   void check_subscribe(const std::string& id);
 
-  // Sets the function that is called whenever a job has changed so that schedules or rounds may differ, and when it
-  // goes (null).
+  // Sets the function that is called whenever a job has changed so that its schedules or its rounds of a sweep may
+  // differ, and with null when the job is gone.
   void on_change(std::function<void(const std::string& id, Job*)> listener) { listener_ = std::move(listener); }
 
   // Ends every wait with 503, so that the server can stop.
@@ -153,16 +155,17 @@ class JobBook {
   using EntryPointer = std::shared_ptr<Entry>;
 
   [[nodiscard]] EntryPointer find(const std::string& id) const;
-  // Runs `then` in the loop once the write is on the disk; fails the reply where it is not.
+  // Returns a function that runs `then` in the loop's thread once the write is on the disk. Where the write fails, it
+  // runs `undo` and fails the reply.
   static Store::Done acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo);
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
   [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find() for a request of a rank
-  // To be called when the job has also been deleted on the disk: tells all that wait for it.
+  // Tells all that wait for the job that it is gone. Must be called when the job has also been deleted on the disk.
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
   void expire_silent_jobs();
-  // For a job of this party with so many operations. Throws HttpError 429.
+  // Makes room for a job of this party with so many operations. Throws HttpError 429 where there is none.
   void make_room(const std::string& party, std::int64_t operations);
   struct Share;
   void make_room(const std::string& party, const Share& share, std::unordered_set<EntryPointer>& going) const;
@@ -171,8 +174,8 @@ class JobBook {
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
   void plan_if_ready(const EntryPointer& entry);
-  // Looks again after `wait` whether the ranks measure, since they may never finish, and reports when the job's
-  // patience has passed without any report.
+  // Looks again after `wait` whether the ranks measure, since they may never finish, and tells the administrator when
+  // the job's patience has passed without any report.
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
   // Starts planning, from `adjusted` where that fits (JobPlan::make).
@@ -193,16 +196,16 @@ class JobBook {
   std::function<void(const std::string&, Job*)> listener_;
   std::map<std::string, EntryPointer> entries_;
   std::vector<std::string> troubles_;
-  std::set<std::string> left_out_;  // their ids, if known
+  std::set<std::string> left_out_;  // ids, where known, of the jobs that could not be restored
   std::int64_t last_number_ = 0;
   std::function<void(std::function<void()>)> post_;
   Store store_;
   std::unique_ptr<PlanningQueue> planning_;
   EventLoop::Handle sweep_;
   EventLoop::Handle expiry_;
-  std::chrono::steady_clock::time_point begin_;  // of this server; what was heard before, an earlier one heard
+  std::chrono::steady_clock::time_point begin_;  // of this server
   Log log_;
-  RateLimit lines_;  // of the log
+  RateLimit lines_;  // limits the lines of the log
   std::uint64_t lines_left_out_ = 0;
 };
 

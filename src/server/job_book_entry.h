@@ -1,4 +1,4 @@
-// Used inside JobBook: one job with what waits for it. Only the book's own files include it.
+// One job of the book, with the requests and streams that wait for it. Only the book's own files include this.
 #pragma once
 
 #include <chrono>
@@ -31,23 +31,23 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   bool gone = false;  // deleted, or on its way
   // The last time that a rank was heard, or the job registered; it may lie before this server's start.
   Clock::time_point heard = Clock::now();
-  Clock::time_point heard_stored = heard;  // as the database knows it
+  Clock::time_point heard_stored = heard;  // the same, as it is stored in the database
   Clock::time_point last_report = heard;   // of measurements
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
   std::shared_ptr<PlanningTask> task;
-  bool restoring = false;         // the task makes the plan again that an earlier server had made
-  bool frontier_due = false;      // the next schedules are the first of a new frontier
-  bool measured_since = false;    // reports have come since the task began
-  bool profiled_since = false;    // ranks have finished since the task began
-  bool has_fixed_stages = false;  // the plan, or the one being made, has stages without a choice of clocks
+  bool restoring = false;         // whether the task repeats a plan that an earlier server had made
+  bool frontier_due = false;      // whether the next schedules are the first of a new frontier
+  bool measured_since = false;    // whether reports have come since the task began
+  bool profiled_since = false;    // whether ranks have finished since the task began
+  bool has_fixed_stages = false;  // whether the plan, or the one being made, has stages without a choice of clocks
   bool patience_over = false;
   EventLoop::Handle patience;
   EventLoop::Handle stall;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
-  bool preparing = false;      // runs of its plan are being prepared in a planner's thread, one batch at a time
-  bool prepare_again = false;  // other runs may be needed by now
+  bool preparing = false;      // whether runs of its plan are being prepared in a planner's thread, one batch at a time
+  bool prepare_again = false;  // whether other runs may be needed by now
   int versions_in_flight = 0;
   int notices_in_flight = 0;
   ExecutedSteps executed;

@@ -1,5 +1,5 @@
-// Deletes jobs that nobody has deleted: those of whose ranks nothing has been heard for long, and those whose room
-// others need. A timer looks through all jobs; the times at which they were heard are stored in coarse steps.
+// Deletes jobs that their owners have not deleted: jobs of whose ranks nothing has been heard for long, and jobs whose
+// room others need. A timer looks through all jobs. The times at which they were heard are stored in coarse steps.
 #include <fmt/format.h>
 
 #include <algorithm>

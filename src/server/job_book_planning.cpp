@@ -1,6 +1,6 @@
-// When a job is planned, from which measurements, and how its ranks get the schedules. Planning starts when all ranks
-// have finished measuring, or the job's patience is over; new measurements cancel it. A deployment is first stored with
-// its version and published afterwards.
+// Decides when a job is planned and from which measurements, and gives its ranks their schedules. Planning starts when
+// all ranks have finished measuring, or the job's patience is over; new measurements cancel it. A deployment is first
+// stored with its version and published afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Clients that wait for a job: ranks for their next schedule, and streams of events. Waiting requests are kept by rank,
-// a few for each; one timer ends those that are overdue.
+// Serves the clients that wait for a job: ranks that wait for their next schedule, and streams of events. Waiting
+// requests are kept by rank, a few for each; one timer ends those that are overdue.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -24,10 +24,10 @@
 
 namespace flyball {
 
-// Largest iteration of one pipeline that the server plans; docs/performance.md says how long that takes.
+// The largest iteration of one pipeline that the server plans; docs/performance.md says how long that takes.
 inline constexpr std::int64_t kMostServerOperations = 500'000;
 
-// Returns the number of operations in one iteration of one pipeline, at most.
+// Returns an upper bound of the number of operations in one iteration of one pipeline.
 [[nodiscard]] std::int64_t operations_of(const JobRequest& request);
 
 // Estimates roughly how long planning a job takes, to choose whose turn it is.
@@ -36,17 +36,18 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 // Returns the pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
 [[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request);
 
-// Whether the job's ranks may report the instruction: those of pipelines, chunks' own, and constant-time operations.
+// Tells whether the job's ranks may report the instruction: instructions of pipelines, those of the job's chunks, and
+// constant-time operations.
 [[nodiscard]] bool is_known_instruction(const JobRequest& request, std::string_view instruction);
 
 // Immutable once made; shared between threads.
 class JobPlan {
  public:
-  // Makes the plan, which takes milliseconds to minutes. Throws what the engines throw. Returns null where `progress`
-  // cancelled, or where `out_of_time`, which is asked as often, ended a planner that had nothing yet. Perseus, when it
-  // is ended, has an incomplete frontier: its slow end, and rougher plans for T_min and the job's pace. Where executed
-  // steps adjust the plan, it goes on from `adjusted` if that was reached from the same measurements. `fixed` lists the
-  // stages of which `ranks` has none.
+  // Makes the plan, which takes milliseconds to minutes. Throws what the planners throw. Returns null where `progress`
+  // cancelled the planner, or where `out_of_time`, which is asked as often, ended one that had found nothing yet. When
+  // Perseus is ended, its frontier is incomplete: it has the slow end, and rougher plans for T_min and the job's pace.
+  // Where executed steps adjust the plan, it goes on from `adjusted` if that belongs to the same measurements. `fixed`
+  // lists the stages of which `ranks` has no rank.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,
@@ -56,8 +57,8 @@ class JobPlan {
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
-  // Returns the point to run without stragglers: of those as fast as maximum clocks, or as the job's target, the one of
-  // least energy.
+  // Returns the point to run without stragglers: of the points that are as fast as maximum clocks, or as the job's
+  // target, the one of least energy.
   [[nodiscard]] std::size_t base_point() const { return base_point_; }
   // Returns the point to run where an iteration may take `allowed`, T_opt = min(T*, T') (Perseus eq. 2), which is never
   // faster than the base point. Costs microseconds.
@@ -89,20 +90,20 @@ class JobPlan {
     return measured_operations(*basis_->realised.dag, stage).size();
   }
 
-  // Where the job asked for JobRequest::executed_steps and its planner adjusts plans step by step: whether the planner
-  // needs another iteration of its only plan.
+  // Tells whether the planner needs another executed iteration of its plan. It does so only where the job asked for
+  // JobRequest::executed_steps and the planner adjusts plans step by step.
   [[nodiscard]] bool wants_steps() const {
     return reconfiguration_ && reconfiguration_->status() == ReconfigureStatus::kRunning;
   }
-  // Returns the plan after such an iteration; `stages` has, by stage, the times of its computations in the order of
+  // Returns the plan after such an iteration; `stages` has, by stage, the times of the computations in the order of
   // schedule(). Takes milliseconds.
   [[nodiscard]] std::shared_ptr<const JobPlan> reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const;
-  // Returns what is to be stored for make(), where executed steps adjust this plan.
+  // Returns the state that is to be stored for make(), where executed steps adjust this plan.
   [[nodiscard]] std::optional<AdjustedPlan> adjusted() const;
 
   [[nodiscard]] PlanStatus status() const { return status_; }
 
-  // Sentences on what is odd about the measurements or the request, and on an incomplete plan.
+  // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
   // Returns the report, in which the caller fills in job and version.
@@ -113,7 +114,7 @@ class JobPlan {
     ClockPlan plan;
     Seconds time;
     Joules energy;
-    Watts straggler_power;  // what the stages draw while they wait for one
+    Watts straggler_power;  // what the stages draw while they wait for a straggler
   };
 
   // What all plans from the same measurements share.
@@ -140,12 +141,12 @@ class JobPlan {
   std::shared_ptr<const Basis> basis_;
   PlannerResult result_;
   std::optional<Reconfiguration> reconfiguration_;  // empty, too, where an earlier server has finished it
-  std::uint64_t measurements_ = 0;                  // fingerprint of them, where there is a reconfiguration
+  std::uint64_t measurements_ = 0;                  // fingerprint of the measurements, where a reconfiguration is
   std::size_t base_point_ = 0;
   std::string planner_;
   std::string limited_by_;
   PlanStatus status_ = PlanStatus::kComplete;
-  std::optional<Seconds> reached_;  // of an incomplete plan: the fastest point that the planner reached
+  std::optional<Seconds> reached_;  // time of the fastest point that the planner of an incomplete plan reached
   std::optional<Expected> expected_saving_pct_;
   Seconds t_min_;
   Seconds max_clock_time_;

@@ -7,7 +7,7 @@
 
 namespace flyball {
 
-// `book` and `access` must outlive the router.
+// Adds the routes. `book` and `access` must outlive the router.
 void add_job_routes(Router& router, JobBook& book, const Access& access);
 
 }  // namespace flyball

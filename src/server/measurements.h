@@ -22,10 +22,10 @@ struct MeasurementSum {
   Joules energy;
 };
 
-// Ordered by instruction, then from the highest clock down. A value: snapshots are shared, not copied.
+// All sums of a rank, ordered by instruction, then from the highest clock down.
 using MeasurementSums = std::vector<MeasurementSum>;
 
-// Instructions and clocks that one rank may report, together.
+// How many pairs of instruction and clock one rank may report.
 inline constexpr std::size_t kMostSums = 10'000;
 
 // Adds measurements in their order, so that sums in memory equal those on the disk. Cost: a sort of the new ones, and
@@ -33,8 +33,8 @@ inline constexpr std::size_t kMostSums = 10'000;
 void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasurement>& measurements);
 void add_measurement(MeasurementSums& sums, const InstructionMeasurement& measurement);
 
-// Returns what is known of a rank after another sweep: the sweep, and from before the instructions that the sweep does
-// not have. `waiting` is always the sweep's. Cost: linear in both.
+// Returns what is known of a rank after another sweep: the sums of the sweep and, of the instructions that it did not
+// measure, those from `before`. `waiting` is always taken from the sweep. Cost: linear in both.
 [[nodiscard]] MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep);
 
 // Returns the energies of the instruction, from its highest clock down.
@@ -50,11 +50,12 @@ struct RankMeasurements {
 // A stage of which no rank has finished measuring; it is planned without a choice of clocks.
 struct FixedStage {
   int stage = 0;
-  Megahertz clock;           // the highest that its ranks can set; 0 where they do not tell
+  Megahertz clock;           // the highest that its ranks can set; 0 where they do not tell it
   MeasurementSums measured;  // what one of them has measured so far
 };
 
-// Means of every rank, merged by stage by profile_of_rows (profile/profile.h), which also says what it throws.
+// Returns the profile of a job: the means of every rank, merged by stage by profile_of_rows() (profile/profile.h).
+// Throws what that function throws.
 //
 // Waiting keeps its clocks where all ranks of a stage that waited did so at a common one; else the stage has one power.
 //

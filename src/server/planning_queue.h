@@ -1,6 +1,6 @@
 // Plans jobs in threads of its own, so that requests never wait for a planner, and no job makes the others wait for
-// long: the shortest expected time goes first, but orders rise while they wait; long ones never have all threads; and
-// each has a time limit.
+// long. The order with the shortest expected time is planned first, but orders move up while they wait; long orders
+// never have all threads; and each order has a time limit.
 #pragma once
 
 #include <atomic>
@@ -30,6 +30,7 @@ class PlanningTask {
   std::atomic<bool> cancelled_{false};
 };
 
+// Thread-safe.
 class PlanningQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,9 +40,9 @@ class PlanningQueue {
     JobRequest request;
     std::vector<RankMeasurements> ranks;
     std::function<void(double share)> progress;
-    // Gets the plan, or the reason why there is none.
+    // Is called with the plan, or with the error for which there is none.
     std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
-    std::optional<AdjustedPlan> adjusted = std::nullopt;  // see JobPlan::make, as for these
+    std::optional<AdjustedPlan> adjusted = std::nullopt;  // as JobPlan::make() takes it, like the next
     std::vector<FixedStage> fixed = {};
   };
 
@@ -50,8 +51,8 @@ class PlanningQueue {
         1;  // at least two run; one is kept for short plans, and the others yield to the rest of the server
     Seconds longest{
         600.0};  // the longest that one plan may take in its thread; then it ends, incomplete or with an error
-    // An order that is expected to take longer is long, and leaves one thread to the others. One that turns out to take
-    // longer begins again, as a long one.
+    // An order that is expected to take longer than this is a long one, which the thread kept for short orders does not
+    // take. An order that turns out to take longer begins again, as a long one.
     Seconds longest_short{5.0};
   };
 
@@ -65,8 +66,8 @@ class PlanningQueue {
 
   std::shared_ptr<PlanningTask> submit(Order order);
 
-  // Runs something other than a plan that takes about `expected`: `work` in a planner's thread, then `done` in the
-  // owner's, with what `work` threw.
+  // Runs work other than planning that takes about `expected`: `work` in a planner's thread, then `done` in the owner's
+  // thread, with what `work` threw.
   void run(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done);
 
   struct Counts {
@@ -87,12 +88,12 @@ class PlanningQueue {
     std::function<void(std::exception_ptr)> done;
     bool is_long = false;
   };
-  // Orders by the time at which they would be done, had they begun when they came: a short one overtakes a long one,
-  // until that has waited for as long as the difference.
+  // Orders by the time at which they would be done if they had begun when they came. A short order overtakes a long one
+  // until the long one has waited for as long as their expected times differ.
   using Waiting = std::multimap<Clock::time_point, Entry>;
 
   void add(Seconds expected, Entry entry);
-  [[nodiscard]] Waiting::iterator next(bool takes_long);  // the next to begin; end where there is none
+  [[nodiscard]] Waiting::iterator next(bool takes_long);  // the next order to begin; the end where there is none
   void work(bool takes_long);
   void plan(Entry& entry);
   void run(Entry& entry);

@@ -1,4 +1,4 @@
-// The planning server: its jobs and its interfaces on one event loop. `flyball serve` runs it, and so do tests.
+// The planning server: its jobs and its interfaces on one event loop. `flyball serve` and tests run it.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ namespace flyball {
 struct PlanningServerOptions {
   std::string listen_host = "127.0.0.1";  // an address, or a name that has one; empty: no TCP
   std::uint16_t listen_port = 4940;       // 0: a free one
-  std::optional<TlsFiles> tls;            // TCP then speaks TLS only
+  std::optional<TlsFiles> tls;            // if set, TCP speaks TLS only
   std::string socket_path;                // empty: no Unix socket
-  std::string database;                   // empty: nothing survives
+  std::string database;                   // empty: jobs do not survive the server
   std::optional<std::string> administrator_token;
-  // Registering a job takes this token or the administrator's where there is one, or where TCP is open to other
+  // To register a job, a client must show this token or the administrator's, if this one is set or TCP is open to other
   // machines.
   std::optional<std::string> registration_token;
-  bool open_registration = false;  // registering takes no token even then
-  bool zeus = true;
-  std::string zeus_plan;  // plan file; empty: none
-  // The rate for each of these: one job with its token, beside what its ranks add; all requests with the
-  // administrator's token; one address with the registration token; one address without any of them.
+  bool open_registration = false;  // if true, registering takes no token even then
+  bool zeus = true;                // whether to serve Zeus's clients
+  std::string zeus_plan;           // plan file; empty: none
+  // How many requests each of these may make: one job by its token, beside what its ranks add; all who show the
+  // administrator's token together; one address with the registration token; one address without any token.
   double requests_per_second = 500.0;
-  double requests_per_second_rank = 20.0;  // what each rank adds to its job's
-  JobBook::Log log;                        // what an administrator should know without asking
+  double requests_per_second_rank = 20.0;  // what each rank adds to the rate of its job
+  JobBook::Log log;                        // is told what an administrator should know
   JobBook::Limits book;
   ServerLimits http{.connections_per_party = 1024};
 };
@@ -52,7 +52,7 @@ class PlanningServer {
   // administrator.
   [[nodiscard]] const std::vector<std::string>& troubles() const;
 
-  // To be called in the loop's thread: ends waits with 503, lets requests under way finish, then calls `done`.
+  // Ends waits with 503, lets requests under way finish, then calls `done`. Must be called in the loop's thread.
   void stop(std::function<void()> done);
 
  private:

@@ -1,5 +1,5 @@
-// Writes schedules as JSON text without a tree of JSON values, which would take ten times as long: they have up to
-// hundreds of thousands of computations, and are made in the loop's thread.
+// Writes schedules as JSON text, without a tree of JSON values, which would take ten times as long. Schedules have up
+// to hundreds of thousands of computations, and their texts are made in the loop's thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace flyball {
 // Returns what follows the rank in an answer to Zeus's clients: "frequencies":[["forward",1410],["backward",1200],
 // ...]}
 [[nodiscard]] std::string zeus_tail(const std::vector<ScheduledComputation>& computations);
-// The same with all computations at one clock (MHz).
+// Returns the same with all computations at one clock (MHz).
 [[nodiscard]] std::string zeus_tail(const InstructionStream& stream, int clock);
 
 }  // namespace flyball

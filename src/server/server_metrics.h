@@ -1,4 +1,4 @@
-// The server's figures in Prometheus' text format.
+// Writes the server's figures in Prometheus' text format.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace flyball {
 // The table that docs/metrics.md lists.
 [[nodiscard]] std::span<const MetricInfo> server_metric_registry();
 
-// `zeus_waiting` is the number of requests of Zeus's clients that wait for a schedule. Cost: linear in the jobs.
+// Returns all figures. `zeus_waiting` is the number of requests of Zeus's clients that wait for a schedule. Cost:
+// linear in the jobs.
 [[nodiscard]] std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
                                          std::uint64_t refused_rate, Seconds uptime);
 

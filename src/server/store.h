@@ -1,10 +1,11 @@
-// Keeps on disk what the server must not forget. A thread of its own writes: it takes many of the writes that have been
-// handed in meanwhile, commits them in one transaction with one flush of the disk, and then reports each as done.
-// Requests are answered after that, so that what has been answered survives.
+// Keeps on disk what the server must not forget. The store has a thread of its own for writing. The thread takes many
+// of the writes that have been handed in meanwhile, commits them in one transaction with one flush of the disk, and
+// then reports each as done. Requests are answered after that, so that what has been answered survives.
 //
-// Writes of one job are done in the order in which they came. Stragglers' notices and the versions that answer them do
-// not wait behind what other jobs have handed in: they have every second transaction to themselves. The other
-// transactions are bounded, so that a notice waits for one bounded transaction at most, or for one large write.
+// Writes of one job are done in the order in which they were handed in. Stragglers' notices, and the versions that
+// follow from them, have every second transaction to themselves, so that they do not wait behind the writes of other
+// jobs. The other transactions are bounded, so that a notice waits for one bounded transaction at most, or for one
+// large write.
 //
 // Where the disk is full, all writes of a transaction fail together and leave the file as it was.
 #pragma once
@@ -41,9 +42,9 @@ struct StoredJob {
   TokenHash token{};
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
-  std::uint64_t fingerprint = 0;  // of what version `version` holds
+  std::uint64_t fingerprint = 0;  // of the schedules of version `version`
   std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or unknown
-  double heard = 0.0;             // see StoredHeard; 0: not known
+  double heard = 0.0;             // as in StoredHeard; 0: not known
   std::string party;              // who registered it (Access::party_of); empty: not known
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
@@ -72,7 +73,7 @@ struct StoredProfiled {
   std::int64_t job = 0;
   std::vector<int> ranks;
 };
-// These ranks are planned with the sweeps that they have finished.
+// From now on these ranks are planned with the sweeps that they have finished last.
 struct StoredSweeps {
   std::int64_t job = 0;
   std::vector<int> ranks;
@@ -94,7 +95,7 @@ struct StoredVersion {
 struct DeletedJob {
   std::int64_t job = 0;
 };
-// Writes nothing; it is done when everything handed in before is.
+// Writes nothing, and is done when everything that was handed in before it is.
 struct StoreBarrier {};
 
 using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
@@ -104,8 +105,8 @@ using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfi
 
 struct LoadedRank {
   StoredRank rank;
-  MeasurementSums sums;       // that its job was planned with
-  MeasurementSums collected;  // since then
+  MeasurementSums sums;       // the measurements with which its job was planned
+  MeasurementSums collected;  // the measurements since then
 };
 struct LoadedJob {
   StoredJob job;
@@ -128,10 +129,12 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // To be called before the first submit(). A damaged row costs only its job. Throws what the constructor does.
+  // Reads all jobs. Must be called before the first submit(). A damaged row costs only the job that it belongs to.
+  // Throws what the constructor does.
   [[nodiscard]] std::vector<LoadedJob> load();
 
-  // Thread-safe. `done` is called through `post`. The second form puts both writes, of one job, into one transaction.
+  // Hands in a write; `done` is called through `post`. The second form puts two writes of one job into one transaction.
+  // Both are thread-safe.
   void submit(StoreWrite write, Done done);
   struct Entry {
     StoreWrite write;
@@ -153,22 +156,22 @@ class Store {
   using Group = std::vector<Entry>;
 
   void add(Group group);
-  // What the next transaction writes; to be called with mutex_ held, and not when nothing waits.
+  // Takes the writes of the next transaction. Must be called with mutex_ held, and only when something waits.
   std::vector<Entry> take_batch();
   void work();
   void write(std::vector<Entry> batch);
-  // Returns one result per entry; they are all alike, unless something other than the disk's room was wrong.
+  // Returns one result per entry. All are alike, unless something other than a lack of room on the disk was wrong.
   std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
   std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
   void roll_back() noexcept;
 
   std::string path_;
   std::function<void(std::function<void()>)> post_;
-  std::unique_ptr<StoreTables> tables_;  // the thread's, once it has begun
+  std::unique_ptr<StoreTables> tables_;  // used only by the thread, once it has begun
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Group> waiting_;  // guarded by mutex_, as are the next three
-  bool others_turn_ = false;   // the last transaction was one of urgent writes
+  bool others_turn_ = false;   // whether the last transaction was one of urgent writes
   Counts counts_;
   bool stopping_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// The degrees are sorted, divided into about equal groups, and each is rounded up to the largest of its group.
+// The degrees are sorted and divided into groups of about equal size. Each is rounded up to the largest of its group.
 #include "server/straggler_degrees.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Bearer tokens. They are long and random, so that a plain hash of one can be stored and reveals nothing.
+// Bearer tokens. Tokens are long and random, so that a plain hash of one can be stored and reveals nothing. All
+// functions are thread-safe.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Time that means the same after a restart, for the times at which notices begin.
+// The wall clock, for times that must mean the same after a restart, such as those at which notices begin.
 #pragma once
 
 #include <chrono>

@@ -1,14 +1,15 @@
 // The interface of Zeus's pipeline frequency server: POST /register_job, POST /register_rank/{job},
-// GET /schedule/{job}?rank=R and POST /result/{job}, with its JSON, so that its clients work here unchanged.
+// GET /schedule/{job}?rank=R and POST /result/{job}, with the JSON of that server, so that its clients work unchanged.
 // Source: zeus 0.16.0, zeus/optimizer/pipeline_frequency/{common,optimizer}.py and server/.
 //
-// Zeus knows no tokens, and its jobs do not say what an iteration looks like. What a job runs therefore comes
-//  - from a plan file of `flyball plan`, where the server was given one with as many stages: every rank gets its
-//    stage's schedule at once, for as long as the server has that same plan; or
-//  - from the job itself: its metadata says "microbatches=8 schedule=1f1b"; the server sweeps the clocks from the
-//    highest down, one per round of schedule and result, until the energy has risen five times in a row on every rank,
-//    plans, and answers with the plan from then on. Zeus's own optimizer asks once and never reports: it needs the
-//    plan file.
+// Zeus knows no tokens, and its jobs do not say what an iteration looks like. A job is therefore planned in one of two
+// ways.
+//  - Where the server was given a plan file of `flyball plan` with as many stages as the job, every rank gets its
+//    stage's schedule from that file at once, for as long as the server has the same file.
+//  - Otherwise the job's metadata must describe the iteration ("microbatches=8 schedule=1f1b"). The server sweeps the
+//    clocks from the highest down, one per round of schedule and result, until the energy has risen five times in a row
+//    on every rank. Then it plans, and answers with the plan from then on.
+// Zeus's own optimizer asks once and never reports a result, so that it needs the plan file.
 #pragma once
 
 #include <chrono>
@@ -33,10 +34,11 @@ namespace flyball {
 // InputError where a value is no number or out of range.
 [[nodiscard]] JobRequest request_from_metadata(const std::string& metadata);
 
+// Answers the requests of Zeus's clients. Loop's thread only.
 class ZeusDesk {
  public:
-  // `book` and `access` must outlive this, which becomes the book's listener. Jobs of the book that run another plan
-  // file get no schedule, which is noted as a trouble of the book and of the job.
+  // `book` and `access` must outlive this object, which becomes the book's listener. Jobs of the book that run another
+  // plan file get no schedule; that is noted as a trouble of the book and of the job.
   ZeusDesk(EventLoop& loop, JobBook& book, const Access& access, std::optional<GivenPlan> plan);
 
   void add_routes(Router& router);

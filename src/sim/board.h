@@ -1,7 +1,7 @@
-// One simulated board: its numbers, its state, and the physics that connects them. It uses no clock, no shared memory
-// and no operating system. Both structures are plain data of fixed size, because they live in shared memory and are
-// copied whole. Everything here needs only the standard library, because the simulated vendor library carries it into
-// any process.
+// One simulated board: its specification, its state, and the physics that connects them. This file does not ask for the
+// time, and uses no shared memory and no operating system. BoardSpec and BoardState are plain data of fixed size,
+// because they live in shared memory and are copied whole. Everything here needs only the standard library, because the
+// simulated vendor library carries it into any process.
 //
 // The state is evaluated lazily: advance() takes it exactly from its own time to a later one, in pieces between the
 // moments at which something changes (a clock takes hold, a piece of work ends).
@@ -40,14 +40,14 @@ void set_text(char (&field)[Size], std::string_view text) {
 }
 
 struct SensorSpec {
-  Nanoseconds window = 0;  // what a reading averages over; 0: the board has no such sensor
+  Nanoseconds window = 0;  // the time over which a reading averages; 0: the board has no such sensor
   Nanoseconds period = 0;  // how often the reading changes
 };
 
-// What a board is. Constant while it exists.
+// The specification of a board, which is constant while the board exists.
 struct BoardSpec {
   char model[32];    // "a100-pcie"
-  char product[64];  // as the driver names it
+  char product[64];  // the driver's name for it
   char uuid[48];     // "GPU-..."
   char serial[16];
   char pci_bus_id[16];  // "0000:07:00.0"
@@ -72,7 +72,7 @@ struct BoardSpec {
   Watts busy;
   Watts blocking;
   Watts idle;
-  Watts phase_limit;  // of the regulator at the standard power limit
+  Watts phase_limit;  // limit of the regulator at the standard power limit
   Watts limit;        // standard power limit
   Watts limit_minimum;
   Watts limit_maximum;
@@ -80,7 +80,7 @@ struct BoardSpec {
   Activity backward;
   Nanoseconds switch_latency;
 
-  SensorSpec power;     // what the plain power call reads
+  SensorSpec power;     // the sensor of the plain power call
   SensorSpec instant;   // the "instant" field
   SensorSpec average;   // the "average" field
   Watts sensor_jitter;  // the most by which a reading of power is off, up or down
@@ -88,7 +88,7 @@ struct BoardSpec {
   Nanoseconds sensor_phase;  // when, within their periods, this board's sensors update
 
   double idle_celsius;
-  double full_celsius;  // at the standard power limit, for ever
+  double full_celsius;  // approached at the standard power limit
   double thermal_seconds;
   double slowdown_celsius;
   double shutdown_celsius;
@@ -97,7 +97,7 @@ struct BoardSpec {
   [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, {voltage.data(), voltage_count}}; }
 };
 
-// What software asked of the board. A clock or limit of zero means that nothing was asked.
+// The settings that software has asked for. A clock or limit of zero means that none was asked for.
 struct BoardSettings {
   Megahertz lock_minimum;
   Megahertz lock_maximum;
@@ -123,7 +123,7 @@ struct SimWork {
   double remaining;  // seconds at the maximum clock
   Nanoseconds begin;
   Nanoseconds end;
-  double begin_joules;  // of the board, whatever ran on it
+  double begin_joules;  // energy of the whole board
   double end_joules;
 };
 
@@ -135,7 +135,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterFrozen,   // the energy counter stands still
   kCounterWraps,    // the energy counter starts again at `value` millijoules
   kCounterMissing,  // the board has no energy counter
-  kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in its environment
+  kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in the process's environment
   kHot,             // the chip is at its slowdown temperature
 };
 
@@ -146,7 +146,7 @@ struct SimFault {
   char call[48];  // the vendor's name of the call; "*" for every one
 };
 
-// The past of a board for its sensors: sums since it was switched on.
+// A sample of the board's past, for its sensors: sums since it was switched on.
 struct SimHistory {
   double joules;
   double busy_seconds;
@@ -156,16 +156,16 @@ struct SimHistory {
 struct BoardState {
   Nanoseconds now;  // simulated
   CompensatedSum joules;
-  CompensatedSum busy_seconds;    // while a kernel was on it, a waiting one included
+  CompensatedSum busy_seconds;    // in which a kernel was on it, a waiting one included
   CompensatedSum memory_seconds;  // of memory-bound work
   double celsius;
 
   BoardSettings applied;
   BoardSettings requested;
-  Nanoseconds effective_at;  // when `requested` becomes `applied`; 0: nothing is under way
+  Nanoseconds effective_at;  // when `requested` becomes `applied`; 0: no change is under way
   std::uint32_t persistence;
 
-  std::uint64_t frozen_millijoules;  // what a frozen counter shows
+  std::uint64_t frozen_millijoules;  // the value of a frozen counter
   double counter_base_joules;        // where the counter was last set to zero
   std::int64_t reaped_at;            // wall time of the last look for dead processes
 
@@ -176,13 +176,13 @@ struct BoardState {
 };
 static_assert(std::is_trivially_copyable_v<BoardSpec> && std::is_trivially_copyable_v<BoardState>);
 
-// What the board does at its present moment.
+// What the board does at the time of its state.
 struct BoardActivity {
   Watts power;
   Megahertz sm_clock;
   Megahertz memory_clock;
   unsigned running = 0;       // pieces of work
-  double memory_share = 0.0;  // of the time, memory-bound
+  double memory_share = 0.0;  // share of the time in which the work is memory-bound
   bool blocking = false;
   bool power_limited = false;
   bool clock_limited = false;  // by a lock or an application clock
@@ -209,11 +209,11 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 // Returns when the work in a slot will end if nothing is asked of the board until then.
 [[nodiscard]] Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::size_t slot);
 
-// Returns the sensor's latest reading at the state's time; where its window reaches further back than the switching on,
-// the mean since then.
+// Returns the sensor's latest reading at the state's time. Where the sensor's window begins before the board was
+// switched on, the reading is the mean since then.
 [[nodiscard]] Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpec& sensor);
 
-// The energy counter, faults included, in the vendor's millijoules.
+// Returns the energy counter, faults included, in the vendor's millijoules.
 [[nodiscard]] std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state);
 
 struct Utilisation {
@@ -222,7 +222,7 @@ struct Utilisation {
 };
 [[nodiscard]] Utilisation utilisation_of(const BoardSpec& spec, const BoardState& state);
 
-// Returns the active fault of that kind, or null; with `call`, the one that names it or all calls.
+// Returns the active fault of that kind, or null. With `call`, returns the fault that names this call or all calls.
 [[nodiscard]] const SimFault* find_fault(const BoardState& state, SimFaultKind kind, const char* call = nullptr);
 
 // Returns false where all fault slots are taken. A second fault of the same kind and call replaces the first.
@@ -234,7 +234,7 @@ void clear_faults(const BoardSpec& spec, BoardState& state);
 // Sets the counter to zero.
 void reset_counter(const BoardSpec& spec, BoardState& state);
 
-// Returns the slot of the process, which is given one if it has none; -1 where all are taken.
+// Returns the slot of the process, which is given one if it has none; returns -1 where all are taken.
 [[nodiscard]] int process_slot(BoardState& state, std::int32_t pid, std::uint64_t started);
 
 // Takes the process off the board, with its work and its waiting.

@@ -1,4 +1,4 @@
-// The C interface: every exception ends here, as a number.
+// The C interface. No exception leaves it; each becomes a number.
 #include "flyball/sim.h"
 
 #include <cmath>

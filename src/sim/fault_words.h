@@ -9,8 +9,8 @@
 
 namespace flyball {
 
-// Returns nothing for words that name no fault, and for calls that the simulated library does not have. "counter-reset"
-// gives kind kNone.
+// Returns the fault that the words name; none for words that name no fault, and for calls that the simulated library
+// does not have. "counter-reset" gives kind kNone.
 [[nodiscard]] std::optional<SimFault> parse_fault(std::string_view text);
 
 // Returns the calls that can fail or hang, by the vendor's names, in order. Calls that concern no board (nvmlInit,

@@ -1,12 +1,12 @@
-// The simulated machine: boards in POSIX shared memory, which look the same to every process that opens it, and which
-// no process keeps alive or takes down by its death.
+// The simulated machine: boards in POSIX shared memory. The boards look the same to every process that opens the
+// machine, and the machine lives on when any of these processes dies.
 //
 // Each board has a robust mutex and two copies of its state. A change is made on the copy that is not shown and then
 // shown by one store, so a process that is killed at any moment, even while it holds the mutex, leaves a whole state
 // behind. Waiting is done on a counter (a futex) that moves whenever something is asked of a board; a process killed
 // while it waits leaves nothing behind at all.
 //
-// Any user may open it for writing, since it is a simulator and protects nothing. Thread-safe.
+// Any user may open a machine for writing, since it is a simulator and protects nothing. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -42,17 +42,17 @@ struct CpuSpec {
 
 struct MachineSpec {
   std::vector<BoardSpec> boards;  // 1 to kSimBoards
-  double time_scale = 1.0;        // simulated seconds per second; 0: time moves only when told to (add_time)
+  double time_scale = 1.0;        // simulated seconds per second; 0: time moves only by add_time()
   CpuSpec cpu;
-  std::string description;  // what it was made from; raising it again with the same description is no error
+  std::string description;  // what the machine was made from; to raise it again with the same one is no error
   std::string powercap;     // folder of the simulated powercap tree, or empty
 };
 
-// In shared memory.
+// A board in shared memory.
 struct SharedBoard {
   pthread_mutex_t mutex;
-  std::atomic<std::uint32_t> changes;  // futex: moves when something is asked of the board
-  std::atomic<std::uint32_t> shown;    // which of the two states holds
+  std::atomic<std::uint32_t> changes;  // a futex that moves when something is asked of the board
+  std::atomic<std::uint32_t> shown;    // index of the state that holds
   BoardSpec spec;
   BoardState states[2];
 };
@@ -62,7 +62,7 @@ struct SharedMachine {
   std::uint32_t version;
   std::uint32_t size;
   std::uint32_t board_count;
-  std::atomic<std::uint32_t> down;         // futex: 1 once the machine is being taken down
+  std::atomic<std::uint32_t> down;         // a futex, which is 1 once the machine is being taken down
   std::atomic<std::int32_t> powercap_pid;  // of the process that writes the powercap files; 0: none
   std::atomic<Nanoseconds> offset;         // simulated time = offset + time_scale * (wall time - epoch)
   Nanoseconds epoch;                       // wall time (CLOCK_MONOTONIC) when the machine was made
@@ -74,17 +74,17 @@ struct SharedMachine {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Nanoseconds>::is_always_lock_free);
 
-// CLOCK_MONOTONIC.
+// Returns the time of CLOCK_MONOTONIC.
 [[nodiscard]] Nanoseconds wall_now();
 
 // Returns the name of the shared memory of the machine that the user calls `name` ("" is the common one):
 // "/flyball-sim" or "/flyball-sim-NAME". Throws UsageError for characters other than letters, digits, '.', '_' and '-'.
 [[nodiscard]] std::string machine_path(const std::string& name);
 
-// Returns what the environment variable FLYBALL_SIM names; "" where it is not set.
+// Returns the name in the environment variable FLYBALL_SIM; "" where it is not set.
 [[nodiscard]] std::string machine_name_from_environment();
 
-// Thrown where there is a machine of that name, or somebody is making one.
+// Thrown where there is already a machine of that name, or somebody is making one.
 class MachineExists : public SystemError {
  public:
   using SystemError::SystemError;
@@ -102,14 +102,14 @@ class MachineOfOther : public SystemError {
 
 class Machine {
  public:
-  // Makes the shared memory. Throws MachineExists, or SystemError when the system refuses.
+  // Makes the shared memory of a new machine. Throws MachineExists, or SystemError when the system refuses.
   static std::shared_ptr<Machine> create(const std::string& name, const MachineSpec& spec);
 
-  // Returns null where there is none. Throws SystemError for a machine that another version made.
+  // Opens a machine; returns null where there is none. Throws SystemError for a machine that another version made.
   [[nodiscard]] static std::shared_ptr<Machine> open(const std::string& name);
 
-  // Takes it down: those who have it open are told, and its name is free. Returns false where there is none. Throws
-  // MachineOfOther, having done nothing, where it is another user's and the caller is not root.
+  // Takes a machine down: the processes that have it open are told, and its name is free. Returns false where there is
+  // none. Throws MachineOfOther, having done nothing, where it is another user's and the caller is not root.
   static bool remove(const std::string& name);
 
   ~Machine();
@@ -117,7 +117,7 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // The user who made it, who can take it down, as root can.
+  // The user who made the machine. Only this user and root can take it down.
   [[nodiscard]] uid_t owner() const { return owner_; }
   [[nodiscard]] SharedMachine& shared() const { return *shared_; }
   [[nodiscard]] std::size_t board_count() const { return shared_->board_count; }
@@ -150,8 +150,8 @@ class Machine {
   SharedMachine* shared_;
 };
 
-// One board, locked and brought to the present, without the processes that have died. Changes of state() hold once
-// commit() is called, and are else forgotten. To be held for microseconds only.
+// Access to one board, which is locked and brought to the present, without the processes that have died. Changes of
+// state() hold once commit() is called, and are else forgotten. Access may be held for microseconds only.
 class BoardAccess {
  public:
   BoardAccess(Machine& machine, std::size_t board);
@@ -163,9 +163,9 @@ class BoardAccess {
   [[nodiscard]] BoardState& state() { return *state_; }
   [[nodiscard]] std::uint32_t changes() const { return board_.changes.load(); }
 
-  // To be called once, at the end.
+  // Makes the changes hold. Must be called once, at the end.
   void commit();
-  // Also tells those who wait that something was asked of the board.
+  // Does the same, and tells those who wait that something was asked of the board.
   void commit_change();
 
  private:
@@ -177,7 +177,7 @@ class BoardAccess {
   bool wake_ = false;
 };
 
-// Returns when the process began, as /proc tells; 0 for one that has ended, also as a zombie.
+// Returns when the process began, as /proc tells it; 0 for a process that has ended, even if it is still a zombie.
 [[nodiscard]] std::uint64_t process_start(std::int32_t pid);
 
 }  // namespace flyball

@@ -31,7 +31,7 @@ struct NvmlDeviceHandle {
 // Copies text into a caller's buffer.
 [[nodiscard]] NvmlReturn give_text(char* to, unsigned length, const char* text);
 
-// Every exception ends here. Body: NvmlReturn().
+// Runs a call's body, NvmlReturn(). No exception leaves this function.
 template <class Body>
 NvmlReturn nvml_call(Body body) {
   try {
@@ -41,7 +41,7 @@ NvmlReturn nvml_call(Body body) {
   }
 }
 
-// A call on a board, named as the vendor names it. Body: NvmlReturn(Machine&, std::size_t board).
+// Runs a call on a board; `call` is the vendor's name of it. Body: NvmlReturn(Machine&, std::size_t board).
 template <class Body>
 NvmlReturn on_board(NvmlDevice device, const char* call, Body body) {
   return nvml_call([&]() -> NvmlReturn {
@@ -55,7 +55,7 @@ NvmlReturn on_board(NvmlDevice device, const char* call, Body body) {
   });
 }
 
-// A call that reads or changes a board's state at once. Body: NvmlReturn(const BoardSpec&, BoardState&).
+// Runs a call that reads or changes a board's state at once. Body: NvmlReturn(const BoardSpec&, BoardState&).
 template <class Body>
 NvmlReturn on_state(NvmlDevice device, const char* call, Body body) {
   return on_board(device, call, [&](Machine& machine, std::size_t board) -> NvmlReturn {
@@ -66,7 +66,7 @@ NvmlReturn on_state(NvmlDevice device, const char* call, Body body) {
   });
 }
 
-// A call that answers one value: get(spec, state) goes to *to.
+// Runs a call that answers one value: get(spec, state) goes to *to.
 template <class Value, class Get>
 NvmlReturn give(NvmlDevice device, const char* call, Value* to, Get get) {
   return on_state(device, call, [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
@@ -76,7 +76,7 @@ NvmlReturn give(NvmlDevice device, const char* call, Value* to, Get get) {
   });
 }
 
-// A call that answers text.
+// Runs a call that answers text.
 template <class Get>
 NvmlReturn give_name(NvmlDevice device, const char* call, char* to, unsigned length, Get get) {
   return on_state(device, call, [&](const BoardSpec& spec, const BoardState&) -> NvmlReturn {

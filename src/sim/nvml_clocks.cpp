@@ -1,4 +1,4 @@
-// The simulated vendor library: clocks, power, energy, temperature, and what can be set.
+// The calls of the simulated vendor library that tell clocks, power, energy and temperature, and those that set them.
 #include <algorithm>
 #include <cmath>
 

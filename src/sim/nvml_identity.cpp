@@ -1,4 +1,4 @@
-// The simulated vendor library: what a device is, and who is on it.
+// The calls of the simulated vendor library that tell what a device is, and which processes use it.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

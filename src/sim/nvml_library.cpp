@@ -1,4 +1,4 @@
-// The simulated vendor library: its life, its system queries, and how devices are found.
+// The calls of the simulated vendor library that begin and end its use, ask about the system, and find devices.
 #include <unistd.h>
 
 #include <algorithm>

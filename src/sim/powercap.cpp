@@ -1,5 +1,5 @@
-// Counters are rewritten in place by pwrite to descriptors that stay open. A marker file tells our trees from others,
-// which are neither replaced nor removed.
+// Counters are rewritten in place by pwrite to descriptors that stay open. A marker file tells Flyball's trees from
+// others, which are neither replaced nor removed.
 #include "sim/powercap.h"
 
 #include <fcntl.h>

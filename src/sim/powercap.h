@@ -1,9 +1,9 @@
 // A simulated powercap tree: the files in which Linux shows the energy of Intel and AMD processors, for a machine whose
 // packages are simulated like its boards.
 //
-// A file cannot compute its contents when it is read, so a small process (`flyball sim powercap`, started and ended by
-// `sim up` and `sim down`) rewrites the counters every millisecond, as often as the hardware moves them. It writes in
-// place: readers that keep a file open see it move, as in sysfs.
+// A file cannot compute its contents when it is read. A small process (`flyball sim powercap`, started and ended by
+// `sim up` and `sim down`) therefore rewrites the counters every millisecond, as often as the hardware moves them. The
+// process writes in place, so that readers that keep a file open see it move, as in sysfs.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace flyball {
 
 // Makes the files below the machine's powercap folder, replacing those of an earlier machine. Throws SystemError, also
-// for a folder with a powercap tree that is not ours.
+// for a folder with a powercap tree that Flyball has not made.
 void make_powercap_tree(Machine& machine);
 
 // Writes the counters until the machine is down. Once all are written, it notes the calling process in the machine.

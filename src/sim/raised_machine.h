@@ -9,15 +9,16 @@
 
 namespace flyball {
 
-// Brings a machine up, or returns the one that is up already. Throws UsageError where a machine of that name is up that
-// was made to other numbers, and SystemError where the system refuses; then nothing is left behind.
+// raise_machine() brings a machine up, or returns the one that is up already. Throws UsageError where a machine of that
+// name is up that was made to another specification, and SystemError where the system refuses; then nothing is left
+// behind.
 struct RaisedMachine {
   std::shared_ptr<Machine> machine;
   bool was_up = false;
 };
 [[nodiscard]] RaisedMachine raise_machine(const MachineRequest& request);
 
-// Returns the owner, as "alice (uid 1000)"; empty where it is this process's own user.
+// Returns the machine's owner, as "alice (uid 1000)"; empty where this is the process's own user.
 [[nodiscard]] std::string foreign_owner(const Machine& machine);
 
 // Takes a machine down, and returns when the process that writes its powercap tree has ended and the tree is gone;

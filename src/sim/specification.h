@@ -9,7 +9,7 @@
 namespace flyball {
 
 struct MachineRequest {
-  std::string name;               // of the machine, part of the boards' UUIDs
+  std::string name;               // of the machine; it goes into the boards' UUIDs
   std::string gpu = "a100-pcie";  // a model of data/devices/, or its short name
   std::size_t gpus = 4;           // 1 to kSimBoards
   // A name of data/workloads/, whose fit for that GPU is used where there is one; empty: the GPU's general fit.
@@ -19,7 +19,7 @@ struct MachineRequest {
   std::uint64_t powercap_range = 0;  // where its counters wrap, microjoules; 0: as on a common server
 };
 
-// Throws UsageError for an unknown GPU or workload or a number out of range.
+// Makes the specification. Throws UsageError for an unknown GPU or workload or a number out of range.
 [[nodiscard]] MachineSpec specify_machine(const MachineRequest& request);
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// What the C interface (include/flyball/sim.h) and the command line do to a simulated machine.
+// The functions by which the C interface (include/flyball/sim.h) and the command line act on a simulated machine.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct WorkRun {
 // Does the work and sleeps until it is done (flyball_sim_work).
 WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
 
-// Returns the board's activity "forward" or "backward"; nothing for other words.
+// Returns the board's activity "forward" or "backward"; none for other words.
 [[nodiscard]] std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind);
 
 // Adds `steps` (1 or -1) to the number of times that this process blocks the board. Returns false where the table of

@@ -23,13 +23,14 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  // Fills `to` with up to `max` bytes, fewer only at the end; 0 after it. Throws SystemError where reading fails,
-  // InputError where gzip is damaged; gzip that merely ends too early gives what there is, see cut_off().
+  // Fills `to` with up to `max` bytes and returns their number, which is less than `max` only at the end, and 0 after
+  // it. Throws SystemError where reading fails, and InputError where gzip is damaged. Where gzip merely ends too early,
+  // returns the bytes that there are; see cut_off().
   [[nodiscard]] std::size_t read(char* to, std::size_t max);
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] double share() const;  // the part of the file that has been read, in [0, 1]; 0 for pipes
-  [[nodiscard]] bool cut_off() const { return cut_off_; }  // the gzip stream has no end
+  [[nodiscard]] bool cut_off() const { return cut_off_; }  // whether the gzip stream has no end
 
  private:
   void start();
@@ -39,7 +40,7 @@ class ByteSource {
 
   std::string name_;
   FileDescriptor descriptor_;
-  std::string_view text_;   // what is left of it, where there is no descriptor
+  std::string_view text_;   // the text that is left, where there is no descriptor
   std::uint64_t size_ = 0;  // 0 where it is not known
   std::uint64_t read_ = 0;
 

@@ -1,4 +1,4 @@
-// An event trace between the reading of its file and the sweep: records of one size, and the names that they refer to.
+// An event trace after its file has been read and before the sweep: records of one size, and the names that they use.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 namespace flyball {
 
 enum class RecordKind : std::uint8_t {
-  kOperation,  // a call on a thread, with nested ones inside
+  kOperation,  // a call on a thread, with nested calls inside
   kScope,      // a module or an annotation: part of the names of what runs within it, but no work itself
   kRuntime,    // a call of the GPU's runtime, which launches the work with its correlation
   kDevice,     // what a GPU did
-  kBegin,      // of an operation whose end is a record of its own
-  kEnd,
-  kNamed,  // work with its full name, on a lane without nesting
+  kBegin,      // the begin of an operation whose end is a record of its own
+  kEnd,        // such an end
+  kNamed,      // work with its full name, on a lane without nesting
 };
 
 inline constexpr std::int64_t kNoLink = -1;
@@ -34,11 +34,11 @@ struct EventRecord {
   std::int64_t link = kNoLink;  // operation: sequence number; runtime, device: correlation
   std::uint32_t external = 0;   // PyTorch's External id, modulo 2^32; 0: none
   std::uint32_t name = 0;
-  std::uint32_t module = 0;  // path of the module as the operation itself states it; 0: it does not
+  std::uint32_t module = 0;  // path of the module, where the operation itself states it; else 0
   std::uint32_t lane : kLaneBits = 0;
   RecordKind kind : 3 = RecordKind::kOperation;
   Phase phase : 2 = Phase::kUnknown;
-  bool tied : 1 = false;  // to the forward operation with its sequence number
+  bool tied : 1 = false;  // whether it belongs to the forward operation with its sequence number
 };
 static_assert(sizeof(EventRecord) == 40, "a trace holds millions");
 
@@ -46,9 +46,9 @@ static_assert(sizeof(EventRecord) == 40, "a trace holds millions");
 struct EventLane {
   std::uint32_t process = 0;  // names in the pool
   std::uint32_t thread = 0;
-  bool on_gpu = false;  // the process is the GPU's number
+  bool on_gpu = false;  // if true, the process is the GPU's number
   bool dropped = false;
-  DeviceId device = 0;  // once all of the file is read
+  DeviceId device = 0;  // known once all of the file is read
 };
 
 // All of a trace file.
@@ -75,8 +75,8 @@ struct EventRecords {
     }
   }
 
-  // To be called when `share` of the file has been read: reserves room for the whole file, since a vector that doubles
-  // holds up to half of it twice. Reserved memory that is not used costs nothing.
+  // Reserves room for the records of the whole file when `share` of it has been read, since a vector that grows by
+  // doubling holds up to half of its records twice. Reserved memory that is not used costs nothing.
   void make_room(double share) {
     if (share <= 0.0 || records.capacity() - records.size() > kNextBlock) return;
     const double all = 1.25 * static_cast<double>(records.size()) / share;
@@ -90,12 +90,12 @@ struct EventRecords {
   std::vector<EventRecord> records;
   StringPool names;
   std::vector<EventLane> lanes;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // names of kNamed operations: which feeds which
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> inputs;  // of kNamed operations, by name: which feeds which
   std::vector<Phase> named_phases;                              // of kNamed operations, by name
-  std::vector<bool> named;                                      // which names are such operations'
+  std::vector<bool> named;                                      // by name: whether it is that of a kNamed operation
   Nanoseconds base_time = 0;
   bool has_runtime = false;
-  bool has_time = false;  // stats.first and stats.last are known
+  bool has_time = false;  // whether stats.first and stats.last are known
   EventTraceStats stats;
 
  private:

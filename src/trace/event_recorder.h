@@ -1,4 +1,5 @@
-// Turns the entries of a trace file into records: which are executions, on which lane, in which phase.
+// Turns the entries of a trace file into records: finds out which entries are executions, on which lane, and in which
+// phase.
 #pragma once
 
 #include <functional>
@@ -16,19 +17,21 @@
 
 namespace flyball {
 
+// Not thread-safe.
 class EventRecorder {
  public:
+  // `options` and `records` must outlive the recorder.
   EventRecorder(EventFormat format, const EventTraceOptions& options, EventRecords& records);
 
   void take(const JsonEvent& event);
 
-  // To be called after the last entry: gives lanes their devices.
+  // Gives lanes their devices. Must be called after the last entry.
   void finish(DeviceTable& devices);
 
  private:
   enum class KinetoKind : std::uint8_t { kIgnored, kOperation, kAnnotation, kPython, kRuntime, kDevice, kProfile };
 
-  // What TensorFlow's name and type of an operation tell. Operations repeat, so that this is worked out once.
+  // What TensorFlow's name and type of an operation tell. It is worked out once, since operations repeat.
   struct NamedOperation {
     bool known = false;
     std::string type;
@@ -64,7 +67,7 @@ class EventRecorder {
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
   std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace
-  std::vector<std::string> streamed_gpus_;        // GPUs whose streams TensorFlow's trace has
+  std::vector<std::string> streamed_gpus_;        // GPUs of whose streams TensorFlow's trace has entries
   std::unordered_set<std::uint64_t> known_inputs_;
   std::unordered_map<const char*, std::uint64_t> dropped_;
 };

@@ -1,7 +1,7 @@
-// Qualified names form a tree whose nodes are found by (parent, name), and get operations when something of them is
-// first shown. Events go out in batches, once no lane can still give an earlier one; what runs for very long is cut in
-// two, so that events do not pile up behind it. Tables are direct-mapped arrays: an entry is overwritten by a later
-// one with the same lowest bits of its key.
+// Qualified names form a tree whose nodes are found by (parent, name); a node gets an operation when the first event of
+// its name is shown. Events are handed out in batches, once no lane can still give an earlier one. An event that lasts
+// very long is cut in two, so that later ones do not pile up behind it. Tables are direct-mapped arrays: an entry is
+// overwritten by a later one with the same lowest bits of its key.
 #include "trace/event_sweep.h"
 
 #include <algorithm>

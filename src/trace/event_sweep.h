@@ -1,10 +1,11 @@
 // One pass over an event trace's records in order of time, which finds what runs on each thread, under which name, and
 // which kernels belong to it.
 //
-// Each thread has a stack of calls, of which the innermost runs. A launch notes the launching call under its
-// correlation, and a forward operation its place under its sequence number; kernels and backward operations, which come
-// later, look these up. The tables have 2^18 entries, which bounds the memory; what an older entry held counts as lost
-// (untied). Kernels that begin before their launch, because two processors' clocks differ, wait for it for a while.
+// Each thread has a stack of calls, of which the innermost runs. At a launch the sweep notes the launching call under
+// its correlation, and at a forward operation its place under its sequence number. Kernels and backward operations,
+// which come later, look these up. The tables have 2^18 entries, which bounds the memory; work whose entry was
+// overwritten counts as untied. Kernels that seem to begin before their launch, because two processors' times differ,
+// wait for it for a while.
 #pragma once
 
 #include <array>
@@ -47,20 +48,20 @@ class EventSweep : public EventTrace {
     Nanoseconds end = 0;
     NodeId node = 0;
     NodeId base = 0;   // the innermost module or annotation around it, by the frames
-    NodeId scope = 0;  // the same, with the module that the operation itself names
+    NodeId scope = 0;  // as `base`, with the module that the operation itself names
     std::uint32_t module = 0;
     std::uint32_t name = 0;
     std::int64_t sequence = kNoLink;  // of the forward that a backward frame is tied to
     Phase phase = Phase::kUnknown;
     bool works = false;
-    bool shown = false;  // some of it is among the events
+    bool shown = false;  // whether some of it is among the events
   };
 
   struct Lane {
     std::vector<Frame> stack;
     Nanoseconds since = 0;  // the top of the stack runs since then
     OperationId previous = kNoOperation;
-    NodeId forward = 0;  // the forward whose backward has begun and has not been shown yet
+    NodeId forward = 0;  // the forward operation whose backward has begun and has not been shown yet
     Phase forward_phase = Phase::kUnknown;
   };
 
@@ -78,13 +79,13 @@ class EventSweep : public EventTrace {
   };
 
   static constexpr std::size_t kTableSize = std::size_t{1} << 18;
-  static constexpr std::size_t kBatch = 4096;        // events between two checks of which can go out
-  static constexpr std::size_t kMaxPending = 65536;  // with more, what still runs is cut in two
+  static constexpr std::size_t kBatch = 4096;        // events between two checks which of them can be handed out
+  static constexpr std::size_t kMaxPending = 65536;  // with more events, calls that still run are cut in two
   static constexpr std::size_t kMaxWaiting = 16384;
   // Names are as long as calls are deep, so that without a bound all names together would grow with the square of the
   // depth.
   static constexpr std::uint32_t kDeepest = 1000;
-  static constexpr Nanoseconds kPatience = 100'000'000;  // how much later than its kernel a launch may be
+  static constexpr Nanoseconds kPatience = 100'000'000;  // how much later than its kernel a launch may come
 
   void reset();
   NodeId child(NodeId parent, std::uint32_t name);  // the parent itself at kDeepest
@@ -110,7 +111,7 @@ class EventSweep : public EventTrace {
   void count_drop(const std::string& reason);
 
   std::unique_ptr<EventRecords> records_;
-  std::size_t at_ = 0;  // of the record that comes next
+  std::size_t at_ = 0;  // index of the next record
   OperationTable& operations_;
   bool kernel_names_;
   bool frames_;

@@ -1,14 +1,13 @@
-// Event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any Chrome
-// trace; plain or gzip. docs/formats/event-trace.md says what of each is read and how it becomes operations.
+// Reads event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any
+// Chrome trace; plain or gzip. docs/formats/event-trace.md says which entries are read and how they become operations.
 //
 // Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
-// order. next() then sweeps over them in order of time, joins kernels with the operations that launched them and
-// backward with forward, and names what ran. Memory: 60 bytes for an entry of interest while they are sorted, 40
-// afterwards, and what the number of different names, threads and nested calls takes.
+// order. next() then sweeps over the records in order of time, joins kernels with the operations that launched them and
+// backward with forward, and names what ran. Memory: 60 bytes for each record while they are sorted and 40 afterwards,
+// and some more for each name, thread and nested call.
 //
 // Of nested calls on one thread only the innermost runs: a parent's event has a hole where its child is, so that one
-// thread never counts as two. An event may come in several adjoining pieces; pieces of one operation on one thread that
-// adjoin say the same as their union.
+// thread never counts as two. An event may come in several adjoining pieces, which mean the same as their union.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +29,7 @@ enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome }
 template <>
 inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome");
 
-// Which name of a generic Chrome trace is the device. Names are read as devices where they hold one ("GPU 3",
-// "/device:GPU:3").
+// Which name of a generic Chrome trace tells the device. A name tells one if it contains it ("GPU 3", "/device:GPU:3").
 enum class ChromeDevice : std::uint8_t {
   kProcess,  // the process's name
   kThread,   // the thread's name
@@ -52,7 +50,7 @@ struct EventTraceOptions {
   std::function<void(double)> progress;  // called with the share of the file that has been read, in [0, 1]
 };
 
-// A reason for which entries of the file are not in the result, and their number.
+// A reason for which executions are not in the result, and their number.
 struct DroppedEvents {
   std::string reason;
   std::uint64_t count = 0;
@@ -69,22 +67,22 @@ struct EventTraceStats {
   std::uint64_t file_bytes = 0;        // after inflating
   std::uint64_t entries = 0;           // of the file's list, of whatever kind
   std::uint64_t executions = 0;        // entries that became a part of the result
-  std::vector<DroppedEvents> dropped;  // executions that did not, by reason; other entries do not count
+  std::vector<DroppedEvents> dropped;  // executions that did not; entries of other kinds are not counted
   std::uint64_t untied_kernels = 0;    // GPU work whose launch is not in the trace; it is named after the kernel
   std::uint64_t untied_backward = 0;   // backward operations whose forward is not in the trace
   std::uint64_t too_deep = 0;      // calls below more than 1,000 others, which count as the innermost that has a name
   std::uint64_t unfinished = 0;    // begun (B) and never ended; they count as ended with the trace
   bool truncated = false;          // the file ends in the middle of an entry; all before that was read
-  std::uint64_t truncated_at = 0;  // and the byte where that ended
+  std::uint64_t truncated_at = 0;  // the byte at which the last whole entry ended
   std::vector<TracedDevice> devices;  // each name once, in order of name; without those dropped
-  Nanoseconds first = 0;              // the profile: begin of the earliest execution, module, annotation, step or span
-  Nanoseconds last = 0;               // end of the latest; both with the shift
+  Nanoseconds first = 0;              // begin of the earliest execution, module, annotation, step or span; shifted
+  Nanoseconds last = 0;               // end of the latest; shifted
 };
 
 class EventTrace : public EventSource {
  public:
-  // Complete except for the untied counts and the drops that only the sweep finds, which are complete when next() has
-  // returned false.
+  // What was found in the file. The counts of untied work and of drops that only the sweep finds are complete when
+  // next() has returned false, all others from the beginning.
   [[nodiscard]] virtual const EventTraceStats& stats() const = 0;
 
   // Starts from the beginning again, with every time moved by `shift` (instead of the options'). The file is not read
@@ -92,13 +90,13 @@ class EventTrace : public EventSource {
   virtual void rewind(Nanoseconds shift) = 0;
 };
 
-// Throws SystemError where the file cannot be read, InputError where the text is no trace of the format (file, line 0,
-// the byte in the message). A file that is cut off is no error: see the stats. The tables must outlive the trace;
-// operations are added to theirs as next() meets them.
+// Opens a trace. Throws SystemError where the file cannot be read, and InputError where the text is no trace of the
+// format (file, line 0, the byte in the message). A file that is cut off is no error: see the stats. The tables must
+// outlive the trace; operations are added to their table as next() meets them.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                                            OperationTable& operations, DeviceTable& devices);
 
-// The same for text in memory, which must outlive only the call; `source` is its name in errors.
+// Opens a trace in memory in the same way. `text` must outlive only the call; `source` is its name in error messages.
 [[nodiscard]] std::unique_ptr<EventTrace> open_event_text(const std::string& source, std::string_view text,
                                                           const EventTraceOptions& options, OperationTable& operations,
                                                           DeviceTable& devices);

@@ -1,4 +1,4 @@
-// Jiffies traces: which tasks had the processors' time, as the kernel booked it (docs/formats/jiffies-trace.md).
+// Reads jiffies traces: which tasks had the processors' time, as the kernel booked it (docs/formats/jiffies-trace.md).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace flyball {
 
-// What the kernel had booked at one moment, in jiffies since its start.
+// The time that the kernel had booked for a processor at one moment, in jiffies since the machine's start.
 struct ProcessorJiffies {
   int cpu = 0;
   std::uint64_t busy = 0;    // user, nice, system: processes
@@ -19,7 +19,7 @@ struct ProcessorJiffies {
 };
 struct TaskJiffies {
   std::int64_t task = 0;
-  int cpu = 0;  // where it ran last
+  int cpu = 0;  // the processor on which it ran last
   std::uint64_t busy = 0;
   bool monitor = false;
 };
@@ -34,7 +34,7 @@ struct JiffiesTrace {
   std::vector<JiffiesSample> samples;
 };
 
-// Throws InputError with the line that is wrong.
+// Reads a trace. Throws InputError with the line that is wrong.
 [[nodiscard]] JiffiesTrace read_jiffies(const std::string& source, std::string_view text);
 
 }  // namespace flyball

@@ -22,7 +22,7 @@ namespace flyball {
 // value counts.
 struct JsonEvent {
   char phase = 0;
-  std::string_view category;  // as it stands in the file, with its escapes if it has any
+  std::string_view category;  // as it stands in the file, escapes included
   std::string_view name;
   std::string_view process;  // as it stands in the file, a number or a name
   std::string_view thread;
@@ -30,7 +30,7 @@ struct JsonEvent {
   std::string_view time;
   std::string_view duration;
 
-  // Of "args":
+  // The rest are fields of "args".
   std::string_view argument_name;
   std::string_view operation;  // "op", as it stands in the file
   std::string_view module_hierarchy;
@@ -53,14 +53,15 @@ struct JsonEvent {
   }
 };
 
+// Not thread-safe.
 class JsonEventReader {
  public:
-  explicit JsonEventReader(ByteSource& bytes);  // which must outlive it
+  explicit JsonEventReader(ByteSource& bytes);  // `bytes` must outlive the reader
   ~JsonEventReader();
   JsonEventReader(const JsonEventReader&) = delete;
   JsonEventReader& operator=(const JsonEventReader&) = delete;
 
-  // The beginning of the file, and whether one of PyTorch's own keys comes before the list; they tell formats apart.
+  // The beginning of the file, and whether one of PyTorch's own keys comes before the list. Both tell formats apart.
   [[nodiscard]] std::string_view beginning() const { return {buffer_.data(), end_}; }
   [[nodiscard]] bool has_pytorch_header() const { return pytorch_header_; }
 
@@ -68,7 +69,7 @@ class JsonEventReader {
   // InputError where the text is no such list.
   void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
 
-  // Known after read().
+  // The next seven are known after read().
   [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
   [[nodiscard]] long world_size() const { return world_size_; }       // of PyTorch's "distributedInfo", or 0
   [[nodiscard]] bool truncated() const { return truncated_; }
@@ -93,17 +94,17 @@ class JsonEventReader {
 
   ByteSource& bytes_;
   std::vector<char> buffer_;  // with room for simdjson's padding behind end_
-  std::size_t end_ = 0;       // of the bytes in it
-  std::size_t at_ = 0;        // what is before it has been read
-  std::uint64_t offset_ = 0;  // of buffer_[0] in the file
+  std::size_t end_ = 0;       // end of the bytes in the buffer
+  std::size_t at_ = 0;        // the bytes before this index have been read
+  std::uint64_t offset_ = 0;  // position of buffer_[0] in the file
   bool at_end_ = false;       // of the file
-  bool plain_list_ = false;   // the document is the list itself
+  bool plain_list_ = false;   // whether the document is the list itself
   std::unique_ptr<EntryReader> entry_;
 
   bool pytorch_header_ = false;
-  // After a wrong guess, guessing pauses, twice as long each time, so that a text full of braces takes time in
-  // proportion to its length.
-  std::uint64_t guess_from_ = 0;  // of entries_
+  // After a wrong guess of an entry's end, guessing pauses, twice as long each time, so that a text full of braces
+  // takes time in proportion to its length.
+  std::uint64_t guess_from_ = 0;  // the number of entries from which on ends are guessed
   std::uint64_t guess_pause_ = 1;
   Nanoseconds base_time_ = 0;
   long world_size_ = 0;

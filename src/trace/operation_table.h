@@ -45,7 +45,7 @@ class OperationTable {
   // it if it is new. Cost: one hash.
   OperationId intern(std::string_view name, Phase phase = Phase::kUnknown);
 
-  // An edge counts once, however often it is added. Operations of both ends must be in the table.
+  // Adds an edge, which counts once however often it is added. The operations at both ends must be in the table.
   void add_edge(OperationId from, OperationId to, EdgeKind kind = EdgeKind::kData);
 
   [[nodiscard]] std::size_t size() const { return operations_.size(); }
@@ -59,7 +59,7 @@ class OperationTable {
     Phase phase;
   };
 
-  std::deque<Operation> operations_;                            // a deque: the index holds views of the names
+  std::deque<Operation> operations_;                            // a deque, since the index holds views of the names
   std::unordered_map<std::string_view, OperationId> index_[4];  // one of each phase
   std::vector<OperationEdge> edges_;
   std::unordered_set<std::uint64_t> known_edges_[3];  // one of each kind

@@ -1,5 +1,5 @@
-// The power formats of Prometheus: text of an exporter with time stamps, and what /api/v1/query_range answers, which
-// simdjson parses whole. A metric's unit is told by the end of its name, its device by its labels.
+// Reads the power formats of Prometheus: text of an exporter with time stamps, and answers of /api/v1/query_range,
+// which simdjson parses whole. The end of a metric's name tells its unit, and its labels tell the device.
 #include <fmt/format.h>
 #include <simdjson.h>
 

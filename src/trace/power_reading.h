@@ -19,8 +19,8 @@ namespace flyball {
 enum class ReadingKind : std::uint8_t {
   kPower,      // W, at this time
   kMeanPower,  // W, on average since the device's last reading
-  kCounter,    // J, since some time
-  kFailure,    // a failed reading; value 1: what later readings show of the time until then is a guess
+  kCounter,    // J, since some moment
+  kFailure,    // a failed reading; value 1: later readings give only a guess of the energy until then
 };
 
 using SensorId = std::uint32_t;  // index into PowerTraceStats::sensors
@@ -37,8 +37,9 @@ class LineReader {
  public:
   explicit LineReader(ByteSource& bytes);  // `bytes` must outlive it
 
-  // False at the end. Throws InputError where a line is longer than a megabyte.
-  [[nodiscard]] bool next(std::string_view& line);  // holds until the next call
+  // Gives the next line, which is valid until the next call; returns false at the end. Throws InputError where a line
+  // is longer than a megabyte.
+  [[nodiscard]] bool next(std::string_view& line);
 
   [[nodiscard]] const std::string& name() const { return bytes_.name(); }
   [[nodiscard]] std::size_t line() const { return line_; }   // number of the line that next() gave
@@ -46,7 +47,7 @@ class LineReader {
   [[nodiscard]] std::string_view beginning() const;          // of the file, before the first next()
   [[nodiscard]] double share() const { return bytes_.share(); }
   [[nodiscard]] bool cut_off() const { return bytes_.cut_off(); }
-  [[nodiscard]] std::string rest(std::size_t max_bytes);  // all that is left; throws InputError if it is more
+  [[nodiscard]] std::string rest(std::size_t max_bytes);  // returns all that is left; throws InputError if it is more
 
  private:
   bool fill();
@@ -60,7 +61,7 @@ class LineReader {
   bool complete_ = true;
 };
 
-// What the readers of rows share: it takes their readings, names devices, and counts what is left out.
+// Takes the readings of all readers of rows, names devices, and counts the readings that are left out.
 class ReadingSink {
  public:
   ReadingSink(const PowerTraceOptions& options, DeviceTable& devices, PowerTraceStats& stats,
@@ -89,7 +90,7 @@ class ReadingSink {
   std::unordered_map<std::string, SensorId, StringHash, std::equal_to<>> seen_;     // by device()
 };
 
-// Reads a number with the decimal point or comma of any locale; nullopt where the text is none.
+// Reads a number with the decimal point or comma of any locale; returns nullopt where the text is no number.
 [[nodiscard]] std::optional<double> parse_local_number(std::string_view text);
 
 // Returns whether the text stands for a missing value: "[N/A]", "nan", "" and the like.

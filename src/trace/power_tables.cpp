@@ -1,5 +1,5 @@
-// The power formats with one row per line: CSV, nvidia-smi, Zeus, dcgmi dmon. Each reader finds its columns in the
-// header and turns rows into readings one by one.
+// Reads the power formats with one row per line: CSV, nvidia-smi, Zeus, dcgmi dmon. Each reader finds its columns in
+// the header and turns rows into readings one by one.
 #include <fmt/format.h>
 
 #include <algorithm>

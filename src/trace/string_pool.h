@@ -15,8 +15,8 @@ class StringPool {
  public:
   StringPool() { look_up({}); }
 
-  // Costs one comparison where this string also followed the one before it the last time, which is usual where a
-  // program repeats itself; otherwise a hash and a comparison.
+  // Returns the index of a string, which is added if it is new. Cost: one comparison if this string followed the same
+  // string the last time, too, which is usual where a program repeats itself; otherwise a hash and a comparison.
   std::uint32_t intern(std::string_view text) {
     const std::uint32_t expected = entries_[last_].follower;
     if (entries_[expected].text == text) return last_ = expected;
@@ -41,7 +41,7 @@ class StringPool {
     return id;
   }
 
-  std::deque<std::string> owned_;  // a deque: what refers to its strings stays valid
+  std::deque<std::string> owned_;  // a deque, so that views of its strings stay valid
   std::vector<Entry> entries_;
   std::unordered_map<std::string_view, std::uint32_t> index_;
   std::uint32_t last_ = 0;

@@ -1,7 +1,7 @@
 // What accounting works on: the operations of a program, the events of their execution, and the devices' power.
 //
-// Both traces are sources in order of time. Times are nanoseconds by one clock, whichever the traces share; a reader
-// shifts its trace where they do not share one. Not thread-safe.
+// Both traces are sources in order of time. Times are nanoseconds by any wall clock that the traces share; where they
+// share none, a reader shifts the times of its trace. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,18 +1,18 @@
 // AFS-L, Apathetic Future Share (Hwang et al.: "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021), as
-// PowerFlow compares with it (section 6.1): elastic, knows how long jobs run, not energy-aware. With "+zeus", jobs run
-// at the clock that Zeus chooses for their GPUs.
+// PowerFlow compares with it (section 6.1): elastic, aware of how long jobs run, and not of energy. With "+zeus", jobs
+// run at the clock that Zeus chooses for their GPUs.
 //
 // GPUs are given one by one. While several jobs have none, the shortest job comes first. Of two jobs that have GPUs,
 // let s be the one with less time left at its share and l the other, p the throughput now and p' that with one GPU
 // more. Then
-//   l comes first if (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, otherwise s:
-// a GPU goes where it is used well, with some preference for the job that is done sooner. The job to be served is found
-// by comparing all jobs in turn. Shares are computed anew at every arrival and completion.
+//   l comes first if (p_l' - p_l) / p_l' >= (p_s' - p_s) / p_s, otherwise s.
+// A GPU thus goes where it is used well, with some preference for the job that is done sooner. The job to be served is
+// found by comparing all jobs in turn. Shares are computed anew at every arrival and completion.
 //
-// Jobs are packed and migrated, which requires a power of two of GPUs (network packing, which PowerFlow 5.3 takes from
-// here). So a job grows by doubling, and p' lies on the line between the two sizes. All jobs get one GPU before one
-// gets two; the rule implies that too, unless a job gains more than twofold. As under powerflow, a larger share is left
-// out if its restart would cost more time than it saves.
+// Jobs are packed and migrated (network packing, which PowerFlow 5.3 takes from AFS), so that their numbers of GPUs are
+// powers of two. Hence a job grows by doubling, and p' lies on the line between the two sizes. All jobs get one GPU
+// before any gets two; the rule implies that too, unless a job gains more than twofold. As under powerflow, a larger
+// share is left out if its restart would cost more time than it saves.
 //
 // Cost of a decision: O(GPUs * jobs with GPUs), however many wait.
 #include <algorithm>

@@ -1,27 +1,29 @@
 // Gandiva (Xiao et al.: "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), as PowerFlow
-// compares with it (section 6.1): not elastic, not energy-aware. With "+zeus", jobs run at the clock that Zeus chooses.
+// compares with it (section 6.1): not elastic, and not aware of energy. With "+zeus", jobs run at the clock that Zeus
+// chooses.
 //
 // Time slicing (section 4.1). If not all jobs fit, they take turns in slices of one minute. At the end of a slice all
 // GPUs are dealt out again: first to jobs that wait, in the order in which they last ran, then to those that just ran.
-// A job that does not fit into what is left of a slice is passed over for smaller ones, and comes first in the next
-// slice. GPUs that fall free within a slice go to whoever waits. Suspended jobs stay in the hosts' memory, and resume
-// within a second on any GPUs.
+// A job that does not fit into the GPUs that are left is passed over for smaller ones, and comes first in the next
+// slice. GPUs that become free within a slice go to jobs that wait. Suspended jobs stay in the hosts' memory, and
+// resume within a second on any GPUs.
 //
-// Migration (section 4.2). When GPUs are free and nobody waits for them, jobs that lie on more nodes than they need are
+// Migration (section 4.2). When GPUs are free and no job waits for them, jobs that lie on more nodes than they need are
 // moved if they then lie on fewer. They resume as above.
 //
 // Packing (section 4.2), only while jobs ask for more GPUs than there are. Jobs first run alone and are watched. Those
-// that use their GPUs least are then paired, if the memory that they declare fits together. A pair takes turns as one
-// job. After a slice its throughput is judged: each job's rate over its rate alone; if the sum of both is not more than
-// 1, which turns would give, the pair is parted and not tried again. A pair is also parted when there is room for both
-// its jobs. The policy uses only what it has observed: rates, and utilisation as meters show it.
+// that use their GPUs least are then paired, if the memory that they declare fits together. A pair takes turns with
+// other jobs as one job. After a slice its throughput is judged: each job's rate over its rate alone, summed over both
+// jobs. If the sum is not more than 1, which is what taking turns would give, the pair is parted and not tried again. A
+// pair is also parted when there is room for both its jobs. The policy uses only what it has observed: rates, and
+// utilisation as meters show it.
 //
 // Where the paper leaves details open: both jobs of a pair have equally many GPUs, as in Gavel's implementation of the
 // policy (Narayanan et al., OSDI 2020). As many pairs as are needed are tried in one slice; one pair after another
-// would take days on a cluster of thousands of GPUs. A pair runs at the higher clock of its two jobs. Not modelled:
-// more than two jobs on a GPU, and growing into idle GPUs, which PowerFlow's comparison leaves out too.
+// would take days on a cluster of thousands of GPUs. A pair runs at the higher clock of its two jobs. Two things are
+// not modelled: more than two jobs on a GPU, and growing into idle GPUs, which PowerFlow's comparison leaves out too.
 //
-// Cost of a decision: O(jobs with GPUs * log jobs), however many wait: those are kept in line by number of GPUs
+// Cost of a decision: O(jobs with GPUs * log jobs), however many wait. Waiting jobs are kept in line by number of GPUs
 // (fitting_queue.h), and of the jobs that may be paired only new ones are looked at (pair_finder.h).
 #include <algorithm>
 #include <cstddef>

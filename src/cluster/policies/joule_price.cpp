@@ -3,24 +3,27 @@
 // docs/decisions/0022 says why, and what that gains.
 //
 // The unit of cost is a second of one job's time. There are three prices in this unit:
-//   - Of a joule: (1 - eta) / (eta P_max), where eta is the power limit over G P_max. A job then costs eta P_max JCT +
-//     (1 - eta) E, which is Zeus's cost (policy_rules.h) with Zeus's eta = 1 - eta. At 1 only time counts, near 0 only
-//     energy, as PowerFlow means its eta. This price holds in quiet hours too, when the limit does not bind.
-//   - Of a GPU-second: as high as needed for the jobs to choose no more GPUs than there are.
-//   - Of a joule drawn now, in addition to the first: as high as needed for the chosen sizes to stay within the limit.
+//   - A joule costs (1 - eta) / (eta P_max), where eta is the power limit over G P_max. A job then costs, up to a
+//     factor, eta P_max JCT + (1 - eta) E, which is Zeus's cost (policy_rules.h) with Zeus's eta = 1 - eta. At eta = 1
+//     only time counts, near 0 only energy, as PowerFlow means its eta. This price holds in quiet hours too, when the
+//     limit does not bind.
+//   - A GPU-second costs as much as needed for the jobs to choose no more GPUs than there are.
+//   - A joule drawn now costs, in addition to the first price, as much as needed for the chosen sizes to stay within
+//     the limit.
 // At these prices each job takes the size and speed of the largest gain per second (offers.h),
 //   worth / T - energy E / T - gpu n.
-// Here worth is what an iteration of it will have cost in the end: the least of T (1 + gpu' n) + energy E, at the price
-// gpu' that GPUs will have when the job ends. Fewer jobs are left then, so that gpu' is lower the more work a job has
-// left: if a share x of the other jobs outlasts it, gpu' is kLasting + (1 - kLasting) x of the present price. In this
-// way short jobs take GPUs from long ones in proportion to how scarce GPUs are (as heSRPT, Berg et al. 2020, does for
-// jobs without energies). Where no GPU is scarce, no job is sped up beyond what a joule is worth.
+// Here worth is what an iteration of the job will have cost in the end: the least of T (1 + gpu' n) + energy E, at the
+// price gpu' that GPUs will have when the job ends. Fewer jobs are left then, so that gpu' is lower the more work a job
+// has left: if a share x of the other jobs outlasts it, gpu' is kLasting + (1 - kLasting) x of the present price. In
+// this way short jobs take GPUs from long ones in proportion to how scarce GPUs are (as heSRPT, Berg et al. 2020, does
+// for jobs without energies). Where GPUs are not scarce, no job is sped up beyond what a joule is worth.
 //
-// Prices lie on grids. Each is searched from its last value by doubling steps and then by halving the interval, at
-// O(jobs * sizes) for each price tried, some ten prices. In a cluster of more than 64 GPUs, they are found again only
-// every GPUs / 64 events; between those, new jobs choose at the present prices, and GPUs that get free wait for them.
+// Prices lie on grids. Each price is searched for from its last value, by doubling steps and then by halving the
+// interval. This tries some ten prices, each at a cost of O(jobs * sizes). In a cluster of more than 64 GPUs, prices
+// are found again only every GPUs / 64 events. Between those, new jobs choose at the present prices, and GPUs that
+// become free are left for them.
 //
-// Jobs for which there is no GPU or no power wait, those first that have most left to pay. A restart is weighed against
+// Where GPUs or power do not suffice for all jobs, those with most left to pay wait first. A restart is weighed against
 // what a size gains over the rest of the job. A job that is being profiled keeps its GPUs.
 #include <algorithm>
 #include <cmath>

@@ -1,19 +1,19 @@
 // PowerFlow as published (section 5.2, algorithm 1): GPUs are given by marginal return at the thriftiest speed, then
 // speeds are raised by marginal return, all within the power limit. A job has a power of two of GPUs.
 //
-// The work that is left cancels out of eqs. 20 and 21: to double a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n) per
-// iteration, however much work it has left. So priorities belong to kinds of jobs, and change only when models are
-// refitted. The queues of algorithm 1 become lists of (kind, step), which stay sorted between events. A decision goes
-// through them and counts how many jobs of each kind get how far: O(kinds * steps). It then touches only kinds for
-// which this has changed, and of these only the jobs that have GPUs or get some, however many wait. A step is worth no
-// more than the step before it (which must be taken first), so that one pass over the list is the greedy algorithm.
+// The work that is left cancels out of eqs. 20 and 21: to double a job's GPUs is worth (T_n - T_2n) / (E_2n - E_n),
+// however much work the job has left. So priorities belong to kinds of jobs, and change only when models are refitted.
+// The queues of algorithm 1 become lists of (kind, step), which stay sorted between events. A decision goes through
+// them and counts how many jobs of each kind get how far: O(kinds * steps). It then touches only kinds for which this
+// has changed, and of these only the jobs that have GPUs or get some, however many wait. A step is worth no more than
+// the step before it (which must be taken first), so that one pass over the list is the greedy algorithm.
 //
 // Where the paper leaves details open:
 //   - The first GPU of a job has an infinite numerator in eq. 20. It comes before any doubling. If not all jobs can
 //     have one, those with the least energy left come first (the smallest denominator), which is close to the shortest
 //     remaining time. For a job without GPUs its restart is included, so that two near equals do not take turns.
-//   - Of the jobs of one kind, those that have the larger size keep it, then those with most work left. A resize that
-//     would cost more time than it saves is left out.
+//   - Where only some jobs of a kind can have the larger size, those that have it keep it, and then those with most
+//     work left get it. A resize that would cost more time than it saves is left out.
 //   - A job that is being profiled keeps its GPUs, goes through the speeds up to the one that it would have, and counts
 //     with that.
 //   - A pipeline has one size; its frontier is its list of speeds.

@@ -1,5 +1,6 @@
 // Shortest remaining time first, preemptive and not elastic: the jobs that would be done soonest with the GPUs that
-// they asked for hold them. It needs to know how long jobs run, which no real scheduler does: a yardstick.
+// they asked for hold them. The policy needs to know how long jobs run. No real scheduler knows that, so this one
+// serves as a yardstick.
 //
 // Cost of a decision: O(jobs with GPUs, and log jobs for each that starts or stops), however many wait, since the
 // remaining time of a job that waits does not change.

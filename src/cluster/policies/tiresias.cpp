@@ -1,6 +1,6 @@
 // Tiresias (Gu et al.: "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019), as PowerFlow
-// compares with it (section 6.1): not elastic, not energy-aware, and without knowledge of how long jobs will run. With
-// "+zeus", jobs run at the clock that Zeus chooses.
+// compares with it (section 6.1): not elastic, aware neither of energy nor of how long jobs will run. With "+zeus",
+// jobs run at the clock that Zeus chooses.
 //
 // Discretised 2D-LAS (section 3.3), with the rules and constants of the authors' simulator (dlas-gpu). Jobs are ranked
 // by attained service, which is a job's GPUs times the time that it held them. There are three queues. A job enters at

@@ -7,6 +7,6 @@
 namespace flyball {
 
 // `input.power` must be there.
-[[nodiscard]] SvgCanvas power_canvas(const ReportInput& input, int width);
+[[nodiscard]] SvgCanvas job_power_canvas(const ReportInput& input, int width);
 
 }  // namespace flyball

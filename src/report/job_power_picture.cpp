@@ -1,6 +1,6 @@
 // Draws power over time as steps. Where a curve has more steps than the picture has columns, a column shows the range of
 // the powers in it, so that no peak is lost.
-#include "report/power_picture.h"
+#include "report/job_power_picture.h"
 
 #include <fmt/format.h>
 
@@ -68,8 +68,8 @@ std::string figures(const std::string& name, const PowerCurve& curve) {
 
 }  // namespace
 
-SvgCanvas power_canvas(const ReportInput& input, int width) {
-  const PowerPicture& power = *input.power;
+SvgCanvas job_power_canvas(const ReportInput& input, int width) {
+  const JobPower& power = *input.power;
   const bool narrow = width < 600;
   SvgCanvas svg(width, kPowerPlotHeight + 110.0, "Power of the job over one iteration. " + input.title);
   const double left = narrow ? 58.0 : 74.0;
@@ -101,6 +101,6 @@ SvgCanvas power_canvas(const ReportInput& input, int width) {
   return svg;
 }
 
-std::string power_svg(const ReportInput& input, int width) { return power_canvas(input, width).standalone(); }
+std::string job_power_svg(const ReportInput& input, int width) { return job_power_canvas(input, width).standalone(); }
 
 }  // namespace flyball
