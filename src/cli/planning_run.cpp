@@ -46,7 +46,7 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
 }
 
 [[noreturn]] void refuse_power(const LoadedPipeline& pipeline, std::span<const PlannerResult> results,
-                               const PowerLimits& limits, int copies) {
+                               const JobPowerLimits& limits, int copies) {
   const PointWithin lowest = least_peak(pipeline.problem, results);
   const PlannerResult& result = results[lowest.result];
   const PowerCurve curve = power_curve(result.dag_of(pipeline.problem), result.frontier.plan(lowest.point),
@@ -74,7 +74,7 @@ void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PlanningRe
   const PlanProblem& problem = pipeline.problem;
   const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
   std::vector<PlannerResult> results = plan_capped(problem, run, guard);
-  PowerLimits limits = *request.power;
+  JobPowerLimits limits = *request.power;
   const auto find = [&] {
     const auto found = fastest_within(problem, results, limits, copies);
     guard.throw_if_interrupted();

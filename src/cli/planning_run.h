@@ -21,7 +21,7 @@ inline constexpr const char* kMainPlanner = "perseus";
 
 // The power of a job, as planned inside limits and at maximum clocks.
 struct PowerFigures {
-  PowerLimits limits;
+  JobPowerLimits limits;
   int copies = 1;  // GPUs in step on every stage
   PowerShape baseline;
   PowerShape plan;
@@ -52,9 +52,9 @@ struct PlanningRequest {
   std::string planner = kMainPlanner;
   PaceRequest pace;
   std::optional<SwitchingLimits> switching;
-  std::vector<Nanoseconds> focus;    // iteration times that matter besides the pace's
-  std::optional<PowerLimits> power;  // instead of a pace
-  std::vector<BudgetPeriod> budget;  // in place of a limit on the peak; `power` must be there
+  std::vector<Nanoseconds> focus;       // iteration times that matter besides the pace's
+  std::optional<JobPowerLimits> power;  // instead of a pace
+  std::vector<BudgetPeriod> budget;     // in place of a limit on the peak; `power` must be there
 };
 
 // Returns the most microbatches of which each stage holds activations at once; empty where there are no

@@ -21,7 +21,7 @@ PowerCurve curve_of(const PlanProblem& problem, const PlannerResult& result, std
 
 }  // namespace
 
-bool keeps_to(const PowerCurve& curve, const PowerLimits& limits) {
+bool keeps_to(const PowerCurve& curve, const JobPowerLimits& limits) {
   if (limits.peak && peak_of(curve) > *limits.peak) return false;
   return !limits.ramp_w_per_s || ramp_of(curve, limits.ramp_window) <= *limits.ramp_w_per_s;
 }
@@ -55,7 +55,7 @@ PlanProblem capped_problem(const PlanProblem& problem, double share) {
 }
 
 std::optional<PointWithin> fastest_within(const PlanProblem& problem, std::span<const PlannerResult> results,
-                                          const PowerLimits& limits, int copies) {
+                                          const JobPowerLimits& limits, int copies) {
   std::optional<PointWithin> best;
   Seconds best_time(std::numeric_limits<double>::infinity());
   for (std::size_t r = 0; r < results.size(); ++r) {

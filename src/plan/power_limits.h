@@ -23,13 +23,13 @@
 namespace flyball {
 
 // At least one of the two is set.
-struct PowerLimits {
+struct JobPowerLimits {
   std::optional<Watts> peak;
   std::optional<double> ramp_w_per_s;
   Seconds ramp_window{1.0};  // of ramp_of()
 };
 
-[[nodiscard]] bool keeps_to(const PowerCurve& curve, const PowerLimits& limits);
+[[nodiscard]] bool keeps_to(const PowerCurve& curve, const JobPowerLimits& limits);
 
 // The shares that are tried besides 1, which caps nothing.
 inline constexpr double kCapShares[] = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0};
@@ -49,7 +49,7 @@ struct PointWithin {
 // limits and the one before. Cost: a power_curve() for each of these.
 [[nodiscard]] std::optional<PointWithin> fastest_within(const PlanProblem& problem,
                                                         std::span<const PlannerResult> results,
-                                                        const PowerLimits& limits, int copies);
+                                                        const JobPowerLimits& limits, int copies);
 
 // Returns the plan of least peak of all results: what to name where no plan is low enough.
 [[nodiscard]] PointWithin least_peak(const PlanProblem& problem, std::span<const PlannerResult> results);

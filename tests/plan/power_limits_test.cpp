@@ -102,7 +102,7 @@ TEST(FastestWithin, IsInsideAndNoFasterThanTheFastestOfAllPlansWhichIsNoFasterTh
     const PointWithin lowest = least_peak(problem, results);
     const Watts least = slow_peak(dag, results[lowest.result].frontier.plan(lowest.point), problem.blocking);
     for (const double part : {0.25, 0.5, 0.75}) {
-      PowerLimits limits;
+      JobPowerLimits limits;
       limits.peak = least + part * (highest - least);
       const auto within = fastest_within(problem, results, limits, 1);
       ASSERT_TRUE(within);
@@ -129,7 +129,7 @@ TEST(FastestWithin, LooksAtRampsToo) {
   std::vector<PlannerResult> results;
   results.push_back(planner->plan(problem, {}));
   for (const double share : kCapShares) results.push_back(planner->plan(capped_problem(problem, share), {}));
-  PowerLimits limits;
+  JobPowerLimits limits;
   limits.ramp_window = Seconds(0.2);
   const auto curve_of = [&](const PointWithin& place) {
     return power_curve(dag, results[place.result].frontier.plan(place.point), problem.blocking);
