@@ -127,10 +127,10 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   }
   const bool regress = options.method == AccountMethod::kRegress;
   if (options.sensor_window && !regress) {
-    throw UsageError(fmt::format("{} is for the method regress; drop it, or choose that", names.sensor_window));
+    throw UsageError(fmt::format("{} is for the method regress; drop it, or choose that method", names.sensor_window));
   }
   if (options.clock_offset && options.estimate_clock_offset) {
-    throw UsageError("the clock offset is given and to be found; do one of both");
+    throw UsageError("a clock offset is given, and is also to be searched; ask for one of the two");
   }
   check_values(options, names);
   AccountRequest request;

@@ -120,8 +120,8 @@ void run_against(const Command& command, const EmulateOptions& options) {
   constexpr std::array<std::string_view, 4> kAllowed = {"--against", "--fitted-to", "--schedule", "--format"};
   for (const Option& option : command.options()) {
     if (!option.is_given() || std::ranges::find(kAllowed, option.name()) != kAllowed.end()) continue;
-    throw UsageError(
-        fmt::format("--against replays recorded runs, which say all but the schedule; drop {}", option.name()));
+    throw UsageError(fmt::format("--against replays recorded runs, which state everything but the schedule; drop {}",
+                                 option.name()));
   }
   const InterruptExit exit;
   const AgainstRequest request{*options.against, options.fitted_to,

@@ -285,7 +285,7 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
   const EntryPointer entry = heard(id);
   JobRank* rank = entry->job.find_rank(report.rank);
   if (rank == nullptr || !rank->durable) {
-    throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, id));
+    throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", report.rank, id));
   }
   const std::int64_t sequence = report.sequence;
   if (sequence <= rank->enqueued_sequence) {

@@ -271,7 +271,7 @@ Record<AccountSessionRequest> description_of(const AccountSessionRequest* /*type
       .field("gpus", &R::gpus, "Indices of the GPUs to record. If it is missing, all GPUs.",
              {.minimum = 0, .maximum = 1024})
       .check([](const JsonObject& object, R& session) {
-        if (!is_session_name(session.name)) object.refuse("name", "is of dots alone", "give another name");
+        if (!is_session_name(session.name)) object.refuse("name", "consists of dots alone", "give another name");
       });
 }
 
