@@ -79,9 +79,9 @@ class RelaxedProgram:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("profile", help="CSV stage,instruction,frequency,time,energy (MHz, s, J)")
+    parser.add_argument("profile", help="profile: CSV stage,instruction,frequency,time,energy (MHz, s, J)")
     parser.add_argument("--microbatches", type=int, required=True)
-    parser.add_argument("--blocking-power", type=float, default=75.0, help="W (default 75)")
+    parser.add_argument("--blocking-power", type=float, default=75.0, help="blocking power in W (default 75)")
     parser.add_argument(
         "--time", type=float, action="append", default=[], help="iteration time, s; may be repeated"
     )

@@ -299,11 +299,11 @@ def summary(document: dict) -> str:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("profile", help="CSV stage,instruction,frequency,time,energy (MHz, s, J)")
+    parser.add_argument("profile", help="profile: CSV stage,instruction,frequency,time,energy (MHz, s, J)")
     parser.add_argument("--microbatches", type=int, required=True)
     parser.add_argument("--schedule", choices=["1f1b"], default="1f1b")
-    parser.add_argument("--blocking-power", type=float, default=75.0, help="W (default 75)")
-    parser.add_argument("--unit-time", type=float, default=0.001, help="s (default 0.001)")
+    parser.add_argument("--blocking-power", type=float, default=75.0, help="blocking power in W (default 75)")
+    parser.add_argument("--unit-time", type=float, default=0.001, help="unit of time in s (default 0.001)")
     parser.add_argument(
         "--python-path", action="store_true", help="pure-Python minimum cut, not the compiled"
     )

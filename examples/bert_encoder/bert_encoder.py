@@ -141,7 +141,7 @@ def main():
     parser.add_argument("--batch", type=int, default=8, help="records per step")
     parser.add_argument("--words", type=int, default=30522, help="size of the vocabulary")
     parser.add_argument("--steps", type=int, default=5, help="training steps that are traced")
-    parser.add_argument("--threads", type=int, default=0, help="of PyTorch; 0: its own choice")
+    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: as many as PyTorch chooses")
     options = parser.parse_args()
 
     torch.manual_seed(1)

@@ -60,10 +60,10 @@ typedef struct flyball_session flyball_session;
 typedef struct flyball_session_options {
   size_t size; /* of this structure, as the caller was compiled */
 
-  /* Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. Empty:
-   * nowhere; the rank still profiles and measures. */
+  /* The planning server: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. Empty: no server;
+   * the rank is still profiled and measured. */
   const char* server;
-  /* The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'. */
+  /* The job's id; if there is a server, 1 to 128 letters, digits, '.', '_', '+' and '-'. */
   const char* job;
   /* The job's secret: 32 to 128 letters, digits, '_' and '-'. */
   const char* token;
@@ -74,56 +74,58 @@ typedef struct flyball_session_options {
   /* The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure,
    * max, uniform, zeus-global, zeus-per-stage. Default: perseus. */
   const char* planner;
-  /* Stages of the pipeline. Default: 1. */
+  /* Number of stages of a pipeline. Default: 1. */
   int stages;
-  /* Microbatches of one pipeline in an iteration. Default: 1. */
+  /* Number of microbatches of one pipeline in an iteration. Default: 1. */
   int microbatches;
-  /* Model chunks of a stage. Default: 1. */
+  /* Number of model chunks of a stage. Default: 1. */
   int chunks;
-  /* Pipelines of the job. Default: 1. */
+  /* Number of pipelines of the job. Default: 1. */
   int data_parallel;
-  /* Ranks of a stage. The job may have 131,072 ranks in all. Default: 1. */
+  /* Number of ranks of a stage. A job may have 131,072 ranks in all. Default: 1. */
   int tensor_parallel;
-  /* Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits. */
+  /* Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W if hardly any
+   * GPU waits. */
   double blocking_w;
-  /* The share of energy below which the meter cannot tell two measurements apart. Default: 0.0. */
+  /* Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between two measurements
+   * does not count. Default: 0.0. */
   double noise;
-  /* Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe) keep to; one number
-   * for all stages, or one per stage. Where it is missing, there is no limit. */
+  /* Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. Planners
+   * that reorder (joint, envpipe) keep to it. If it is missing, there is no limit. */
   const int* memory_limit;
 
-  /* The rank's number in the job. Default: 0. */
+  /* Number of the rank in the job, from 0. Default: 0. */
   int rank;
-  /* Its pipeline. Default: 0. */
+  /* Number of the rank's pipeline, from 0. Default: 0. */
   int dp_rank;
-  /* Its stage. Default: 0. */
+  /* Number of the rank's stage, from 0. Default: 0. */
   int pp_rank;
-  /* Its number within the stage. Default: 0. */
+  /* Number of the rank within its stage, from 0. Default: 0. */
   int tp_rank;
 
-  /* The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball devices`
-   * counts. Default: 0. */
+  /* Number of the rank's GPU: the agent's number if the agent sets the clocks, otherwise the number that `flyball
+   * devices` shows. Default: 0. */
   unsigned gpu;
   /* Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock", "HOST:PORT"). Empty:
-   * through the agent where one listens at its usual place, else on the device itself. */
+   * through the agent if one listens at its usual place, otherwise on the device itself. */
   const char* clocks;
 
-  /* Whether the rank is profiled while it trains: a sweep over its clocks. Default: 1. */
+  /* Whether to profile the rank while it trains, by a sweep over its clocks. Default: 1. */
   int profile;
-  /* Steps at each clock of the sweep. Default: 5. */
+  /* Number of steps that the sweep measures at each clock. Default: 5. */
   int steps_per_clock;
-  /* The sweep ends when the energy of a step's computations has risen this often in a row. Default: 5. */
+  /* Number of clocks in a row at which the energy of a step's computations must rise to end the sweep. Default: 5. */
   int rises_to_stop;
-  /* The sweep takes every so many-th clock. Default: 1. */
+  /* Spacing of the sweep's clocks: 1 measures at every clock of the GPU, 2 at every second one. Default: 1. */
   int clock_stride;
-  /* Not measured after a clock took hold. Default: 0.03. */
+  /* Time after a clock change during which nothing is measured. Default: 0.03. */
   double settle_s;
 
-  /* How often the energy counter is read. Default: 0.004. */
+  /* Time between two readings of the energy counter. Default: 0.004. */
   double sampling_s;
-  /* How often the control thread looks for a new clock. Default: 0.0005. */
+  /* Time between two checks of the control thread for a new clock. Default: 0.0005. */
   double clock_poll_s;
-  /* The GPU's seconds in one second of this machine: 1 but for simulated GPUs. Default: 1.0. */
+  /* Seconds of the GPU in one second of this machine; 1 unless the GPU is simulated. Default: 1.0. */
   double time_scale;
 
   /* Told in a sentence of what fails and works again, by a thread of the session; null: nobody. Must not call back
@@ -131,23 +133,23 @@ typedef struct flyball_session_options {
   void (*notice)(void* user, const char* words);
   void* user;
 
-  /* The time after which a clock change takes hold. The plan avoids changes that do not pay, and counts what the
+  /* Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what the
    * others cost. Default: 0.0. */
   double switch_latency_s;
   /* Least time between two clock changes of one stage. Default: 0.0. */
   double min_dwell_s;
-  /* Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that the ranks
-   * run and report, rather than from emulated ones. Default: 1. */
+  /* Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that
+   * the ranks run and report, rather than from emulated ones. Default: 1. */
   int executed_steps;
-  /* PEM file of the authorities that the certificate of an https:// server may come from. Empty: those that this
-   * machine trusts. */
+  /* PEM file of the authorities from which the certificate of an https:// server may come. Empty: the authorities
+   * that this machine trusts. */
   const char* ca_file;
-  /* For a server that lets only those register jobs who show it. Empty: what the environment variable
-   * FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
+  /* Token to register the job with, if the server asks for one. Empty: the content of the environment variable
+   * FLYBALL_REGISTRATION_TOKEN, or of the file that FLYBALL_REGISTRATION_TOKEN_FILE names. */
   const char* registration_token;
 
-  /* Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that receives: they
-   * begin when both have come to them. Default: 0. */
+  /* Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that receives.
+   * It then begins when both stages are ready for it. Default: 0. */
   int transfers_occupy_both;
 } flyball_session_options;
 

@@ -82,54 +82,57 @@ class Session:
     """One rank of a training job, from its first step to its last. Close it, or use it as a context manager.
 
     The options, from their description:
-      server            Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix
-                        socket. Empty: nowhere; the rank still profiles and measures.
-      ca_file           PEM file of the authorities that the certificate of an https:// server may come from. Empty:
-                        those that this machine trusts.
-      job               The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'.
+      server            The planning server: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket.
+                        Empty: no server; the rank is still profiled and measured.
+      ca_file           PEM file of the authorities from which the certificate of an https:// server may come. Empty:
+                        the authorities that this machine trusts.
+      job               The job's id; if there is a server, 1 to 128 letters, digits, '.', '_', '+' and '-'.
       token             The job's secret: 32 to 128 letters, digits, '_' and '-'.
       registration_token
-                        For a server that lets only those register jobs who show it. Empty: what the environment
-                        variable FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE
-                        names.
-      stages            Stages of the pipeline.
-      microbatches      Microbatches of one pipeline in an iteration.
-      chunks            Model chunks of a stage.
-      data_parallel     Pipelines of the job.
-      tensor_parallel   Ranks of a stage. The job may have 131,072 ranks in all.
+                        Token to register the job with, if the server asks for one. Empty: the content of the
+                        environment variable FLYBALL_REGISTRATION_TOKEN, or of the file that
+                        FLYBALL_REGISTRATION_TOKEN_FILE names.
+      stages            Number of stages of a pipeline.
+      microbatches      Number of microbatches of one pipeline in an iteration.
+      chunks            Number of model chunks of a stage.
+      data_parallel     Number of pipelines of the job.
+      tensor_parallel   Number of ranks of a stage. A job may have 131,072 ranks in all.
       schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
                         early-recompute-1f1b, zb-h1.
       planner           The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy,
                         envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
-      executed_steps    Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
+      executed_steps    Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
       transfers_occupy_both
-                        Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that
-                        receives: they begin when both have come to them.
-      blocking_w        Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.
-      noise             The share of energy below which the meter cannot tell two measurements apart.
-      memory_limit      Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe)
-                        keep to; one number for all stages, or one per stage. Where it is missing, there is no limit.
-      switch_latency_s  The time after which a clock change takes hold. The plan avoids changes that do not pay, and
+                        Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one
+                        that receives. It then begins when both stages are ready for it.
+      blocking_w        Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W
+                        if hardly any GPU waits.
+      noise             Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between
+                        two measurements does not count.
+      memory_limit      Number of microbatches whose activations fit into memory; one number for all stages, or one per
+                        stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.
+      switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
                         counts what the others cost.
       min_dwell_s       Least time between two clock changes of one stage.
-      rank              The rank's number in the job.
-      dp_rank           Its pipeline.
-      pp_rank           Its stage.
-      tp_rank           Its number within the stage.
-      gpu               The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball
-                        devices` counts.
+      rank              Number of the rank in the job, from 0.
+      dp_rank           Number of the rank's pipeline, from 0.
+      pp_rank           Number of the rank's stage, from 0.
+      tp_rank           Number of the rank within its stage, from 0.
+      gpu               Number of the rank's GPU: the agent's number if the agent sets the clocks, otherwise the number
+                        that `flyball devices` shows.
       clocks            Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock",
-                        "HOST:PORT"). Empty: through the agent where one listens at its usual place, else on the device
-                        itself.
-      profile           Whether the rank is profiled while it trains: a sweep over its clocks.
-      steps_per_clock   Steps at each clock of the sweep.
-      rises_to_stop     The sweep ends when the energy of a step's computations has risen this often in a row.
-      clock_stride      The sweep takes every so many-th clock.
-      settle_s          Not measured after a clock took hold.
-      sampling_s        How often the energy counter is read.
-      clock_poll_s      How often the control thread looks for a new clock.
-      time_scale        The GPU's seconds in one second of this machine: 1 but for simulated GPUs.
+                        "HOST:PORT"). Empty: through the agent if one listens at its usual place, otherwise on the
+                        device itself.
+      profile           Whether to profile the rank while it trains, by a sweep over its clocks.
+      steps_per_clock   Number of steps that the sweep measures at each clock.
+      rises_to_stop     Number of clocks in a row at which the energy of a step's computations must rise to end the
+                        sweep.
+      clock_stride      Spacing of the sweep's clocks: 1 measures at every clock of the GPU, 2 at every second one.
+      settle_s          Time after a clock change during which nothing is measured.
+      sampling_s        Time between two readings of the energy counter.
+      clock_poll_s      Time between two checks of the control thread for a new clock.
+      time_scale        Seconds of the GPU in one second of this machine; 1 unless the GPU is simulated.
       notice            called with a sentence when something fails and when it works again, by a thread of the session
       synchronize       called at both ends of an instruction while it is measured; by default waits for PyTorch's queued
                         CUDA work where PyTorch is in use

@@ -53,40 +53,55 @@ void check_values(const AccountOptions& options, const AccountNames& names) {
 
 Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
   using R = AccountOptions;
-  return Record<R>::request("AccountOptions", "Of flyball_footprint_open in C and flyball.account in Python.")
-      .field("events", &R::events, "Event trace of TensorFlow, PyTorch or Chrome; several: several runs.",
+  return Record<R>::request("AccountOptions", "Options of flyball_footprint_open in C and flyball.account in Python.")
+      .field("events", &R::events, "Event trace of TensorFlow, PyTorch or Chrome. Several traces: one of each run.",
              {.needed = true, .fewest = 1, .single = true})
       .field("power", &R::power, "Power trace, one for every event trace.",
              {.needed = true, .fewest = 1, .single = true})
       .field("jiffies", &R::jiffies,
-             "Of 'flyball record --jiffies', one for every event trace: a processor's energy is divided first.",
+             "Jiffies trace that 'flyball record --jiffies' wrote, one for every event trace. The energy of processors "
+             "and their memory is first divided between the program and all else that ran.",
              {.single = true})
-      .field("method", &R::method, "regress: for kernels far shorter than the sensor's window.")
+      .field("method", &R::method,
+             "How operations are given their power. sweep: operations that run at the same time share it; regress: "
+             "fitted to all readings, for kernels far shorter than the sensor's window.")
       .field("sensor_window_s", &R::sensor_window,
-             "Of the method regress: what one power reading averages over. Without: since the last one.",
+             "Time over which a power reading averages, for the method regress. If it is missing, the time since the "
+             "last reading.",
              {.minimum = 0, .maximum = kLongestWindow})
-      .field("share", &R::share, "Who shares power: distinct operations, or events.")
+      .field("share", &R::share,
+             "What has a share of a device's power at each moment: every distinct operation once, or every event.")
       .field("clock_offset_s", &R::clock_offset,
-             "Is added to the events' times. Without: 0 where the traces overlap, otherwise it is found.",
+             "Time to add to the events' times. If it is missing: 0 if the traces overlap, otherwise an offset that is "
+             "searched.",
              {.minimum = -kMostOffset, .maximum = kMostOffset})
-      .field("estimate_clock_offset", &R::estimate_clock_offset, "It is found in any case.")
+      .field("estimate_clock_offset", &R::estimate_clock_offset,
+             "Whether the offset of the events' times is searched even if the traces overlap.")
       .field("event_devices", &R::event_devices,
-             "What the event trace calls a device, and which it is: {\"GPU:0\": \"GPU:4\"}.")
-      .field("power_devices", &R::power_devices, "The same of the power trace; what becomes one device is added up.")
+             "Devices by their names in the event trace: with {\"GPU:0\": \"GPU:4\"}, what the trace calls GPU:0 is "
+             "GPU:4.")
+      .field("power_devices", &R::power_devices,
+             "Devices by their names in the power trace. The powers of names that become one device are added.")
       .field("counter_ranges_j", &R::counter_ranges,
-             "Where a counter of the power trace begins anew: {\"CPU:0\": 262143.32885} of RAPL.",
+             "Value at which a counter of the power trace returns to 0, by the counter's name: {\"CPU:0\": "
+             "262143.32885} for RAPL.",
              {.minimum = kLeastRange, .maximum = kMostRange})
-      .field("chrome_device", &R::chrome_device, "What of a Chrome trace names the device; none: all of it is CPU:0.")
-      .field("utc_offset_s", &R::utc_offset, "Of local times in the power trace, as nvidia-smi writes them.",
+      .field("chrome_device", &R::chrome_device,
+             "What in a Chrome trace has a device's name; none: everything ran on CPU:0.")
+      .field("utc_offset_s", &R::utc_offset,
+             "How far local time was ahead of UTC, for local times in the power trace, as nvidia-smi writes them.",
              {.minimum = -86400, .maximum = 86400})
-      .field("row_period_s", &R::row_period, "Between rows of a power trace without times, as dcgmi dmon writes it.",
+      .field("row_period_s", &R::row_period,
+             "Time between two rows of a power trace without times, as dcgmi dmon writes it.",
              {.minimum = kShortestPeriod, .maximum = kLongestWindow})
       .field("similar", &R::similar,
-             "Pattern of layers built alike: in what matches, numbers count as one. Without: layer_3, layers.3, h.3 "
-             "and the like.")
-      .field("summary", &R::summary, "Self-similar layers are added up.")
-      .field("kernels", &R::kernels, "GPU kernels are tensors of their own.")
-      .field("frames", &R::frames, "Modules' own time outside every operation counts, too.");
+             "ECMAScript pattern of layers that are built alike: where it matches, numbers become *. Empty: layer_3, "
+             "layers.3, h.3 and the like are alike.")
+      .field("summary", &R::summary, "Whether self-similar layers are added up.")
+      .field("kernels", &R::kernels,
+             "Whether GPU kernels have rows of their own, below the operations that launched them.")
+      .field("frames", &R::frames,
+             "Whether the time and energy that modules spend outside of all operations count, too.");
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {
@@ -112,10 +127,10 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   }
   const bool regress = options.method == AccountMethod::kRegress;
   if (options.sensor_window && !regress) {
-    throw UsageError(fmt::format("{} is for the method regress; drop it, or choose that", names.sensor_window));
+    throw UsageError(fmt::format("{} is for the method regress; drop it, or choose that method", names.sensor_window));
   }
   if (options.clock_offset && options.estimate_clock_offset) {
-    throw UsageError("the clock offset is given and to be found; do one of both");
+    throw UsageError("a clock offset is given, and is also to be searched; ask for one of the two");
   }
   check_values(options, names);
   AccountRequest request;

@@ -242,8 +242,8 @@ void AccountRun::find_clock() {
   }
   if (apart) {
     throw InputError({files_.events},
-                     fmt::format("the events and {} are of different times, and power does not tell how to lay "
-                                 "one over the other; {}",
+                     fmt::format("the times of the events and of {} do not overlap, and the power does not show by how "
+                                 "much to shift the events; {}",
                                  files_.power, found),
                      fmt::format("give {}, which is added to the events' times", settings_.names.clock_offset));
   }

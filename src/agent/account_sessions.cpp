@@ -91,7 +91,8 @@ std::vector<std::size_t> AccountSessions::meters_for(const AccountSessionRequest
   for (std::size_t meter = 0; meter < labels.size(); ++meter) {
     if (is_gpu(meter) ? !request.gpus : request.cpus) meters.push_back(meter);
   }
-  if (meters.empty()) throw HttpError(422, "there is nothing to record: no GPU is named, and no processor to be had");
+  if (meters.empty())
+    throw HttpError(422, "there is nothing to record: no GPU is named, and no processor can be measured");
   return meters;
 }
 
@@ -105,9 +106,11 @@ void AccountSessions::check_room(const std::string& owner) const {
         429, fmt::format("you have {} sessions, which is the most: {}; drop one", own.size(), fmt::join(own, ", ")));
   }
   if (sessions_.size() >= limits_.sessions) {
-    throw HttpError(429, fmt::format("this agent has {} sessions of all its users, which is the most; each goes {:g} s "
-                                     "after its end",
-                                     sessions_.size(), limits_.kept.value()));
+    throw HttpError(
+        429,
+        fmt::format(
+            "this agent has {} sessions of all its users, which is the most; each is forgotten {:g} s after its end",
+            sessions_.size(), limits_.kept.value()));
   }
 }
 

@@ -57,14 +57,15 @@ void write_all(int descriptor, std::string_view text, const std::filesystem::pat
 static Record<JournalEntry> description_of(const JournalEntry* /*type*/) {
   using R = JournalEntry;
   return Record<R>::answer("JournalEntry", "the journal")
-      .field("uuid", &R::uuid, "Of the GPU.", {.needed = true})
-      .field("knobs", &R::knobs, "That may differ from the default.", {.needed = true})
-      .field("holder", &R::holder, "For people.", {.needed = true})
-      .field("before", &R::before, "What the knobs are brought back to.", {.left_out = true})
-      .field("set_power_limits_w", &R::set_limits, "Of which one is in force unless somebody else has set it.",
+      .field("uuid", &R::uuid, "UUID of the GPU.", {.needed = true})
+      .field("knobs", &R::knobs, "Settings that may differ from the default.", {.needed = true})
+      .field("holder", &R::holder, "Holder of the lease, in words for people.", {.needed = true})
+      .field("before", &R::before, "Values to which the settings are restored.", {.left_out = true})
+      .field("set_power_limits_w", &R::set_limits,
+             "Power limits that the agent has set. One of them is in force unless somebody else has set another.",
              {.left_out = true, .minimum = 0, .maximum = 1e6})
-      .field("boot", &R::boot, "Of the machine that wrote it.", {.left_out = true})
-      .field("booted_at_s", &R::booted_at, "When that was started, in Unix time.", {.left_out = true, .minimum = 0});
+      .field("boot", &R::boot, "Boot of the machine that wrote the entry.", {.left_out = true})
+      .field("booted_at_s", &R::booted_at, "When that boot was, in Unix time.", {.left_out = true, .minimum = 0});
 }
 
 MachineBoot boot_of_machine() {

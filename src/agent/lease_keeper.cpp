@@ -144,7 +144,8 @@ void LeaseKeeper::check_usable(std::size_t gpu) const {
   const Gpu& one = *gpus_[gpu];
   if (one.lost) throw DeviceError(*one.lost);
   if (!one.settled) {  // a lease would take what a killed one has left for what held before, and write over its entry
-    throw DeviceError(DeviceFault::kLost, one.device->label(), "what an agent before left there is not restored yet",
+    throw DeviceError(DeviceFault::kLost, one.device->label(),
+                      "the settings that an earlier agent left there are not restored yet",
                       "try again in some seconds");
   }
   if (one.hanging) {

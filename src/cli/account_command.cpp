@@ -154,48 +154,61 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
 void add_footprint_options(const Command& command, AccountArguments& arguments) {
   AccountOptions& options = arguments.account;
   const auto same = [](const std::string& text) { return text; };
-  command.add_option("--events", options.events, "event trace of TensorFlow, PyTorch or Chrome; several: several runs")
+  command
+      .add_option("--events", options.events,
+                  "event trace of TensorFlow, PyTorch or Chrome; for several runs, one trace of each")
       .type_name("FILE");
   command
-      .add_option("--jiffies", options.jiffies, "of 'flyball record --jiffies': a processor's energy is divided first")
+      .add_option("--jiffies", options.jiffies,
+                  "jiffies trace that 'flyball record --jiffies' wrote; the energy of processors and their memory is "
+                  "first divided between the program and all else that ran")
       .type_name("FILE");
   add_named(command, "--event-device", options.event_devices, same, "NAME=DEVICE", "python=CPU:0",
-            "which device it is that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4");
-  add_named(command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
-            "the same of the power trace; what becomes one device is added up: CPU:1=CPU:0");
+            "the device that the event trace calls NAME: GPU:0=GPU:4 under CUDA_VISIBLE_DEVICES=4");
+  add_named(
+      command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
+      "the device that the power trace calls NAME; the powers of names that become one device are added: CPU:1=CPU:0");
   add_value(command, "--chrome-device", options.chrome_device, parse_named<ChromeDevice>, "NAME",
-            "what of a Chrome trace names the device (default process; none: all of it is CPU:0)");
+            "what in a Chrome trace has a device's name: process (default), thread, or none: everything ran on CPU:0");
   add_named(
       command, "--counter-range", options.counter_ranges,
       [](const std::string& text) { return Joules(parse_positive("--counter-range", text)); }, "NAME=JOULES",
-      "CPU:0=262143.32885", "where a counter of the power trace begins anew: CPU:0=262143.32885 of RAPL");
+      "CPU:0=262143.32885", "value at which a counter of the power trace returns to 0: CPU:0=262143.32885 for RAPL");
   add_parsed(command, "--utc-offset", "HH:MM",
-             "of local times in the power trace, as nvidia-smi writes them: +01:00 (default +00:00)",
+             "how far local time was ahead of UTC, for local times in the power trace, as nvidia-smi writes them: "
+             "+01:00 (default +00:00)",
              [&options](const std::string& text) { options.utc_offset = parse_zone(text); });
   add_parsed(command, "--row-period", "TIME",
-             "between rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
+             "time between two rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
              [&options](const std::string& text) { options.row_period = parse_duration("--row-period", text); });
   add_value(command, "--method", options.method, parse_named<AccountMethod>, "NAME",
-            "sweep (default); regress: for kernels far shorter than the sensor's window");
+            "how operations are given their power: sweep (default): operations that run at the same time share it; "
+            "regress: fitted to all readings, for kernels far shorter than the sensor's window");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
-            "regress: what one power reading averages over, such as 100ms (default 0: the time since the last)");
+            "with --method regress: time over which a power reading averages, such as 100ms (default 0: the time since "
+            "the last reading)");
   add_value(command, "--share", options.share, parse_named<Multiplicity>, "NAME",
-            "who shares power: distinct operations (default) or events");
+            "what has a share of a device's power at each moment: operations (default): every distinct operation once; "
+            "events: every event");
   add_parsed(command, "--clock-offset", "TIME",
-             "add to the events' times; auto: find it. Default: 0 where the traces overlap, checked; else auto",
+             "time to add to the events' times; auto: it is searched. Default: 0 if the traces overlap, which is "
+             "checked; else auto",
              [&options](const std::string& text) { parse_clock_offset(text, options); });
   add_parsed(command, "--similar", "PATTERN",
-             "layers built alike: in what matches, numbers count as one (default: layer_3, layers.3, h.3, ...)",
+             "ECMAScript pattern of layers that are built alike: where it matches, numbers become * (default: layer_3, "
+             "layers.3, h.3, ...)",
              [&options](const std::string& text) { options.similar = parse_path("--similar", text); });
   command.add_flag("--summary", options.summary, "add up self-similar layers in the text, JSON and CSV");
-  command.add_flag("--kernels", options.kernels, "GPU kernels as tensors of their own");
-  command.add_flag("--frames", options.frames, "count modules' own time outside every operation, too");
-  add_value(command, "--top", arguments.top, parse_count, "N", "rows of the text (default 20)");
+  command.add_flag("--kernels", options.kernels, "show GPU kernels below the operations that launched them");
+  command.add_flag("--frames", options.frames,
+                   "count the time and energy that modules spend outside of all operations, too");
+  add_value(command, "--top", arguments.top, parse_count, "N", "number of rows in the text (default 20)");
   add_value(command, "--json", arguments.json, parse_path, "FILE", "write the footprint as JSON");
   add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");
   add_value(command, "--html", arguments.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");
   add_value(command, "--svg", arguments.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
-  add_value(command, "--module", arguments.module, parse_path, "PATH", "which one: bert/encoder (default the model)");
+  add_value(command, "--module", arguments.module, parse_path, "PATH",
+            "with --svg: module to draw, such as bert/encoder (default: the model)");
   add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
   add_format(command, arguments.format);
 }
@@ -212,11 +225,12 @@ void add_diff(const Command& parent) {
   };
   const Command command = parent.add_subcommand("diff", "compare two footprints");
   const auto options = std::make_shared<DiffOptions>();
-  command.add_option("A", options->a, "a footprint: JSON of 'flyball account'").required();
-  command.add_option("B", options->b, "the other").required();
+  command.add_option("A", options->a, "first footprint: JSON that 'flyball account' wrote").required();
+  command.add_option("B", options->b, "second footprint").required();
   command.add_flag("--summary", options->summary, "add up self-similar layers first");
-  add_value(command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
-  add_value(command, "--top", options->top, parse_count, "N", "how many of the largest changes (default 20)");
+  add_value(command, "--similar", options->similar, parse_path, "PATTERN",
+            "pattern of layers that are built alike, as in 'flyball account'");
+  add_value(command, "--top", options->top, parse_count, "N", "number of the largest changes to show (default 20)");
   add_format(command, options->format);
   command.footer(
       "Examples:\n"
@@ -247,12 +261,14 @@ void add_quality(const Command& parent) {
   const auto options = std::make_shared<QualityOptions>();
   command.add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
       .required();
-  add_value(command, "--similar", options->similar, parse_path, "PATTERN", "what is self-similar, as for account");
+  add_value(command, "--similar", options->similar, parse_path, "PATTERN",
+            "pattern of layers that are built alike, as in 'flyball account'");
   add_format(command, options->format);
   command.footer(
-      "All are Pearson correlations of summarised footprints. ASSS, of folders only: with\n"
-      "the power readings thinned out, which changes little where they are dense enough.\n"
-      "ASSW: of the mean of the first runs with the mean of all. Stability: run by run.\n\n"
+      "All figures are Pearson correlations of summarised footprints. ASSS (of folders\n"
+      "only): with the footprint of fewer power readings; close to 1 if the readings\n"
+      "are dense enough. ASSW: of the mean of the first runs with the mean of all runs.\n"
+      "Stability: of each run with each other run.\n\n"
       "Examples:\n"
       "  flyball account quality run1/ run2/ run3/\n"
       "  flyball account quality run1.json run2.json");

@@ -43,7 +43,7 @@ void add_agent_option(const Command& command, std::optional<std::string>& agent)
 }
 
 void add_name_option(const Command& command, std::string& name) {
-  command.add_option("NAME", name, "the session, one of yours (default: default)");
+  command.add_option("NAME", name, "name of one of your sessions (default: default)");
 }
 
 std::string rows_text(const AccountSessionInfo& session) {
@@ -70,10 +70,12 @@ void add_start(const Command& parent) {
   const Command command = parent.add_subcommand("start", "have the agent record power until 'account stop'");
   const auto options = std::make_shared<StartOptions>();
   add_name_option(command, options->name);
-  add_value(command, "--gpus", options->gpus, parse_gpus, "LIST", "such as 0,1, or none (default: all of the node)");
+  add_value(command, "--gpus", options->gpus, parse_gpus, "LIST",
+            "GPUs to record, such as 0,1, or none (default: all of the node)");
   command.add_flag("--no-cpu", options->no_cpu, "leave out processors and their memory");
-  add_value(command, "--period", options->period, parse_duration, "TIME",
-            "at most one row of a device in this time (default: every change of its sensor that the agent sees)");
+  add_value(
+      command, "--period", options->period, parse_duration, "TIME",
+      "least time between two rows of a device (default: a row for every change of its sensor that the agent sees)");
   add_agent_option(command, options->agent);
   add_format(command, options->format);
   command.footer(
@@ -106,8 +108,9 @@ void add_stop(const Command& parent) {
   add_agent_option(command, options->agent);
   add_format(command, options->format);
   command.footer(
-      "Returns when the sensors have shown what flowed until now, half a second at\n"
-      "most. A session that the agent had ended before stays as it was, with a warning.\n\n"
+      "Returns when the sensors have shown the energy up to now, half a second at\n"
+      "most. A session that the agent has already ended stays as it is, with a\n"
+      "warning.\n\n"
       "Examples:\n"
       "  flyball account stop\n"
       "  flyball account stop epoch-3 --format json");

@@ -139,19 +139,19 @@ void add_agent_command(const Command& program) {
   const Command command =
       program.add_subcommand("agent", "own this node's GPUs: lease their clocks, stream their power");
   const auto options = std::make_shared<AgentOptions>();
-  add_value(command, "--config", options->config, parse_path, "FILE", "TOML with these options and who may set what");
+  add_value(command, "--config", options->config, parse_path, "FILE",
+            "TOML file with these options, and with who may set what");
   add_value(command, "--socket", options->socket, parse_path, "PATH",
             "Unix socket to listen on (default /run/flyball/agent.sock)");
-  add_value(command, "--tcp", options->tcp, parse_path, "HOST:PORT", "listen there as well");
+  add_value(command, "--tcp", options->tcp, parse_path, "HOST:PORT", "TCP address to listen on, besides the socket");
   add_value(command, "--token-file", options->token_file, parse_path, "FILE",
-            "what TCP clients must show; needed beyond loopback");
+            "file with the token that TCP clients must show; needed to listen beyond loopback");
   add_value(command, "--state-dir", options->state_dir, parse_path, "DIR",
-            "where it notes what it may have changed (default /var/lib/flyball)");
-  add_value(
-      command, "--period", options->period, parse_duration, "TIME",
-      "of the power stream's samples (default 4ms, processors less often where that would cost more than 0.1 % of the "
-      "node)");
-  command.add_flag("--no-zeusd", options->no_zeusd, "do not speak the interface of zeusd");
+            "folder in which the agent notes what it may have changed (default /var/lib/flyball)");
+  add_value(command, "--period", options->period, parse_duration, "TIME",
+            "time between two samples of the power stream (default 4ms, processors less often where that would cost "
+            "more than 0.1 % of the node)");
+  command.add_flag("--no-zeusd", options->no_zeusd, "leave out the interface of zeusd");
   command.footer(
       "Runs until SIGTERM or Ctrl-C, then brings every GPU back to its defaults. Needs\n"
       "root to set clocks. See docs/manual/agent.md.\n\n"

@@ -114,7 +114,7 @@ void add_simulate(const Command& parent, const std::string& command_line) {
   const auto options = std::make_shared<SimulateOptions>();
   add_cluster_options(command, options->cluster);
   add_choice(command, "--policy", options->policy, policy_names(), "NAME",
-             fmt::format("{} (default {})", fmt::join(policy_names(), ", "), kDefaultPolicy));
+             fmt::format("scheduling policy: {} (default {})", fmt::join(policy_names(), ", "), kDefaultPolicy));
   add_value(command, "--out", options->out, parse_path, "DIR",
             "write report.html, result.json, jobs.csv and power.csv there");
   add_format(command, options->format);
@@ -289,13 +289,15 @@ void add_fit(const Command& parent) {
   const auto options = std::make_shared<FitOptions>();
   command.add_option("MEASUREMENTS", options->measurements, "CSV of step times and energies").required();
   add_value(command, "--holdout", options->holdout, parse_share, "SHARE",
-            "share of the rows that is kept from the fit and predicted (default 0.1)");
+            "share of the rows that is left out of the fit, and then predicted (default 0.1)");
   add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model, for its clocks (default v100)");
   add_value(command, "--voltage-break", options->voltage_break, parse_positive, "MHZ",
-            "f0, above which the voltage rises (default: the GPU model's)");
-  add_value(command, "--seed", options->seed, parse_count, "N", "which rows are held out (default 1)");
-  command.add_flag("--outside", options->outside,
-                   "instead: fit to sizes up to n GPUs, predict 2 n; for n = 1, 2, 4, ...");
+            "clock in MHz above which the voltage rises, f0 (default: the GPU model's)");
+  add_value(command, "--seed", options->seed, parse_count, "N",
+            "seed that decides which rows are held out (default 1)");
+  command.add_flag(
+      "--outside", options->outside,
+      "instead of holding out rows: fit to jobs of up to n GPUs and predict jobs of 2 n, for n = 1, 2, 4, ...");
   add_format(command, options->format);
   command.footer(
       "Columns: model,gpus,nodes,batch_size,clock_mhz,step_time_s,step_energy_j. Step\n"

@@ -181,19 +181,19 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
   const auto options = std::make_shared<CompareOptions>();
   add_cluster_options(command, options->cluster);
   add_value(command, "--policies", options->policies, parse_policies, "NAME,...",
-            fmt::format("all (default), or some of {}", fmt::join(policy_names(), ", ")));
+            fmt::format("policies to compare: all (default), or some of {}", fmt::join(policy_names(), ", ")));
   add_value(command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
-            "policies that choose no clocks run at each of these")
+            "clocks in MHz, at each of which the policies run that choose no clocks themselves")
       .excludes("--clock");
   add_value(command, "--etas", options->etas, parse_list(parse_eta), "SHARE,...",
-            "policies that keep to a budget run at each of these")
+            "power budgets as for --eta, at each of which the policies run that keep to a budget")
       .excludes("--eta");
   add_value(command, "--zeus-etas", options->zeus_etas, parse_list(parse_zeus_eta), "SHARE,...",
-            "policies with Zeus's clocks run at each of these")
+            "weights as for --zeus-eta, at each of which the policies with Zeus's clocks run")
       .excludes("--zeus-eta");
   add_choice(command, "--sweep", options->sweep, {"energy"}, "NAME",
-             "energy: runs from little energy to much, seven clocks, nine budgets and five of Zeus's shares where none "
-             "are listed")
+             "energy: runs from little energy to much; seven clocks, nine budgets and five weights of Zeus's where "
+             "none are listed")
       .excludes("--clock")
       .excludes("--eta")
       .excludes("--zeus-eta");
@@ -202,9 +202,9 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
             "write report.html (every policy over time, among others) and comparison.json there");
   add_format(command, options->format);
   command.footer(
-      "Each is measured by joule-price, or by the first where that is not among them:\n"
-      "by its first run, and with several by what it reaches with equal energy. Only\n"
-      "joule-price and powerflow keep to --eta.\n\n"
+      "Each policy is compared with joule-price, or with the first policy if\n"
+      "joule-price is not among them: by its first run, or if it has several, at equal\n"
+      "energy. Only joule-price and powerflow keep to --eta.\n\n"
       "Examples:\n"
       "  flyball cluster compare --trace examples/cluster/day.csv --eta 0.7\n"
       "  flyball cluster compare --trace examples/cluster/day.csv \\\n"

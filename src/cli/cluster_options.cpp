@@ -31,34 +31,36 @@ void add_cluster_options(const Command& command, ClusterOptions& options) {
             "GPUs of a node, a power of two (default 4)");
   add_value(command, "--gpu", options.setup.spec.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100");
   add_value(command, "--table", options.table, parse_path, "FILE",
-            "what iterations cost, instead of the synthetic table of --gpu");
+            "CSV file of iterations' times and energies, in place of the synthetic table for --gpu");
   add_value(command, "--pipelines", options.pipelines, parse_path, "FILE",
             "pipeline-parallel jobs beside those of the trace: CSV with columns submit_time, profile, microbatches, "
             "pipelines, iterations");
   add_value(command, "--pipeline-speeds", options.pipeline_speeds, parse_named<PipelineSpeeds>, "NAME",
-            "what the scheduler may choose from for them: frontier (default), only its fastest plan, or max clocks");
+            "plans that the scheduler may choose for these jobs: frontier (default): every plan of the frontier; "
+            "fastest: only the fastest of them; max: maximum clocks");
   add_value(command, "--eta", options.eta, parse_eta, "SHARE",
-            "power budget of the jobs, over all GPUs busy at the highest clock (default 1)");
+            "power budget of the jobs, as a share of the power of all GPUs busy at the highest clock (default 1)");
   add_value(command, "--seed", options.setup.seed, parse_count, "N",
-            "seed of the models that the trace leaves open, and of measurement noise (default 1)");
+            "seed for the models that the trace leaves open, and for measurement noise (default 1)");
   add_value(command, "--knowledge", options.knowledge, parse_named<Knowledge>, "NAME",
-            "learned (default): models are fitted while jobs run; fitted: beforehand; profiled: all is known");
+            "what policies know of iterations' costs: learned (default): from models fitted while jobs run; fitted: "
+            "from models fitted beforehand; profiled: everything");
   add_value(command, "--restart", options.setup.spec.restart, parse_duration_or_zero, "TIME",
-            "what a job loses when its GPUs change (default 30s)");
+            "time that a job loses when its GPUs change (default 30s)");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
-            "how long a job is profiled at a new size, at all clocks (default 240s)");
+            "time for which a job is profiled at a new size, at all clocks (default 240s)");
   command.add_flag("--no-node-shutdown", options.no_node_shutdown,
-                   "all nodes stay on, whatever the policy (else those without jobs are shut down)");
+                   "keep all nodes on, whatever the policy (else nodes without jobs are shut down)");
   add_value(command, "--wake", options.wake, parse_duration_or_zero, "TIME",
-            "how long a node that was off takes until it can be used (default 60s)");
+            "time until a node that was off can be used (default 60s)");
   add_value(command, "--off-after", options.off_after, parse_duration_or_zero, "TIME",
-            "how long a node has no job before it is shut down (default 60s)");
+            "time without a job after which a node is shut down (default 60s)");
   add_value(command, "--clock", options.clock, parse_positive, "MHZ",
-            "all jobs at this clock, for policies that choose none (default: the highest)");
+            "clock of all jobs in MHz, for policies that choose none (default: the highest)");
   add_value(command, "--zeus-eta", options.zeus_eta, parse_zeus_eta, "SHARE",
-            "what energy counts against time, for policies with Zeus's clocks (default 0.5)");
+            "weight of energy against time, from 0 to 1, for policies with Zeus's clocks (default 0.5)");
   command.add_flag("--no-packing", options.no_packing,
-                   "no two jobs on a GPU, also under policies that would (Gandiva)");
+                   "put no two jobs on a GPU, also under policies that would (Gandiva)");
 }
 
 HeededOptions heeded_options(const std::vector<std::string>& policies) {

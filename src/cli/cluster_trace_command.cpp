@@ -49,14 +49,15 @@ void run_trace_synth(const TraceSynthOptions& options) {
 void add_trace_synth(const Command& parent) {
   const Command command = parent.add_subcommand("synth", "make a synthetic trace");
   const auto options = std::make_shared<TraceSynthOptions>();
-  add_value(command, "--jobs", options->request.jobs, parse_count, "N", "how many jobs (default 1901)");
-  add_value(command, "--hours", options->request.span, parse_hours, "H", "over how many hours (default 24)");
+  add_value(command, "--jobs", options->request.jobs, parse_count, "N", "number of jobs (default 1901)");
+  add_value(command, "--hours", options->request.span, parse_hours, "H",
+            "hours over which the jobs are submitted (default 24)");
   add_value(command, "--median", options->request.median_duration, parse_duration, "TIME",
-            "median duration (default 500s)");
+            "median duration of the jobs (default 500s)");
   add_value(command, "--large-jobs", options->request.large_jobs, parse_positive, "FACTOR",
-            "scales the share of jobs of more than one GPU, which is 0.3 (default 1)");
-  add_value(command, "--seed", options->request.seed, parse_count, "N", "seed (default 1)");
-  command.add_flag("--models", options->models, "draw models and batch sizes, too");
+            "factor by which to scale the share of jobs of more than one GPU, which is 0.3 (default 1)");
+  add_value(command, "--seed", options->request.seed, parse_count, "N", "seed of the random numbers (default 1)");
+  command.add_flag("--models", options->models, "draw models and batch sizes of the jobs, too");
   add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
   command.footer(
       "Examples:\n"
@@ -82,11 +83,12 @@ void run_convert(const ConvertOptions& options) {
 }
 
 void add_convert(const Command& parent) {
-  const Command command = parent.add_subcommand("convert", "read another format's trace");
+  const Command command = parent.add_subcommand("convert", "convert a trace of another format");
   const auto options = std::make_shared<ConvertOptions>();
-  command.add_option("INPUT", options->input, "the trace").required();
-  add_value(command, "--from", options->from, parse_named<TraceFormat>, "NAME",
-            "philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
+  command.add_option("INPUT", options->input, "trace to convert").required();
+  add_value(
+      command, "--from", options->from, parse_named<TraceFormat>, "NAME",
+      "format of the trace: philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
       .required();
   add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
   command.footer(

@@ -192,8 +192,8 @@ void add_devices_command(const Command& program) {
   const auto options = std::make_shared<DevicesOptions>();
   add_format(command, options->format);
   command.footer(
-      "Asks the drivers of this machine and changes nothing. Whether clocks may be set is\n"
-      "judged for this process; what to do where they may not is told beside it.\n\n"
+      "Asks the drivers of this machine and changes nothing. Whether clocks may be set\n"
+      "is judged for this process; if they may not, the list says what to do.\n\n"
       "Examples:\n"
       "  flyball devices\n"
       "  flyball devices --format json");

@@ -98,8 +98,8 @@ void run_against(const Command& command, const EmulateOptions& options) {
   constexpr std::array<std::string_view, 4> kAllowed = {"--against", "--fitted-to", "--schedule", "--format"};
   for (const Option& option : command.options()) {
     if (!option.is_given() || std::ranges::find(kAllowed, option.name()) != kAllowed.end()) continue;
-    throw UsageError(
-        fmt::format("--against replays recorded runs, which say all but the schedule; drop {}", option.name()));
+    throw UsageError(fmt::format("--against replays recorded runs, which state everything but the schedule; drop {}",
+                                 option.name()));
   }
   const InterruptExit exit;
   const AgainstRequest request{*options.against, options.fitted_to,
@@ -139,19 +139,21 @@ void run_emulate(const Command& command, const EmulateOptions& options) {
 
 void add_emulate_command(const Command& program) {
   const Command command =
-      program.add_subcommand("emulate", "what planning saves over a job of many pipelines, and from which bloat");
+      program.add_subcommand("emulate", "what planning saves in a job of many pipelines, by kind of energy bloat");
   const auto options = std::make_shared<EmulateOptions>();
   add_pipeline_options(command, options->pipeline);
   command.option("PROFILE").required(false);
-  add_value(command, "--pipelines", options->pipelines, parse_count, "N", "pipelines of the job (as --data-parallel)");
+  add_value(command, "--pipelines", options->pipelines, parse_count, "N",
+            "number of pipelines of the job (the same as --data-parallel)");
   add_value(command, "--straggler", options->stragglers, parse_list(parse_straggler), "FACTOR[,...]",
-            "one pipeline, at maximum clocks, takes FACTOR times as long as it would; several factors make a table "
-            "(default 1: none)");
-  add_choice(command, "--planner", options->planner, planner_names(), "NAME", "as for plan (default perseus)");
+            "slowdown of one pipeline: at maximum clocks it takes FACTOR times as long as it would otherwise; several "
+            "factors make a table (default 1: no straggler)");
+  add_choice(command, "--planner", options->planner, planner_names(), "NAME",
+             "planner, as for 'flyball plan' (default perseus)");
   add_value(command, "--against", options->against, parse_path, "RUNS",
-            "in place of a profile: replay these recorded runs, print predicted beside measured");
+            "recorded runs to replay, in place of a profile; prints predicted beside measured figures");
   add_value(command, "--fitted-to", options->fitted_to, parse_path, "RUNS",
-            "with --against: predict from these (default: from every other point, judging the rest)");
+            "with --against: recorded runs to predict from (default: every other point, and the rest is judged)");
   add_format(command, options->format);
   command.footer(
       "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"

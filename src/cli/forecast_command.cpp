@@ -174,16 +174,17 @@ void run_forecast(const ForecastOptions& options, const std::string& command) {
 
 void add_plan_options(const Command& command, PlanBillOptions& options) {
   add_value(command, "--plan", options.file, parse_path, "FILE",
-            "a plan of flyball plan --out, in place of RUN.toml: its whole run against all-maximum clocks");
-  add_value(command, "--iterations", options.iterations, parse_iterations, "N", "with --plan: of the run");
+            "plan that flyball plan --out wrote, in place of RUN.toml: compares its whole run with all-maximum clocks");
+  add_value(command, "--iterations", options.iterations, parse_iterations, "N",
+            "with --plan: number of iterations of the run");
   add_value(command, "--point", options.point, parse_point, "N",
-            "with --plan: which of its points, from 0, the fastest (default the chosen one)");
+            "with --plan: index of the plan's point that runs; 0 is the fastest (default: the chosen one)");
   add_value(command, "--slower", options.slower_pct, parse_percent, "PERCENT",
-            "with --plan: the slowest point at most so much slower than all-maximum clocks");
+            "with --plan: run the slowest point that is at most this much slower than all-maximum clocks");
   add_value(command, "--pipelines", options.pipelines, parse_count, "N",
-            "with --plan: data-parallel pipelines (default 1)");
+            "with --plan: number of data-parallel pipelines (default 1)");
   add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "N",
-            "with --plan: GPUs per stage (default 1)");
+            "with --plan: number of GPUs per stage (default 1)");
 }
 
 }  // namespace
@@ -194,23 +195,23 @@ void add_forecast_command(const Command& program, const std::string& command_lin
   command
       .add_option_function(
           "RUN", [options](const std::string& text) { options->run = text; },
-          "nodes, powers and measured stage times (docs/formats/run.md)")
+          "file with nodes, powers and measured stage times of the run (docs/formats/run.md)")
       .type_name("RUN.toml");
-  add_value(command, "--epochs", options->epochs, parse_count, "N", "in place of RUN.toml's");
+  add_value(command, "--epochs", options->epochs, parse_count, "N", "number of epochs, in place of that in RUN.toml");
   add_value(command, "--calibrate", options->calibration, parse_path, "[TYPE=]FILE",
-            "component powers of a node type from what flyball record wrote");
+            "power trace that flyball record wrote, to take the component powers of a node type from");
   add_value(command, "--confidence", options->confidence_pct, parse_confidence, "PERCENT",
-            "of the interval, 1 to 99.99 (default 90)");
+            "confidence of the interval, 1 to 99.99 (default 90)");
   add_plan_options(command, options->plan);
   add_value(command, "--cluster", options->cluster, parse_path, "FILE",
-            "the JSON of a simulated cluster, in place of RUN.toml");
+            "JSON result of a simulated cluster, in place of RUN.toml");
   add_value(command, "--against", options->against, parse_path, "FILE",
             "with --cluster: the same jobs under another policy, to see what is saved");
   add_value(command, "--carbon", options->carbon, parse_path, "FILE|GRAMS",
-            "g of CO2 per kWh: a number, or a CSV over time");
+            "carbon intensity, in g of CO2 per kWh: a number, or a CSV file of values over time");
   add_value(command, "--start", options->start, parse_duration_or_zero, "TIME",
-            "with --carbon FILE: the run begins so long after its first row (default 0)");
-  add_value(command, "--price", options->price, parse_price, "PRICE", "of a kWh, in any currency");
+            "with --carbon FILE: time from the file's first row to the begin of the run (default 0)");
+  add_value(command, "--price", options->price, parse_price, "PRICE", "price of a kWh, in any currency");
   add_format(command, options->format);
   add_value(command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
   command.footer(

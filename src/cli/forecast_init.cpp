@@ -58,17 +58,17 @@ void add_forecast_init(const Command& forecast) {
   const auto options = std::make_shared<InitOptions>();
   command
       .add_option("--trace", options->sources.traces,
-                  "stage times from a trace of PyTorch's profiler (Chrome trace JSON); once for every rank, since one "
-                  "rank's communication has its wait for slower ones in it")
+                  "trace of PyTorch's profiler (Chrome trace JSON) to take stage times from; give one of every rank, "
+                  "since one rank's communication includes its wait for slower ranks")
       .type_name("FILE");
   add_value(command, "--profile", options->sources.profile, parse_path, "FILE",
-            "forward and backward from the profile that a flyball client measured");
+            "profile that a flyball client measured, to take forward and backward times from");
   add_value(command, "--microbatches", options->microbatches, parse_count, "N",
-            "with --profile: forwards of a stage in one iteration (default 1)");
+            "with --profile: number of forwards of a stage in one iteration (default 1)");
   add_value(command, "--power", options->sources.power, parse_path, "FILE",
-            "component powers from what flyball record wrote");
+            "power trace that flyball record wrote, to take component powers from");
   add_value(command, "--nodes", options->nodes, parse_count, "N",
-            "nodes (of each type) of the run (default 1, or the traced ranks)");
+            "number of nodes (of each type) of the run (default 1, or the number of traced ranks)");
   add_value(command, "-o,--output", options->out, parse_path, "FILE", "write to this file");
   command.footer(
       "Examples:\n"

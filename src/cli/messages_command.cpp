@@ -159,7 +159,7 @@ void add_messages_command(const Command& program) {
   const Command command =
       program.add_subcommand("messages", "what server, agent and library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
-  command.add_option("NAME", options->name, "a message; without one they are listed");
+  command.add_option("NAME", options->name, "name of a message; without one, all messages are listed");
   add_choice(command, "--format", options->format, {"text", "json", "markdown", "openapi"}, "NAME",
              "text (default), json (JSON Schema), markdown, or openapi: all schemas of 'server' or 'agent' in YAML");
   command.footer(

@@ -100,9 +100,9 @@ void add_partition_command(const Command& program) {
       .add_option("LATENCIES", options->latencies,
                   "CSV layer,time: forward time of every layer in s, in the order of the model")
       .required();
-  add_value(command, "--stages", options->stages, parse_count, "N", "stages of the pipeline").required();
+  add_value(command, "--stages", options->stages, parse_count, "N", "number of stages of the pipeline").required();
   add_value(command, "--tail", options->tail, parse_duration_or_zero, "TIME",
-            "what only the last stage can run, on top of its layers (a language model's head)");
+            "time of what only the last stage can run, on top of its layers (a language model's head)");
   add_format(command, options->format);
   command.footer(
       "The ratio of the longest to the shortest stage is the least possible (Perseus,\n"

@@ -84,30 +84,33 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
       .add_option("PROFILE", options.profile,
                   "measured profile: CSV stage,instruction,frequency,time,energy (MHz, s, J); - reads standard input")
       .required();
-  add_value(command, "--microbatches", options.microbatches, parse_count, "N", "microbatches per iteration");
+  add_value(command, "--microbatches", options.microbatches, parse_count, "N", "number of microbatches per iteration");
   add_choice(command, "--schedule", options.schedule, schedule_names(), "NAME",
-             "gpipe, 1f1b (default), interleaved-1f1b, early-recompute-1f1b or zb-h1");
-  add_value(command, "--chunks", options.chunks, parse_count, "K", "model chunks per stage (interleaved-1f1b)");
+             "schedule: gpipe, 1f1b (default), interleaved-1f1b, early-recompute-1f1b or zb-h1");
+  add_value(command, "--chunks", options.chunks, parse_count, "K",
+            "number of model chunks per stage (interleaved-1f1b)");
   command
       .add_option_function(
           "--pipeline", [&options](const std::string& path) { options.pipeline_file = path; },
           "pipeline file with these and further settings; options given here override it")
       .type_name("FILE");
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
-            "draw of a GPU that waits, in watts: one number, or one per stage (default: as the profile has it in rows "
-            "'waiting', else 75)");
+            "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
+            "(default: as in the profile's rows 'waiting', else 75)");
   add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_count), "N[,N...]",
-            "microbatches whose activations a stage can hold: one number, or one per stage (default no limit); EnvPipe "
-            "moves forwards of 1f1b no further");
-  add_value(command, "--data-parallel", options.data_parallel, parse_count, "D", "pipelines that train together");
-  add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "P", "GPUs per stage");
+            "number of microbatches whose activations a stage can hold: one number, or one per stage (default no "
+            "limit); EnvPipe moves forwards of 1f1b no further");
+  add_value(command, "--data-parallel", options.data_parallel, parse_count, "D",
+            "number of pipelines that train together");
+  add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "P", "number of GPUs per stage");
   add_value(command, "--unit-time", options.unit_time, parse_duration, "TIME",
-            "spacing of the frontier's points (default 1ms)");
+            "difference in iteration time between neighbouring points of the frontier (default 1ms)");
   add_choice(command, "--cost-model", options.cost_model, {"hull", "exponential"}, "NAME",
-             "cost of a computation: lower hull of its measurements (default) or the fitted exponential");
+             "curve of a computation's cost over its time: lower hull of the measurements (hull, default) or a fitted "
+             "exponential");
   add_value(command, "--noise", options.noise_pct, parse_percent, "PERCENT",
-            "what the meter cannot tell apart: a slower clock must save more than this (default 0); lower bounds count "
-            "the clocks that this drops, too");
+            "noise of the energy meter: a slower clock must save more than this (default 0); lower bounds count the "
+            "clocks that this drops, too");
 }
 
 LoadedPipeline::LoadedPipeline(Profile measured, PipelineSpec stated, const PipelineOptions& options)

@@ -123,13 +123,15 @@ void add_plan_command(const Command& program, const std::string& command_line) {
   const auto options = std::make_shared<PlanOptions>();
   add_pipeline_options(command, options->pipeline);
   add_choice(command, "--planner", options->planner, planner_choices(), "NAME",
-             fmt::format("{}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
+             fmt::format("planner: {}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
   add_value(command, "--target-time", options->target_time, parse_duration, "TIME",
-            "choose the plan of least energy that ends by then (default: the fastest plan)");
-  add_value(command, "--straggler", options->straggler, parse_straggler, "FACTOR",
-            "another pipeline takes FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
+            "time that an iteration may take: choose the plan of least energy that takes no longer (default: the "
+            "fastest plan)");
+  add_value(
+      command, "--straggler", options->straggler, parse_straggler, "FACTOR",
+      "slowdown of another pipeline, which takes T' = FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
   add_value(command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",
-            "a clock change takes hold that much later: avoid those that do not pay, charge the others");
+            "time from a clock change until it takes effect: avoid changes that do not pay, charge the others");
   add_value(command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
   add_value(command, "--max-power", options->max_power, parse_positive, "W",
@@ -144,7 +146,7 @@ void add_plan_command(const Command& program, const std::string& command_line) {
             "write plan.json, report.html, pictures, summary.json and Zeus files to this folder; Zeus files, "
             "plan-switching.json and plan-budget-N.json of an earlier run there go away");
   add_choice(command, "--zeus-files", options->zeus_files, {"selected", "all", "none"}, "WHICH",
-             "freqs_pipeline files: of the selected plan (default), of all plans, or none");
+             "plans to write freqs_pipeline files of: selected (default), all or none");
   add_format(command, options->format);
   command.footer(
       "Energies are per iteration of one pipeline with one GPU per stage, blocking\n"

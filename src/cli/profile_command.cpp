@@ -124,7 +124,8 @@ void add_show(const Command& parent) {
   const auto options = std::make_shared<ShowOptions>();
   command.add_option("PROFILE", options->profile, "profile CSV; - reads standard input").required();
   add_value(command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
-            "draw of a GPU that waits, in watts: one number, or one per stage (default 75)");
+            "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
+            "(default 75)");
   add_format(command, options->format);
   command.footer(
       "'least at' is the clock of least energy, blocking counted; 'slower' and 'saving'\n"
@@ -187,13 +188,14 @@ void add_synth(const Command& parent) {
   command.add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)").type_name("NAME");
   command.add_option("--workload", options->request.workload, "model that is trained, see --list (default gpt3-1.3b)")
       .type_name("NAME");
-  add_value(command, "--stages", options->stages, parse_count, "N", "pipeline stages (default 4)");
+  add_value(command, "--stages", options->stages, parse_count, "N", "number of pipeline stages (default 4)");
   add_value(command, "--noise", options->noise_pct, parse_percent, "PERCENT",
             "standard deviation of the measurement noise (default 0.04)");
   add_value(command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
   command.add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
   command.add_flag("--list", options->list, "list the GPUs and workloads");
-  add_choice(command, "--format", options->format, {"text", "json"}, "NAME", "of that list: text (default) or json");
+  add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
+             "format of that list: text (default) or json");
   add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");
   command.footer(
       "Examples:\n"

@@ -134,7 +134,8 @@ void add_profile_fit_command(const Command& parent) {
   const Command command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
   const auto options = std::make_shared<ProfileFitOptions>();
   command.add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv").required();
-  add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME", "what ran (default 1f1b)");
+  add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME",
+             "schedule of the recorded runs (default 1f1b)");
   add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
   add_format(command, options->format);
   command.footer(

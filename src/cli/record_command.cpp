@@ -173,13 +173,15 @@ void run_record(const RecordOptions& options) {
 void add_record_command(const Command& program) {
   const Command command = program.add_subcommand("record", "write a power trace while a program runs, or until Ctrl-C");
   const auto options = std::make_shared<RecordOptions>();
-  add_value(command, "-o,--output", options->output, parse_path, "FILE", "the trace, as CSV; - is standard output")
+  add_value(command, "-o,--output", options->output, parse_path, "FILE",
+            "file for the trace, as CSV; - is standard output")
       .required();
   add_choice(command, "--quantity", options->quantity, {"energy", "power"}, "NAME",
              "energy: J since the first row (default); power: mean W since the device's row before");
-  add_value(command, "--duration", options->duration, parse_duration, "TIME", "how long, without a program");
+  add_value(command, "--duration", options->duration, parse_duration, "TIME",
+            "time to record for, if there is no program");
   add_value(command, "--jiffies", options->jiffies, parse_path, "FILE",
-            "also write what the program and the processors ran, for flyball account --jiffies");
+            "also write the processor time of the program and of the processors, for flyball account --jiffies");
   add_measuring_options(command, options->measuring);
   command.footer(
       "One row for every change of a device's sensor, at the moment when it changed. Rows\n"

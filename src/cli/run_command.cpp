@@ -273,7 +273,7 @@ void add_run_command(const Command& program) {
   const auto options = std::make_shared<RunOptions>();
   add_measuring_options(command, options->measuring);
   add_value(command, "--repeat", options->repeat, parse_count, "N",
-            "run it N times: mean and standard deviation; ends early when one fails");
+            "number of times to run the program: reports mean and standard deviation; ends early when a run fails");
   add_format(command, options->format);
   add_value(command, "--output", options->output, parse_path, "FILE",
             "write the report to a file (default: standard error)");

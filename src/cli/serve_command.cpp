@@ -155,42 +155,44 @@ void add_serve_command(const Command& program) {
   const Command command = program.add_subcommand("serve", "run the planning server: profiles in, schedules out");
   const auto options = std::make_shared<ServeOptions>();
   add_value(command, "--listen", options->listen, parse_path, "HOST:PORT",
-            "address or name, and TCP port, 0 for a free one (default 127.0.0.1:4940)");
+            "address or name to listen on, and TCP port, 0 for a free one (default 127.0.0.1:4940)");
   add_value(command, "--socket", options->socket, parse_path, "PATH",
             "listen on this Unix socket (and on TCP only if --listen is given)");
   add_value(command, "--database", options->database, parse_path, "FILE",
             "SQLite file that jobs are kept in (default ~/.local/state/flyball/server.db)");
-  command.add_flag("--in-memory", options->in_memory, "keep nothing; jobs end with the server");
+  command.add_flag("--in-memory", options->in_memory, "keep jobs in memory only; they end with the server");
   add_value(command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
             "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");
-  add_value(
-      command, "--registration-token-file", options->registration_token_file, parse_path, "FILE",
-      "file with a token that, like the administrator's, lets register jobs, and nothing else; without one, it takes "
-      "the administrator's beyond this machine, and none on it");
+  add_value(command, "--registration-token-file", options->registration_token_file, parse_path, "FILE",
+            "file with a token with which jobs can be registered, and nothing else; without it, registering takes the "
+            "administrator's token beyond this machine, and none on it");
   command.add_flag("--open-registration", options->server.open_registration,
-                   "whoever reaches the server may register jobs, from other machines, too");
+                   "let everybody who reaches the server register jobs, from other machines, too");
   add_value(command, "--tls-cert", options->tls_cert, parse_path, "FILE",
             "speak TLS on TCP with this certificate (PEM, with those that lead to its authority)");
   add_value(command, "--tls-key", options->tls_key, parse_path, "FILE", "the certificate's key (PEM)");
   add_value(command, "--zeus-plan", options->server.zeus_plan, parse_path, "FILE",
-            "plan (plan.json of flyball plan) for Zeus clients with as many stages");
+            "plan (plan.json of flyball plan) for Zeus clients with the same number of stages");
   command.add_flag("--no-zeus", options->no_zeus, "leave out the interface of Zeus's pipeline frequency server");
   add_value(command, "--jobs", options->server.book.jobs, parse_count, "N", "most jobs at a time (default 1024)");
   add_value(command, "--rate", options->server.requests_per_second, parse_count, "N",
-            "most requests per second of one job with its token, besides 20 for each of its ranks, and of one client "
-            "address without a token that is right (default 500)");
+            "most requests per second with the token of one job (plus 20 for each of its ranks), and most of one "
+            "client address without a valid token (default 500)");
   add_value(command, "--connections-per-address", options->server.http.connections_per_party, parse_count, "N",
             "most connections of one client address, or of one user on the Unix socket (default 1024)");
   add_value(command, "--planning-threads", options->server.book.planning_threads, parse_count, "N",
-            "jobs that are planned at a time, at least 2: one is kept for short ones (default half the processors)");
+            "number of jobs that are planned at a time, at least 2: one thread is kept for short plans (default half "
+            "the processors)");
   add_value(command, "--planning-time", options->server.book.planning_time, parse_duration, "TIME",
-            "longest that one plan may take; then the job says so and stays unplanned (default 600s)");
+            "longest time that one plan may take; then the planner is ended, and the job says so (default 600s)");
   add_value(command, "--most-operations", options->server.book.operations, parse_count, "N",
-            "largest job that may register: 3 * stages * microbatches * chunks (default 500000, the most there is)");
-  add_value(command, "--total-operations", options->server.book.total_operations, parse_count, "N",
-            "operations of all jobs together (default 2000000); plans take some 300 bytes of memory for each");
+            "most operations of a job that registers: 3 * stages * microbatches * chunks (default 500000, the most "
+            "there is)");
+  add_value(
+      command, "--total-operations", options->server.book.total_operations, parse_count, "N",
+      "most operations of all jobs together (default 2000000); plans take some 300 bytes of memory for each operation");
   add_value(command, "--expire-after", options->server.book.silence, parse_duration_or_zero, "TIME",
-            "a job of whose ranks none is heard for so long is deleted, 0: none is (default 86400s)");
+            "time after which a job is deleted when none of its ranks has been heard from, 0: never (default 86400s)");
   command.footer(
       "Answers survive kill -9: what was acknowledged is in the database.\n"
       "SIGTERM and Ctrl-C stop it after the requests under way.\n\n"

@@ -68,7 +68,7 @@ std::uint64_t parse_range(std::string_view option, std::string_view text) {
 
 void add_common(const Command& command, CommonOptions& options, bool with_format = true) {
   add_value(command, "--name", options.name, parse_name, "NAME",
-            "which machine (default: what FLYBALL_SIM names, else the common one)");
+            "name of the simulated machine (default: what FLYBALL_SIM names, else the common one)");
   if (with_format) add_format(command, options.format);
 }
 
@@ -112,20 +112,22 @@ void run_up(UpOptions& options) {
 void add_up(const Command& parent) {
   const Command command = parent.add_subcommand("up", "make a simulated machine that every process sees");
   const auto options = std::make_shared<UpOptions>();
-  add_value(command, "--gpus", options->request.gpus, parse_board_count, "N", "boards, 1 to 16 (default 4)");
+  add_value(command, "--gpus", options->request.gpus, parse_board_count, "N", "number of boards, 1 to 16 (default 4)");
   command.add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
       .type_name("NAME");
-  command.add_option("--workload", options->request.workload, "whose forward and backward its work is, see that list")
+  command
+      .add_option("--workload", options->request.workload,
+                  "model whose forward and backward the boards work at, see that list")
       .type_name("NAME");
   add_value(command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
   add_value(command, "--powercap", options->request.powercap, parse_folder, "DIR",
             "keep a simulated powercap tree (processor energy) there; a folder in memory is best");
   add_value(command, "--powercap-range", options->request.powercap_range, parse_range, "UJ",
-            "where its counters wrap, in microjoules");
+            "value at which the counters of that tree wrap, in microjoules");
   add_common(command, options->common);
   command.footer(
-      "Asked for again in the same words, it leaves the machine as it is.\n\n"
+      "A machine that is up with the same options is left as it is.\n\n"
       "Examples:\n"
       "  flyball sim up --gpus 4 --model a100\n"
       "  flyball sim up --model a40 --workload gpt3-1.3b --powercap /dev/shm/powercap\n"
@@ -239,8 +241,8 @@ void add_status(const Command& parent) {
   const auto options = std::make_shared<CommonOptions>();
   add_common(command, *options);
   command.footer(
-      "'power' and 'energy' are what the boards really draw, 'sensed' what their sensors\n"
-      "say.\n\n"
+      "'power' and 'energy' are what the boards really draw, 'sensed' is what their\n"
+      "sensors show.\n\n"
       "Examples:\n"
       "  flyball sim status\n"
       "  flyball sim status --format json");
@@ -334,11 +336,11 @@ void run_work(const WorkOptions& options) {
 void add_work(const Command& parent) {
   const Command command = parent.add_subcommand("work", "put a load on a simulated GPU and wait until it is done");
   const auto options = std::make_shared<WorkOptions>();
-  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
+  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "index of the board (default 0)");
   add_value(command, "--seconds", options->seconds, parse_duration, "TIME",
-            "what it takes at the maximum clock, such as 5 or 250ms (default 1)");
+            "time that the load takes at the maximum clock, such as 5 or 250ms (default 1)");
   add_choice(command, "--kind", options->kind, {"forward", "backward", "blocking"}, "NAME",
-             "forward (default), backward, or blocking: waiting in a collective");
+             "kind of load: forward (default), backward, or blocking: waiting in a collective");
   add_common(command, options->common);
   command.footer(
       "Examples:\n"
@@ -388,9 +390,9 @@ void run_fault(const FaultOptions& options) {
 void add_fault_command(const Command& parent) {
   const Command command = parent.add_subcommand("fault", "let a simulated GPU fail");
   const auto options = std::make_shared<FaultOptions>();
-  command.add_option("FAULT", options->faults, "see below");
-  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "which board (default 0)");
-  command.add_flag("--clear", options->clear, "first take all its faults back");
+  command.add_option("FAULT", options->faults, "faults to add, see below");
+  add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "index of the board (default 0)");
+  command.add_flag("--clear", options->clear, "first take back all faults of the board");
   add_common(command, options->common, false);
   command.footer(
       "Faults:\n"

@@ -262,8 +262,8 @@ void add_top_command(const Command& program) {
   add_value(command, "--agent", options->agent, parse_path, "WHERE",
             "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
   command.add_flag("--direct", options->direct, "read the devices without the agent");
-  add_value(command, "--interval", options->interval, parse_duration, "TIME", "between two looks (default 1s)");
-  command.add_flag("--once", options->once, "print one look and end");
+  add_value(command, "--interval", options->interval, parse_duration, "TIME", "time between two readings (default 1s)");
+  command.add_flag("--once", options->once, "print one reading and end");
   add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
              "text (default) or json, one object a line");
   command.footer(

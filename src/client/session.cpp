@@ -262,7 +262,8 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   }
   const double weight = clock.activity.waiting_share;
   const Watts waiting = clock.activity.waiting / options_.time_scale;
-  if (!report.measurements.empty() && weight >= kLeastWaiting && waiting > Watts(0)) {
+  const bool plausible = waiting >= Watts(kLeastWaitingWatts) && waiting <= Watts(kMostWaitingWatts);
+  if (!report.measurements.empty() && weight >= kLeastWaiting && plausible) {
     report.measurements.push_back({"waiting", clock.clock, Seconds(1), waiting * Seconds(1), 1});
   }
   const std::scoped_lock lock(mutex_);

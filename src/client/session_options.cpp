@@ -35,19 +35,20 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
   using Rank = RankRequest;
   using Sweep = OnlineProfiler::Options;
   return Record<R>::request("SessionOptions",
-                            "Of flyball_session_open in C and flyball.Session in Python. What is said of the job is "
-                            "the same on every rank.")
+                            "Options of flyball_session_open in C and flyball.Session in Python. Those that describe "
+                            "the job must be the same on every rank.")
       .field("server", &R::server,
-             "Where the job is planned: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. "
-             "Empty: nowhere; the rank still profiles and measures.")
+             "The planning server: HOST:PORT, https://HOST:PORT (see ca_file) or the path of a Unix socket. Empty: no "
+             "server; the rank is still profiled and measured.")
       .field("ca_file", &R::ca_file,
-             "PEM file of the authorities that the certificate of an https:// server may come from. Empty: those that "
-             "this machine trusts.")
-      .field("job", &R::job, &Job::id, "The job's id; for a server 1 to 128 letters, digits, '.', '_', '+' and '-'.")
+             "PEM file of the authorities from which the certificate of an https:// server may come. Empty: the "
+             "authorities that this machine trusts.")
+      .field("job", &R::job, &Job::id,
+             "The job's id; if there is a server, 1 to 128 letters, digits, '.', '_', '+' and '-'.")
       .field("token", &R::job, &Job::token, "The job's secret: 32 to 128 letters, digits, '_' and '-'.")
       .field("registration_token", &R::registration_token,
-             "For a server that lets only those register jobs who show it. Empty: what the environment variable "
-             "FLYBALL_REGISTRATION_TOKEN holds, or the file that FLYBALL_REGISTRATION_TOKEN_FILE names.")
+             "Token to register the job with, if the server asks for one. Empty: the content of the environment "
+             "variable FLYBALL_REGISTRATION_TOKEN, or of the file that FLYBALL_REGISTRATION_TOKEN_FILE names.")
       .field("stages", &R::job, &Job::stages, as_in<Job>("stages"))
       .field("microbatches", &R::job, &Job::microbatches, as_in<Job>("microbatches"))
       .field("chunks", &R::job, &Job::chunks, as_in<Job>("chunks"))
@@ -58,7 +59,8 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .field("executed_steps", &R::executed_steps, as_in<Job>("executed_steps").text)
       .field("transfers_occupy_both", &R::job, &Job::transfers_occupy_both, as_in<Job>("transfers_occupy_both"))
       .field("blocking_w", &R::job, &Job::blocking_power,
-             "Draw of a GPU that waits; 0: as the sweep measures it, 75 W where hardly any waits.",
+             "Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W if "
+             "hardly any GPU waits.",
              as_in<Job>("blocking_power_w"))
       .field("noise", &R::job, &Job::noise, as_in<Job>("noise"))
       .field("memory_limit", &R::job, &Job::memory_limit, as_in<Job>("memory_limit"))
@@ -69,23 +71,30 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .field("pp_rank", &R::rank, &Rank::pp_rank, as_in<Rank>("pp_rank"))
       .field("tp_rank", &R::rank, &Rank::tp_rank, as_in<Rank>("tp_rank"))
       .field("gpu", &R::gpu, &SessionGpuRequest::gpu,
-             "The rank's GPU: the number that the agent gives it where that holds the clocks, else as `flyball "
-             "devices` counts.")
+             "Number of the rank's GPU: the agent's number if the agent sets the clocks, otherwise the number that "
+             "`flyball devices` shows.")
       .field(
           "clocks", &R::gpu, &SessionGpuRequest::clocks,
           "Where clocks are set: \"device\", \"none\" or the agent's address (\"/run/flyball/agent.sock\", "
-          "\"HOST:PORT\"). Empty: through the agent where one listens at its usual place, else on the device itself.")
-      .field("profile", &R::profile, "Whether the rank is profiled while it trains: a sweep over its clocks.")
-      .field("steps_per_clock", &R::sweep, &Sweep::steps_per_clock, "Steps at each clock of the sweep.", {.minimum = 1})
+          "\"HOST:PORT\"). Empty: through the agent if one listens at its usual place, otherwise on the device itself.")
+      .field("profile", &R::profile, "Whether to profile the rank while it trains, by a sweep over its clocks.")
+      .field("steps_per_clock", &R::sweep, &Sweep::steps_per_clock,
+             "Number of steps that the sweep measures at each clock.", {.minimum = 1})
       .field("rises_to_stop", &R::sweep, &Sweep::rises_to_stop,
-             "The sweep ends when the energy of a step's computations has risen this often in a row.", {.minimum = 1})
-      .field("clock_stride", &R::sweep, &Sweep::clock_stride, "The sweep takes every so many-th clock.", {.minimum = 1})
-      .field("settle_s", &R::settle, "Not measured after a clock took hold.", {.minimum = 0, .maximum = kLongest})
-      .field("sampling_s", &R::sampling_period, "How often the energy counter is read.",
+             "Number of clocks in a row at which the energy of a step's computations must rise to end the sweep.",
+             {.minimum = 1})
+      .field("clock_stride", &R::sweep, &Sweep::clock_stride,
+             "Spacing of the sweep's clocks: 1 measures at every clock of the GPU, 2 at every second one.",
+             {.minimum = 1})
+      .field("settle_s", &R::settle, "Time after a clock change during which nothing is measured.",
+             {.minimum = 0, .maximum = kLongest})
+      .field("sampling_s", &R::sampling_period, "Time between two readings of the energy counter.",
              {.minimum = kShortest, .maximum = kLongest})
       .field("clock_poll_s", &R::controller, &ClockController::Options::poll_period,
-             "How often the control thread looks for a new clock.", {.minimum = kShortest, .maximum = kLongest})
-      .field("time_scale", &R::time_scale, "The GPU's seconds in one second of this machine: 1 but for simulated GPUs.",
+             "Time between two checks of the control thread for a new clock.",
+             {.minimum = kShortest, .maximum = kLongest})
+      .field("time_scale", &R::time_scale,
+             "Seconds of the GPU in one second of this machine; 1 unless the GPU is simulated.",
              {.minimum = 1e-6, .maximum = 1e6})
       .check([](const JsonObject& /*object*/, R& options) {
         Job& job = options.job;

@@ -63,7 +63,7 @@ bool Access::shows_registration_token(const Request& request) const {
 void Access::need_administrator(const Request& request) const {
   if (!tokens_.administrator || is_administrator(request)) return;
   if (shown_token(request).empty()) throw unauthorized("this takes the administrator's token (Authorization: Bearer)");
-  throw HttpError(403, "this takes the administrator's token; the one shown is another");
+  throw HttpError(403, "this request takes the administrator's token; the token shown is another one");
 }
 
 void Access::need_job(const Request& request, const Job& job) const {

@@ -19,7 +19,7 @@ constexpr std::size_t kMostSteps = 16;  // that wait for a stage; beyond that th
 std::optional<std::vector<std::vector<MeasuredTimes>>> ExecutedSteps::add(Job& job, const StepReport& report) {
   const JobRank* rank = job.find_rank(report.rank);
   if (rank == nullptr || !rank->durable) {
-    throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, job.id()));
+    throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", report.rank, job.id()));
   }
   const bool wanted = job.current() && job.current()->plan->wants_steps() && job.current()->plan == job.plan() &&
                       report.version == job.current()->version;

@@ -53,13 +53,12 @@ std::vector<JobPlan::Run> distinct(const std::vector<JobPlan::Run>& runs) {
 
 // The means of waiting measurements that pass are within the same bounds, far inside what a profile may hold.
 void check_waiting(const InstructionMeasurement& one, std::size_t index) {
-  constexpr double kLeastWaitingWatts = 1e-6;
   const double power = (one.energy / one.time).value();
-  if (power >= kLeastWaitingWatts && power <= kMostBlockingWatts) return;
+  if (power >= kLeastWaitingWatts && power <= kMostWaitingWatts) return;
   throw HttpError(
       400, fmt::format("measurements[{}].energy_j: {} J in {} s are {:.3g} W, out of range; a GPU that waits draws "
                        "from {} to {:.0f} W: give the energy and the time of the same waiting",
-                       index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostBlockingWatts));
+                       index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostWaitingWatts));
 }
 
 std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {

@@ -193,7 +193,7 @@ void JobBook::create_job(Registration registration, const Answer<JobRegistered>&
                       {{"WWW-Authenticate", "Bearer"}});
     }
     entry->heard = Entry::Clock::now();
-    return store(StoreBarrier{}, answer.reply, [answer, entry, token = request.token] {
+    return store(StoreBarrier{entry->job.stored().job}, answer.reply, [answer, entry, token = request.token] {
       if (entry->gone) return answer.reply.fail(HttpError(409, "the job is being deleted; try again"));
       answer.send({entry->job.id(), token, false});
     });
@@ -252,7 +252,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
     return RankRegistered{rank.request.rank, created, rank.last_sequence, rank.profiled};
   };
   if (known != nullptr && known->request == request) {
-    return store(StoreBarrier{}, answer.reply, [entry, answer, request, reply_of] {
+    return store(StoreBarrier{entry->job.stored().job}, answer.reply, [entry, answer, request, reply_of] {
       const JobRank* rank = entry->job.find_rank(request.rank);
       if (rank == nullptr) return answer.reply.fail(HttpError(503, "the first registration failed; send it again"));
       answer.send(reply_of(*rank, false));
@@ -287,18 +287,19 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
   const EntryPointer entry = heard(id);
   JobRank* rank = entry->job.find_rank(report.rank);
   if (rank == nullptr || !rank->durable) {
-    throw HttpError(409, fmt::format("rank {} of job {} has not registered; do that first", report.rank, id));
+    throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", report.rank, id));
   }
   const std::int64_t sequence = report.sequence;
   if (sequence <= rank->enqueued_sequence) {
-    return store(StoreBarrier{}, answer.reply, [this, entry, answer, sequence, number = report.rank] {
-      const JobRank* again = entry->job.find_rank(number);
-      if (again == nullptr || again->last_sequence < sequence) {
-        return answer.reply.fail(HttpError(503, "the first report failed; send it again"));
-      }
-      ++counts_.duplicate_reports;
-      answer.send({again->last_sequence, true});
-    });
+    return store(StoreBarrier{entry->job.stored().job}, answer.reply,
+                 [this, entry, answer, sequence, number = report.rank] {
+                   const JobRank* again = entry->job.find_rank(number);
+                   if (again == nullptr || again->last_sequence < sequence) {
+                     return answer.reply.fail(HttpError(503, "the first report failed; send it again"));
+                   }
+                   ++counts_.duplicate_reports;
+                   answer.send({again->last_sequence, true});
+                 });
   }
   // Only one report may be on its way: if an earlier one failed, a later one would hide that.
   if (rank->enqueued_sequence > rank->last_sequence) {
@@ -374,7 +375,9 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
   ++counts_.notices;
   if (sequence <= straggler.newest_seen) {
     ++counts_.stale_notices;
-    return store(StoreBarrier{}, answer.reply, [answer, sequence] { answer.send({sequence, true}); });
+    return store(StoreBarrier{entry->job.stored().job, true}, answer.reply, [answer, sequence] {
+      answer.send({sequence, true});
+    });
   }
   const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
   const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "pipeline/instruction.h"
@@ -52,29 +53,38 @@ void add_fixed_stages(std::vector<ProfileRow>& rows, const std::vector<RankMeasu
   }
 }
 
-// What the GPUs of each stage drew while they waited, in joules of one second: at every clock at which all ranks that
-// waited did so, or where there is none, each rank's mean over its clocks.
+// What the GPUs of each stage drew while they waited, in joules of one second. A clock counts where more than half of the
+// ranks that waited did so at it, with the mean of these: one rank that hardly waited must not hide what the others know,
+// nor one that saw an odd clock add it. Where there is none, the stage has the mean of its ranks, at no clock.
 void add_waiting(std::vector<ProfileRow>& rows, const std::vector<RankMeasurements>& ranks) {
-  std::map<int, std::vector<ProfileRow>> means;                    // by stage
-  std::map<int, std::map<Megahertz, std::vector<ProfileRow>>> at;  // by stage and clock
+  struct Stage {
+    std::size_t ranks = 0;
+    Watts sum;                                     // of each rank's mean over its clocks
+    std::map<Megahertz, std::vector<Watts>> at{};  // by clock, one for each rank
+  };
+  std::map<int, Stage> stages;
   for (const RankMeasurements& rank : ranks) {
     MeasurementSum all;
     for (const MeasurementSum& sum : *rank.sums) {
       if (sum.instruction != kWaitingName) continue;
       all.time += sum.time;
       all.energy += sum.energy;
-      at[rank.stage][sum.clock].push_back(
-          {rank.stage, kWaitingName, rank.rank, {sum.clock, Seconds(1), sum.energy / sum.time * Seconds(1)}});
+      if (sum.clock > Megahertz(0)) stages[rank.stage].at[sum.clock].push_back(sum.energy / sum.time);
     }
     if (!(all.time > Seconds(0))) continue;
-    means[rank.stage].push_back(
-        {rank.stage, kWaitingName, rank.rank, {Megahertz(0), Seconds(1), all.energy / all.time * Seconds(1)}});
+    ++stages[rank.stage].ranks;
+    stages[rank.stage].sum += all.energy / all.time;
   }
-  for (auto& [stage, of_ranks] : means) {
-    auto& clocks = at[stage];
-    std::erase_if(clocks, [&](const auto& one) { return one.second.size() < of_ranks.size(); });
-    if (clocks.empty()) clocks[Megahertz(0)] = std::move(of_ranks);
-    for (const auto& [clock, of_clock] : clocks) rows.insert(rows.end(), of_clock.begin(), of_clock.end());
+  for (const auto& [number, stage] : stages) {
+    const std::size_t rows_before = rows.size();
+    for (const auto& [clock, powers] : stage.at) {
+      if (2 * powers.size() <= stage.ranks) continue;
+      const Watts mean = std::accumulate(powers.begin(), powers.end(), Watts()) / static_cast<double>(powers.size());
+      rows.push_back({number, kWaitingName, 0, {clock, Seconds(1), mean * Seconds(1)}});
+    }
+    if (rows.size() > rows_before) continue;
+    const Watts mean = stage.sum / static_cast<double>(stage.ranks);
+    rows.push_back({number, kWaitingName, 0, {Megahertz(0), Seconds(1), mean * Seconds(1)}});
   }
 }
 

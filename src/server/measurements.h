@@ -57,7 +57,8 @@ struct FixedStage {
 // Returns the profile of a job: the means of every rank, merged by stage by profile_of_rows() (profile/profile.h).
 // Throws what that function throws.
 //
-// Waiting keeps its clocks where all ranks of a stage that waited did so at a common one; else the stage has one power.
+// Waiting has a power at each clock at which more than half of the stage's ranks that waited did so; where there is no
+// such clock, the stage has one power.
 //
 // A fixed stage has every computation at the highest clock at which it was measured there. A computation that was not
 // measured is taken to be as fast as the fastest of the other stages at its highest clock: if it were taken to be

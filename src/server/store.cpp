@@ -1,14 +1,14 @@
-// The writing thread takes a bounded batch from the queue, urgent writes first, and commits it in one transaction
-// (store_tables.h); where that fails for another reason than room, each write is tried again by itself. Results are
-// posted to the owner's thread in the order of the writes.
+// The writing thread takes a bounded batch from the queue, in every second turn the urgent writes, and commits it in one
+// transaction (store_tables.h). Where that fails for another reason than room, each group is tried again by itself.
+// Results are posted to the owner's thread in the order of the batch.
 #include "server/store.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
-#include <set>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/contain.h"
@@ -42,13 +42,20 @@ std::size_t rows_of(const StoreWrite& write) {
   return all_measured ? kRowsOfMeasured : 1;
 }
 
-// Every rank of a job waits for these.
-bool is_urgent(const StoreWrite& write) {
-  return std::holds_alternative<StoredNotice>(write) || std::holds_alternative<StoredVersion>(write);
+bool is_urgent(const std::vector<Store::Entry>& group) {
+  return std::any_of(group.begin(), group.end(), [](const Store::Entry& one) {
+    if (const auto* barrier = std::get_if<StoreBarrier>(&one.write)) return barrier->urgent;
+    return std::holds_alternative<StoredNotice>(one.write) || std::holds_alternative<StoredVersion>(one.write);
+  });
 }
 
-// 0: of no job, or of many.
-std::int64_t job_written(const StoreWrite& write) {
+std::size_t rows_of(const std::vector<Store::Entry>& group) {
+  return std::accumulate(group.begin(), group.end(), std::size_t{0},
+                         [](std::size_t rows, const Store::Entry& one) { return rows + rows_of(one.write); });
+}
+
+// 0: of many jobs.
+std::int64_t job_of_group(const std::vector<Store::Entry>& group) {
   return std::visit(
       [](const auto& one) -> std::int64_t {
         if constexpr (requires { one.job; }) {
@@ -57,7 +64,7 @@ std::int64_t job_written(const StoreWrite& write) {
           return 0;
         }
       },
-      write);
+      group.front().write);
 }
 
 // 507 if there is no room; any other failure is the server's own.
@@ -113,40 +120,45 @@ void Store::add(Group group) {
   {
     const std::lock_guard lock(mutex_);
     counts_.waiting += group.size();
+    if (is_urgent(group)) ++urgent_waiting_;
     waiting_.push_back(std::move(group));
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
   changed_.notify_one();
 }
 
-std::vector<Store::Entry> Store::take_batch() {
-  std::vector<Entry> batch;
-  const auto take = [&](Group& group) {
-    batch.insert(batch.end(), std::make_move_iterator(group.begin()), std::make_move_iterator(group.end()));
-  };
-  if (!std::exchange(others_turn_, false)) {
-    // An urgent write must not overtake what its own job has handed in before.
-    std::set<std::int64_t> others_before;
-    std::erase_if(waiting_, [&](Group& group) {
-      const std::int64_t job = job_written(group.front().write);
-      const bool urgent =
-          std::all_of(group.begin(), group.end(), [](const Entry& one) { return is_urgent(one.write); });
-      if (!urgent || others_before.count(job) != 0) {
-        others_before.insert(job);
-        return false;
-      }
-      take(group);
-      return true;
-    });
-    others_turn_ = !batch.empty();
+std::vector<Store::Group> Store::take_urgent() {
+  std::vector<Group> batch;
+  if (urgent_waiting_ == 0) return batch;
+  std::map<std::int64_t, std::size_t> last_urgent;  // by job: the place of its last urgent group
+  for (std::size_t k = 0; k < waiting_.size(); ++k) {
+    if (is_urgent(waiting_[k])) last_urgent[job_of_group(waiting_[k])] = k;
   }
-  if (batch.empty()) {
-    for (std::size_t rows = 0; !waiting_.empty() && rows < kMostRows; waiting_.pop_front()) {
-      for (const Entry& one : waiting_.front()) rows += rows_of(one.write);
-      take(waiting_.front());
+  // What an urgent write's own job has handed in before goes with it.
+  std::deque<Group> left;
+  std::size_t rows = 0;
+  for (std::size_t k = 0; k < waiting_.size(); ++k) {
+    const auto found = last_urgent.find(job_of_group(waiting_[k]));
+    const bool wanted = found != last_urgent.end() && k <= found->second && rows < kMostRows;
+    if (wanted) rows += rows_of(waiting_[k]);
+    if (wanted && is_urgent(waiting_[k])) --urgent_waiting_;
+    if (wanted) {
+      batch.push_back(std::move(waiting_[k]));
+    } else {
+      left.push_back(std::move(waiting_[k]));
     }
   }
-  counts_.waiting -= batch.size();
+  waiting_ = std::move(left);
+  return batch;
+}
+
+std::vector<Store::Group> Store::take_in_order() {
+  std::vector<Group> batch;
+  for (std::size_t rows = 0; !waiting_.empty() && rows < kMostRows; waiting_.pop_front()) {
+    if (is_urgent(waiting_.front())) --urgent_waiting_;
+    rows += rows_of(waiting_.front());
+    batch.push_back(std::move(waiting_.front()));
+  }
   return batch;
 }
 
@@ -155,7 +167,7 @@ Store::Counts Store::counts() const {
   return counts_;
 }
 
-std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_room) {
+std::exception_ptr Store::try_to_commit(std::span<const Group> batch, bool& no_room) {
   try {
     tables_->commit(batch);
     return nullptr;
@@ -164,7 +176,7 @@ std::exception_ptr Store::try_to_commit(std::span<const Entry> batch, bool& no_r
     roll_back();
     return as_answer(error);
   } catch (const std::exception& error) {
-    // Of several writes each will be tried again by itself, which shows the one that cannot be written.
+    // Of several groups each will be tried again by itself, which shows the one that cannot be written.
     if (batch.size() == 1) note_contained("the store", std::current_exception());
     roll_back();
     return std::make_exception_ptr(HttpError(500, fmt::format("the server cannot store this: {}", error.what())));
@@ -179,7 +191,7 @@ void Store::roll_back() noexcept {
   }
 }
 
-std::vector<std::exception_ptr> Store::commit(const std::vector<Entry>& batch) {
+std::vector<std::exception_ptr> Store::commit(const std::vector<Group>& batch) {
   bool no_room = false;
   const std::exception_ptr error = try_to_commit(batch, no_room);
   std::vector<std::exception_ptr> errors(batch.size(), error);
@@ -191,30 +203,35 @@ std::vector<std::exception_ptr> Store::commit(const std::vector<Entry>& batch) {
 
 void Store::work() {
   while (true) {
-    std::vector<Entry> batch;
+    std::vector<Group> batch;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      batch = take_batch();
+      if (!others_turn_) batch = take_urgent();
+      others_turn_ = !batch.empty();
+      if (batch.empty()) batch = take_in_order();
+      for (const Group& group : batch) counts_.waiting -= group.size();
     }
     (void)contained("the store", [&] { write(std::move(batch)); });
   }
 }
 
-void Store::write(std::vector<Entry> batch) {
+void Store::write(std::vector<Group> batch) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::exception_ptr> errors = commit(batch);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   {
     const std::lock_guard lock(mutex_);
     ++(errors.front() ? counts_.failed_commits : counts_.commits);
-    counts_.writes += batch.size();
+    for (const Group& group : batch) counts_.writes += group.size();
     counts_.commit_seconds += seconds;
   }
-  post_([all = std::make_shared<std::vector<Entry>>(std::move(batch)), errors = std::move(errors)] {
+  post_([all = std::make_shared<std::vector<Group>>(std::move(batch)), errors = std::move(errors)] {
     for (std::size_t i = 0; i < all->size(); ++i) {
-      (void)contained("what follows a commit", [&] { (*all)[i].done(errors[i]); });
+      for (const Entry& entry : (*all)[i]) {
+        (void)contained("what follows a commit", [&] { entry.done(errors[i]); });
+      }
     }
   });
 }

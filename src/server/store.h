@@ -2,10 +2,10 @@
 // of the writes that have been handed in meanwhile, commits them in one transaction with one flush of the disk, and
 // then reports each as done. Requests are answered after that, so that what has been answered survives.
 //
-// Writes of one job are done in the order in which they were handed in. Stragglers' notices, and the versions that
-// follow from them, have every second transaction to themselves, so that they do not wait behind the writes of other
-// jobs. The other transactions are bounded, so that a notice waits for one bounded transaction at most, or for one
-// large write.
+// Writes of one job are done in the order in which they came. Stragglers' notices and the versions that answer them are
+// urgent, since every rank of a job waits for them: every second transaction is theirs, and takes what their jobs have
+// handed in before along. Transactions are bounded, but for a single large write, so that a notice waits for the one
+// under way and not for the queue.
 //
 // Where the disk is full, all writes of a transaction fail together and leave the file as it was.
 #pragma once
@@ -95,8 +95,12 @@ struct StoredVersion {
 struct DeletedJob {
   std::int64_t job = 0;
 };
-// Writes nothing, and is done when everything that was handed in before it is.
-struct StoreBarrier {};
+// Writes nothing, and is done when everything that its job has handed in before is: for answering what is sent again.
+// Where it is urgent, those who wait for it wait no longer than for a notice.
+struct StoreBarrier {
+  std::int64_t job = 0;
+  bool urgent = false;
+};
 
 using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
                                 StoredVersion, StoredHeard, StoredGivenPlan, DeletedJob, StoreBarrier>;
@@ -151,18 +155,20 @@ class Store {
   };
   [[nodiscard]] Counts counts() const;
 
- private:
   // Writes of one job that go into one transaction.
   using Group = std::vector<Entry>;
 
+ private:
   void add(Group group);
-  // Takes the writes of the next transaction. Must be called with mutex_ held, and only when something waits.
-  std::vector<Entry> take_batch();
+  // Take the groups of the next transaction. Must be called with mutex_ held; the first may take none, the second only
+  // when something waits.
+  std::vector<Group> take_urgent();
+  std::vector<Group> take_in_order();
   void work();
-  void write(std::vector<Entry> batch);
-  // Returns one result per entry. All are alike, unless something other than a lack of room on the disk was wrong.
-  std::vector<std::exception_ptr> commit(const std::vector<Entry>& batch);
-  std::exception_ptr try_to_commit(std::span<const Entry> batch, bool& no_room);
+  void write(std::vector<Group> batch);
+  // Returns one result per group. All are alike, unless something other than a lack of room on the disk was wrong.
+  std::vector<std::exception_ptr> commit(const std::vector<Group>& batch);
+  std::exception_ptr try_to_commit(std::span<const Group> batch, bool& no_room);
   void roll_back() noexcept;
 
   std::string path_;
@@ -170,8 +176,9 @@ class Store {
   std::unique_ptr<StoreTables> tables_;  // used only by the thread, once it has begun
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Group> waiting_;  // guarded by mutex_, as are the next three
-  bool others_turn_ = false;   // whether the last transaction was one of urgent writes
+  std::deque<Group> waiting_;       // guarded by mutex_, as are the next four
+  std::size_t urgent_waiting_ = 0;  // of these groups
+  bool others_turn_ = false;        // whether the last transaction was one of urgent writes
   Counts counts_;
   bool stopping_ = false;
   std::thread thread_;

@@ -105,13 +105,16 @@ StoreTables::StoreTables(const std::string& path) : database_(path.empty() ? ":m
   database_.execute(fmt::format("PRAGMA user_version={}; COMMIT", kFormat).c_str());
 }
 
-void StoreTables::commit(std::span<const Store::Entry> batch) {
-  const bool all_barriers = std::all_of(batch.begin(), batch.end(), [](const Store::Entry& entry) {
-    return std::holds_alternative<StoreBarrier>(entry.write);
+void StoreTables::commit(std::span<const Store::Group> batch) {
+  const auto is_barrier = [](const Store::Entry& entry) { return std::holds_alternative<StoreBarrier>(entry.write); };
+  const bool all_barriers = std::all_of(batch.begin(), batch.end(), [&](const Store::Group& group) {
+    return std::all_of(group.begin(), group.end(), is_barrier);
   });
   if (all_barriers) return;
   database_.execute("BEGIN IMMEDIATE");
-  for (const Store::Entry& entry : batch) std::visit([&](const auto& what) { write(what); }, entry.write);
+  for (const Store::Group& group : batch) {
+    for (const Store::Entry& entry : group) std::visit([&](const auto& what) { write(what); }, entry.write);
+  }
   database_.execute("COMMIT");
 }
 

@@ -30,7 +30,7 @@ class StoreTables {
   [[nodiscard]] std::vector<LoadedJob> load();
 
   // Writes all of it in one transaction. Throws DatabaseError; roll_back() must follow then.
-  void commit(std::span<const Store::Entry> batch);
+  void commit(std::span<const Store::Group> batch);
   void roll_back();
 
  private:

@@ -26,9 +26,9 @@ constexpr auto kLast = static_cast<double>(kLastSequence);
 constexpr const char* kEvent = "the server's event";
 
 constexpr const char* kPlanStatus =
-    "Incomplete: the server's time limit (--planning-time) ended the planner. The frontier then has its slow end, and "
-    "rougher plans for the fastest iteration and the job's pace. A server that is started again plans anew, within the "
-    "same limit. Null where there is no plan.";
+    "Whether the planner came to its end (complete), or the server's time limit (--planning-time) ended it "
+    "(incomplete). An incomplete frontier has its slow end, and rougher plans for the fastest iteration and the job's "
+    "pace. A server that is started again plans anew, within the same limit. Null: there is no plan.";
 
 void need_one_or_per_stage(const JsonObject& object, const char* field, std::size_t given, int stages) {
   if (given <= 1 || given == static_cast<std::size_t>(stages)) return;
@@ -82,56 +82,61 @@ Json to_json(const std::vector<ScheduledComputation>& computations) { return wri
 Record<JobRequest> description_of(const JobRequest* /*type*/) {
   using R = JobRequest;
   return Record<R>::request("JobRequest")
-      .field("id", &R::id, "The job's id; the server chooses one where it is missing. Neither '.' nor '..'.",
+      .field("id", &R::id, "The job's id, neither '.' nor '..'. If it is missing, the server chooses one.",
              {.left_out = true, .longest = kLongestId, .marks = "._+-"})
       .field("token", &R::token,
-             "The job's secret, drawn by the server where it is missing; take e.g. 64 hexadecimal digits.",
+             "The job's secret, such as 64 random hexadecimal digits. If it is missing, the server draws one.",
              {.left_out = true, .shortest = kShortestToken, .longest = kLongestId, .marks = "_-"})
-      .field("name", &R::name, "A name for people; at most 256 bytes.", {.longest = kLongestName})
+      .field("name", &R::name, "A name of the job, for people; at most 256 bytes.", {.longest = kLongestName})
       .field("planner", &R::planner, "The planner that makes the frontier.", {.known = "planners"})
       .field("schedule", &R::schedule, "The order in which stages run their instructions.", {.known = "schedules"})
-      .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 1, .maximum = kMostStages})
-      .field("microbatches", &R::microbatches, "Microbatches of one pipeline in an iteration.",
+      .field("stages", &R::stages, "Number of stages of a pipeline.",
+             {.needed = true, .minimum = 1, .maximum = kMostStages})
+      .field("microbatches", &R::microbatches, "Number of microbatches of one pipeline in an iteration.",
              {.needed = true, .minimum = 1, .maximum = kMostMicrobatches})
-      .field("chunks", &R::chunks, "Model chunks of a stage.", {.minimum = 1, .maximum = kMostChunks})
-      .field("data_parallel", &R::data_parallel, "Pipelines of the job.", {.minimum = 1, .maximum = kMostRanks})
-      .field("tensor_parallel", &R::tensor_parallel, "Ranks of a stage. The job may have 131,072 ranks in all.",
+      .field("chunks", &R::chunks, "Number of model chunks of a stage.", {.minimum = 1, .maximum = kMostChunks})
+      .field("data_parallel", &R::data_parallel, "Number of pipelines of the job.",
+             {.minimum = 1, .maximum = kMostRanks})
+      .field("tensor_parallel", &R::tensor_parallel, "Number of ranks of a stage. A job may have 131,072 ranks in all.",
              {.minimum = 1, .maximum = kMostRanks})
       .field("blocking_power_w", &R::blocking_power,
-             "Power of a GPU that waits, in watts; one number for all stages, or one per stage. Where it is missing, "
-             "the power measured as `waiting`, else 75.",
+             "Blocking power: what a GPU draws while it waits for others, in watts; one number for all stages, or one "
+             "per stage. If it is missing, the power measured as `waiting`, or 75 W if that was not measured.",
              {.left_out = true, .minimum = 0, .maximum = 1e6, .fewest = 1, .single = true})
-      .field(
-          "memory_limit", &R::memory_limit,
-          "Microbatches whose activations fit into memory, which planners that reorder (joint, envpipe) keep to; one "
-          "number for all stages, or one per stage. Where it is missing, there is no limit.",
-          {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
+      .field("memory_limit", &R::memory_limit,
+             "Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. "
+             "Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.",
+             {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
       .field("unit_time_s", &R::unit_time,
-             "Spacing of the frontier's points in time; shortened where a computation is shorter.",
+             "Difference in iteration time between neighbouring points of the frontier; it is shortened if a "
+             "computation takes less time.",
              {.minimum = 1e-6, .maximum = 1e3})
-      .field("noise", &R::noise, "The share of energy below which the meter cannot tell two measurements apart.",
+      .field("noise", &R::noise,
+             "Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between two "
+             "measurements does not count.",
              {.minimum = 0, .maximum = 0.5})
       .field("switch_latency_s", &R::switch_latency,
-             "The time after which a clock change takes hold. The plan avoids changes that do not pay, and counts what "
+             "Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what "
              "the others cost.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
       .field("min_dwell_s", &R::min_dwell, "Least time between two clock changes of one stage.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
       .field("target_time_s", &R::target_time,
-             "The time that an iteration may take even without a straggler. Of the points within it, the one of least "
-             "energy is run; no point slower than t_least_total_s is, for it would take more energy.",
+             "Time that an iteration may take even if there is no straggler. Of the points that take no longer, the "
+             "ranks run the one of least energy. This is never a point slower than t_least_total_s, which would take "
+             "more energy.",
              {.minimum = 1e-9, .maximum = kMostTime})
       .field("patience_s", &R::patience,
-             "How long the job waits for the other ranks after the first one is profiled; then it is planned without "
-             "them. A stage that nobody has profiled stays at its highest clock until somebody has.",
+             "Time for which the server waits for the other ranks after the first rank is profiled. Then it plans the "
+             "job without them. A stage that no rank has profiled stays at its highest clock until a rank has.",
              {.minimum = 0, .maximum = kMostDelay})
       .field("executed_steps", &R::executed_steps,
-             "Planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the iterations that "
-             "the ranks run and report, rather than from emulated ones.",
+             "Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the "
+             "iterations that the ranks run and report, rather than from emulated ones.",
              {.left_out = true})
       .field("transfers_occupy_both", &R::transfers_occupy_both,
-             "Transfers, which are measured as `p2p`, hold up the stage that sends as well as the one that receives: "
-             "they begin when both have come to them.",
+             "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
+             "receives. It then begins when both stages are ready for it.",
              {.left_out = true})
       .check([](const JsonObject& object, R& job) {
         if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
@@ -151,12 +156,16 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
 Record<RankRequest> description_of(const RankRequest* /*type*/) {
   using R = RankRequest;
   return Record<R>::request("RankRequest")
-      .field("rank", &R::rank, "The rank's number in the job.", {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("dp_rank", &R::dp_rank, "Its pipeline.", {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("pp_rank", &R::pp_rank, "Its stage.", {.needed = true, .minimum = 0, .maximum = kMostStages - 1})
-      .field("tp_rank", &R::tp_rank, "Its number within the stage.",
+      .field("rank", &R::rank, "Number of the rank in the job, from 0.",
              {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("clocks_mhz", &R::clocks_mhz, "The clocks that the rank can set; measurements at others are refused.",
+      .field("dp_rank", &R::dp_rank, "Number of the rank's pipeline, from 0.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("pp_rank", &R::pp_rank, "Number of the rank's stage, from 0.",
+             {.needed = true, .minimum = 0, .maximum = kMostStages - 1})
+      .field("tp_rank", &R::tp_rank, "Number of the rank within its stage, from 0.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("clocks_mhz", &R::clocks_mhz,
+             "The clocks that the rank can set. Measurements at other clocks are refused.",
              {.minimum = 0, .maximum = 1e6, .most = kMostClocks});
 }
 
@@ -164,55 +173,66 @@ Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*ty
   using R = InstructionMeasurement;
   return Record<R>::request("Measurement", "Averages over `samples` runs of one instruction at one clock.")
       .field("instruction", &R::instruction,
-             "forward, backward, recompute, backward_input, backward_weight, or one model chunk's own as forward.1; "
-             "p2p, data_load, gradient_sync, optimizer_step; waiting, whose energy over its time is the draw of a GPU "
-             "that waits, from 0.000001 to 1000000 W.",
+             "The instruction: forward, backward, recompute, backward_input or backward_weight, or the same of one "
+             "model chunk, such as forward.1; p2p, data_load, gradient_sync or optimizer_step; or waiting, whose "
+             "energy divided by its time is the blocking power, from 0.000001 to 1000000 W.",
              {.needed = true, .shortest = 1, .longest = 64, .marks = "._", .example = "forward, backward or forward.1"})
-      .field("clock_mhz", &R::clock, "The clock at which it ran.", {.needed = true, .minimum = 0, .maximum = 1e6})
+      .field("clock_mhz", &R::clock, "The clock at which the instruction ran.",
+             {.needed = true, .minimum = 0, .maximum = 1e6})
       .field("time_s", &R::time, "Time of one run.", {.needed = true, .minimum = 1e-9, .maximum = kMostTime})
       .field("energy_j", &R::energy, "Energy of one run.", {.needed = true, .minimum = 1e-12, .maximum = 1e9})
-      .field("samples", &R::samples, "The number of runs.", {.minimum = 1, .maximum = kMostSamples});
+      .field("samples", &R::samples, "Number of runs in the averages.", {.minimum = 1, .maximum = kMostSamples});
 }
 
 Record<MeasurementReport> description_of(const MeasurementReport* /*type*/) {
   using R = MeasurementReport;
   return Record<R>::request("MeasurementReport")
-      .field("rank", &R::rank, "The rank that measured.", {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("rank", &R::rank, "Number of the rank that measured.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
       .field("sequence", &R::sequence, "Number of the report, which rises with each report of the rank.",
              {.needed = true, .minimum = 0, .maximum = kLast})
-      .field("measurements", &R::measurements, "What the rank measured.", {.most = kMostMeasurements})
-      .field("begins_sweep", &R::begins_sweep,
-             "Whether a new sweep begins: what the rank has reported since it was last profiled is then forgotten. The "
-             "first report after that begins one anyway. When the rank is profiled again, the sweep's measurements of "
-             "an instruction replace all earlier ones. Instructions that the sweep did not measure keep theirs, except "
-             "waiting, whose power then counts as unknown.",
-             {.left_out = true});
+      .field("measurements", &R::measurements, "The rank's measurements.", {.most = kMostMeasurements})
+      .field(
+          "begins_sweep", &R::begins_sweep,
+          "Whether a new sweep begins. The server then forgets what the rank has reported since it was last profiled. "
+          "The first report after the rank was profiled begins a new sweep in any case. When the rank is profiled "
+          "again, the sweep's measurements of an instruction replace all earlier ones. Instructions that the sweep did "
+          "not measure keep their earlier measurements, except waiting: its power then counts as unknown.",
+          {.left_out = true});
 }
 
 Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
   using R = StragglerNotice;
   return Record<R>::request("StragglerNotice")
       .field("straggler", &R::straggler,
-             "A rank of the job, or a name for anything outside it that all its pipelines wait for.", {.needed = true})
-      .field("degree", &R::degree, "Iteration time over the usual one; 1: it has recovered.",
+             "A rank of the job by its number, or a name for anything outside the job that all its pipelines wait for.",
+             {.needed = true})
+      .field("degree", &R::degree,
+             "Iteration time divided by the usual iteration time; 1: the straggler has recovered.",
              {.needed = true, .minimum = 1, .maximum = 1000})
-      .field("delay_s", &R::delay, "The time until it begins.", {.minimum = 0, .maximum = kMostDelay})
-      .field("sequence", &R::sequence,
-             "Number of the notice among this straggler's; where it is missing, the notice counts as the newest.",
-             {.minimum = 0, .maximum = kLast});
+      .field("delay_s", &R::delay, "Time from the notice until the slowdown begins.",
+             {.minimum = 0, .maximum = kMostDelay})
+      .field(
+          "sequence", &R::sequence,
+          "Number of the notice among those of the same straggler. If it is missing, the notice counts as the newest.",
+          {.minimum = 0, .maximum = kLast});
 }
 
 Record<StepReport> description_of(const StepReport* /*type*/) {
   using R = StepReport;
   return Record<R>::request("StepReport")
-      .field("rank", &R::rank, "The rank that ran it.", {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("version", &R::version, "Version of the schedule that it ran.", {.needed = true, .minimum = 1})
-      .field("step", &R::step, "Number of the iteration, counted alike on all ranks.", {.needed = true, .minimum = 0})
+      .field("rank", &R::rank, "Number of the rank that ran the iteration.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("version", &R::version, "Version of the schedule by which the rank ran the iteration.",
+             {.needed = true, .minimum = 1})
+      .field("step", &R::step, "Number of the iteration, counted in the same way on all ranks.",
+             {.needed = true, .minimum = 0})
       .field("begin_s", &R::begin,
-             "For each computation of the schedule, in its order: when it had its input and the GPU, by a clock of the "
-             "rank's own.",
+             "For each computation, in the schedule's order: when it had its input and the GPU, in seconds since a "
+             "moment that the rank chooses.",
              {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
-      .field("end_s", &R::end, "For each computation: when it was done.",
+      .field("end_s", &R::end,
+             "For each computation, in the schedule's order: when it was done, in seconds since the same moment.",
              {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
       .check([](const JsonObject& object, R& report) {
         const auto& [begin, end] = std::tie(report.begin, report.end);
@@ -235,48 +255,51 @@ Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
   using R = JobRegistered;
   return Record<R>::answer("JobRegistered", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("token", &R::token, "The job's secret, where the server has drawn it.", {.left_out = true})
-      .field("created", &R::created, "False where the job had been registered before.", {.needed = true});
+      .field("token", &R::token, "The job's secret, if the server has drawn it.", {.left_out = true})
+      .field("created", &R::created, "Whether the job is new; false if it had been registered before.",
+             {.needed = true});
 }
 
 Record<RankRegistered> description_of(const RankRegistered* /*type*/) {
   using R = RankRegistered;
   return Record<R>::answer("RankRegistered", kServerAnswer)
-      .field("rank", &R::rank, "The rank's number.", {.needed = true, .minimum = 0})
-      .field("created", &R::created, "False where the rank had been registered before.", {.needed = true})
-      .field("last_sequence", &R::last_sequence, "Number of the latest report counted; -1 where there is none.")
-      .field("profiled", &R::profiled, "Whether the rank has said that it has measured all that it will.",
-             {.needed = true});
+      .field("rank", &R::rank, "Number of the rank in the job.", {.needed = true, .minimum = 0})
+      .field("created", &R::created, "Whether the rank is new; false if it had been registered before.",
+             {.needed = true})
+      .field("last_sequence", &R::last_sequence,
+             "Number of the rank's latest report that the server has counted; -1: none.")
+      .field("profiled", &R::profiled, "Whether the rank has said that it has finished measuring.", {.needed = true});
 }
 
 Record<MeasurementsTaken> description_of(const MeasurementsTaken* /*type*/) {
   using R = MeasurementsTaken;
   return Record<R>::answer("MeasurementsTaken", kServerAnswer)
-      .field("last_sequence", &R::last_sequence, "Number of the latest report counted.")
+      .field("last_sequence", &R::last_sequence, "Number of the rank's latest report that the server has counted.")
       .field("duplicate", &R::duplicate, "Whether the report had been counted before.", {.needed = true});
 }
 
 Record<StragglerTaken> description_of(const StragglerTaken* /*type*/) {
   using R = StragglerTaken;
   return Record<R>::answer("StragglerTaken", kServerAnswer)
-      .field("sequence", &R::sequence, "Number of the newest notice.")
-      .field("stale", &R::stale, "Whether nothing changes, because a newer notice had come before.", {.needed = true});
+      .field("sequence", &R::sequence, "Number of the straggler's newest notice.")
+      .field("stale", &R::stale, "Whether the notice changes nothing, because a newer one had come before.",
+             {.needed = true});
 }
 
 Record<StragglerState::Announced> description_of(const StragglerState::Announced* /*type*/) {
   using R = StragglerState::Announced;
-  return Record<R>::answer("AnnouncedStraggler", kServerAnswer, "A notice that is not yet in force.")
-      .field("degree", &R::degree, "The degree that it will have.")
+  return Record<R>::answer("AnnouncedStraggler", kServerAnswer, "A notice of a straggler that is not yet in force.")
+      .field("degree", &R::degree, "The straggler's degree once the notice is in force.")
       .field("sequence", &R::sequence, "Number of the notice.")
-      .field("remaining_s", &R::remaining, "The time until it is in force.");
+      .field("remaining_s", &R::remaining, "Time until the notice is in force.");
 }
 
 Record<StragglerState> description_of(const StragglerState* /*type*/) {
   using R = StragglerState;
   return Record<R>::answer("StragglerState", kServerAnswer)
-      .field("straggler", &R::straggler, "A rank, or a name.", {.needed = true})
-      .field("degree", &R::degree, "The degree in force.")
-      .field("sequence", &R::sequence, "Number of the notice in force; -1 where none is.")
+      .field("straggler", &R::straggler, "What is slow: the number of a rank, or a name.", {.needed = true})
+      .field("degree", &R::degree, "The straggler's degree in force.")
+      .field("sequence", &R::sequence, "Number of the notice in force; -1: none.")
       .field("announced", &R::announced, "Notices that are not yet in force.");
 }
 
@@ -284,35 +307,39 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
   return Record<R>::answer("JobStatus", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("name", &R::name, "A name for people.")
-      .field("state", &R::state, "How far the job has come.", {.needed = true})
+      .field("name", &R::name, "The job's name, for people.")
+      .field("state", &R::state,
+             "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; "
+             "planning: the server makes the plan; ready: there is a plan; failed: no plan could be made from the "
+             "measurements.",
+             {.needed = true})
       .field("planner", &R::planner, "The planner, as registered.")
       .field("schedule", &R::schedule, "The schedule, as registered.")
-      .field("stages", &R::stages, "Stages of the pipeline.", {.needed = true, .minimum = 0})
-      .field("microbatches", &R::microbatches, "Microbatches of one pipeline in an iteration.",
+      .field("stages", &R::stages, "Number of stages of a pipeline.", {.needed = true, .minimum = 0})
+      .field("microbatches", &R::microbatches, "Number of microbatches of one pipeline in an iteration.",
              {.needed = true, .minimum = 0})
-      .field("data_parallel", &R::data_parallel, "Pipelines of the job.", {.needed = true, .minimum = 0})
-      .field("tensor_parallel", &R::tensor_parallel, "Ranks of a stage.", {.needed = true, .minimum = 0})
-      .field("ranks", &R::ranks, "Ranks that the job has.")
-      .field("ranks_registered", &R::ranks_registered, "Ranks that have registered.")
-      .field("ranks_profiled", &R::ranks_profiled, "Ranks that have finished measuring.")
-      .field("waiting_for", &R::waiting_for, "The first few ranks that are missing or have not finished measuring.",
-             {.minimum = 0})
+      .field("data_parallel", &R::data_parallel, "Number of pipelines of the job.", {.needed = true, .minimum = 0})
+      .field("tensor_parallel", &R::tensor_parallel, "Number of ranks of a stage.", {.needed = true, .minimum = 0})
+      .field("ranks", &R::ranks, "Number of ranks of the job.")
+      .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
+      .field("ranks_profiled", &R::ranks_profiled, "Number of ranks that have finished measuring.")
+      .field("waiting_for", &R::waiting_for,
+             "Numbers of the first few ranks that are missing or have not finished measuring.", {.minimum = 0})
       .field("planning_progress", &R::planning_progress, "Progress of planning, from 0 to 1.")
-      .field("version", &R::version, "Version of the schedules; 0 where there are none.")
-      .field("frontier_version", &R::frontier_version, "Version of the frontier; 0 where there is none.")
+      .field("version", &R::version, "Version of the schedules; 0: there are none.")
+      .field("frontier_version", &R::frontier_version, "Version of the frontier; 0: there is none.")
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("trouble", &R::trouble,
-             "Why planning failed, which ranks were left out, which stages stay at their highest clock, that nobody "
-             "has finished measuring, or what is odd; empty when all is well.")
-      .field("stragglers", &R::stragglers, "Stragglers in force or announced.");
+             "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
+             "highest clock, that no rank has finished measuring, or what is unusual; empty when all is well.")
+      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.");
 }
 
 Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {
   using R = PlanningProgress;
-  return Record<R>::answer("PlanningProgress", kEvent, "Event `progress`.")
+  return Record<R>::answer("PlanningProgress", kEvent, "Event `progress`: planning goes on.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("planning_progress", &R::share, "From 0 to 1.", {.needed = true});
+      .field("planning_progress", &R::share, "Progress of planning, from 0 to 1.", {.needed = true});
 }
 
 Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
@@ -320,7 +347,8 @@ Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
   return Record<R>::answer("SchedulesReplaced", kEvent, "Event `schedule`: the ranks have new schedules to fetch.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("version", &R::version, "Version of the schedules.", {.needed = true})
-      .field("frontier_version", &R::frontier_version, "Version of their frontier.", {.needed = true})
+      .field("frontier_version", &R::frontier_version, "Version of the frontier from which the schedules come.",
+             {.needed = true})
       .field("allowed_time_s", &R::allowed_time, "Time that an iteration of the first pipeline may take.",
              {.needed = true});
 }
@@ -329,90 +357,96 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
   return Record<R>::answer("JobTrouble", kEvent, "Event `trouble`: the job's patience has ended.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("trouble", &R::trouble, "What it has waited for in vain, in words.", {.needed = true});
+      .field("trouble", &R::trouble, "What the job has waited for in vain, in words.", {.needed = true});
 }
 
 Record<JobDeleted> description_of(const JobDeleted* /*type*/) {
   using R = JobDeleted;
-  return Record<R>::answer("JobDeleted", kEvent, "Event `deleted`, the last of a job.")
+  return Record<R>::answer("JobDeleted", kEvent, "Event `deleted`, the last event of a job.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("why", &R::why, "What became of the job, in words.", {.needed = true});
+      .field("why", &R::why, "Why the job is gone, in words.", {.needed = true});
 }
 
 Record<JobListing> description_of(const JobListing* /*type*/) {
   using R = JobListing;
   return Record<R>::answer("JobListing", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("name", &R::name, "A name for people.")
-      .field("state", &R::state, "How far the job has come.", {.needed = true})
-      .field("ranks", &R::ranks, "Ranks that the job has.")
-      .field("ranks_registered", &R::ranks_registered, "Ranks that have registered.")
-      .field("version", &R::version, "Version of the schedules; 0 where there are none.")
+      .field("name", &R::name, "The job's name, for people.")
+      .field("state", &R::state,
+             "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; "
+             "planning: the server makes the plan; ready: there is a plan; failed: no plan could be made from the "
+             "measurements.",
+             {.needed = true})
+      .field("ranks", &R::ranks, "Number of ranks of the job.")
+      .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
+      .field("version", &R::version, "Version of the schedules; 0: there are none.")
       .field("plan_status", &R::plan_status, kPlanStatus);
 }
 
 Record<JobList> description_of(const JobList* /*type*/) {
   return Record<JobList>::answer("JobList", kServerAnswer)
-      .field("jobs", &JobList::jobs, "All jobs that the token lets one see.");
+      .field("jobs", &JobList::jobs, "All jobs to which the caller's token gives access.");
 }
 
 Record<FrontierPointReport> description_of(const FrontierPointReport* /*type*/) {
   using R = FrontierPointReport;
   return Record<R>::answer("FrontierPoint", kServerAnswer)
-      .field("time_s", &R::time, "Time of an iteration.", {.needed = true})
-      .field("energy_j", &R::energy, "Energy of an iteration.", {.needed = true})
-      .field("lower_bound_j", &R::lower_bound, "No plan that is as fast takes less energy.");
+      .field("time_s", &R::time, "Time of an iteration at this point.", {.needed = true})
+      .field("energy_j", &R::energy, "Energy of an iteration at this point.", {.needed = true})
+      .field("lower_bound_j", &R::lower_bound, "Lower bound of the energy: no plan that is as fast takes less.");
 }
 
 Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
   using R = FrontierReport;
-  return Record<R>::answer("FrontierReport", kServerAnswer,
-                           "The frontier of one iteration of one pipeline with one GPU per stage, blocking included.")
+  return Record<R>::answer(
+             "FrontierReport", kServerAnswer,
+             "The frontier of one iteration of one pipeline with one GPU per stage; energies include that of waiting.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("planner", &R::planner, "The planner that made it.")
+      .field("planner", &R::planner, "The planner that made the frontier.")
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("version", &R::version, "Version of the frontier; it grows with every new frontier of the job.")
-      .field("t_min_s", &R::t_min, "Time of the fastest point: all computations as fast as they can be.",
+      .field("t_min_s", &R::t_min, "Iteration time of the fastest point: all computations are as fast as they can be.",
              {.needed = true})
-      .field("t_star_s", &R::t_star, "Time of the slowest point.", {.needed = true})
-      .field("t_least_total_s", &R::t_least_total, "Time of the point of least energy.")
-      .field("base_point", &R::base_point, "The point that is run while nobody is waited for.")
-      .field(
-          "limited_by", &R::limited_by,
-          "Why the base point is no slower: it slows nothing (baseline_time), none that ends by target_time_s takes "
-          "less energy (target_time), or more time is allowed but all slower points take more energy (least_energy).")
+      .field("t_star_s", &R::t_star, "Iteration time of the slowest point.", {.needed = true})
+      .field("t_least_total_s", &R::t_least_total, "Iteration time of the point of least energy.")
+      .field("base_point", &R::base_point,
+             "Index in `points` of the base point, which runs while no straggler is waited for.")
+      .field("limited_by", &R::limited_by,
+             "Why the base point is not slower. baseline_time: it may take no longer than all-maximum clocks; "
+             "target_time: it may take no longer than target_time_s; least_energy: more time is allowed, but all "
+             "slower points take more energy.")
       .field("expected_saving_pct", &R::expected_saving_pct,
-             "The saving of the base point that is to be expected against maximum clocks, in per cent: less than the "
-             "plan promises by what the noise of the measurements flatters it, as far as their smoothness tells that "
-             "noise. Null where too few clocks were measured.")
+             "Energy that the base point can be expected to save against maximum clocks, in per cent. It is less than "
+             "the plan promises, because noise in the measurements flatters a plan; how much noise there is, is "
+             "estimated from how smooth the measurements are. Null: too few clocks were measured.")
       .field("expected_saving_deviation_pct", &R::expected_saving_deviation_pct,
-             "Standard deviation of the expected saving.")
-      .field("max_clock_time_s", &R::max_clock_time, "Time with all computations at their highest clock.",
+             "Standard deviation of expected_saving_pct, in percentage points.")
+      .field("max_clock_time_s", &R::max_clock_time, "Iteration time with all computations at their highest clock.",
              {.needed = true})
-      .field("max_clock_energy_j", &R::max_clock_energy, "Energy with all computations at their highest clock.",
-             {.needed = true})
-      .field("points", &R::points, "The points, fastest first.");
+      .field("max_clock_energy_j", &R::max_clock_energy,
+             "Energy of an iteration with all computations at their highest clock.", {.needed = true})
+      .field("points", &R::points, "The points of the frontier, fastest first.");
 }
 
 Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
   using R = RankSchedule;
   return Record<R>::answer("RankSchedule", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("rank", &R::rank, "The rank that asked.", {.needed = true, .minimum = 0})
-      .field("stage", &R::stage, "The rank's stage.", {.needed = true, .minimum = 0})
+      .field("rank", &R::rank, "Number of the rank that asked.", {.needed = true, .minimum = 0})
+      .field("stage", &R::stage, "Number of the rank's stage.", {.needed = true, .minimum = 0})
       .field("version", &R::version, "Version of the schedule; it grows with every new schedule of the job.",
              {.needed = true, .minimum = 1})
-      .field("point", &R::point, "Index of the point of the frontier that it runs.", {.needed = true})
-      .field("iteration_time_s", &R::iteration_time, "Time that an iteration takes by the plan.", {.needed = true})
-      .field("iteration_energy_j", &R::iteration_energy, "Energy of one pipeline with one GPU per stage.",
-             {.needed = true})
+      .field("point", &R::point, "Index of the frontier's point that the schedule runs.", {.needed = true})
+      .field("iteration_time_s", &R::iteration_time, "Iteration time by the plan.", {.needed = true})
+      .field("iteration_energy_j", &R::iteration_energy,
+             "Energy of an iteration by the plan, for one pipeline with one GPU per stage.", {.needed = true})
       .field("allowed_time_s", &R::allowed_time,
-             "Time that an iteration may take: the straggler's, where there is one.", {.needed = true})
+             "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
       .field("computations", &R::computations,
-             "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]; clock 0 "
-             "leaves the clock as it is.");
+             "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "
+             "of 0 leaves the GPU's clock as it is.");
 }
 
 }  // namespace flyball

@@ -99,6 +99,10 @@ struct InstructionMeasurement {
 // POST /v1/jobs/{job}/measurements. A report counts once, however often it is sent: its sequence number tells, which
 // rises with each report of the rank. Reports are collected until the rank is profiled, and then replace what it had
 // measured before. The first report after that begins a new sweep, and so does one with `begins_sweep`.
+// What a GPU that waits may draw, in W: a measurement of `waiting` beyond this is refused.
+inline constexpr double kLeastWaitingWatts = 1e-6;
+inline constexpr double kMostWaitingWatts = 1e6;
+
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;

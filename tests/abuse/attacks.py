@@ -282,7 +282,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=3)
     parser.add_argument("--log", help="append the name of each attack to this file, before it is made")
-    parser.add_argument("--uid", type=int, help="become this user first")
+    parser.add_argument("--uid", type=int, help="number of the user to become before the attacks")
     options = parser.parse_args()
     log = open(options.log, "a", buffering=1) if options.log else None
     if options.uid is not None:

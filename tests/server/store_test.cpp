@@ -143,7 +143,8 @@ TEST(Store, CommitsManyWritesAtOnce) {
 }
 
 // What comes while a transaction is under way: reports of jobs 1 and 2, a notice of job 1, a notice and its version of
-// job 3, and once these are written, another notice of job 3.
+// job 3, and once these are written, another notice of job 3 and one of job 2 that is sent again. A notice takes what its
+// job has handed in before along, and leaves the others behind.
 TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
   Answers answers;
   Store store("", run_at_once);
@@ -161,21 +162,54 @@ TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
   const auto report_of = [](std::int64_t job) {
     return StoredReport{job, {0, 0, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1), 7}}}};
   };
-  store.submit(report_of(1), answers.expect(0));
-  store.submit(report_of(2), answers.expect(1));
+  store.submit(report_of(2), answers.expect(0));
+  store.submit(report_of(1), answers.expect(1));
   store.submit(StoredNotice{1, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(2));
-  store.submit({StoredNotice{3, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(3)},
+  store.submit(StoredGivenPlan{1, 7}, answers.expect(3));
+  store.submit({StoredNotice{3, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(4)},
                {StoredVersion{3, 1, 1, 0}, [&](const std::exception_ptr& error) {
-                  answers.expect(4)(error);
-                  // The second urgent one in a row; the others have their turn before.
-                  store.submit(StoredNotice{3, StragglerId("rack"), 1, 1.5, 1e12}, answers.expect(5));
+                  answers.expect(5)(error);
+                  // The second urgent ones in a row; the others have their turn before.
+                  store.submit(StoredNotice{3, StragglerId("rack"), 1, 1.5, 1e12}, answers.expect(6));
+                  store.submit(StoreBarrier{2, true}, answers.expect(7));
                 }});
-  EXPECT_EQ(store.counts().waiting, 5u);
+  EXPECT_EQ(store.counts().waiting, 6u);
   all_there.set_value();
-  answers.wait_for(6);
-  EXPECT_THAT(answers.order(), ::testing::ElementsAre(3, 4, 0, 1, 2, 5));
-  for (int i = 0; i < 6; ++i) EXPECT_FALSE(answers.failed(i)) << i;
+  answers.wait_for(8);
+  EXPECT_THAT(answers.order(), ::testing::ElementsAre(1, 2, 4, 5, 0, 3, 6, 7));
+  for (int i = 0; i < 8; ++i) EXPECT_FALSE(answers.failed(i)) << i;
   EXPECT_EQ(store.counts().waiting, 0u);
+}
+
+// A version of a job that is not there cannot be written, since it has no adjusted plan's job; its notice goes with it.
+TEST(Store, TwoWritesOfOneTransactionAreDoneTogetherOrNotAtAll) {
+  const TempFolder folder;
+  {
+    Answers answers;
+    Store store(folder / "a.db", run_at_once);
+    store.submit(stored_job(1), answers.expect(0));
+    answers.wait_for(1);
+    std::promise<void> under_way;
+    std::promise<void> all_there;
+    store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
+      under_way.set_value();
+      all_there.get_future().wait();
+    });
+    under_way.get_future().wait();
+    store.submit({StoredNotice{1, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(1)},
+                 {StoredVersion{99, 1, 1, 0, AdjustedPlan{}}, answers.expect(2)});
+    store.submit(StoredNotice{1, StragglerId("pump"), 0, 1.5, 1e12}, answers.expect(3));
+    all_there.set_value();
+    answers.wait_for(4);
+    EXPECT_TRUE(answers.failed(1));
+    EXPECT_TRUE(answers.failed(2));
+    EXPECT_FALSE(answers.failed(3));
+  }
+  Store store(folder / "a.db", run_at_once);
+  const std::vector<LoadedJob> jobs = store.load();
+  ASSERT_EQ(jobs.size(), 1u);
+  ASSERT_EQ(jobs[0].notices.size(), 1u);
+  EXPECT_EQ(jobs[0].notices[0].straggler, StragglerId("pump"));
 }
 
 TEST(Store, ATransactionIsBoundedButTakesALargeWriteWhole) {
