@@ -48,8 +48,15 @@ void refuse_contradictions(const PlanOptions& options, const std::string& planne
         "--max-power, --max-ramp and --budget choose the fastest plan inside; --target-time and --straggler choose by "
         "time. Give one of the two");
   }
-  if (limits_power && planner == kAllPlanners) {
-    throw UsageError("limits on power are kept by one planner at a time; name one instead of --planner all");
+  if (limits_power && planner != kMainPlanner && planner != "joint") {
+    throw UsageError(fmt::format(
+        "limits on power are kept by planners perseus and joint; {} chooses its clocks without regard to them",
+        planner));
+  }
+  if (options.budget && planner == "joint") {
+    throw UsageError(
+        "planner joint may find another order for each period of a budget, which a running job cannot change to; use "
+        "--budget with --planner perseus");
   }
   if (limits_power && (options.switch_latency || options.min_dwell)) {
     throw UsageError(

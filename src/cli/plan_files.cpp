@@ -88,7 +88,7 @@ bool is_numbered(const std::string& name, std::string_view begin, std::string_vi
 
 // Files that an earlier run may have written and this one may not write again: nobody must take them for its plans.
 void remove_stale_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> stale{folder / "plan-switching.json"};
+  std::vector<std::filesystem::path> stale{folder / "plan-switching.json", folder / "power.svg"};
   std::error_code code;
   const auto add = [&](const std::filesystem::path& in, std::string_view begin, std::string_view ending) {
     for (std::filesystem::directory_iterator entry(in, code), end; !code && entry != end; entry.increment(code)) {
@@ -143,10 +143,10 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
       continue;  // the plan of an earlier period
     }
     Frontier only(frontier.total_blocking());
-    only.add(replay(dag, pipeline.problem.blocking, main.budget[k].plan), main.budget[k].plan);
+    only.add(main.budget[k].point, main.budget[k].plan);
     only.finish();
     render(fmt::format("plan-budget-{}.json", numbers[k]),
-           fmt::format("the plan for {:.0f} W", main.budget[k].period.power.value()),
+           fmt::format("the plan from {} on", main.budget[k].period.from),
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, only));
   }
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));

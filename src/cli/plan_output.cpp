@@ -51,6 +51,43 @@ Json expected_json(const PlannerRun& run, const MeasurementNoise& noise) {
           {"slowdown_deviation_pct", expected.slowdown_pct.deviation}};
 }
 
+Json shape_json(const PowerShape& shape) {
+  return {{"mean_w", shape.mean.value()},       {"least_w", shape.least.value()},
+          {"peak_w", shape.peak.value()},       {"greatest_step_w", shape.greatest_step.value()},
+          {"ramp_w_per_s", shape.ramp_w_per_s}, {"swing_w", shape.swing.peak_to_peak.value()},
+          {"swing_hz", shape.swing.hertz}};
+}
+
+Json power_json(const PowerFigures& power) {
+  Json json = {{"gpus_per_stage", power.copies}, {"ramp_window_s", power.limits.ramp_window.value()},
+               {"max_power_w", nullptr},         {"max_ramp_w_per_s", nullptr},
+               {"least_time", nullptr},          {"baseline", shape_json(power.baseline)},
+               {"plan", shape_json(power.plan)}};
+  if (power.limits.peak) json["max_power_w"] = power.limits.peak->value();
+  if (power.limits.ramp_w_per_s) json["max_ramp_w_per_s"] = *power.limits.ramp_w_per_s;
+  if (power.least_time) json["least_time"] = power.least_time->value();
+  return json;
+}
+
+Json budget_json(const std::vector<BudgetedPlan>& budget) {
+  Json periods = Json::array();
+  const std::vector<std::size_t> numbers = plan_numbers(budget);
+  for (std::size_t k = 0; k < budget.size(); ++k) {
+    const BudgetedPlan& one = budget[k];
+    periods.push_back({{"from", one.period.from},
+                       {"until", one.period.until},
+                       {"power_w", one.period.power.value()},
+                       {"time", one.figures.time.value()},
+                       {"energy", one.figures.energy.value()},
+                       {"saving_pct", plain_zero(one.figures.saving_pct)},
+                       {"slowdown_pct", one.figures.slowdown_pct},
+                       {"peak_w", one.peak.value()},
+                       {"iterations", one.period.length / one.figures.time},
+                       {"plan", numbers[k]}});
+  }
+  return periods;
+}
+
 Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measured) {
   const PlanSummary& summary = run.summary;
   const Frontier& frontier = run.result.frontier;
@@ -97,43 +134,6 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
   return json;
 }
 
-Json shape_json(const PowerShape& shape) {
-  return {{"mean_w", shape.mean.value()},       {"least_w", shape.least.value()},
-          {"peak_w", shape.peak.value()},       {"greatest_step_w", shape.greatest_step.value()},
-          {"ramp_w_per_s", shape.ramp_w_per_s}, {"swing_w", shape.swing.peak_to_peak.value()},
-          {"swing_hz", shape.swing.hertz}};
-}
-
-Json power_json(const PowerFigures& power) {
-  Json json = {{"gpus_per_stage", power.copies}, {"ramp_window_s", power.limits.ramp_window.value()},
-               {"max_power_w", nullptr},         {"max_ramp_w_per_s", nullptr},
-               {"least_time", nullptr},          {"baseline", shape_json(power.baseline)},
-               {"plan", shape_json(power.plan)}};
-  if (power.limits.peak) json["max_power_w"] = power.limits.peak->value();
-  if (power.limits.ramp_w_per_s) json["max_ramp_w_per_s"] = *power.limits.ramp_w_per_s;
-  if (power.least_time) json["least_time"] = power.least_time->value();
-  return json;
-}
-
-Json budget_json(const std::vector<BudgetedPlan>& budget) {
-  Json periods = Json::array();
-  const std::vector<std::size_t> numbers = plan_numbers(budget);
-  for (std::size_t k = 0; k < budget.size(); ++k) {
-    const BudgetedPlan& one = budget[k];
-    periods.push_back({{"from", one.period.from},
-                       {"until", one.period.until},
-                       {"power_w", one.period.power.value()},
-                       {"time", one.figures.time.value()},
-                       {"energy", one.figures.energy.value()},
-                       {"saving_pct", plain_zero(one.figures.saving_pct)},
-                       {"slowdown_pct", one.figures.slowdown_pct},
-                       {"peak_w", one.peak.value()},
-                       {"iterations", one.period.length / one.figures.time},
-                       {"plan", numbers[k]}});
-  }
-  return periods;
-}
-
 TextTable figures_table(const std::string& first_heading) {
   return TextTable({"<" + first_heading, "time s", "energy J", "saving %", "slower %", "gap %", "switches"});
 }
@@ -156,16 +156,15 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
   std::vector<std::pair<std::size_t, std::string>> rows;
   if (frontier.size() == 1) {
     rows = {{0, summary.planner}};
+  } else if (summary.limit == PaceLimit::kPower) {
+    rows = {{summary.selected_point, "in limits"}};  // the ends may be those of a problem with fewer options
   } else {
     rows = {{0, "fastest"}, {frontier.least_total_energy(), "least total"}, {last, "T*"}};
     bool named = false;
     for (const auto& row : rows) named = named || row.first == summary.selected_point;
     const bool as_fast = summary.selected.time <= summary.baseline.time;
     if (!named) {
-      rows.emplace_back(summary.selected_point, summary.straggler_time               ? "straggler"
-                                                : summary.limit == PaceLimit::kPower ? "in limits"
-                                                : as_fast                            ? "as fast"
-                                                                                     : "target");
+      rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : as_fast ? "as fast" : "target");
     }
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
@@ -262,11 +261,10 @@ std::string switching_table(const PlannerRun& run) {
 // The plans of the periods of a budget.
 std::string budget_table(const PlannerRun& run) {
   if (run.budget.empty()) return "";
-  TextTable table({"<from", "<until", "limit W", "peak W", "time s", "energy J", "slower %", "iterations"});
+  TextTable table({"<from", "<until", "limit W", "peak W", "time s", "iterations"});
   for (const BudgetedPlan& one : run.budget) {
     table.add_row({one.period.from, one.period.until, format_fixed(one.period.power.value(), 0),
                    format_fixed(one.peak.value(), 0), format_fixed(one.figures.time.value(), 4),
-                   format_fixed(one.figures.energy.value(), 1), format_fixed(one.figures.slowdown_pct, 2),
                    format_fixed(one.period.length / one.figures.time, 0)});
   }
   return "\n" + table.str();
@@ -286,7 +284,7 @@ std::string power_table(const PlannerRun& run) {
   add("plan", power.plan);
   std::string text = "\n" + table.str();
   if (power.least_time) {
-    text += fmt::format("no plan below {} W in this order takes less than {:.4f} s; this one takes {} % more\n",
+    text += fmt::format("no plan below {} W in this order takes less than {:.4f} s;\nthis one takes {} % more\n",
                         format_fixed(power.limits.peak->value(), 1), power.least_time->value(),
                         format_fixed(100.0 * (run.summary.selected.time / *power.least_time - 1.0), 2));
   }

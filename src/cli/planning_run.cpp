@@ -45,19 +45,7 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
                            summary.straggler_time);
 }
 
-[[noreturn]] void refuse_power(const LoadedPipeline& pipeline, std::span<const PlannerResult> results,
-                               const JobPowerLimits& limits, int copies) {
-  const PointWithin lowest = least_peak(pipeline.problem, results);
-  const PlannerResult& result = results[lowest.result];
-  const PowerCurve curve = power_curve(result.dag_of(pipeline.problem), result.frontier.plan(lowest.point),
-                                       pipeline.problem.blocking, copies);
-  throw Error(fmt::format(
-      "no plan was found inside the limits on power; the lowest peak that was found is {:.1f} W, with a ramp of {:.1f} "
-      "W/s, at {:.4f} s an iteration\n  to mend: raise the limit, or let fewer GPUs run",
-      peak_of(curve).value(), ramp_of(curve, limits.ramp_window), result.frontier.time(lowest.point).value()));
-}
-
-// Plans with ever fewer of the options that draw most.
+// Plans with all options, as it was done before, and with ever fewer of those that draw most.
 std::vector<PlannerResult> plan_capped(const PlanProblem& problem, PlannerRun& run, const InterruptGuard& guard) {
   std::vector<PlannerResult> results;
   results.push_back(std::move(run.result));
@@ -68,54 +56,71 @@ std::vector<PlannerResult> plan_capped(const PlanProblem& problem, PlannerRun& r
   return results;
 }
 
+[[noreturn]] void refuse_power(const LoadedPipeline& pipeline, std::span<const PlannerResult> results,
+                               const JobPowerLimits& limits, int copies, const BudgetPeriod* period) {
+  std::string text = "no plan was found";
+  if (limits.peak) text += fmt::format(" that never draws more than {:.1f} W", limits.peak->value());
+  if (period != nullptr) text += fmt::format(" (from {} until {})", period->from, period->until);
+  if (limits.ramp_w_per_s) text += fmt::format(" whose power changes by at most {:.1f} W/s", *limits.ramp_w_per_s);
+  const LeastPower least = least_power(pipeline.problem, results, limits.ramp_window, copies);
+  throw Error(
+      fmt::format("{}; of the plans that were looked at, the lowest peak is {:.1f} W and the lowest ramp {:.1f} "
+                  "W/s\n  to mend: raise the limit, or let fewer GPUs run",
+                  text, least.peak.value(), least.ramp_w_per_s));
+}
+
 // Takes the fastest plan that keeps to the limits, and makes it the run's; of a budget, that of the least power.
 void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PlanningRequest& request,
                      const InterruptGuard& guard) {
   const PlanProblem& problem = pipeline.problem;
   const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
   std::vector<PlannerResult> results = plan_capped(problem, run, guard);
-  JobPowerLimits limits = *request.power;
-  const auto find = [&] {
-    const auto found = fastest_within(problem, results, limits, copies);
+  const auto find = [&](const JobPowerLimits& limits, const BudgetPeriod* period) {
+    const auto found = fastest_within(problem, results, limits, copies, [&] { return !guard.interrupted(); });
     guard.throw_if_interrupted();
-    if (!found) refuse_power(pipeline, results, limits, copies);
+    if (!found) refuse_power(pipeline, results, limits, copies, period);
     return *found;
   };
-  const auto figures_at = [&](const PointWithin& place) {
-    const PlannerResult& result = results[place.result];
-    return point_figures(result.dag_of(problem), result.frontier, place.point, run.summary.baseline, std::nullopt);
-  };
+  JobPowerLimits limits = *request.power;
+  std::map<Watts, PointWithin> by_power;
   for (const BudgetPeriod& period : request.budget) {
     limits.peak = period.power;
-    const PointWithin place = find();
-    const PlannerResult& result = results[place.result];
-    if (result.dag) {
-      throw UsageError(
-          fmt::format("planner {} changes the order of the operations, which a running job cannot do from "
-                      "one period to the next; use --budget with --planner perseus",
-                      run.summary.planner));
-    }
+    if (by_power.count(period.power) == 0) by_power[period.power] = find(limits, &period);
+  }
+  if (!by_power.empty()) limits.peak = by_power.begin()->first;
+  const PointWithin chosen = by_power.empty() ? find(limits, nullptr) : by_power.begin()->second;
+  PlanSummary& summary = run.summary;
+  PlannerStats stats;
+  for (const PlannerResult& result : results) {
+    stats.steps += result.stats.steps;
+    stats.solve_seconds += result.stats.solve_seconds;
+  }
+  const ComputationDag& dag = results[chosen.result].dag_of(problem);
+  const BoundCurve bound = solve_bound(problem, dag, guard);
+  const auto figures_at = [&](const PointWithin& place) {
+    // The planner's own bound holds for plans of the options that were left.
+    FrontierPoint& point = results[place.result].frontier.point(place.point);
+    point.net_lower_bound = bound.at(point.time);
+    return point_figures(dag, results[place.result].frontier, place.point, summary.baseline, std::nullopt);
+  };
+  for (const BudgetPeriod& period : request.budget) {
+    const PointWithin place = by_power.at(period.power);
+    const Frontier& frontier = results[place.result].frontier;
     BudgetedPlan& planned = run.budget.emplace_back();
     planned.period = period;
     planned.figures = figures_at(place);
-    planned.plan = result.frontier.plan(place.point);
-    planned.peak = peak_of(power_curve(pipeline.dag, planned.plan, problem.blocking, copies));
+    planned.point = frontier.points()[place.point];
+    planned.plan = frontier.plan(place.point);
+    planned.peak = peak_of(power_curve(dag, planned.plan, problem.blocking, copies));
   }
-  if (!request.budget.empty()) {
-    limits.peak = std::min_element(request.budget.begin(), request.budget.end(), [](const auto& a, const auto& b) {
-                    return a.power < b.power;
-                  })->power;
-  }
-  const PointWithin chosen = find();
-  PlanSummary& summary = run.summary;
   run.result = std::move(results[chosen.result]);
   Frontier& frontier = run.result.frontier;
-  const ComputationDag& dag = run.result.dag_of(problem);
-  const BoundCurve bound = solve_bound(problem, dag, guard);
-  // Those that it was planned with bound plans of the options that were left.
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     frontier.point(i).net_lower_bound = bound.at(frontier.points()[i].time);
   }
+  stats.nodes = run.result.stats.nodes;
+  stats.edges = run.result.stats.edges;
+  run.result.stats = stats;
   summary.t_star = frontier.time(frontier.size() - 1);
   summary.t_least_total = frontier.time(frontier.least_total_energy());
   summary.selected_point = chosen.point;

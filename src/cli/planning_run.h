@@ -31,6 +31,7 @@ struct PowerFigures {
 // The plan of one period of a power budget: the fastest that was found inside it.
 struct BudgetedPlan {
   BudgetPeriod period;
+  FrontierPoint point;
   PointFigures figures;
   Watts peak;
   ClockPlan plan;
@@ -63,9 +64,9 @@ struct PlanningRequest {
 
 // Plans with `request.planner`, or with every planner when it is "all", the main one first. Shows progress, checks for
 // Ctrl-C (throws Interrupted) and fills lower bounds that planners leave open. Within limits on power, of one planner,
-// it plans anew for every share of kCapShares; the frontier is then that of the share whose plan was taken. Throws Error
-// when a planner finds no plan, or none inside the limits, and UsageError where the plans of a budget would run in
-// different orders.
+// it plans anew for every share of kCapShares; the frontier is then that of the share whose plan was taken. Throws
+// Error when a planner finds no plan, or none inside the limits. Limits are for planners that plan with the problem's
+// choices (plan/power_limits.h), and a budget for one that keeps the order.
 [[nodiscard]] std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningRequest& request,
                                                    const InterruptGuard& guard);
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,11 +15,17 @@ namespace {
 
 constexpr double kMostWatts = 1e12;
 
-Nanoseconds time_of(const CsvReader& csv, std::string_view column) {
+struct BudgetTime {
+  Nanoseconds time = 0;
+  bool is_date = false;
+};
+
+BudgetTime budget_time(const CsvReader& csv, std::string_view column) {
   const std::string_view text = csv.text(column);
-  auto time = parse_decimal(text, 9);
-  if (!time) time = parse_date_time(text, Seconds(0));
-  if (time) return *time;
+  if (const auto time = parse_decimal(text, 9); time && std::abs(*time) <= kFarthestTime) return {*time, false};
+  if (const auto time = parse_date_time(text, Seconds(0)); time && std::abs(*time) <= kFarthestTime) {
+    return {*time, true};
+  }
   throw InputError(csv.where(column), fmt::format("'{}' is no time", text),
                    "write seconds, or a date and time such as 2026-11-24T18:00:00Z");
 }
@@ -29,9 +37,18 @@ std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
   CsvReader csv(path.string(), text, {"from", "until", "power_w"});
   std::vector<BudgetPeriod> periods;
   std::optional<Nanoseconds> last;
+  std::optional<bool> dates;
   while (csv.next()) {
-    const Nanoseconds from = time_of(csv, "from");
-    const Nanoseconds until = time_of(csv, "until");
+    const auto time_in = [&](std::string_view column) {
+      const BudgetTime read = budget_time(csv, column);
+      if (dates.value_or(read.is_date) != read.is_date) {
+        throw InputError(csv.where(column), "this file has dates as well as seconds", "write all times alike");
+      }
+      dates = read.is_date;
+      return read.time;
+    };
+    const Nanoseconds from = time_in("from");
+    const Nanoseconds until = time_in("until");
     if (last && from < *last) {
       throw InputError(csv.where("from"), "this period begins before the one above it has ended",
                        "sort the rows by time, and let no two of them overlap");

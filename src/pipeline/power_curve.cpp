@@ -1,6 +1,6 @@
-// Every operation and every wait adds its power where it begins and takes it away where it ends; the curve is the sum of
-// these changes in order of time. Means come from the energy up to a moment, and oscillations from the Fourier series of
-// a curve of steps, whose coefficients are sums over its steps.
+// Every operation and every wait adds its power where it begins and takes it away where it ends; the curve is the sum
+// of these changes in order of time. Means come from the energy up to a moment, and oscillations from the Fourier
+// series of a curve of steps, whose coefficients are sums over its steps.
 #include "pipeline/power_curve.h"
 
 #include <algorithm>

@@ -49,7 +49,8 @@ struct PowerSwing {
   double hertz = 0.0;
 };
 
-// Cost O(n h) for n pieces and h harmonics up to 20 Hz, at most kMostHarmonics of them: those of the lowest frequencies.
+// Cost O(n h) for n pieces and h harmonics up to 20 Hz, at most kMostHarmonics of them: those of the lowest
+// frequencies.
 inline constexpr int kMostHarmonics = 4096;
 [[nodiscard]] PowerSwing swing_of(const PowerCurve& curve);
 

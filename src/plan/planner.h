@@ -19,8 +19,9 @@ namespace flyball {
 enum class CostModel { kHull, kExponential };
 
 // What a planner is given; make_problem() builds it. The DAG must outlive the problem. A ClockPlan names the clock of
-// every operation by an index into the measured options of the operation's type. Planners choose among the
-// Pareto-optimal options, which `choices` lists.
+// every operation by an index into the measured options of the operation's type. `choices` lists the Pareto-optimal
+// options of each type: Perseus, joint and max choose among these. EnvPipe, uniform and Zeus's planners look for
+// valleys and common clocks among all options, as their authors do.
 struct PlanProblem {
   const ComputationDag* dag = nullptr;
   std::vector<Watts> blocking;        // one per stage

@@ -12,11 +12,22 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kLooks = 64;
+// Sums in different orders differ by so much, relatively.
+constexpr double kRounding = 1e-12;
 
 Watts power_of(const ClockOption& option) { return option.energy / option.time; }
 
 PowerCurve curve_of(const PlanProblem& problem, const PlannerResult& result, std::size_t point, int copies) {
   return power_curve(result.dag_of(problem), result.frontier.plan(point), problem.blocking, copies);
+}
+
+// Points at equal distances, the first and the last among them.
+std::vector<std::size_t> looks_at(std::size_t size) {
+  const std::size_t stride = (size + kLooks - 1) / kLooks;
+  std::vector<std::size_t> looks;
+  for (std::size_t point = 0; point < size; point += stride) looks.push_back(point);
+  if (looks.back() + 1 < size) looks.push_back(size - 1);
+  return looks;
 }
 
 }  // namespace
@@ -27,6 +38,7 @@ bool keeps_to(const PowerCurve& curve, const JobPowerLimits& limits) {
 }
 
 PlanProblem capped_problem(const PlanProblem& problem, double share) {
+  if (share >= 1.0) return problem;
   const auto types = problem.dag->types();
   std::vector<std::pair<Watts, Watts>> ranges(at(problem.dag->stages()),
                                               {Watts(std::numeric_limits<double>::infinity()), Watts(0)});
@@ -55,49 +67,50 @@ PlanProblem capped_problem(const PlanProblem& problem, double share) {
 }
 
 std::optional<PointWithin> fastest_within(const PlanProblem& problem, std::span<const PlannerResult> results,
-                                          const JobPowerLimits& limits, int copies) {
+                                          const JobPowerLimits& limits, int copies,
+                                          const std::function<bool()>& go_on) {
   std::optional<PointWithin> best;
   Seconds best_time(std::numeric_limits<double>::infinity());
   for (std::size_t r = 0; r < results.size(); ++r) {
     const Frontier& frontier = results[r].frontier;
     const auto keeps = [&](std::size_t point) {
       // A peak is no lower than the mean, which is known.
-      if (limits.peak && copies * (frontier.energy(point) / frontier.time(point)) > *limits.peak) return false;
+      const Watts mean = copies * (frontier.energy(point) / frontier.time(point));
+      if (limits.peak && mean > (1.0 + kRounding) * *limits.peak) return false;
       return keeps_to(curve_of(problem, results[r], point, copies), limits);
     };
-    const std::size_t stride = std::max<std::size_t>(1, frontier.size() / kLooks);
-    std::size_t point = 0;
-    std::size_t unseen = 0;  // the first that was not looked at
-    while (point < frontier.size() && frontier.time(point) < best_time && !keeps(point)) {
-      unseen = point + 1;
-      // The slowest is looked at, too.
-      point = point + 1 < frontier.size() ? std::min(point + stride, frontier.size() - 1) : frontier.size();
+    std::size_t unseen = 0;  // the first point that was not looked at
+    for (const std::size_t look : looks_at(frontier.size())) {
+      if (go_on && !go_on()) return std::nullopt;
+      if (!(frontier.time(unseen) < best_time)) break;
+      const bool found = frontier.time(look) < best_time && keeps(look);
+      if (!found && frontier.time(look) < best_time) {
+        unseen = look + 1;
+        continue;
+      }
+      std::size_t first = unseen;
+      while (first < look && frontier.time(first) < best_time && !keeps(first)) ++first;
+      if (first < look ? frontier.time(first) < best_time : found) {
+        best = PointWithin{r, first};
+        best_time = frontier.time(first);
+      }
+      break;
     }
-    const std::size_t end = std::min(point, frontier.size());
-    std::size_t first = unseen;
-    while (first < end && frontier.time(first) < best_time && !keeps(first)) ++first;
-    if (first == frontier.size() || !(frontier.time(first) < best_time)) continue;
-    best = PointWithin{r, first};
-    best_time = frontier.time(first);
   }
   return best;
 }
 
-PointWithin least_peak(const PlanProblem& problem, std::span<const PlannerResult> results) {
-  PointWithin lowest;
-  Watts least(std::numeric_limits<double>::infinity());
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    const std::size_t size = results[r].frontier.size();
-    const std::size_t stride = std::max<std::size_t>(1, size / kLooks);
-    for (std::size_t point = 0; point < size; point += stride) {
-      const Watts peak = peak_of(curve_of(problem, results[r], point, 1));
-      if (peak < least) {
-        least = peak;
-        lowest = {r, point};
-      }
+LeastPower least_power(const PlanProblem& problem, std::span<const PlannerResult> results, Seconds ramp_window,
+                       int copies) {
+  LeastPower least{Watts(std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity()};
+  for (const PlannerResult& result : results) {
+    for (const std::size_t look : looks_at(result.frontier.size())) {
+      const PowerCurve curve = curve_of(problem, result, look, copies);
+      least.peak = std::min(least.peak, peak_of(curve));
+      least.ramp_w_per_s = std::min(least.ramp_w_per_s, ramp_of(curve, ramp_window));
     }
   }
-  return lowest;
+  return least;
 }
 
 std::optional<Seconds> least_time_below(const BoundCurve& bound, Watts total_blocking, Watts mean) {

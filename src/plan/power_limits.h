@@ -1,8 +1,8 @@
 // Plans inside limits on the shape of a job's power: a peak that must not be passed, and how fast power may change.
 //
-// Problem: of all plans whose power curve (pipeline/power_curve.h) keeps to the limits, find the fastest. A frontier has
-// the plans of least energy, and a slower one of them also has a lower peak, but not the lowest for its time: it lets
-// critical computations draw what they like.
+// Problem: of all plans whose power curve (pipeline/power_curve.h) keeps to the limits, find the fastest. A frontier
+// has the plans of least energy, and a slower one of them also has a lower peak, but not the lowest for its time: it
+// lets critical computations draw what they like.
 //
 // Idea: leave out the options that draw most, and plan with the rest. capped_problem() does so by one number for all
 // stages, the share of the range of its powers that a stage may use. The plans of every share are feasible plans of the
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -36,7 +37,8 @@ inline constexpr double kCapShares[] = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 
 
 // Returns the problem without the options that draw more than `share` (from 0 to 1) of the way from the least to the
 // greatest power of their stage's options; every operation type keeps its option of least power. Plans of it are plans
-// of `problem`. The hulls are those of the options that are left, and so are bounds made with them.
+// of `problem`. The hulls are those of the options that are left, and so are bounds made with them. Planners that look
+// at an operation type's options by themselves (planner.h) do not keep to it.
 [[nodiscard]] PlanProblem capped_problem(const PlanProblem& problem, double share);
 
 struct PointWithin {
@@ -44,15 +46,23 @@ struct PointWithin {
   std::size_t point = 0;   // index into its frontier
 };
 
-// Returns the fastest plan of all results that keeps to the limits, `copies` GPUs in step on every stage; none where
-// none does. Of a frontier it looks at some sixty points, and at all between the first of these that keeps to the
-// limits and the one before. Cost: a power_curve() for each of these.
+// Returns the fastest plan that it finds in the results to keep to the limits, with `copies` GPUs in step on every
+// stage. Of a frontier it looks at up to sixty-five points, from the fastest to the slowest, and at all between the
+// first of these that keeps to the limits and the one before it; none where none of these does, or where `go_on`
+// returned false. Cost: a power_curve() for each.
 [[nodiscard]] std::optional<PointWithin> fastest_within(const PlanProblem& problem,
                                                         std::span<const PlannerResult> results,
-                                                        const JobPowerLimits& limits, int copies);
+                                                        const JobPowerLimits& limits, int copies,
+                                                        const std::function<bool()>& go_on = {});
 
-// Returns the plan of least peak of all results: what to name where no plan is low enough.
-[[nodiscard]] PointWithin least_peak(const PlanProblem& problem, std::span<const PlannerResult> results);
+// The lowest figures of the points that fastest_within() looks at first, each by itself: what to tell where no plan is
+// low enough.
+struct LeastPower {
+  Watts peak;
+  double ramp_w_per_s = 0.0;
+};
+[[nodiscard]] LeastPower least_power(const PlanProblem& problem, std::span<const PlannerResult> results,
+                                     Seconds ramp_window, int copies);
 
 // Returns the shortest iteration time that a mean power allows: no plan on the bound's order of operations whose power
 // stays below `mean`, of one GPU on every stage, is faster. None where the stages take as much while all of them wait.

@@ -26,7 +26,7 @@ struct PaceRequest {
   std::optional<double> straggler;     // T' over T_min, at least 1; asks for the plan of T_opt = min(T*, T')
 };
 
-// Why the selected plan is no slower than it is.
+// Why the selected plan is no slower than it is, or inside limits on power, no faster.
 enum class PaceLimit {
   kBaselineTime,   // it may take no longer than all-maximum clocks
   kTargetTime,     // it has to end by the target

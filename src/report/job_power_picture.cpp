@@ -1,5 +1,5 @@
-// Draws power over time as steps. Where a curve has more steps than the picture has columns, a column shows the range of
-// the powers in it, so that no peak is lost.
+// Draws power over time as steps. Where a curve has more steps than the picture has columns, a column shows the range
+// of the powers in it, so that no peak is lost.
 #include "report/job_power_picture.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ class StepLine {
   void add_columns(int columns) {
     std::size_t k = 0;
     for (int column = 0; column < columns; ++column) {
-      const Nanoseconds until = curve_.period / columns * (column + 1);
+      const Nanoseconds until = column + 1 < columns ? curve_.period / columns * (column + 1) : curve_.period;
       Watts least = curve_.power[k];
       Watts most = least;
       while (k + 1 < curve_.begin.size() && curve_.begin[k + 1] < until) {

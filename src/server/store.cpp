@@ -1,6 +1,6 @@
-// The writing thread takes a bounded batch from the queue, in every second turn the urgent writes, and commits it in one
-// transaction (store_tables.h). Where that fails for another reason than room, each group is tried again by itself.
-// Results are posted to the owner's thread in the order of the batch.
+// The writing thread takes a bounded batch from the queue, in every second turn the urgent writes, and commits it in
+// one transaction (store_tables.h). Where that fails for another reason than room, each group is tried again by
+// itself. Results are posted to the owner's thread in the order of the batch.
 #include "server/store.h"
 
 #include <fmt/format.h>

@@ -99,8 +99,7 @@ TEST(FastestWithin, IsInsideAndNoFasterThanTheFastestOfAllPlansWhichIsNoFasterTh
     const RelaxationResult relaxed =
         solve_relaxation(dag, problem.hulls(), [](const FrontierStretch&) { return true; });
     const Watts highest = slow_peak(dag, max_clock_plan(problem), problem.blocking);
-    const PointWithin lowest = least_peak(problem, results);
-    const Watts least = slow_peak(dag, results[lowest.result].frontier.plan(lowest.point), problem.blocking);
+    const Watts least = least_power(problem, results, Seconds(1), 1).peak;
     for (const double part : {0.25, 0.5, 0.75}) {
       JobPowerLimits limits;
       limits.peak = least + part * (highest - least);

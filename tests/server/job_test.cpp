@@ -136,9 +136,9 @@ TEST(Measurements, WaitingIsTheBlockingPower) {
   EXPECT_THAT(stated->warnings(), ::testing::ElementsAre(::testing::HasSubstr("stage 0 98 W, stated 75 W")));
 }
 
-// Two stages of two ranks each. At 1410 MHz the ranks of a stage waited at 120 and 100 W, at 1200 MHz at 90 and 80 W; one
-// of them waited at 1005 MHz, too, which nothing follows from. The lowest mean, 85 W, is the blocking power; at maximum
-// clocks a stage waits at 110 W whenever it does not compute.
+// Two stages of two ranks each. At 1410 MHz the ranks of a stage waited at 120 and 100 W, at 1200 MHz at 90 and 80 W;
+// one of them waited at 1005 MHz, too, which nothing follows from. The lowest mean, 85 W, is the blocking power; at
+// maximum clocks a stage waits at 110 W whenever it does not compute.
 TEST(Measurements, WaitingKeepsTheClocksAtWhichAllRanksOfAStageWaited) {
   JobRequest job = small_job("job", 2);
   job.data_parallel = 2;

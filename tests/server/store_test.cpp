@@ -143,8 +143,8 @@ TEST(Store, CommitsManyWritesAtOnce) {
 }
 
 // What comes while a transaction is under way: reports of jobs 1 and 2, a notice of job 1, a notice and its version of
-// job 3, and once these are written, another notice of job 3 and one of job 2 that is sent again. A notice takes what its
-// job has handed in before along, and leaves the others behind.
+// job 3, and once these are written, another notice of job 3 and one of job 2 that is sent again. A notice takes what
+// its job has handed in before along, and leaves the others behind.
 TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
   Answers answers;
   Store store("", run_at_once);
