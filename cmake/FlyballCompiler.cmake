@@ -43,6 +43,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(flyball_options INTERFACE -Wno-restrict -Wuse-after-free=1)
 endif()
 
+if(FLYBALL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ warns where a class with a name outside of anonymous namespaces has a member of one of these in a file that is
+  # included, as all are then.
+  target_compile_options(flyball_options INTERFACE -Wno-subobject-linkage)
+endif()
+
 if(FLYBALL_SANITIZE)
   # Globally, not per target: every object of the program has to be built alike.
   add_compile_options(-fsanitize=${FLYBALL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -23,7 +23,7 @@ constexpr const char* kNoAmdSmiMend =
     "install AMD's ROCm, version 6.0 or later, or try simulated GPUs: flyball sim up --help";
 constexpr std::uint32_t kYearOfSocketPower = 25;
 
-DeviceFault fault_of(AmdSmiStatus status) {
+DeviceFault amd_fault_of(AmdSmiStatus status) {
   switch (status) {
     case kAmdSmiInitError:
     case kAmdSmiFailLoadModule:
@@ -95,8 +95,8 @@ class AmdSmi {
     if (status == kAmdSmiSuccess) return;
     const char* words = nullptr;
     if (call.status_string(status, &words) != kAmdSmiSuccess || words == nullptr) words = "no words for it";
-    throw DeviceError(fault_of(status), device, fmt::format("{}: AMD SMI status {}: {}", what, status, words),
-                      mend_of(fault_of(status), kNoAmdSmiMend, "amd-smi reset --gpureset"));
+    throw DeviceError(amd_fault_of(status), device, fmt::format("{}: AMD SMI status {}: {}", what, status, words),
+                      mend_of(amd_fault_of(status), kNoAmdSmiMend, "amd-smi reset --gpureset"));
   }
 
  private:
@@ -139,7 +139,7 @@ class AmdSmiGpu final : public GpuDevice {
     std::uint64_t timestamp = 0;
     float microjoules = 0.0F;
     const AmdSmiStatus status = call_.energy(processor_, &counter, &microjoules, &timestamp);
-    if (status != kAmdSmiSuccess && fault_of(status) == DeviceFault::kUnsupported) return std::nullopt;
+    if (status != kAmdSmiSuccess && amd_fault_of(status) == DeviceFault::kUnsupported) return std::nullopt;
     check(status, "reading the energy counter");
     return Joules(static_cast<double>(counter) * static_cast<double>(microjoules) / 1e6);
   }
@@ -227,7 +227,7 @@ class AmdSmiGpu final : public GpuDevice {
   std::vector<Megahertz> clocks(std::uint32_t clock, const char* what) const {
     AmdSmiFrequencies list{};
     const AmdSmiStatus status = call_.frequencies(processor_, clock, &list);
-    if (status != kAmdSmiSuccess && fault_of(status) == DeviceFault::kUnsupported) return {};
+    if (status != kAmdSmiSuccess && amd_fault_of(status) == DeviceFault::kUnsupported) return {};
     check(status, what);
     std::vector<Megahertz> clocks;
     for (std::size_t i = 0; i < std::min<std::size_t>(list.count, std::size(list.hertz)); ++i) {

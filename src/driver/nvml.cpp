@@ -25,7 +25,7 @@ Watts from_milliwatts(unsigned value) { return Watts(value / 1e3); }
 Joules from_millijoules(unsigned long long value) { return Joules(static_cast<double>(value) / 1e3); }
 Megahertz from_megahertz(unsigned value) { return Megahertz(value); }
 
-DeviceFault fault_of(NvmlReturn code) {
+DeviceFault nvml_fault_of(NvmlReturn code) {
   switch (code) {
     case kNvmlErrorDriverNotLoaded:
     case kNvmlErrorLibraryNotFound: return DeviceFault::kNoDriver;
@@ -46,7 +46,7 @@ std::string mend_of(NvmlReturn code) {
   if (code == kNvmlErrorLibRmVersionMismatch) {
     return "the driver was updated under the running kernel module: reload it or restart the machine";
   }
-  return mend_of(fault_of(code), kNoNvmlMend, "nvidia-smi --gpu-reset");
+  return mend_of(nvml_fault_of(code), kNoNvmlMend, "nvidia-smi --gpu-reset");
 }
 
 template <class Function>
@@ -115,7 +115,7 @@ class Nvml {
 
   [[nodiscard]] DeviceError error(NvmlReturn code, const std::string& device, const char* what) const {
     const char* words = call.error_string(code);
-    return {fault_of(code), device,
+    return {nvml_fault_of(code), device,
             fmt::format("{}: {}", what, words != nullptr ? words : fmt::format("NVML error {}", code)), mend_of(code)};
   }
 
@@ -148,7 +148,7 @@ class NvmlGpu final : public GpuDevice {
         return from_milliwatts(field.value.unsigned_int);
       }
       const NvmlReturn failed = code != kNvmlSuccess ? code : field.status;
-      const DeviceFault fault = fault_of(failed);
+      const DeviceFault fault = nvml_fault_of(failed);
       if (fault == DeviceFault::kLost || fault == DeviceFault::kTimeout) check(failed, "reading power");
       has_instant_power_.store(false, std::memory_order_relaxed);
     }
@@ -158,7 +158,7 @@ class NvmlGpu final : public GpuDevice {
   std::optional<Joules> total_energy() const override {
     unsigned long long value = 0;
     const NvmlReturn code = call_.energy(handle_, &value);
-    if (fault_of(code) == DeviceFault::kUnsupported) return std::nullopt;
+    if (nvml_fault_of(code) == DeviceFault::kUnsupported) return std::nullopt;
     check(code, "reading the energy counter");
     return from_millijoules(value);
   }
@@ -301,7 +301,7 @@ class NvmlGpu final : public GpuDevice {
       values.resize(count);
       code = list(&count, values.data());
     }
-    if (fault_of(code) == DeviceFault::kUnsupported) return {};
+    if (nvml_fault_of(code) == DeviceFault::kUnsupported) return {};
     check(code, what);
     std::vector<Megahertz> clocks;
     clocks.reserve(count);
@@ -320,7 +320,7 @@ class NvmlGpu final : public GpuDevice {
       count = static_cast<unsigned>(processes.size());
       code = list(handle_, &count, processes.data());
     }
-    if (fault_of(code) == DeviceFault::kUnsupported) return {};
+    if (nvml_fault_of(code) == DeviceFault::kUnsupported) return {};
     check(code, "listing the processes");
     std::vector<pid_t> pids;
     for (unsigned i = 0; i < count && i < processes.size(); ++i) pids.push_back(static_cast<pid_t>(processes[i].pid));

@@ -7,9 +7,9 @@ namespace flyball {
 namespace {
 
 using Reason = LeaseRefused::Reason;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Claimant user(uid_t uid, pid_t pid, std::uint64_t connection = 1) {
   Claimant who;
@@ -120,7 +120,7 @@ TEST(LeaseTable, IdentifiersAreNotGuessedAndNotShownToOthers) {
   LeaseTable table(2, {});
   const Lease& lease = table.grant(for_gpus({0}), user(1000, 10), 0);
   const std::string other = table.grant(for_gpus({1}), user(1000, 10), 0).id;
-  EXPECT_THAT(lease.id, testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_THAT(lease.id, ::testing::MatchesRegex("[0-9a-f]{32}"));
   EXPECT_NE(lease.id.substr(0, 16), other.substr(0, 16));
   EXPECT_EQ(lease.info_for(user(1000, 11, 2), 0).id, lease.id);
   EXPECT_EQ(lease.info_for(user(0, 1, 2), 0).id, lease.id);
@@ -169,7 +169,7 @@ TEST(LeaseTable, SilenceEndsALeaseAndSignsOfLifeDoNot) {
   EXPECT_EQ(table.next_deadline(), kSecond / 2 + kSecond);
   table.check_write(b, 1, {Knob::kSmClocks}, user(1000, 11), kSecond);
   EXPECT_EQ(table.next_deadline(), 2 * kSecond - 1);
-  EXPECT_THAT(table.expired(10 * kSecond), testing::UnorderedElementsAre(a, b));
+  EXPECT_THAT(table.expired(10 * kSecond), ::testing::UnorderedElementsAre(a, b));
 }
 
 TEST(LeaseTable, WhoAsksForAnEndedLeaseHearsWhy) {

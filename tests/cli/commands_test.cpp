@@ -57,9 +57,9 @@ TEST(Messages, AreListedAndDescribed) {
   EXPECT_EQ(one.json().at("properties").at("heartbeat_timeout_s").at("maximum"), 60);
   EXPECT_THAT(run_flyball({"messages", "LeaseRequest"}).out, HasSubstr("from 0.1 to 60"));
   EXPECT_THAT(run_flyball({"messages", "LeaseRequest", "--format", "markdown"}).out,
-              HasSubstr("\n| `heartbeat_timeout_s` | s | from 0.1 to 60.0 | 0.75 | The lease ends when no"));
+              HasSubstr("\n| `heartbeat_timeout_s` | s | from 0.1 to 60.0 | 0.75 | Time without a heartbeat"));
   EXPECT_THAT(run_flyball({"messages", "LeaseAlive", "--format", "markdown"}).out,
-              ::testing::StartsWith("| field | unit | meaning |\n|---|---|---|\n| `id` | | The lease"));
+              ::testing::StartsWith("| field | unit | meaning |\n|---|---|---|\n| `id` | | The identifier"));
   EXPECT_THAT(run_flyball({"messages", "leaserequest"}).err, HasSubstr("did you mean LeaseRequest?"));
   EXPECT_THAT(run_flyball({"messages", "LeaseRequest", "--format", "openapi"}).err, HasSubstr("'server' or 'agent'"));
 }
