@@ -74,11 +74,8 @@ SvgCanvas job_power_canvas(const ReportInput& input, int width) {
   SvgCanvas svg(width, kPowerPlotHeight + 110.0, "Power of the job over one iteration. " + input.title);
   const double left = narrow ? 58.0 : 74.0;
   const double right = width - 16.0;
-  const double top =
-      draw_legend(
-          svg, {{"f1", figures(input.baseline.name, power.baseline)}, {"f0", figures(input.chosen.name, power.chosen)}},
-          left, 14.0, right) +
-      14.0;
+  const double below = draw_legend(svg, {{"f1", figures(input.baseline.name, power.baseline)}}, left, 14.0, right);
+  const double top = draw_legend(svg, {{"f0", figures(input.chosen.name, power.chosen)}}, left, below, right) + 10.0;
   const double bottom = svg.height() - 46.0;
   const double longest = to_seconds(std::max(power.baseline.period, power.chosen.period)).value();
   Watts most = std::max(peak_of(power.baseline), peak_of(power.chosen));
