@@ -167,8 +167,8 @@ void add_plan_command(const Command& program, const std::string& command_line) {
       "    --straggler 1.2 --out out/bert\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
       "    --planner all --format json\n"
-      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 32 \\\n"
-      "    --max-power 1100");
+      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
+      "    --max-power 850");
   command.callback([options, command_line] { run_plan(*options, command_line); });
 }
 
