@@ -50,8 +50,9 @@ class Service:
 
     def start(self):
         with open(self.log, "a") as log:
+            # In a session of its own: were it stopped just when the shell that started us ends, the kernel would hang it up.
             self.process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=subprocess.STDOUT)
+                                            stderr=subprocess.STDOUT, start_new_session=True)
         deadline = time.monotonic() + 120
         while not self.answers():
             if self.process.poll() is not None:
