@@ -214,16 +214,10 @@ TEST(HostileRequests, TheStoreOutlivesWhatItCannotWrite) {
                              throw std::runtime_error("unmeant");  // of what follows a commit
                            }};
     // Both wait when the thread comes to them, so that they are of one transaction.
-    std::promise<void> under_way;
-    std::promise<void> both_there;
-    store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
-      under_way.set_value();
-      both_there.get_future().wait();
-    });
-    under_way.get_future().wait();
+    HeldStore held(store);
     store.submit(one.write, one.done);
     store.submit(two.write, two.done);
-    both_there.set_value();
+    held.release();
     EXPECT_THAT(first.get_future().get(), HasSubstr("cannot store this"));
     EXPECT_TRUE(second.get_future().get());
     store.submit(stored(3), [&](const std::exception_ptr& error) { third.set_value(error == nullptr); });

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <mutex>
 
@@ -152,13 +151,7 @@ TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
     store.submit(stored_job(job), [](const std::exception_ptr&) {});
     store.submit(StoredRank{job, {0, 0, 0, 0, {}}, -1, false}, [](const std::exception_ptr&) {});
   }
-  std::promise<void> under_way;
-  std::promise<void> all_there;
-  store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
-    under_way.set_value();
-    all_there.get_future().wait();
-  });
-  under_way.get_future().wait();
+  HeldStore held(store);
   const auto report_of = [](std::int64_t job) {
     return StoredReport{job, {0, 0, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1), 7}}}};
   };
@@ -174,7 +167,7 @@ TEST(Store, NoticesWaitOnlyForWhatTheirOwnJobHasHandedInBefore) {
                   store.submit(StoreBarrier{2, true}, answers.expect(7));
                 }});
   EXPECT_EQ(store.counts().waiting, 6u);
-  all_there.set_value();
+  held.release();
   answers.wait_for(8);
   EXPECT_THAT(answers.order(), ::testing::ElementsAre(1, 2, 4, 5, 0, 3, 6, 7));
   for (int i = 0; i < 8; ++i) EXPECT_FALSE(answers.failed(i)) << i;
@@ -189,17 +182,11 @@ TEST(Store, TwoWritesOfOneTransactionAreDoneTogetherOrNotAtAll) {
     Store store(folder / "a.db", run_at_once);
     store.submit(stored_job(1), answers.expect(0));
     answers.wait_for(1);
-    std::promise<void> under_way;
-    std::promise<void> all_there;
-    store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
-      under_way.set_value();
-      all_there.get_future().wait();
-    });
-    under_way.get_future().wait();
+    HeldStore held(store);
     store.submit({StoredNotice{1, StragglerId("rack"), 0, 1.25, 1e12}, answers.expect(1)},
                  {StoredVersion{99, 1, 1, 0, AdjustedPlan{}}, answers.expect(2)});
     store.submit(StoredNotice{1, StragglerId("pump"), 0, 1.5, 1e12}, answers.expect(3));
-    all_there.set_value();
+    held.release();
     answers.wait_for(4);
     EXPECT_TRUE(answers.failed(1));
     EXPECT_TRUE(answers.failed(2));
@@ -217,13 +204,7 @@ TEST(Store, ATransactionIsBoundedButTakesALargeWriteWhole) {
   Store store("", run_at_once);
   store.submit(stored_job(1), [](const std::exception_ptr&) {});
   store.submit(StoredRank{1, {0, 0, 0, 0, {}}, -1, false}, [](const std::exception_ptr&) {});
-  std::promise<void> under_way;
-  std::promise<void> all_there;
-  store.submit(StoreBarrier{}, [&](const std::exception_ptr&) {
-    under_way.set_value();
-    all_there.get_future().wait();
-  });
-  under_way.get_future().wait();
+  HeldStore held(store);
   MeasurementReport large{0, 0, {}};
   for (int i = 0; i < 10'000; ++i) {
     large.measurements.push_back({"forward", Megahertz(100.0 + 0.1 * i), Seconds(0.1), Joules(1), 7});
@@ -233,7 +214,7 @@ TEST(Store, ATransactionIsBoundedButTakesALargeWriteWhole) {
     store.submit(StoredReport{1, large}, answers.expect(i));
   }
   const std::uint64_t before = store.counts().commits;
-  all_there.set_value();
+  held.release();
   answers.wait_for(3);
   EXPECT_THAT(answers.order(), ::testing::ElementsAre(0, 1, 2));
   EXPECT_GE(store.counts().commits, before + 3);

@@ -25,6 +25,7 @@
 #include "net/event_loop.h"
 #include "profile/synth.h"
 #include "server/planning_server.h"
+#include "server/store.h"
 #include "support/temp_folder.h"
 #include "wire/job_messages.h"
 
@@ -170,6 +171,24 @@ inline JobRequest small_job(const std::string& id = "job", int pipelines = 1) {
   job.data_parallel = pipelines;
   return job;
 }
+
+// Holds a store's thread between two transactions, where `post` calls in that thread: what is handed in meanwhile waits
+// together.
+class HeldStore {
+ public:
+  explicit HeldStore(Store& store) {
+    store.submit(StoreBarrier{}, [this](const std::exception_ptr&) {
+      held_.set_value();
+      released_.get_future().wait();
+    });
+    held_.get_future().wait();
+  }
+  void release() { released_.set_value(); }
+
+ private:
+  std::promise<void> held_;
+  std::promise<void> released_;
+};
 
 // Ranks are numbered stage by stage within their pipeline; one tensor rank per stage.
 inline RankRequest rank_of(const JobRequest& job, int rank) {
