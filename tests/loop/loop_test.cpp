@@ -56,13 +56,14 @@ class ManyRounds {
   ManyRounds& operator=(const ManyRounds&) = delete;
 
   bool another() {
-    if (done_ == most_ || (done_ >= 3 && !asked_ && std::chrono::steady_clock::now() - begin_ > 60s)) return false;
+    if (done_ == most_ || (done_ >= 3 && !asked_ && std::chrono::steady_clock::now() - begin_ > kTime)) return false;
     ++done_;
     return true;
   }
   [[nodiscard]] int round() const { return done_; }
 
  private:
+  static constexpr std::chrono::seconds kTime{testing::tries(60, 15)};
   const bool asked_ = std::getenv("FLYBALL_FAULT_ROUNDS") != nullptr;
   const int most_ = asked_ ? rounds() : 100;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
