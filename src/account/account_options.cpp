@@ -13,8 +13,8 @@
 namespace flyball {
 namespace {
 
-// In seconds and joules. Every door takes the same: nanoseconds since 1970 with an offset of so much are still whole
-// numbers of 64 bits.
+// Bounds in seconds and joules, the same for every interface. A time in nanoseconds since 1970 still fits 64 bits when
+// an offset of at most kMostOffset is added.
 constexpr double kMostOffset = 4e9;
 constexpr double kLongestWindow = 3e6;
 constexpr double kShortestPeriod = 1e-9;
@@ -108,7 +108,7 @@ AccountRequest read_account_options(const std::string& source, std::string_view 
   try {
     const nlohmann::json parsed = parse_json(source, json);
     return account_request(record_of<AccountOptions>().read(JsonObject(parsed, source)));
-  } catch (const InputError& error) {  // a program's own arguments are no file of somebody's
+  } catch (const InputError& error) {  // these are a caller's arguments and no file
     throw UsageError(error.what());
   }
 }

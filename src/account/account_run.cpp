@@ -57,7 +57,7 @@ bool overlap(const EventTraceStats& events, const PowerTraceStats& power, Nanose
   return events.first + shift < power.last && power.first < events.last + shift;
 }
 
-// Jiffies divide the energy of a socket, so that what the power map names socket n must come from socket n.
+// Jiffies divide the energy of a socket, so that a sensor which the power map names socket n must measure socket n.
 void require_sockets(const PowerTrace& power, const DeviceTable& devices, const AccountNames& names) {
   for (const PowerTraceSensor& sensor : power.stats().sensors) {
     const std::string& device = devices.name(sensor.device);
@@ -90,7 +90,7 @@ std::string seconds_text(Nanoseconds time) {
   return none ? "0.000000 s" : fmt::format("{:+.6f} s", to_seconds(time).value());
 }
 
-// One run: its two traces by one clock, and what is computed from them.
+// One run: its two traces on one clock, and what is computed from them.
 class AccountRun {
  public:
   // Adds names to the tables, which must outlive the run, as must all other arguments. Throws what the readers throw.
@@ -188,7 +188,7 @@ void AccountRun::note_devices() {
   }
 }
 
-// Reports that nothing ran, which is no matter of clocks although no offset lays the events over the power.
+// Throws that nothing ran. Without events no offset can lay them over the power, but the clocks are not the cause.
 void AccountRun::throw_nothing_ran() const {
   const EventTraceStats& stats = events_->stats();
   std::string problem = fmt::format("nothing ran in this trace: its list has {}, and none is an operation that ran",
@@ -206,8 +206,8 @@ ClockOffset AccountRun::estimate_offset(Nanoseconds shift) {
   return estimate_clock_offset(events, *power_);
 }
 
-// Takes the clocks as they are, or by the offset that a recording of Flyball's states, or by where power follows the
-// events.
+// Decides by how much the events' times are shifted: by the offset that the user gave; not at all if the traces overlap
+// as they are; by the offset that a recording of Flyball's states; else by the one at which power follows the events.
 void AccountRun::settle_clock() {
   const EventTraceStats& events = events_->stats();
   const PowerTraceStats& power = power_->stats();
@@ -446,7 +446,7 @@ PowerPicture AccountRun::picture(const EnergyTree& tree) {
   }
   const EventTraceStats& stats = events_->stats();
   const auto bins =
-      std::make_shared<ActivityBins>(stats.first, stats.last, kPictureBins);  // with the clock's offset in them
+      std::make_shared<ActivityBins>(stats.first, stats.last, kPictureBins);  // these times include the shift
   events_->rewind(shift_);
   power_->rewind(0);
   bins->add_power(*power_);

@@ -212,8 +212,8 @@ struct DeviceBins {
   std::optional<Bins> powered;  // how much of each bin has a known power
   Nanoseconds busy_until = 0;
 
-  // Mean power of each bin. Where it is unknown (in a gap, at the ends) the mean of all bins is taken, which follows
-  // nothing.
+  // Mean power of each bin. Where it is unknown (in a gap, at the ends), the mean of all bins is taken, which
+  // correlates with nothing.
   [[nodiscard]] std::vector<double> mean_power() const {
     std::vector<double> values = power->values();
     const std::vector<double>& known = powered->values();
@@ -224,7 +224,7 @@ struct DeviceBins {
   }
 };
 
-// Adds the busy time of a device whose events come in order: the part of the event that is beyond all earlier ones.
+// Adds the busy time of an event: the part of it that is after all earlier ones. A device's events must come in order.
 void add_busy(DeviceBins& device, const TraceEvent& event, Nanoseconds width) {
   if (!device.busy) {
     device.busy.emplace(width);
@@ -317,8 +317,8 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   const auto value = [](const std::pair<double, double>& entry) { return entry.first / entry.second; };
   double best = -2.0;
   for (const auto& [lag, entry] : sums) best = std::max(best, value(entry));
-  // If the clocks are different ones, an offset is not more likely because it is small, but because the traces overlap
-  // more: a regular program fits as well with only half of it over power.
+  // Between different clocks a small offset is no more likely than a large one. What counts is how much the traces
+  // overlap: a regular program fits as well with only half of it over power.
   const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best);
   if (least_weight > 0.0) {
     best = -2.0;
@@ -365,7 +365,7 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
     result.runner_up_offset = Seconds(static_cast<double>(entry->first) * static_cast<double>(width) * 1e-9);
   }
   result.runner_up = std::max(runner_up, 0.0);
-  // How large correlations by chance are between unrelated traces: large if the traces rarely change.
+  // How large correlations between unrelated traces become by chance. They are large if the traces rarely change.
   const double chance = others > 0.0 ? std::sqrt(squares / others) : 0.0;
   if (result.correlation < kWeak) {
     result.verdict = OffsetVerdict::kWeak;

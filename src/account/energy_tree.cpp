@@ -68,15 +68,15 @@ class Builder {
   std::map<std::pair<std::size_t, std::string>, std::size_t> index_;
 };
 
-// The longest path from the sources. An edge that leads to a node which the walk has not left yet closes a cycle, and
-// does not count.
+// Ranks nodes by the longest path from the sources. An edge that leads to a node which the walk has not left yet closes
+// a cycle, and does not count.
 class Ranking {
  public:
   Ranking(EnergyTree& tree, const std::vector<std::vector<std::size_t>>& before) : tree_(tree), before_(before) {
     state_.assign(tree.nodes.size(), State::kNew);
   }
 
-  // Without recursion, since chains of layers may be long.
+  // Uses no recursion, since chains of layers may be long.
   void settle(std::size_t start) {
     if (state_[start] != State::kNew) return;
     std::vector<std::pair<std::size_t, std::size_t>> stack = {{start, 0}};

@@ -48,7 +48,7 @@ std::vector<ShareInterval> processor_shares(const JiffiesTrace& trace) {
   for (std::size_t i = 0; i < trace.samples.size(); ++i) {
     const JiffiesSample& sample = trace.samples[i];
     std::vector<Busy> busy(static_cast<std::size_t>(sockets));
-    std::map<int, double> left;  // of a processor's busy time, for its tasks
+    std::map<int, double> left;  // each processor's busy time that no task has been given yet
     for (const ProcessorJiffies& now : sample.processors) {
       const auto before = processors.find(now.cpu);
       if (before != processors.end()) {

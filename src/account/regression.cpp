@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kIdle = 0;   // the column of "nothing ran"
 constexpr int kRounds = 8;         // of the search for lambda
-constexpr int kBlockWindows = 10;  // readings in a block, so many windows long that few windows reach into two blocks
+constexpr int kBlockWindows = 10;  // a block of readings is so many windows long, so that few windows reach into two
 
 // The sums of a growing least-squares problem in which readings have weights.
 class NormalEquations {
@@ -74,8 +74,8 @@ class NormalEquations {
     return std::max(squares_ - 2.0 * power.dot(right_.head(size)) + power.dot(fitted), 1e-12 * squares_);
   }
 
-  // The mean reading while each operation ran, which for counters is the sweep's power; for one that never ran, the
-  // mean of all.
+  // The mean reading while each operation ran, which for counters is the sweep's power. An operation that never ran
+  // gets the mean of all readings.
   [[nodiscard]] Eigen::VectorXd mean_powers(std::size_t size) const {
     Eigen::VectorXd power = Eigen::VectorXd::Constant(static_cast<Eigen::Index>(size), mean());
     for (Eigen::Index i = 0; i < power.size(); ++i) {
@@ -91,7 +91,7 @@ class NormalEquations {
     return nonnegative_minimum(damped, right_.head(prior.size()) + lambda * prior);
   }
 
-  // The same with the lambda that fits the readings, which it sets.
+  // Does the same with the lambda that fits the readings, and sets `lambda` to it.
   [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double& lambda) const {
     const auto readings = static_cast<double>(readings_);
     Eigen::VectorXd power;
@@ -143,14 +143,14 @@ struct OperationWatch {
   std::uint32_t running = 0;
   std::size_t place = kNone;  // in the device's list of operations that run
   double since = 0.0;         // the device's integral when this operation was last settled
-  double total = 0.0;         // s of its own
+  double total = 0.0;         // s that count as its own
 };
 
 struct DeviceWatch {
   std::vector<OperationWatch> operations;
   std::vector<OperationId> running;
   std::uint64_t sharers = 0;
-  double integral = 0.0;  // s over sharers, since the slot began
+  double integral = 0.0;  // sum of s / sharers since the slot began
   double idle = 0.0;      // s, in the slot
   std::size_t columns = 1;
   bool open = false;  // a slot is under way
@@ -161,7 +161,7 @@ struct DeviceWatch {
   std::deque<Slot> history;
   std::array<NormalEquations, 2> halves;
   Nanoseconds blocks_since = 0;
-  std::size_t blocks = 0;   // of readings that follow each other
+  std::size_t blocks = 0;   // blocks begun, each of readings that follow each other
   std::vector<double> row;  // scratch, per column
 };
 
@@ -251,7 +251,7 @@ class Regression {
     return devices_[id];
   }
 
-  // Adds what the operation has had since it was last settled.
+  // Adds the operation's share of the time since it was last settled.
   void settle(DeviceWatch& device, OperationWatch& operation) {
     if (operation.running > 0) {
       const double weight = each_ ? static_cast<double>(operation.running) : 1.0;
@@ -281,8 +281,8 @@ class Regression {
     device.integral = 0.0;
     for (const OperationId name : device.running) device.operations[name].since = 0.0;
     if (slot.end <= slot.begin) return;
-    // Outside of the profile it is unknown what ran, so that a reading there has not measured idle power. Since the
-    // slot is left out, the history does not fill a sensor's window that reaches there.
+    // Outside of the profile it is unknown what ran, so that a reading there does not measure idle power. The gap in
+    // the history keeps a sensor's window from reaching there.
     if (profile_ && (slot.begin < profile_->begin || slot.end > profile_->end)) {
       device.history.clear();
       return;
@@ -313,7 +313,7 @@ class Regression {
     device.row.resize(device.columns + 1);
     std::vector<std::size_t> touched;
     for (const Slot& slot : device.history) {
-      // Of the oldest slot, the part within the window, as if it had been even.
+      // Of the oldest slot only the part within the window counts, as if its work had been spread evenly.
       const double part = slot.begin >= begin
                               ? 1.0
                               : static_cast<double>(slot.end - begin) / static_cast<double>(slot.end - slot.begin);
@@ -369,7 +369,7 @@ class Regression {
 
     const double whole = power.dot(seconds);
     if (whole <= 0.0) return fit;
-    fit.scale = (share.measured - share.outside).value() / whole;  // outside there is nothing to divide
+    fit.scale = (share.measured - share.outside).value() / whole;  // energy outside of the profile is not divided
     CompensatedSum attributed;
     for (OperationShare& operation : operations) {
       if (operation.device != share.device) continue;

@@ -32,7 +32,7 @@ struct Opening {
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
   std::string why;
-  std::shared_ptr<GpuDevice> opened;  // once set, for good
+  std::shared_ptr<GpuDevice> opened;  // once set, never changed
   bool asking = true;                 // the driver has been asked and has not answered
   bool stopping = false;
 };
@@ -44,7 +44,7 @@ void keep_asking(Opening& opening) {
     lock.unlock();
     std::shared_ptr<GpuDevice> opened;
     std::string why;
-    // A refusal is an answer here.
+    // A refusal is an answer to keep, not an error.
     try {
       opened = opening.open();
     } catch (const std::exception& error) {

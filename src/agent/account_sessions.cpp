@@ -31,7 +31,7 @@ struct AccountSessions::Session {
   std::unique_ptr<PowerFeed::Listener> listener;  // while it records
   std::unique_ptr<PowerRecorder> recorder;        // from its begin to its end
   Nanoseconds end = 0;
-  std::vector<std::string> pieces;  // whole lines each
+  std::vector<std::string> pieces;  // each holds whole lines
   bool dropped = false;
 
   void append(std::string text) {
@@ -115,7 +115,7 @@ void AccountSessions::check_room(const std::string& owner) const {
 }
 
 void AccountSessions::start(const AccountSessionRequest& request, const Claimant& who, Done done) {
-  tick();  // what is due to end, or to go
+  tick();  // ends and drops the sessions that are due
   const std::string owner = owner_of(who);
   const Key key(owner, request.name);
   const auto before = sessions_.find(key);
@@ -160,7 +160,7 @@ void AccountSessions::stop(const std::string& name, const Claimant& who, Done do
   const std::shared_ptr<Session> stopped = session(name, who);
   if (!stopped->info.recording()) return done(nullptr, stopped->info);
   const Nanoseconds time = Sampler::now();
-  // After what waits for the begin, if it has not begun yet.
+  // A session that has not begun yet ends after what waits for its begin.
   when_settled(stopped, [this, stopped, time, done = std::move(done)] {
     if (stopped->dropped) {
       return done(std::make_exception_ptr(HttpError(410, "the session was dropped before it ended")), {});

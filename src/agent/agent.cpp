@@ -23,9 +23,9 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kRest{1.0};                 // how often samplers that nobody needs are looked for
-constexpr std::size_t kOwnDescriptors = 256;  // beyond the connections: libraries, journals, processes
+constexpr std::size_t kOwnDescriptors = 256;  // beyond those of connections: for libraries, journals, processes
 
-// As many descriptors as the system lets this process have; returns how many.
+// Raises the limit of open descriptors as far as the system allows, and returns it.
 std::size_t raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
@@ -44,8 +44,8 @@ ServerLimits fitted(ServerLimits limits) {
   return limits;
 }
 
-// Without a token every user of this machine, and every page in their browsers, reaches a port on loopback: it only
-// shows.
+// Without a token every user of this machine, and every page in their browsers, can reach a port on loopback. Such
+// requests may only read.
 AccessRules rules_of(const AgentConfig& config) {
   AccessRules rules = config.access;
   rules.remote_lacks_token = rules.remote && config.token.empty();
@@ -130,7 +130,7 @@ Response agent_problem(const std::exception& error) {
 
 void check_budget(const AgentParts& parts, const Request& request) {
   if (request.path == "/healthz") return;
-  // By its connection alone: who the process is costs more to learn than most answers.
+  // The caller is known by its connection alone: to find its process costs more than most answers.
   Claimant connection;
   connection.local = request.peer.local;
   connection.uid = request.peer.uid;

@@ -78,7 +78,6 @@ class ConfigFile final : TomlFile {
     return static_cast<std::size_t>(value->get());
   }
 
-  // [per_user].
   void per_user(const toml::node& node, AgentConfig& config) const {
     UserLimits& limits = config.per_user;
     const auto* table = node.as_table();
@@ -140,7 +139,7 @@ class ConfigFile final : TomlFile {
     return all;
   }
 
-  // [access]: users = [...], remote = true, gpu.0 = [...].
+  // Reads [access]: users = [...], remote = true, gpu.0 = [...].
   void access(const toml::node& node, AccessRules& rules) const {
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write [access]");
@@ -159,7 +158,7 @@ class ConfigFile final : TomlFile {
     return static_cast<std::size_t>(index);
   }
 
-  // [210, 1410]; 0 for either end: none.
+  // Reads a pair such as [210, 1410]; a 0 at either end is no bound.
   [[nodiscard]] std::pair<double, double> span(const toml::node& node, const char* unit) const {
     const auto* list = node.as_array();
     const auto wrong = [&](const char* what) {
@@ -185,7 +184,7 @@ class ConfigFile final : TomlFile {
     return {Megahertz(low), Megahertz(high)};
   }
 
-  // [gpu.0] and [gpu.all].
+  // Reads [gpu.0] and [gpu.all].
   void rules(const toml::node& node, NodeRules& rules) const {
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write for example [gpu.0]");

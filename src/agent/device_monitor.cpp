@@ -11,7 +11,7 @@
 namespace flyball {
 namespace {
 
-// Nothing where the device never can.
+// Returns nothing if the device never supports what `read` asks for.
 template <class Read>
 auto if_supported(Read read) -> std::optional<decltype(read())> {
   try {
@@ -77,7 +77,7 @@ DeviceMonitor::DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<Cp
 void DeviceMonitor::report(const Claimant& reader, std::function<void(NodeStatus)> done) {
   struct Gathering {
     NodeStatus report;
-    std::size_t left = 1;  // one for the asking itself, so that it ends after all were asked
+    std::size_t left = 1;  // one is for report() itself, so that the answer waits until all were asked
     std::function<void(NodeStatus)> done;
     void arrived() {
       if (--left == 0) done(std::move(report));

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Watts kLeastLimit{1.0};           // below it is no limit, and nothing that a message may hold
+constexpr Watts kLeastLimit{1.0};           // a smaller value is no limit, and messages may not hold it
 constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
 
 void reset(GpuDevice& device, Knob knob) {
@@ -47,8 +47,9 @@ bool names(const GpuSettings& settings, Knob knob) {
   return false;
 }
 
-// Back to what held before. A value that the device does not take (another board, a word of the configuration) must not
-// leave the lease's own in force: then it is the default, or a lower limit that it does take.
+// Sets a knob back to what held before. If the device refuses that value (another board, a slip in the configuration),
+// the knob goes to its default, or to a power limit that the device takes: the lease's own value must not stay in
+// force.
 void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
   if (!names(before, knob)) return reset(device, knob);
   try {
@@ -65,7 +66,7 @@ void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
   }
 }
 
-// Nothing where the device does not tell.
+// Returns nothing if the device does not tell its limit.
 std::optional<Watts> limit_now(const GpuDevice& device) {
   try {
     const Watts now = device.power_limit();
@@ -76,16 +77,16 @@ std::optional<Watts> limit_now(const GpuDevice& device) {
   return std::nullopt;
 }
 
-// The power limit without a lease: what stands, and no more than the configuration says.
+// The power limit that would hold without a lease: the present one, but no more than the configuration says.
 std::optional<Watts> limit_outside(const GpuDevice& device, const std::optional<Watts>& now,
                                    const GpuSettings& outside) {
   if (!now || !outside.power_limit) return now ? now : outside.power_limit;
-  const PowerLimitRange limits = device.power_limits();  // a limit that the board does not take would be none
+  const PowerLimitRange limits = device.power_limits();  // the board would refuse a limit outside of these
   return std::min(*now, std::clamp(*outside.power_limit, limits.minimum, limits.maximum));
 }
 
-// What an entry of the journal is brought back to. The clocks in it came from the configuration of then; the
-// configuration of now replaces them.
+// The settings to which an entry of the journal is restored. Clocks in the entry came from the configuration of that
+// time, so that the present configuration replaces them.
 GpuSettings before_of(const JournalEntry& entry, const GpuSettings& outside) {
   GpuSettings before = entry.before.value_or(outside);
   if (outside.sm_clocks) before.sm_clocks = outside.sm_clocks;
@@ -107,7 +108,7 @@ struct GpuControl::Job {
   SettingsChange change;
   std::string holder;
   std::atomic<bool> given_up{false};  // its caller was told that it took too long
-  // Loop's thread.
+  // Used in the loop's thread only:
   bool answered = false;
   EventLoop::Handle timer;
 };
@@ -169,13 +170,13 @@ struct GpuControl::State {
 
   std::atomic<std::int64_t> call_since{0};
 
-  // The control's thread only (before it starts: the loop's).
+  // Used in the control's thread only (before it starts: in the loop's):
   bool journalled = false;
-  bool is_found = false;  // what is touched was by an agent before this one, which may have ended before a reset
+  bool is_found = false;  // an earlier agent touched these knobs, and the board may have been reset since
   std::string holder;     // as in the journal
   std::vector<Knob> touched;
-  GpuSettings before;  // of what is touched
-  // As in the journal. Nothing: it is not known who set what stands.
+  GpuSettings before;  // of the knobs touched
+  // The limits that the lease set, as in the journal. Without a value it is unknown who set the present limit.
   std::optional<std::vector<Watts>> set_limits = std::vector<Watts>();
   Seconds retry{0};
 };
@@ -185,8 +186,8 @@ bool GpuControl::State::may_be_ours(Watts limit) const {
   return std::any_of(set_limits->begin(), set_limits->end(), [&](Watts set) { return same_limit(limit, set); });
 }
 
-// What the power limit would be without the lease. A limit that somebody else has set during the lease stays at its
-// end.
+// What the power limit would be without the lease. A limit that somebody else has set during the lease stays when the
+// lease ends.
 std::optional<Watts> GpuControl::State::limit_before(const std::optional<Watts>& now) const {
   const bool is_set = std::find(touched.begin(), touched.end(), Knob::kPowerLimit) != touched.end();
   return is_set && (!now || may_be_ours(*now)) ? before.power_limit : limit_outside(*device, now, outside);
@@ -219,8 +220,8 @@ void GpuControl::State::journal_change(const Job& job) {
   set_limits = std::move(entry.set_limits);
 }
 
-// Called after the change was made: the limit before it no longer counts as ours, or an operator who sets it would be
-// taken for us. The value that the board made of the number does.
+// Called after the change was made. The limit before it no longer counts as ours, or an operator who sets that value
+// would be taken for us. What the board rounded the new value to does count.
 void GpuControl::State::note_made(const Job& job) {
   if (!job.change.power_limit) return;
   std::vector<Watts> limits;
@@ -229,14 +230,14 @@ void GpuControl::State::note_made(const Job& job) {
     const std::optional<Watts> told = limit_now(*device);
     if (told && !(limits.size() == 1 && same_limit(*told, limits.front()))) limits.push_back(*told);
   } catch (const DeviceError&) {
-    // It was set, and its caller is told so.
+    // The limit was set all the same, and its caller is told so.
   }
   if (set_limits == limits) return;
   set_limits = std::move(limits);
   try {
     write_entry();
   } catch (const JournalError&) {
-    // The entry on the disk names what is in force, and what was.
+    // The entry on disk still names the limit in force, besides the one before.
   }
 }
 
@@ -244,7 +245,8 @@ void GpuControl::State::write_entry() const {
   journal->write({device->identity().uuid, touched, holder, before, set_limits});
 }
 
-// The GPU is lost, and comes back with its driver's own limit, perhaps to another agent: nobody else has set that.
+// A lost GPU comes back with its driver's own limit, perhaps to another agent, which must not take that limit for one
+// that somebody else has set.
 void GpuControl::State::forget_set_limits() {
   if (!std::exchange(set_limits, std::nullopt) || !journalled) return;
   try {
@@ -254,16 +256,17 @@ void GpuControl::State::forget_set_limits() {
   }
 }
 
-// A board that was reset, or whose driver was loaded anew, while no agent looked is at its standard limit. Where that
-// is above what held before, an operator who has raised it to just there does so again: better than to lose a cap.
+// A board that was reset, or whose driver was loaded anew, while no agent ran is at its standard limit. If that is
+// above the limit before, the limit before is restored, although an operator may have raised it to just the standard:
+// setting that again is better than losing a cap.
 bool GpuControl::State::may_be_reset(Watts limit) const {
   if (!is_found || !before.power_limit) return false;
   const Watts standard = device->power_limits().standard;
   return standard > *before.power_limit && same_limit(limit, standard);
 }
 
-// Whether the power limit is no longer the lease's: then its end leaves it, for what stands is an operator's, and lower
-// or higher for a reason.
+// Whether somebody else has set the power limit. Then the lease's end leaves it as it is, since an operator has chosen
+// it for a reason.
 bool GpuControl::State::others_set_limit() {
   if (!set_limits) return false;
   const std::optional<Watts> now = limit_now(*device);
@@ -298,22 +301,22 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   finish(job, error);
 }
 
-// True when nothing is left to do, or nothing can be done.
+// Returns true when nothing is left to do, or nothing can be done.
 bool GpuControl::State::try_restore() {
   std::string failure;
   std::vector<Knob> left;
-  // Resets first: with some drivers one clock's reset is the other's, too.
+  // Resets come first: with some drivers the reset of one clock resets the other, too.
   std::stable_partition(touched.begin(), touched.end(), [this](Knob knob) { return !names(before, knob); });
   for (const Knob knob : touched) {
     try {
-      // Of clocks no driver tells who locked them, or whether they are locked. A lock of ours must not stay, so that
-      // one that an operator has made since goes with it; what the configuration names is locked again.
+      // No driver tells who locked the clocks, or whether they are locked. A lock of ours must not stay, so that a lock
+      // which an operator has made since goes with it. Clocks that the configuration names are locked again.
       if (knob == Knob::kPowerLimit && others_set_limit()) continue;
       bring_back(*device, knob, before);
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
         forget_set_limits();
-        // Its clocks went with it. The entry stays, for when it comes back.
+        // Its locks are lost with it. The journal's entry stays for when the GPU comes back.
         post([all = events, error] { all->lost(error); });
         return true;
       }
@@ -322,7 +325,7 @@ bool GpuControl::State::try_restore() {
       failure = error.what();
     }
   }
-  // One that failed is tried again with all the others, for the same reason.
+  // If one knob failed, all are tried again, since one reset may undo another's work.
   if (left.empty()) {
     touched.clear();
     is_found = false;
@@ -366,7 +369,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
         state->before = before_of(entry, state->outside);
         state->set_limits = entry.set_limits;
         if (entry.set_limits && entry.before && entry.before->power_limit) {
-          state->set_limits->push_back(*entry.before->power_limit);  // as a lease's reset has left it
+          state->set_limits->push_back(*entry.before->power_limit);  // a reset under the lease has left this limit
         }
         state->journalled = true;
       }
@@ -377,7 +380,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       state->call_since = 0;
       lock.lock();
       if (done && state->found) {
-        state->restore_due = Clock::now();  // found meanwhile
+        state->restore_due = Clock::now();  // an entry was found meanwhile
       } else if (done) {
         state->restore_wanted = false;
         state->retry = Seconds(0);
@@ -398,7 +401,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       lock.lock();
       state->current.reset();
     } else {
-      break;  // stopping, and nothing is left
+      break;  // the control is stopping, and nothing is left
     }
   }
   state->ended = true;

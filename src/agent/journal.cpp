@@ -89,7 +89,7 @@ Journal::Journal(std::filesystem::path folder, MachineBoot boot) : folder_(std::
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   folder_descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // A folder that could not be made is not there; why it could not be made is what there is to mend.
+  // If the folder could not be made, that reason is told, since opening then only says that it is not there.
   if (folder_descriptor_ < 0) refuse_folder(folder_, error ? error.message() : std::strerror(errno));
   lock_descriptor_ = ::openat(folder_descriptor_, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_descriptor_ < 0 || ::flock(lock_descriptor_, LOCK_EX | LOCK_NB) != 0) {
@@ -112,10 +112,10 @@ Journal::Found Journal::read() const {
   std::sort(files.begin(), files.end());
   for (const auto& path : files) {
     const std::string name = path.filename().string();
-    // Half a file was never an entry: the call that it was to guard was not made.
+    // A half-written file is no entry: the call that it was to guard was never made.
     if (name.ends_with(kHalfWritten)) ::unlinkat(folder_descriptor_, name.c_str(), 0);
     if (!name.ends_with(kSuffix)) continue;
-    // A damaged entry must not keep the agent from starting: here its damage is what is to be reported.
+    // A damaged entry must not keep the agent from starting, so it is only reported.
     try {
       const nlohmann::json json = parse_json(path.string(), read_text_file(path, kMostBytes));
       JournalEntry entry = record_of<JournalEntry>().read(JsonObject(json, path.string()));
@@ -158,7 +158,8 @@ std::string Journal::file_of(const std::string& uuid) {
   return name + kSuffix;
 }
 
-// "GPU-5d0c..." (NVIDIA, ROCm SMI), "PCI-0000_03_00_0" (an AMD board that tells none), "1eff74a0-..." (AMD SMI).
+// The names begin with "GPU-5d0c..." (NVIDIA, ROCm SMI), "PCI-0000_03_00_0" (an AMD board that has no UUID) or
+// "1eff74a0-..." (AMD SMI).
 bool Journal::names_gpu(std::string_view file) {
   if (!file.ends_with(kSuffix)) return false;
   file.remove_suffix(std::string_view(kSuffix).size());
@@ -174,7 +175,7 @@ void Journal::remove_unreadable(const std::string& file) const {
   if (::unlinkat(folder_descriptor_, file.c_str(), 0) != 0 && errno != ENOENT) {
     fail(folder_ / file, "cannot remove the journal's entry");
   }
-  // Not synced: an entry that comes back after a power cut only restores what is at its default already.
+  // The removal is not synced: an entry that comes back after a power cut only restores what is at its default already.
 }
 
 }  // namespace flyball

@@ -24,8 +24,8 @@ namespace {
 
 constexpr Seconds kLeaseTick{0.25};
 constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often, to learn that it is lost
-// A loop that was held up (a stopped machine, a starved processor) has heartbeats waiting in its sockets: it reads them
-// before it judges.
+// A loop that was held up (by a stopped machine, a starved processor) has heartbeats waiting in its sockets. It reads
+// them before it judges a lease that is late by more than this.
 constexpr Nanoseconds kLate = 50'000'000;
 
 bool sets_something(const SettingsChange& change) {
@@ -38,7 +38,7 @@ bool sets_something(const Lease& lease, std::size_t gpu) {
   return found != lease.settings.end() && !found->second.all_default();
 }
 
-// The identifier is for who may end the lease; a log is read by others, too.
+// The whole identifier is for those who may end the lease; others read the log, too.
 std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
 int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
@@ -48,8 +48,8 @@ int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, 
 struct LeaseKeeper::Gpu {
   std::shared_ptr<GpuDevice> device;
   std::unique_ptr<GpuControl> control;
-  std::optional<DeviceError> lost;  // the driver's words; nothing: it is there
-  bool settled = false;  // its UUID is known, and what the journal has of it is being restored, or is nothing
+  std::optional<DeviceError> lost;  // the driver's error; without a value the GPU is there
+  bool settled = false;             // its UUID is known, and its entry in the journal, if any, is being restored
   bool hanging = false;
   bool probing = false;
 };
@@ -143,7 +143,7 @@ void LeaseKeeper::settle(std::size_t gpu) {
 void LeaseKeeper::check_usable(std::size_t gpu) const {
   const Gpu& one = *gpus_[gpu];
   if (one.lost) throw DeviceError(*one.lost);
-  if (!one.settled) {  // a lease would take what a killed one has left for what held before, and write over its entry
+  if (!one.settled) {  // a lease would take a killed one's settings for those before it, and overwrite its entry
     throw DeviceError(DeviceFault::kLost, one.device->label(),
                       "the settings that an earlier agent left there are not restored yet",
                       "try again in some seconds");
@@ -164,7 +164,7 @@ std::shared_ptr<LeaseKeeper::Watch> LeaseKeeper::open_watch(const Claimant& who,
         "through /v1/leases");
   }
   auto process = descriptor < 0 ? nullptr : std::make_shared<Watch>(descriptor);
-  // Its number may be another's by now.
+  // The process's number may be another's by now.
   if (!process || who.started == 0 || facts_of(who.pid).started != who.started) {
     throw LeaseRefused(LeaseRefused::Reason::kForbidden, "the process that asks has ended");
   }
@@ -261,7 +261,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
           if (error) std::rethrow_exception(error);
         } catch (const DeviceError& caught) {
           hangs = caught.fault() == DeviceFault::kTimeout;
-        } catch (const std::exception&) {  // done() tells of it
+        } catch (const std::exception&) {  // done() passes it on
         }
         table_.note_change(id, gpu, hangs ? change : *applied);
         const Lease* lease = table_.find(id);
@@ -308,7 +308,7 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
     const bool goes_on =
         held != nullptr && (!held->implicit || (watches_.count(held->id) != 0 && held->holder.pid == who.pid &&
                                                 held->holder.started == who.started));
-    // Before the lease is anybody's: one that nobody watches would never end.
+    // The watch is opened before the lease is granted, since a lease that nobody watches would never end.
     auto process = watchable && !goes_on ? open_watch(who, true) : nullptr;
     const Lease& lease =
         table_.implicit(gpu, who, change.knobs(), shared, watchable ? Seconds(0) : remote_hold, monotonic_now());
@@ -336,10 +336,10 @@ void LeaseKeeper::change_without_lease(std::size_t gpu, const SettingsChange& ch
 void LeaseKeeper::call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done) {
   const Lease* lease = gpu < gpus_.size() ? table_.on_gpu(gpu) : nullptr;
   if (lease == nullptr) {
-    // The table's own rules, by a lease that is never used.
+    // A lease that ends at once applies the table's own rules.
     LeaseRequest request;
     request.gpus = {gpu};
-    const std::string id = table_.grant(request, who, monotonic_now()).id;  // not the lease's own, which goes with it
+    const std::string id = table_.grant(request, who, monotonic_now()).id;  // a copy, which outlives the lease
     table_.end(id, LeaseEnd::kReleased);
   } else if (!lease->belongs_to(who)) {
     const LeaseHolder holder = lease->holder.as_holder();
@@ -434,7 +434,7 @@ std::string LeaseKeeper::held_by(const Claimant& who) const {
 void LeaseKeeper::arm_deadline() {
   const auto next = table_.next_deadline();
   if (!next) return deadline_.reset();
-  if (deadline_ && deadline_at_ <= *next) return;  // wakes early, finds nothing, and arms again
+  if (deadline_ && deadline_at_ <= *next) return;  // the timer wakes early, finds nothing, and is armed again
   deadline_at_ = *next;
   const Nanoseconds delay = std::max<Nanoseconds>(*next - monotonic_now(), 0);
   deadline_ = loop_.after(to_seconds(delay), [this] { look_for_expired(monotonic_now() - deadline_at_ > kLate); });
@@ -446,7 +446,7 @@ void LeaseKeeper::look_for_expired(bool late) {
     return;
   }
   for (const std::string& id : table_.expired(monotonic_now())) {
-    // Who waits for the agent's answer is not silent.
+    // A holder that waits for the agent's answer is not silent.
     if (writes_under_way_.count(id) != 0) {
       table_.touch(id, monotonic_now());
     } else {
@@ -475,7 +475,7 @@ void LeaseKeeper::look_for_hanging() {
   }
 }
 
-// Asks a GPU whether it is there, and whether somebody else has come to it since a lease set it.
+// Asks a GPU whether it is there, and whether another user has come to it since a lease set it.
 void LeaseKeeper::probe(std::size_t gpu) {
   const Lease* lease = table_.on_gpu(gpu);
   const bool looks_around = lease != nullptr && must_be_alone(*lease) && sets_something(*lease, gpu);
@@ -496,7 +496,7 @@ void LeaseKeeper::probe(std::size_t gpu) {
       });
 }
 
-// Whoever has the token, over TCP, has the operator's permission.
+// Whoever comes over TCP with the token has the operator's permission.
 bool LeaseKeeper::must_be_alone(const Lease& lease) const {
   return !slow_others_ && lease.holder.local && !lease.holder.is_root();
 }
@@ -507,7 +507,7 @@ void LeaseKeeper::note_alive(std::size_t gpu) {
     log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}, {"uuid", one.device->identity().uuid}});
     if (one.settled) one.control->restore();  // what this agent has touched
   }
-  settle(gpu);  // what one before it has, where its driver would not open it until now
+  settle(gpu);  // what an earlier agent has touched, if the GPU's driver would not open it until now
 }
 
 void LeaseKeeper::restored(std::size_t gpu) {

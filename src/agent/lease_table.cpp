@@ -15,7 +15,7 @@ using Reason = LeaseRefused::Reason;
 
 constexpr std::size_t kRememberedEnds = 256;
 
-// Whether it ends by silence now or later.
+// Whether silence ends the lease: not while it is being prepared, and not without a timeout.
 bool is_timed(const Lease& lease) { return lease.heartbeat_timeout.value() > 0 && !lease.preparing; }
 
 Nanoseconds deadline_of(const Lease& lease) { return lease.heard + to_nanoseconds(lease.heartbeat_timeout); }
@@ -156,14 +156,15 @@ const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, const st
   const auto held = by_gpu_.find(gpu);
   if (held != by_gpu_.end()) {
     Lease& lease = leases_.at(held->second);
-    // Such a client may make a connection for every write: over TCP any of the user's will do.
+    // A client of zeusd's interface may make a connection for every write: over TCP any connection of the user's will
+    // do.
     const bool any_of_user = lease.implicit && (shared || !who.local) && lease.holder.same_user(who);
     if (!any_of_user && !lease.belongs_to(who)) {
       const LeaseHolder holder = lease.holder.as_holder();
       throw LeaseRefused(Reason::kHeld, fmt::format("GPU {} is leased to {}", gpu, holder.text()), holder);
     }
     check_may_set(lease, knobs);
-    if (lease.implicit) lease.holder = who;  // the same, or the one that takes it over
+    if (lease.implicit) lease.holder = who;  // the same holder, or the one that takes the lease over
     lease.heard = now;
     return lease;
   }
@@ -250,7 +251,7 @@ void LeaseTable::note_change(const std::string& id, std::size_t gpu, const Setti
   if (change.sm_clocks) settings.sm_clocks = *change.sm_clocks;
   if (change.memory_clocks) settings.memory_clocks = *change.memory_clocks;
   if (change.power_limit) settings.power_limit = *change.power_limit;
-  if (settings.all_default()) found->second.alone.erase(gpu);  // others may have come when it is set again
+  if (settings.all_default()) found->second.alone.erase(gpu);  // others may have come before it is set again
 }
 
 std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {

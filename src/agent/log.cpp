@@ -35,7 +35,8 @@ void log_event(LogLevel level, std::string_view event,
   line += fmt::format("event={}", event);
   for (const auto& [key, value] : fields) line += fmt::format(" {}={}", key, quoted_value(value));
   line += '\n';
-  // One call, so that lines of different threads do not mix. A log that cannot be written must not stop the agent.
+  // One call writes the line, so that lines of different threads do not mix. A log that cannot be written must not stop
+  // the agent.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -50,17 +50,17 @@ void PowerFeed::leave() {
 
 void PowerFeed::rest() {
   if (!sampler_ || listeners_ > 0 || Sampler::now() - left_ < kLinger) return;
-  // In that time every meter was asked, and one that hangs was seen to.
+  // Every meter was asked in that time, so that one which hangs no longer counts as answering.
   for (std::size_t i = 0; i < sampler_->meter_count(); ++i) {
     if (!sampler_->state(i).answering) return;
   }
   late_before_ = late_samples();
-  // Its end waits for the reading under way, which may hang from just now on.
+  // The sampler's end waits for the reading under way, which may hang from just now on.
   std::shared_ptr<Sampler> ended = std::move(sampler_);
   try {
     start_aside(std::packaged_task<void()>([ended = std::move(ended)] {})).detach();
   } catch (const std::system_error&) {
-    // No room for a thread: then it is this one that waits.
+    // No thread can be made, so that this one has to wait.
   }
 }
 

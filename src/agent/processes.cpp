@@ -13,13 +13,13 @@ ProcessFacts facts_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
-  // "PID (NAME) STATE ...": a name may hold anything, so what follows it is looked for from behind.
+  // The line is "PID (NAME) STATE ...". A name may hold brackets, too, so that the last one ends it.
   const std::size_t open = line.find('(');
   const std::size_t close = line.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return {};
   ProcessFacts facts;
   facts.name = line.substr(open + 1, close - open - 1);
-  // A process may call itself anything.
+  // A process may give itself any name, control characters included.
   std::replace_if(
       facts.name.begin(), facts.name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   std::istringstream rest(line.substr(close + 1));

@@ -17,7 +17,7 @@ constexpr std::size_t kManyBuckets = 1024;
 
 std::string UserBudgets::user_of(const Peer& peer) { return peer.local ? fmt::format("uid {}", peer.uid) : peer.party; }
 
-// Who has been away long enough for a whole budget is as good as new.
+// Forgets the users who have been away long enough to have a whole budget again.
 void UserBudgets::forget_full(Nanoseconds now) {
   if (now - forgotten_ < kSecond) return;
   forgotten_ = now;
@@ -54,7 +54,7 @@ std::shared_ptr<void> UserBudgets::open_stream(const Peer& peer, Seconds interva
     ++refused_.streams;
     refuse(fmt::format("{} has {} streams open, which is the most (per_user.streams); close one", user, own.open));
   }
-  // A thousandth for the sum of many intervals.
+  // The thousandth allows for rounding in the sum of many intervals.
   if (own.events + events > limits_.stream_events * 1.001) {
     ++refused_.streams;
     const std::string mend =

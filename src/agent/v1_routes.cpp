@@ -20,7 +20,7 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all since the last
+constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all samples since the last
 constexpr Seconds kMostInterval{10.0};
 
 nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
@@ -126,7 +126,7 @@ StreamHandler power_stream(const AgentParts& parts) {
 
 // --- Devices -------------------------------------------------------------------------------------------------------
 
-// What a lease of the caller may set, so without what the configuration keeps from all.
+// What a lease of the caller may set: without the clocks that the configuration keeps from all.
 GpuClocks clocks_of(const GpuDevice& device, const GpuBounds& bounds, const PowerLimitRange& limits) {
   GpuClocks clocks{{}, {}, {limits.minimum, limits.maximum, limits.standard}};
   for (const Megahertz clock : device.sm_clocks()) {

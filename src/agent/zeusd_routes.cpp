@@ -36,14 +36,14 @@ unsigned zeusd_status(const std::exception& error) {
   return status == 422 || status == 404 ? 400 : status;
 }
 
-// What zeusd says in plain text: its framework of a query that it cannot read, its handlers of a device to be set
-// that is not there.
+// A refusal that zeusd says in plain text: its framework's when it cannot read a query, and its handlers' when the
+// device to be set does not exist.
 class PlainRefusal : public HttpError {
  public:
   explicit PlainRefusal(const std::string& words) : HttpError(400, words) {}
 };
 
-// {"error": "..."}, or plain text.
+// The answer is {"error": "..."}, or plain text.
 Response zeusd_error(const std::exception& error) {
   const bool plain = dynamic_cast<const PlainRefusal*>(&error) != nullptr;
   Response response =
@@ -58,7 +58,7 @@ class Answers {
  public:
   Answers(Reply reply, std::size_t count) : reply_(std::move(reply)), left_(count) {}
 
-  // `build` makes the body of what all have said.
+  // `build` makes the body from what all have answered.
   void arrived(std::size_t device, const std::exception_ptr& error, const std::function<Response()>& build) {
     try {
       if (error) std::rethrow_exception(error);
@@ -141,7 +141,7 @@ using StartRead = std::function<void(const Request&, std::size_t gpu, const std:
                                      GpuControl::Done)>;
 using Wrap = std::function<nlohmann::ordered_json(nlohmann::ordered_json)>;
 
-// Reads every asked GPU in its own thread; `wrap` makes the answer of {"0": ...}.
+// Reads every GPU asked for in its own thread; `wrap` makes the answer from {"0": ...}.
 AsyncHandler read_gpus_by(const AgentParts& parts, StartRead read, Wrap wrap) {
   return [parts, read = std::move(read), wrap = std::move(wrap)](const Request& request, const Reply& reply) {
     check_names(request, {"gpu_ids"});
@@ -196,7 +196,8 @@ nlohmann::ordered_json energy_of(const GpuDevice& device) {
   return {{"energy_mj", thousandths(energy->value())}};
 }
 
-// For every asked GPU, `act` starts one write, whose outcome is gathered; without block=true the answer does not wait.
+// For every GPU asked for, `act` starts one write, whose outcome is gathered; without block=true the answer does not
+// wait.
 using WriteOne = std::function<void(std::size_t gpu, const Claimant& who, LeaseKeeper::Done done)>;
 
 void write_gpus(const AgentParts& parts, const Request& request, const Reply& reply, const WriteOne& act) {
@@ -214,7 +215,7 @@ void write_gpus(const AgentParts& parts, const Request& request, const Reply& re
     try {
       act(
           gpu, who, block ? LeaseKeeper::Done(finish) : [](const std::exception_ptr&) {});
-      if (!block) finish(nullptr);  // what is refused at once is said all the same
+      if (!block) finish(nullptr);  // a write that is refused at once is reported all the same
     } catch (const Error&) {
       finish(std::current_exception());
     }
@@ -251,7 +252,7 @@ void set_persistence(const AgentParts& parts, const Request& request, const Repl
   check_names(request, {"gpu_ids", "enabled", "block"});
   const bool enabled = need_boolean(request, "enabled");
   write_gpus(parts, request, reply, [&](std::size_t gpu, const Claimant& who, LeaseKeeper::Done done) {
-    // Without it a driver forgets an operator's limits when its last client goes.
+    // Without persistence mode, a driver forgets an operator's limits when its last client goes.
     if (!enabled && !who.is_root()) {
       throw LeaseRefused(LeaseRefused::Reason::kForbidden, "only root switches persistence mode off");
     }
@@ -262,7 +263,7 @@ void set_persistence(const AgentParts& parts, const Request& request, const Repl
 
 // --- Streams -------------------------------------------------------------------------------------------------------
 
-// One event whenever a device's power has changed, looked at 20 times a second.
+// Sends an event whenever a device's power has changed, which is looked at 20 times a second.
 struct PollingStream {
   std::unique_ptr<PowerFeed::Listener> listener;
   EventLoop::Handle timer;
@@ -299,7 +300,7 @@ std::optional<std::int64_t> latest_milliwatts(const PowerFeed& feed, const std::
   const auto found = std::find(feed.devices().begin(), feed.devices().end(), device);
   if (found == feed.devices().end()) return std::nullopt;
   const auto sample = feed.latest(static_cast<std::size_t>(found - feed.devices().begin()));
-  // Of a device that no longer answers nothing is said.
+  // Nothing is said of a device that no longer answers.
   if (!sample || sample->time < Sampler::now() - kMostPowerAge) return std::nullopt;
   return thousandths(sample->power.value());
 }
@@ -353,7 +354,7 @@ Response cpu_energy(const AgentParts& parts, const Request& request) {
   return json_response(200, body);
 }
 
-// Two readings one poll period apart.
+// Takes two readings that are one poll period apart.
 void cpu_power(const AgentParts& parts, const Request& request, const Reply& reply) {
   check_names(request, {"cpu_ids"});
   struct First {

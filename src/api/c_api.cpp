@@ -52,7 +52,7 @@ int failed(int code, const char* words) noexcept {
   return code;
 }
 
-// Runs the action; what it throws becomes a code and flyball_last_error.
+// Runs the action. What it throws becomes a code and flyball_last_error.
 template <class Action>
 int guarded(Action action) noexcept {
   try {
@@ -190,7 +190,7 @@ flyball_session_state state_of(const SessionState& from) {
   return state;
 }
 
-// Callers that were compiled with an older, shorter structure: what they do not have keeps the default, or is not
+// Callers may have been compiled with an older, shorter structure: a field that they lack keeps its default, or is not
 // written.
 void check_size(std::size_t size, std::size_t least) {
   if (size < least || size > (1u << 16u)) {
@@ -198,7 +198,8 @@ void check_size(std::size_t size, std::size_t least) {
   }
 }
 
-// Fills a structure of `size` bytes, which may be shorter or longer than this library's; what is longer becomes zero.
+// Fills a structure of `size` bytes, which may be shorter or longer than this library's; what lies beyond this
+// library's becomes zero.
 template <class Options>
 void initialise(Options* options, std::size_t size, const Options& defaults) {
   check_size(size, offsetof(Options, size) + sizeof options->size);
@@ -252,7 +253,7 @@ int state_code(AccountSessionState state) {
   return FLYBALL_ACCOUNT_STOPPED;
 }
 
-// Asks with `ask` and tells `state`, where there is one.
+// Asks the agent with `ask`, and fills `state` unless it is null.
 template <class Ask>
 int tell_account_state(const char* agent, const char* name, flyball_account_state* state, const Ask& ask) {
   thread_local std::string devices;

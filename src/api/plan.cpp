@@ -20,7 +20,8 @@
 namespace flyball {
 namespace {
 
-// Times beyond 63 years, infinity too, are as good as that: whole nanoseconds hold them, and any sum of a few.
+// Times beyond 63 years, infinity included, count as 63 years, so that whole nanoseconds hold them and any sum of a
+// few.
 Nanoseconds nanoseconds_of(const char* name, double seconds) {
   constexpr double kLongestSeconds = 2e9;
   if (std::isnan(seconds)) throw UsageError(fmt::format("{} is not a number; give seconds", name));

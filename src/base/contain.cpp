@@ -52,7 +52,7 @@ void note_contained(std::string_view where, const std::exception_ptr& error) noe
     const std::string what = words_of(error);
     Teller& to = teller();
     const std::lock_guard lock(to.mutex);
-    // Whoever can cause one can cause thousands.
+    // Whoever can cause one exception can cause thousands, so that most are only counted.
     const auto now = Clock::now();
     if (to.last != Clock::time_point::min() && now - to.last < kBetweenWords) return;
     to.last = now;
@@ -60,7 +60,7 @@ void note_contained(std::string_view where, const std::exception_ptr& error) noe
     const std::string line = printable(fmt::format("flyball: {}: {}", where, what)) + "\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {
-    // No memory for the words, or nobody to write them to: it has been counted.
+    // There may be no memory for the words, or nobody to write them to; the exception has been counted all the same.
   }
 }
 

@@ -136,7 +136,7 @@ std::optional<std::string> JsonObject::find_text(const std::string& name) {
 
 JsonObject JsonObject::object(const std::string& name) { return need_value(name).object(); }
 
-// What `read` makes of each entry; nothing where the field is missing.
+// Returns what `read` makes of each entry; nothing where the field is missing.
 template <class Read>
 auto JsonObject::list(const std::string& name, const Read& read) {
   std::vector<decltype(read(std::declval<JsonValue>()))> all;

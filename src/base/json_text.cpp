@@ -46,7 +46,7 @@ void check_json_depth(const std::string& source, std::string_view text) {
 }
 
 nlohmann::json parse_json(const std::string& source, std::string_view text, const std::string& mend) {
-  check_json_depth(source, text);  // before: what it becomes is never deep
+  check_json_depth(source, text);  // checked first, so that the parsed value is never deep
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {

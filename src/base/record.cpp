@@ -19,7 +19,7 @@ std::string spaced(std::string_view marks) {
   return text;
 }
 
-// A set of characters of a regular expression; '-' stands last there.
+// A set of characters of a regular expression, in which '-' must stand last.
 std::string character_set(std::string_view marks) {
   std::string set = "A-Za-z0-9";
   for (const char mark : marks) {
@@ -59,7 +59,7 @@ Json text_schema(const FieldRules& rules) {
   Json schema = {{"type", "string"}};
   if (rules.marks == nullptr) {
     if (rules.shortest > 0) schema["minLength"] = rules.shortest;
-    // In characters, of which each has at least one byte: what is longer is refused in any case.
+    // maxLength counts characters, each of which has at least one byte: a longer text is refused in any case.
     if (rules.longest != kAny) schema["maxLength"] = rules.longest;
     return schema;
   }

@@ -97,7 +97,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
     if (target != path) std::filesystem::remove(target, code);
     throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
   };
-  // Only a plain file can be replaced: what is a device, a pipe or a link stays one, and so does a file with links.
+  // Only a plain file of the caller's own is replaced. A device, a pipe, a link, or a file that has further links is
+  // written in place, and so stays what it is.
   struct stat there {};
   const bool is_there = ::lstat(path.c_str(), &there) == 0;
   if (is_there && (!S_ISREG(there.st_mode) || there.st_nlink > 1 || there.st_uid != ::geteuid())) {

@@ -40,7 +40,8 @@ constexpr AccountNames kOptionNames{.event_devices = "--event-device",
                                     .method = "--method",
                                     .sensor_window = "--sensor-window"};
 
-// "GPU:0=GPU:4" of an option that is given several times: the name, and what it is to be. Throws UsageError.
+// Splits "GPU:0=GPU:4", as an option that may be given several times has it, into the name and what it is to become.
+// Throws UsageError.
 std::pair<std::string, std::string> named_value(const char* option, const std::string& text, const char* wanted) {
   const std::size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
@@ -95,7 +96,7 @@ Seconds parse_zone(std::string_view text) {
   return *ahead;
 }
 
-// What the engine tells, on the console: one line of progress at a time.
+// Shows on the console what the engine tells, one line of progress at a time.
 class AccountConsole {
  public:
   [[nodiscard]] AccountListener listener() {

@@ -166,7 +166,7 @@ void write_diagram_svg(const EnergyTree& tree, const std::string& module, const 
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw SystemError(fmt::format("dot could not draw {}", path));
-  // Here, so that nobody sees half of it.
+  // The file is written only now, so that nobody sees half of it.
   write_text_file(path, read_text_file(fmt::format("/proc/self/fd/{}", output.get())));
 }
 

@@ -50,7 +50,7 @@ std::string rows_text(const AccountSessionInfo& session) {
   return fmt::format("{} rows of {}, {:.3f} s", session.rows, fmt::join(session.devices, ", "), session.length.value());
 }
 
-// What of the trace is not as it was asked for.
+// Warns of all in which the trace is not as it was asked for.
 void warn_of(const AccountSessionInfo& session) {
   if (session.state == AccountSessionState::kTooLong || session.state == AccountSessionState::kTooLarge) {
     print_warning(
@@ -123,7 +123,7 @@ void add_stop(const Command& parent) {
   });
 }
 
-// The readers of traces take files; this one goes with the process, however it ends.
+// A file in memory, since the readers of traces take files. It goes with the process, however that ends.
 class TraceInMemory {
  public:
   explicit TraceInMemory(std::string_view text) : file_(::memfd_create("flyball-session", MFD_CLOEXEC)) {
@@ -146,7 +146,7 @@ struct ReadOptions : SessionCall {
   AccountArguments footprint;
 };
 
-// Caught to say what it means for the session that there is no agent.
+// Adds to the error that there is no agent what this means for the session.
 template <class Ask>
 auto asked_of(AgentClient& client, const Ask& ask) {
   try {

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Everything that is told of: points predicted by what has not seen them, and how well a fit to all of them would do.
+// All that is printed: points predicted by what has not seen them, and how well a fit to all of them would do.
 struct Judgement {
   RecordedRuns runs;
   std::vector<JudgedPoint> points;
@@ -25,7 +25,7 @@ struct Judgement {
   int power_constants = 0;
 };
 
-// The points of the result point into its runs.
+// The points of the result refer to its runs.
 Judgement judge(const AgainstRequest& request) {
   Judgement judgement;
   judgement.runs = read_runs(request.runs);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr Seconds kMostToRestore{5.0};
 constexpr Seconds kForEver{1e9};
-constexpr Seconds kLook{1.0};  // whether a library that hung has answered
+constexpr Seconds kLook{1.0};  // how often to look whether a library that hung has answered
 
 struct AgentOptions {
   std::optional<std::string> config;
@@ -65,8 +65,9 @@ MachineDevices look_for_devices() {
   return machine;
 }
 
-// Nothing where every vendor's library has said how many GPUs it has: those that hang have their numbers and come back
-// by themselves (absent_gpu.h). Else arrives when the one that hangs answers; in a thread of its own, which may hang.
+// Waits, in a thread of its own, for a vendor's library that hangs before it has said how many GPUs it has. Returns
+// nothing if every library has said so: its GPUs that hang have their numbers and come back by themselves
+// (absent_gpu.h).
 std::optional<PendingAnswer<void>> ask_library_that_hangs(const MachineDevices& machine) {
   const auto hangs = std::count_if(machine.unavailable.begin(), machine.unavailable.end(),
                                    [](const auto& error) { return error.fault() == DeviceFault::kTimeout; });
@@ -83,8 +84,8 @@ std::optional<PendingAnswer<void>> ask_library_that_hangs(const MachineDevices& 
 
 enum class End { kAllRestored, kSomeLeft, kLibraryAnswers };
 
-// One agent, from looking for devices until it is told to stop, or until a library that hung answers: then the GPUs get
-// their numbers anew, for which there must be no lease.
+// Runs one agent, from looking for devices until it is told to stop, or until a library that hung answers. Then the
+// GPUs get their numbers anew, for which there must be no lease.
 End serve(const AgentConfig& config) {
   End end = End::kAllRestored;
   EventLoop loop;
@@ -98,7 +99,7 @@ End serve(const AgentConfig& config) {
       loop.stop();
     });
   };
-  // Before the agent is there: a signal that comes while it restores must not go by.
+  // The signals are caught before the agent is there, so that one that comes while it restores is not missed.
   const auto signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT}, [&](int) {
     if (std::exchange(told_to_stop, true)) return;
     notify_service_manager("STOPPING=1");
@@ -129,7 +130,7 @@ void run_agent(const AgentOptions& options) {
   while (end == End::kLibraryAnswers) end = serve(config);
   if (end == End::kAllRestored) return;
   print_error("some GPUs are not at their defaults; the next start of the agent restores them");
-  // A driver that hangs keeps its thread: leaving by the front door would wait for it.
+  // A driver that hangs keeps its thread, and an ordinary exit would wait for it.
   ::_exit(1);
 }
 

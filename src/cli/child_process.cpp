@@ -22,14 +22,15 @@ namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// A closed pipe or a file at its size limit is an error of ours to tell; the child is not to be left alone for it.
+// A closed pipe or a file at its size limit must not end this program and leave the child alone. The write that fails
+// tells of it.
 constexpr int kErrorsToUs[] = {SIGPIPE, SIGXFSZ};
 
 bool ends_programs(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
-// The child starts with the signals as they were before us, and with their usual actions.
+// Starts the child with the signal mask from before this program changed it, and with the usual actions.
 pid_t start(const std::vector<std::string>& command, const SignalQueue& signals) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -57,7 +58,7 @@ SignalQueue::SignalQueue() {
   sigaddset(&caught_, SIGCHLD);
   for (const int signal : kPassedOn) sigaddset(&caught_, signal);
   sigprocmask(SIG_BLOCK, &caught_, &before_);
-  // Where our caller ignores SIGCHLD, nobody would hear of the child's end.
+  // If our caller ignored SIGCHLD, so would we, and nobody would hear of the child's end.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, nullptr);

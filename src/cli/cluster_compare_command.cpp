@@ -110,7 +110,7 @@ std::string comparison_text(const std::vector<ComparedRun>& runs, const ClusterS
 
 constexpr int kSweptClocks = 7;
 
-// Of the clocks that jobs may have, evenly apart, the lowest and the highest among them.
+// Some of the clocks that jobs may have, evenly apart, from the lowest to the highest.
 std::vector<Megahertz> swept_clocks(const ClusterInput& input) {
   ClusterSpec spec = input.setup.spec;
   complete_spec(spec, input.truth);

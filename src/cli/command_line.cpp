@@ -20,7 +20,7 @@
 namespace flyball {
 namespace {
 
-// The deepest subcommand that the words name; the whole program for none.
+// Returns the deepest subcommand that the words name, or the whole program if there are no words.
 const CLI::App& find_command(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* command = &program;
   for (const std::string& word : words) {
@@ -38,12 +38,12 @@ const CLI::App& parsed_command(const CLI::App& program) {
   return *command;
 }
 
-// Of this command, whichever subcommand was parsed (CLI::App::help() would show that one's).
+// The help of this command, whichever subcommand was parsed (CLI::App::help() would show that one's).
 std::string help_text(const CLI::App& command) {
   return command.get_formatter()->make_help(&command, "", CLI::AppFormatMode::Normal);
 }
 
-// What the command line holds beyond what the command knows, and what may have been meant.
+// Names what the command does not know, and what may have been meant.
 std::string unexpected(const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining();
   if (extras.empty()) return "unexpected argument";

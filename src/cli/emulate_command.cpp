@@ -42,7 +42,7 @@ struct Emulation {
 };
 
 Json split_json(const BloatSplit& split) {
-  // + 0.0: no saving is 0, not -0.
+  // Adding 0.0 turns -0 into 0.
   return {{"baseline", split.baseline.value()},
           {"intrinsic", split.intrinsic.value()},
           {"extrinsic", split.extrinsic.value()},

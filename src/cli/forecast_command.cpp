@@ -64,7 +64,7 @@ double parse_price(std::string_view option, std::string_view text) {
   return parse_number_within(option, text, 0.0, std::numeric_limits<double>::infinity(), "a price per kWh from 0");
 }
 
-// Beyond that nothing is known of an interval's ends, and a double of the tail's.
+// Nearer to 100 nothing is known of an interval's ends, and a double soon cannot tell the tail from none.
 double parse_confidence(std::string_view option, std::string_view text) {
   return parse_number_within(option, text, 1.0, 99.99, "per cent, from 1 to 99.99");
 }
@@ -77,7 +77,7 @@ Tariff tariff_of(const ForecastOptions& options) {
     return tariff;
   }
   if (const auto constant = parse_number(*options.carbon)) {
-    // Through the reader, so that one place knows what an intensity may be.
+    // A constant goes through the reader, too, so that one place knows what an intensity may be.
     tariff.carbon = read_carbon("--carbon", fmt::format("timestamp,g_per_kwh\n0,{}\n", *constant));
   } else {
     tariff.carbon = read_carbon(*options.carbon, read_text_file(*options.carbon));
@@ -86,7 +86,7 @@ Tariff tariff_of(const ForecastOptions& options) {
   return tariff;
 }
 
-// "TYPE=FILE", or the file for the only type.
+// Reads "TYPE=FILE", or FILE alone if there is only one type.
 void calibrate_by_option(RecordedRun& all, const std::string& option) {
   const std::vector<NodeType>& types = all.run.node_types;
   const std::size_t equals = option.find('=');
@@ -225,7 +225,7 @@ void add_forecast_command(const Command& program, const std::string& command_lin
       "    --iterations 250000 --carbon 380 --price 0.25");
   add_forecast_init(command);
   command.callback([options, command, command_line] {
-    if (command.subcommand_is_given()) return;  // it has run
+    if (command.subcommand_is_given()) return;  // the subcommand has run
     run_forecast(*options, command_line);
   });
 }

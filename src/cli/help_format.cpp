@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kHelpColumns = 80;
 
-// `name` on the left, `text` wrapped at words on the right; on lines of its own where the name is too long.
+// `name` on the left, `text` wrapped at words on the right. If the name is too long, the text begins below it.
 std::string two_columns(const std::string& name, std::string_view text, std::size_t left) {
   std::string out = fmt::format("  {:<{}}", name, left - 2);
   if (name.size() + 3 > left) out += "\n" + std::string(left, ' ');

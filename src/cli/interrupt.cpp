@@ -20,10 +20,10 @@ void say(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Of a progress bar that may stand on the terminal.
+// Not 0 while a progress bar may stand on the terminal.
 volatile std::sig_atomic_t line_to_clear = 0;
 
-// Only what is async-signal-safe.
+// A signal's handler, which may call only what is async-signal-safe.
 void end_process(int) {
   if (const char* partial = partial_file()) ::unlink(partial);
   if (line_to_clear != 0) say("\r\x1b[K");

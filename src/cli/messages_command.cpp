@@ -67,7 +67,7 @@ const KnownNames& known_names() {
   return kAll;
 }
 
-// What the value, or each value of a list, may be: its choices or its bounds; and how much of it.
+// What the value, or each value of a list, may be: its choices or its bounds; then how long a text or a list may be.
 std::string range_of(const FieldDescription& field) {
   const Json own = field.schema_with(known_names());
   const Json* schema = &own;
@@ -95,7 +95,7 @@ using Row = std::array<std::string, kFieldColumns>;
 std::vector<Row> rows_of(const RecordDescription& message) {
   std::vector<Row> rows = {{"field", "unit", "range", "default", "meaning"}};
   for (const FieldDescription& field : message.fields()) {
-    // An answer has all its fields.
+    // An answer has all its fields, so that none of them is marked as needed.
     const std::string standard = !message.is_request()      ? ""
                                  : field.rules.needed       ? "needed"
                                  : field.standard.is_null() ? ""
@@ -114,7 +114,7 @@ std::string message_text(const RecordDescription& message) {
   return fmt::format("{}{}{}\n{}", message.name(), message.text().empty() ? "" : ": ", message.text(), table.str());
 }
 
-// For documents; columns in which nothing stands are left out.
+// Leaves out the columns in which nothing stands.
 std::string as_markdown(const RecordDescription& message) {
   std::vector<Row> rows = rows_of(message);
   for (std::size_t r = 1; r < rows.size(); ++r) rows[r].front() = fmt::format("`{}`", rows[r].front());

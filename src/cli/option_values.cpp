@@ -14,7 +14,7 @@
 namespace flyball {
 namespace {
 
-// Longest time that whole nanoseconds are sure to hold, however often it is summed: about a month.
+// About a month: the longest time of which whole nanoseconds are sure to hold even the sum of many.
 constexpr double kLongestSeconds = 3e6;
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view wanted) {
   throw UsageError(fmt::format("{} takes {}, not '{}'", option, wanted, text));

@@ -56,7 +56,7 @@ PlanProblem stated_problem(const PipelineSpec& spec, const Profile& profile, con
                       options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
 }
 
-// Straight from the descriptor: a stream takes Ctrl-C for the end of the input.
+// Reads straight from the descriptor, since a stream takes Ctrl-C for the end of the input.
 std::string read_standard_input(const InterruptGuard& guard) {
   std::string text;
   std::vector<char> block(1u << 16);

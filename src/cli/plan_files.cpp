@@ -79,14 +79,16 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   return input;
 }
 
-// "freqs_pipeline_", a number as zeus_file_name() gives it, and ".py", or the like.
+// Whether the name has only a number between `begin` and `end`, as zeus_file_name() puts one between "freqs_pipeline_"
+// and ".py".
 bool is_numbered(const std::string& name, std::string_view begin, std::string_view end) {
   if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) return false;
   return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(begin.size()),
                      name.end() - static_cast<std::ptrdiff_t>(end.size()), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Files that an earlier run may have written and this one may not write again: nobody must take them for its plans.
+// Removes the files that an earlier run may have written and this one may not write again. They would be taken for this
+// run's plans.
 void remove_stale_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> stale{folder / "plan-switching.json", folder / "power.svg"};
   std::error_code code;
@@ -140,7 +142,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     if (std::find(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(k), numbers[k]) !=
         numbers.begin() + static_cast<std::ptrdiff_t>(k)) {
-      continue;  // the plan of an earlier period
+      continue;  // it is the plan of an earlier period, too
     }
     Frontier only(frontier.total_blocking());
     only.add(main.budget[k].point, main.budget[k].plan);
@@ -152,7 +154,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
   for (PictureFile& picture : picture_files(input)) render(picture.name, picture.what, std::move(picture.svg));
   if (zeus == ZeusFiles::kSelected) {
-    // Numbered as in the whole set, slowest first.
+    // The file is numbered as in the whole set, slowest first.
     const std::string name = "zeus/" + zeus_file_name(frontier.size() - 1 - selected);
     render(name, "the chosen plan for Zeus",
            zeus_frequencies(dag, input.chosen.plan,

@@ -21,7 +21,7 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0 * 1e-6;
 }
 
-// No saving is 0, not -0.
+// Turns -0, as a saving of nothing may come out, into 0.
 double plain_zero(double value) { return value + 0.0; }
 
 Json charged_json(const ChargedFigures& charged) {
@@ -180,14 +180,14 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
   return table.str();
 }
 
-// What a planner's own order costs: memory.
+// The memory that a planner's own order costs.
 std::string order_text(const PlanProblem& problem, const PlannerRun& run) {
   if (!run.result.dag || run.in_flight.empty()) return "";
   return fmt::format("\norder: the stages hold at most {} microbatches (in the schedule's order {})\n",
                      fmt::join(run.in_flight, ", "), fmt::join(in_flight_of(*problem.dag), ", "));
 }
 
-// The microbatches that the stages hold at most: in the schedule's order, and of the planners that have another.
+// The most microbatches that the stages hold: in the schedule's order, and in the order of each planner with its own.
 std::string memory_text(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
   constexpr std::size_t kColumns = 78;
   const std::vector<int> given = in_flight_of(*problem.dag);
@@ -215,12 +215,12 @@ std::string comparison(const PlanProblem& problem, const std::vector<PlannerRun>
   return table.str() + memory_text(problem, runs);
 }
 
-// No deviation is shown as none.
+// A deviation is never shown as 0.00.
 std::string with_deviation(const Expected& expected) {
   return fmt::format("{} ± {}", format_fixed(expected.mean, 2), format_fixed(std::max(expected.deviation, 0.005), 2));
 }
 
-// What the chosen plan's saving is worth.
+// The saving that can be expected of the chosen plan, since noise flatters what was chosen by noisy figures.
 std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
   if (!run.expected) {
     return "\nsaving to expect: unknown; too few clocks were measured to tell their noise\n";
@@ -232,7 +232,7 @@ std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
       format_fixed(100.0 * pipeline.noise.of_energies(), 2), format_fixed(100.0 * pipeline.noise.of_times(), 2));
 }
 
-// The chosen plan when clock changes are not free. Bounds are of free changes, hence no gap.
+// The chosen plan's figures when clock changes are not free. The bounds assume free changes, hence no gap is shown.
 std::string switching_table(const PlannerRun& run) {
   if (!run.switching) return "";
   TextTable table({"<  changes", "time s", "energy J", "saving %", "slower %", "switches", "dwell s", "<clock per"});

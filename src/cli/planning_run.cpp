@@ -29,7 +29,7 @@ PlannerResult run_planner(const PlanProblem& problem, const std::string& name, c
   return result;
 }
 
-// Bounds every plan on one order of operations; another order has its own.
+// Returns the bound on every plan that keeps the DAG's order of operations; another order has its own.
 BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, const InterruptGuard& guard) {
   RelaxationResult relaxed =
       solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch&) { return !guard.interrupted(); });
@@ -45,7 +45,8 @@ SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& 
                            summary.straggler_time);
 }
 
-// Plans with all options, as it was done before, and with ever fewer of those that draw most.
+// Returns the plans with all options, which the run has already, and those with ever fewer of the options that draw
+// most.
 std::vector<PlannerResult> plan_capped(const PlanProblem& problem, PlannerRun& run, const InterruptGuard& guard) {
   std::vector<PlannerResult> results;
   results.push_back(std::move(run.result));
@@ -69,7 +70,7 @@ std::vector<PlannerResult> plan_capped(const PlanProblem& problem, PlannerRun& r
                   text, least.peak.value(), least.ramp_w_per_s));
 }
 
-// Takes the fastest plan that keeps to the limits, and makes it the run's; of a budget, that of the least power.
+// Makes the fastest plan that keeps to the limits the run's own. Under a budget, the period of least power decides.
 void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PlanningRequest& request,
                      const InterruptGuard& guard) {
   const PlanProblem& problem = pipeline.problem;
@@ -98,7 +99,7 @@ void choose_by_power(LoadedPipeline& pipeline, PlannerRun& run, const PlanningRe
   const ComputationDag& dag = results[chosen.result].dag_of(problem);
   const BoundCurve bound = solve_bound(problem, dag, guard);
   const auto figures_at = [&](const PointWithin& place) {
-    // The planner's own bound holds for plans of the options that were left.
+    // The planner's own bound holds only for plans of the options that it was left with.
     FrontierPoint& point = results[place.result].frontier.point(place.point);
     point.net_lower_bound = bound.at(point.time);
     return point_figures(dag, results[place.result].frontier, place.point, summary.baseline, std::nullopt);

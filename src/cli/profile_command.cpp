@@ -56,7 +56,8 @@ Watts blocking_of(const ShowOptions& options, const Profile& profile, int stage)
   return spec.blocking_powers(profile.stages, profile)[static_cast<std::size_t>(stage)];
 }
 
-// Longest stage's forward over the shortest's at their fastest (Perseus table 1); 0 when a stage has none.
+// The longest stage's forward time over the shortest's, both at their fastest (Perseus table 1); 0 if a stage has no
+// forward.
 double forward_imbalance(const Profile& profile) {
   double longest = 0.0;
   double shortest = 0.0;

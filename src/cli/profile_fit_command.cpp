@@ -27,7 +27,7 @@ struct ProfileFitOptions {
   std::optional<std::string> format;
 };
 
-// A fitted number by name; `decimals` of the unit shown.
+// A fitted number with its name, shown in `unit` with so many decimals.
 struct Line {
   std::string what;
   std::string where;

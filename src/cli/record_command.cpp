@@ -38,8 +38,8 @@ struct RecordOptions {
 
 constexpr Seconds kFlushPeriod{0.25};
 
-// A file that grows; "-" is standard output. What was in it stays until the first write, and a file that was made for
-// nothing goes again. After a failed write it takes no more, so that the program that is being recorded can go on.
+// A file that grows; "-" is standard output. An earlier content stays until the first write, and a new file goes again
+// if nothing was written. After a failed write the file takes no more, so that the program that is recorded can go on.
 class GrowingFile {
  public:
   explicit GrowingFile(const std::string& path) : path_(path == "-" ? "standard output" : path) {
@@ -80,12 +80,12 @@ class GrowingFile {
   std::string path_;
   int descriptor_ = -1;
   bool made_ = false;      // it was not there before
-  bool replaces_ = false;  // what is in it goes at the first write
+  bool replaces_ = false;  // what is in it is cut off at the first write
   bool begun_ = false;
   std::string failure_;
 };
 
-// Until `duration` has passed or somebody says stop.
+// Records until `duration` has passed, a signal says stop, or the file cannot be written.
 void wait_for_stop(SignalQueue& signals, std::optional<Seconds> duration, PowerRecorder& trace, GrowingFile& file) {
   while (file.failure().empty()) {
     Seconds left = kFlushPeriod;

@@ -46,7 +46,7 @@ struct MeasuredRuns {
   std::vector<DeviceError> unavailable;
 
   [[nodiscard]] bool ended_early() const { return runs.size() < static_cast<std::size_t>(asked_for); }
-  // One whose figure cannot be relied on in any of the runs.
+  // Whether the device's figure can be relied on in all of the runs.
   [[nodiscard]] bool complete(std::size_t device) const {
     return std::all_of(runs.begin(), runs.end(),
                        [device](const MeasuredRun& run) { return run.energy.devices[device].complete; });
@@ -179,7 +179,7 @@ std::string notes_of(const MeasuredRuns& measured) {
   return notes.empty() ? notes : "\n" + notes;
 }
 
-// What stands beside a figure that is not the whole truth.
+// The word beside a figure that is not the whole truth.
 const char* mark(bool lacks_readings, bool complete) {
   if (lacks_readings) return "incomplete";
   return complete ? "" : "estimated";
@@ -215,8 +215,8 @@ std::string runs_text(const MeasuredRuns& measured) {
                      spread_text(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
 }
 
-// What a run took must not be lost to a disk that has filled meanwhile: then it goes where it would go without
-// --output. False when that happened.
+// If the file cannot be written, perhaps because the disk has filled meanwhile, the report goes where it would go
+// without --output, and the result is false.
 bool write_report(const std::optional<std::string>& file, const std::string& report) {
   if (!file) {
     print_report(report);
@@ -240,7 +240,7 @@ void run_run(const RunOptions& options) {
   measured.command = command;
   measured.asked_for = options.repeat.value_or(1);
   measured.unavailable = unmeasured_devices(options.measuring, machine);
-  // Before the program runs: what it took must not be lost for a path that cannot be written.
+  // A path that cannot be written is refused before the program runs, since the figures of its run would be lost.
   if (options.output && !std::ofstream(*options.output, std::ios::app)) {
     throw SystemError(fmt::format("cannot write {}: {}", *options.output, std::strerror(errno)));
   }

@@ -32,7 +32,7 @@ constexpr Seconds kShortestSilence{300.0};
 struct ServeOptions {
   ServeOptions() { server.book.planning_threads = usable_processors() / 2; }
 
-  PlanningServerOptions server;  // what needs no second look
+  PlanningServerOptions server;  // options that are taken as they are parsed, and those that server_options() adds
   std::optional<std::string> listen;
   std::optional<std::string> socket;
   std::optional<std::string> database;
@@ -44,7 +44,7 @@ struct ServeOptions {
   bool in_memory = false;
 };
 
-// Where systemd says, else in the user's state folder.
+// The database lies where systemd says, else in the user's state folder.
 std::string default_database() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -89,7 +89,8 @@ std::string url_of(const PlanningServerOptions& options, std::uint16_t port) {
                      is_ipv6 ? "]" : "", port);
 }
 
-// A connection per waiting rank is a descriptor each. As many as the system allows, but for the server's own files.
+// Each waiting rank has a connection, which takes a descriptor. Connections get all that the system allows, but for the
+// server's own files.
 std::size_t most_connections() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostConnections;

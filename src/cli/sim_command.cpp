@@ -39,7 +39,7 @@ struct CommonOptions {
 
 std::string parse_name(std::string_view option, std::string_view text) {
   (void)option;
-  (void)machine_path(std::string(text));  // refuses what cannot be one
+  (void)machine_path(std::string(text));  // refuses what cannot be a name
   return std::string(text);
 }
 
@@ -264,7 +264,7 @@ void add_env(const Command& parent) {
     const std::string folder = simulated_library_folder();
     const char* before = std::getenv("LD_LIBRARY_PATH");
     std::string path = folder;
-    // Once is enough, however often the lines are evaluated.
+    // The folder stands in the path once, however often the lines are evaluated.
     if (before != nullptr && *before != '\0') {
       const std::string others = before;
       path = others == folder || others.starts_with(folder + ":") ? others : folder + ":" + others;
@@ -289,7 +289,7 @@ struct WorkOptions {
   std::optional<std::string> kind;
 };
 
-// Waiting in a collective for so many simulated seconds.
+// Lets the GPU wait in a collective for so many simulated seconds.
 WorkRun wait_blocked(Machine& machine, std::size_t gpu, Seconds span) {
   const auto look = [&] {
     BoardAccess access(machine, gpu);

@@ -65,7 +65,7 @@ GpuStatus trouble_with(const GpuIdentity& identity, const DeviceError& error) {
   return status;
 }
 
-// The machine's devices, asked without an agent. What a device will not say stays empty; a picture of the rest is
+// Reads the machine's devices without an agent. What a device will not tell stays empty, since a picture of the rest is
 // better than none.
 class DirectReader {
  public:
@@ -118,7 +118,8 @@ Source choose_source(const TopOptions& options) {
   return agent_runs ? agent_source(usual) : direct_source();
 }
 
-// The alternate screen, no echo, keys at once; everything as it was when it goes.
+// Switches the terminal to its alternate screen, without echo and with keys told at once; the destructor brings
+// everything back.
 class Screen {
  public:
   Screen() {
@@ -150,7 +151,7 @@ class Screen {
     print_data(out + "\x1b[J");
   }
 
-  // Waits for a key or the time; true for 'q'.
+  // Waits for the time or for 'q', for which it returns true.
   [[nodiscard]] bool wait_quits(Clock::time_point until) const {
     while (true) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -172,7 +173,7 @@ bool may_colour() {
   return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
-// Processors count from their agent's start: after another start, what they had counted is kept.
+// Processors count from their agent's start. What they had counted before a restart is added.
 void carry_over_restart(TopFrame& frame, const NodeStatus& now) {
   for (const CpuStatus& cpu : now.cpus) {
     const auto same = [&](const CpuStatus& other) { return other.index == cpu.index; };
@@ -188,7 +189,7 @@ void carry_over_restart(TopFrame& frame, const NodeStatus& now) {
   }
 }
 
-// A GPU that could not be read at first counts from the first look at which it could.
+// A GPU that could not be read at first counts from the first look at which it could be.
 void count_newcomers(TopFrame& frame, const NodeStatus& now) {
   for (const GpuStatus& gpu : now.gpus) {
     const auto counts = [&](const GpuStatus& first) { return first.uuid == gpu.uuid && first.energy; };
@@ -198,7 +199,7 @@ void count_newcomers(TopFrame& frame, const NodeStatus& now) {
   }
 }
 
-// An agent that is away keeps the last look on the screen, until it is back. What it refuses stays an error.
+// While the agent is away, the last look stays on the screen. An agent's refusal remains an error.
 void look_again(const Source& source, TopFrame& frame, bool tell) {
   try {
     NodeStatus now = source.read();

@@ -24,7 +24,7 @@ constexpr const char* kLeaseHeading = "lease";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastText = 6;  // what a shortened column keeps
 
-// The first `width` characters; the last one tells where more was.
+// The first `width` characters, of which the last tells whether there were more.
 std::string shortened(const std::string& foreign, std::size_t width) {
   std::string text = printable(foreign);
   if (count_characters(text) <= width) return text;
@@ -71,7 +71,7 @@ std::string number(const std::optional<Quantity<Unit>>& value, const char* unit)
 
 struct Column {
   std::string heading;
-  int keep;  // the lower, the sooner it goes
+  int keep;  // the column with the least goes first
   bool left = false;
   bool shrinks = false;
   std::vector<std::string> cells;
@@ -86,7 +86,7 @@ std::optional<double> energy_since(const GpuStatus& gpu, const NodeStatus& first
   return std::nullopt;
 }
 
-// What a lease holds the clock to; its clock may be below it.
+// The present clock. A star says that a lease locks the clocks, in which case the present one may be below the lock.
 std::string clock_text(const GpuStatus& gpu) {
   std::string text = number(gpu.sm_clock, " MHz");
   if (!gpu.lease) return text;
@@ -170,7 +170,7 @@ void fit(std::vector<Column>& columns, std::size_t width) {
     }
     std::size_t excess = total_width(columns) - width;
     if (spare >= excess) {
-      // From the right: who holds a lease is longer than what holds a clock back.
+      // Columns are cut from the right: a lease's holder is longer than the reason that holds a clock back.
       for (auto at = columns.rbegin(); at != columns.rend(); ++at) {
         Column& column = *at;
         if (!column.shrinks) continue;
@@ -211,8 +211,8 @@ const char* row_colour(const GpuStatus& gpu) {
   return nullptr;
 }
 
-// The columns as far as they fit. Who holds a lease is not cut short: where its column would be, it is left out and
-// `leases` lists them below the table.
+// The columns as far as they fit. A lease's holder is not cut short: if its column would be, it is left out, and
+// `leases` lists the holders below the table.
 std::vector<Column> fitting_columns(const TopFrame& frame, std::string& leases) {
   std::vector<Column> columns = gpu_columns(frame);
   fit(columns, frame.columns);
@@ -287,7 +287,7 @@ std::string draw_top(const TopFrame& frame) {
     if (gpu.power) power += gpu.power->value();
     energy += energy_since(gpu, frame.first).value_or(0);
     if (gpu.trouble.empty()) continue;
-    const std::string own_name = fmt::format("GPU:{}: ", gpu.index);  // which drivers' words begin with
+    const std::string own_name = fmt::format("GPU:{}: ", gpu.index);  // with which drivers' words begin
     const std::size_t words = gpu.trouble.starts_with(own_name) ? own_name.size() : 0;
     const std::string line =
         fmt::format("GPU {}: {}", gpu.index, gpu.trouble.substr(words, gpu.trouble.find('\n') - words));

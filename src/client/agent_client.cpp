@@ -20,7 +20,7 @@
 namespace flyball {
 namespace {
 
-constexpr double kBeatsPerTimeout = 4.0;  // three may get lost or come late
+constexpr double kBeatsPerTimeout = 4.0;  // up to three may come late
 
 [[noreturn]] void refuse(unsigned status, const std::string& body) {
   throw AgentRefusal(status, "the agent refuses: " + detail_of_problem(body));
@@ -71,7 +71,7 @@ class AgentLease::Impl {
     const auto period = std::chrono::duration<double>(info.heartbeat_timeout.value() / kBeatsPerTimeout);
     std::unique_lock lock(mutex);
     while (!wake.wait_for(lock, period, [this] { return stopping; })) {
-      // A lost lease is told to whoever asks next.
+      // The next caller is told that the lease is lost.
       try {
         call(http, "POST", path + "/heartbeat");
       } catch (const std::exception& error) {
@@ -105,7 +105,7 @@ class AgentLease::Impl {
     http.disconnect();
   }
 
-  std::mutex mutex;  // of the connection and what stands below it
+  std::mutex mutex;  // guards the connection and the members below it
   HttpClient http;
   LeaseInfo info;
   std::string path;

@@ -25,7 +25,7 @@ namespace {
 constexpr unsigned kClockBits = 20;
 constexpr std::uint64_t kClockMask = (1u << kClockBits) - 1;
 constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
-// No request: a clock that set() does not take.
+// Stands for no request: set() does not take such a clock.
 constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
 std::uint64_t whole_mhz(Megahertz clock) noexcept { return static_cast<std::uint64_t>(clock.value()) & kClockMask; }
@@ -77,9 +77,9 @@ void ClockController::set(Megahertz clock) noexcept {
   if (resting_.load()) wake();
 }
 
-// Between the control thread's "I rest" and its last look at the request: either it sees the request, or the caller
-// sees that it rests. The system's barrier makes this thread pay for both, rarely, so that the caller's store may wait
-// for its cache line on its own; without one, both sides' accesses are sequentially consistent.
+// Stands between the control thread's store of "I rest" and its last look at the request, so that either this thread
+// sees the request or the caller sees that it rests. The system's barrier makes this thread pay for both, rarely: the
+// caller's store need not wait for its cache line. Without it, the accesses of both sides are sequentially consistent.
 void ClockController::order() const noexcept {
   if (barriers_by_system_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
@@ -203,7 +203,7 @@ void ClockController::run() {
     }
     last_news = now;
     if (now < next_try_) {
-      // The newest setting stays where it is; stopping must not take as long as the longest retry.
+      // The newest setting waits. The pause is short, since stopping must not take as long as the longest retry.
       pause(std::max(options_.poll_period, Seconds(0.002)));
       continue;
     }
@@ -223,7 +223,7 @@ void ClockController::run() {
   try {
     sink_->release();
   } catch (const std::exception&) {
-    // As above; on a device of our own there is nobody left to tell.
+    // The agent ends a lease by itself, and on a device that is set directly there is nobody left to tell.
   }
   held_.store(pack(Megahertz(0), monotonic_now()));
 }

@@ -52,7 +52,7 @@ class LeaseSink final : public ClockSink {
     lease_->lock_sm_clocks(gpu_, {clock, clock});
   }
 
-  // The lease is kept for the next clock, unless it is the way back that fails: its end, too, resets the clock.
+  // The lease is kept for the next clock, unless the reset fails: then the lease ends, which resets the clock, too.
   void release() override {
     if (!lease_) return;
     try {
@@ -90,7 +90,7 @@ AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
     }
     known.clocks = client.sm_clocks(gpu);
   } catch (const Error&) {
-    // What is known so far has to do.
+    // What is known so far has to suffice.
   }
   return known;
 }

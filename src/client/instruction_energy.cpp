@@ -13,7 +13,8 @@ namespace {
 constexpr double kNormalScale = 1.4826;
 constexpr int kMostRounds = 8;
 constexpr int kAbsoluteRounds = 30;
-// Equations per unknown, below which the least absolute residuals would fit a few of them exactly and damn the rest.
+// Equations per unknown below which the least absolute residuals would fit a few equations exactly and none of the
+// rest.
 constexpr std::size_t kEnoughEquations = 10;
 // Pulls powers that the equations leave open towards the mean power; as a share of the mean weight of an unknown.
 constexpr double kPull = 1e-4;
@@ -113,8 +114,8 @@ std::vector<double> least_squares(const std::vector<Equation>& equations, std::s
   return powers;
 }
 
-// The least sum of absolute residuals, by squares that are weighted again and again; of few equations the squares
-// alone.
+// Finds the least sum of absolute residuals by least squares that are weighted again and again. With few equations, the
+// first squares stand.
 std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t unknowns) {
   std::vector<double> powers = least_squares(equations, unknowns);
   if (equations.size() < kEnoughEquations * unknowns) return powers;
@@ -129,8 +130,8 @@ std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t
   return powers;
 }
 
-// Drops equations that the solution leaves far off, and solves again, until none is dropped. Squares alone would begin
-// so far off, where a fifth of the readings came late, that the good equations were dropped.
+// Drops equations that the solution leaves far off, and solves again, until none is dropped. If a fifth of the readings
+// came late, plain least squares would begin so far off that the good equations were dropped.
 std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t unknowns) {
   std::vector<double> powers = least_absolute(equations, unknowns);
   for (int round = 0; round < kMostRounds && equations.size() > unknowns; ++round) {

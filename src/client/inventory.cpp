@@ -7,7 +7,7 @@
 namespace flyball {
 namespace {
 
-// A refused question is part of the answer.
+// A question that the device refuses is one of the problems to report.
 template <class Field, class Ask>
 void ask(Field& field, std::vector<DeviceError>& problems, Ask question) {
   try {
@@ -25,7 +25,8 @@ GpuReport report_of(const std::shared_ptr<const GpuDevice>& gpu) {
   report.label = gpu->label();
   std::vector<DeviceError>& problems = report.problems;
   PatientQuestions questions(report.label);
-  // `question` is given the device, which it must not take from here: a driver that hangs keeps both.
+  // `question` gets the device as its argument and must refer to nothing of this function: both stay with a driver that
+  // hangs.
   const auto ask_gpu = [&](auto& field, auto question) {
     if (questions.hangs()) return;
     ask(field, problems, [&] { return questions.ask([gpu, question] { return question(*gpu); }); });

@@ -14,7 +14,7 @@
 namespace flyball {
 namespace {
 
-// A device that is not there or refuses is part of the answer.
+// A device that is not there, or that refuses, is noted as unavailable.
 template <class Action>
 void try_to(MachineDevices& machine, Action action) {
   try {

@@ -10,8 +10,9 @@
 namespace flyball {
 namespace {
 
-// A clock is measured again where an instruction's runs lie so far apart, as a share of their median, and so many times
-// as far as at the steadiest clock of the sweep: runs that differ by themselves do so at every clock.
+// A clock is measured again if an instruction's runs spread by more than kUnsteady of their median, and by more than
+// kFarBeyondTheSteadiest times what they do at the steadiest clock of the sweep: runs that differ by themselves do so
+// at every clock.
 constexpr double kUnsteady = 0.05;
 constexpr double kFarBeyondTheSteadiest = 4.0;
 constexpr int kMostAttempts = 4;
@@ -60,8 +61,8 @@ std::optional<Megahertz> OnlineProfiler::step_begin() {
 void OnlineProfiler::step_end(StepRecord step) {
   const std::scoped_lock lock(mutex_);
   if (swept_ || jumped_) return;
-  // The moment from which on the clock held, for the power to have followed, within the first half of the step: of a
-  // later one too little is left.
+  // The moment from which on the clock had held long enough for the power to have followed. If it is not within the
+  // first half of the step, too little of the step is left.
   const Nanoseconds from = std::max(step.begin, step.in_effect + options_.settle);
   if (step.in_effect == 0 || from - step.begin > (step.end - step.begin) / 2) {
     collecting_ = {};
@@ -121,7 +122,7 @@ std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter
     }
     results.push_back(measure(collected, type_count));
     ProfiledClock& result = results.back();
-    // Of no change of the counter nothing follows.
+    // If the counter did not change, nothing follows about the energy.
     result.complete = result.activity.equations > 0 && (!news.whole || news.whole(collected.from, collected.until));
     const auto later = std::lower_bound(points_.begin(), points_.end(), collected.until,
                                         [](const CounterPoint& point, Nanoseconds time) { return point.time < time; });
@@ -140,7 +141,7 @@ std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter
   return results;
 }
 
-// Lower clocks are not worth measuring; what is to be measured again comes at once.
+// Ends the fall of the clocks, since lower ones are not worth measuring. Those to be measured again come at once.
 void OnlineProfiler::stop() {
   const auto measured = static_cast<std::size_t>(evaluated_);
   if (measured >= falling_) return;

@@ -24,7 +24,7 @@ constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
-constexpr double kLeastWaiting = 0.01;                      // of a clock's time, for its power to be known
+constexpr double kLeastWaiting = 0.01;                      // least share of waiting to know what it draws
 
 std::string type_name(const ScheduledComputation& computation) {
   if (computation.chunk == 0) return computation.instruction;
@@ -94,13 +94,13 @@ Session::~Session() {
 void Session::notice(const std::string& words) {
   if (!options_.notice) return;
   const std::scoped_lock lock(noticing_);
-  (void)contained("a session's notice", [&] { options_.notice(words); });  // somebody else's function, in our threads
+  (void)contained("a session's notice", [&] { options_.notice(words); });  // the program's own function, in our threads
 }
 
 // --- the training thread ---------------------------------------------------------------------------------------------
 
 void Session::adopt_schedule() {
-  // The lock is held for moments only; should it be taken just now, the next step adopts.
+  // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   if (schedule_ != newest_) {
@@ -129,7 +129,7 @@ void Session::step_begin() {
   const bool swept = sweep_clock_.has_value();
   sweep_clock_ = profiler_in_use_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
-  // What the sweep set last is nobody's wish; a schedule sets its own.
+  // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   if (controller_ && swept && !sweep_clock_) controller_->release();
   step_.begin = monotonic_now();
 }
@@ -212,7 +212,7 @@ std::optional<StepReport> Session::executed_step() const {
   report.begin.reserve(schedule_->types.size());
   report.end.reserve(schedule_->types.size());
   for (const InstructionSpan& span : step_.spans) {
-    if (schedule_->clocks_mhz[span.type].empty()) continue;  // of constant time
+    if (schedule_->clocks_mhz[span.type].empty()) continue;  // an operation of constant time
     const std::size_t next = report.begin.size();
     if (next == schedule_->types.size() || schedule_->types[next] != span.type) return std::nullopt;
     report.begin.push_back(to_seconds(span.begin - step_.begin) * options_.time_scale);
@@ -238,7 +238,8 @@ CounterNews Session::counter_news(Nanoseconds after) {
   return news;
 }
 
-// Whether the energy from one moment to another is what the counter said. Of long steps the sampler remembers the end.
+// Whether the counter told the energy from one moment to another. Of a long step only the end can be checked, since the
+// sampler remembers no more.
 bool Session::counted_whole(Nanoseconds begin, Nanoseconds end) const {
   begin = std::max(begin, monotonic_now() - to_nanoseconds(kHistory - kLongestSettling));
   if (begin >= end) return true;
@@ -267,7 +268,7 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
     report.measurements.push_back({"waiting", clock.clock, Seconds(1), waiting * Seconds(1), 1});
   }
   const std::scoped_lock lock(mutex_);
-  if (profiler != profiler_) return;  // of a sweep that has been given up
+  if (profiler != profiler_) return;  // the clock is of a sweep that has been given up
   waiting_sum_ += weight * waiting.value();
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
@@ -296,8 +297,8 @@ void Session::evaluate() {
   finish_due_ = true;
 }
 
-// What the server calls bad is reported to the user and dropped: sent again, it would be refused again, and would hold
-// up all that follows.
+// A message that the server calls bad is told to the user and dropped. Sent again, it would be refused again, and would
+// hold up all that follows.
 template <class Send>
 void Session::send_or_drop(Send send) {
   try {
@@ -308,7 +309,7 @@ void Session::send_or_drop(Send send) {
   }
 }
 
-// Tells the server what it does not know yet. False where nothing was left to tell.
+// Tells the server what it does not know yet. Returns false if nothing was left to tell.
 bool Session::talk() {
   PlanServer& server = *reporting_;
   std::unique_lock lock(mutex_);
@@ -321,10 +322,10 @@ bool Session::talk() {
     }());
     lock.lock();
     joined_ = true;
-    // One that has forgotten this rank has forgotten that it had finished.
+    // A server that has forgotten this rank has forgotten that it had finished, too.
     if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
-    // What the server already has: of this session after it was away, or of a rank of ours that died before, whose
-    // numbers ours must then be above.
+    // The server may have reports already: of this session from before the server was away, or of a process that had
+    // this rank and died. The new reports' numbers must then be above those.
     acknowledged_ = registered.last_sequence;
     if (!acknowledged_own_ || reports_.empty()) {
       next_sequence_ = std::max(next_sequence_, acknowledged_ + 1 + std::ssize(reports_));
@@ -341,7 +342,7 @@ bool Session::talk() {
                                    [&](const MeasurementReport& one) { return one.sequence > acknowledged_; });
   if (unsent != reports_.end()) {
     MeasurementReport report = *unsent;
-    // Where it has nothing there is nothing to forget.
+    // A server that has no reports has nothing to forget.
     report.begins_sweep = report.begins_sweep && acknowledged_ >= 0;
     lock.unlock();
     send_or_drop([&] { (void)server.send(options_.job.id, report); });
@@ -409,7 +410,7 @@ void Session::server_failed(const std::string& words) {
   {
     const std::scoped_lock lock(mutex_);
     if (stop_) return;
-    // Whoever comes back may have forgotten us.
+    // A server that comes back may have forgotten this rank.
     joined_ = false;
     reachable_ = false;
     tell = !std::exchange(told_of_server_, true);
@@ -457,7 +458,7 @@ void Session::listen() {
       if (stop_) return;
       version = heard_version_;
     }
-    // The thread's body, as above.
+    // As in the reporter, failures are reported once and tried again, and never reach the training.
     try {
       if (auto plan = listening_->schedule(options_.job.id, options_.rank.rank, version, kPoll)) {
         take(std::move(*plan));
@@ -472,7 +473,7 @@ void Session::listen() {
   }
 }
 
-// --- anybody ---------------------------------------------------------------------------------------------------------
+// --- any thread ------------------------------------------------------------------------------------------------------
 
 void Session::set_straggler(StragglerNotice notice) {
   if (!has_server()) throw UsageError("set_straggler: this session has no server to tell");

@@ -16,7 +16,7 @@ namespace {
 constexpr double kShortest = 1e-9;  // s
 constexpr double kLongest = 1e6;
 
-// The rules of a message's field, which a session without a server need not be given.
+// The rules of a message's field, which may be left out here, since a session may have no server.
 template <Described Message>
 FieldRules as_in(const char* field) {
   const auto& fields = record_of<Message>().fields();
@@ -99,7 +99,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .check([](const JsonObject& /*object*/, R& options) {
         Job& job = options.job;
         if (job.blocking_power == std::vector{Watts(0)}) job.blocking_power.clear();
-        // Others would be planned alike; only a job that needs it says so.
+        // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
         options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);
         check_options(options);

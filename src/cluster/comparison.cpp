@@ -52,7 +52,7 @@ std::vector<ComparedRun> runs_of(const SimulationSetup& setup, const PolicyOptio
   return runs;
 }
 
-// Returns false if `progress`, which is given the share of jobs done, does.
+// Calls `progress` with the share of jobs done, and returns false if it does.
 bool run_one(SimulationSetup setup, const GroundTruth& truth, const JobTrace& trace, PolicyOptions options,
              ComparedRun& run, const std::function<bool(double)>& progress) {
   switch (run.setting) {
@@ -138,7 +138,7 @@ std::optional<double> jct_at_energy(const std::vector<ComparedRun>& runs, std::s
     if (run.policy == policy) curve.emplace_back(run.result.energy_j, run.result.avg_jct_s);
   }
   std::sort(curve.begin(), curve.end());
-  std::optional<std::pair<double, double>> below;  // the last run that was no slower than all before it
+  std::optional<std::pair<double, double>> below;  // the last run that was faster than all before it
   for (const auto& [energy, jct] : curve) {
     if (below && jct >= below->second) continue;
     if (energy > energy_j) {

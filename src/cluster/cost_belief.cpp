@@ -18,7 +18,7 @@ constexpr int kMostGuessed = 64;  // GPUs
 constexpr double kGuessWeight = 0.05;
 // A network is fitted anew when what was measured of it has grown by this factor.
 constexpr double kGrowth = 1.3;
-constexpr std::size_t kFittedClocks = 5;  // of a size
+constexpr std::size_t kFittedClocks = 5;  // of each size, at most
 // A refit with a mean error of more than this started at a bad point, and is repeated from the default start.
 constexpr double kPoorFit = 0.05;
 
@@ -34,7 +34,7 @@ double guessed_speedup(const ClusterSpec& spec, int from, int to) {
          std::pow(2.0 * kGuessedScalingApart, apart_to - apart_from);
 }
 
-// The factor by which a guess expects the power of all its GPUs to rise.
+// The factor by which a guess expects the power of all GPUs of a job to rise between these numbers of them.
 double guessed_power_rise(int from, int to) { return std::pow(2.0 * 0.97, std::log2(static_cast<double>(to) / from)); }
 
 // The cost of an iteration of a network of which nothing is known: half of the computation waits for the SM clock, and

@@ -141,7 +141,7 @@ void Simulation::Engine::give_gpus(const Assignment& assignment, std::set<int>& 
     }
   }
   state.free_gpus = placement->free_gpus();
-  settle(assignment.job);  // the time that it waited is no service
+  settle(assignment.job);  // the time that it waited does not count as service
   ClusterJob& one = state.jobs[at(assignment.job)];
   one.gpus = assignment.gpus;
   state.holding.insert(std::lower_bound(state.holding.begin(), state.holding.end(), assignment.job), assignment.job);

@@ -228,7 +228,7 @@ Microwatts Simulation::Engine::idle_part(int job) const {
   }
 }
 
-// To be called when the other job on its GPUs has come, left, or begun to compute.
+// Must be called when the other job on its GPUs has come, left, or begun to compute.
 void Simulation::Engine::partner_changed(int job) {
   settle(job);
   const JobPhase phase = state.jobs[at(job)].phase;

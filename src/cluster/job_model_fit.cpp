@@ -205,7 +205,7 @@ PowerModel fit_power(std::span<const JobMeasurement> measured, Megahertz f0, con
   problem.AddResidualBlock(new FitCost<PowerRow, kPowerParameters>(std::move(rows), p), nullptr, p.data());
   for (int i = 0; i < kPowerParameters; ++i) problem.SetParameterLowerBound(p.data(), i, i == kTheta ? 1.0 : 0.0);
   problem.SetParameterUpperBound(p.data(), kTheta, 1000.0);
-  // Linear below f0 (eqs. 13, 14).
+  // Below f0 power is linear in f (eqs. 13, 14): the square and cubic coefficients stay as they are.
   if (!above) problem.SetManifold(p.data(), new ceres::SubsetManifold(kPowerParameters, {2, 3, 8, 9}));
   if (!std::isfinite(solve(problem, start != nullptr ? kRefitIterations : kFitIterations))) {
     throw Error("the energy model cannot be fitted to these measurements");

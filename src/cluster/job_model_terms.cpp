@@ -19,7 +19,7 @@ struct SmoothMaximum {
 
 SmoothMaximum smooth_maximum(double log_a, double log_b, double gamma) {
   const double apart = std::abs(log_a - log_b);
-  const double ratio = std::exp(-gamma * apart);  // the smaller one's power over the larger one's
+  const double ratio = std::exp(-gamma * apart);  // (smaller / larger)^gamma
   const double larger = 1.0 / (1.0 + ratio);
   const double lesser = ratio * larger;
   const double above = std::log1p(ratio);

@@ -48,7 +48,7 @@ std::vector<std::pair<int, int>> PairFinder::pair_up(double memory, std::int64_t
   for (auto& [gpus, groups] : groups_) {
     for (auto& [needed, group] : groups) group.fresh.clear();
   }
-  // These may still be paired with one another.
+  // Jobs of the pairs that are left over may still be paired with one another.
   for (const Pair& one : too_many) {
     for (const Candidate& candidate : {one.first, one.second}) {
       const Where& where = where_.at(candidate.job);

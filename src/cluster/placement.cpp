@@ -86,7 +86,7 @@ bool Placement::place_packed(int job, int gpus) {
     const int nodes = gpus / gpus_per_node_;
     if (whole_on_.size() + whole_off_.size() < at(nodes)) return false;
     for (int i = 0; i < nodes; ++i) give(job, {take_whole_node(), 0, gpus_per_node_});
-    // Each set is sorted and nodes that are on come first, so that the blocks as a whole need not be sorted.
+    // Each set is sorted and nodes that are on come first, so that the blocks as a whole may be out of order.
     std::sort(blocks_[at(job)].begin(), blocks_[at(job)].end(),
               [](const GpuBlock& a, const GpuBlock& b) { return a.node < b.node; });
     return true;

@@ -13,7 +13,7 @@ namespace {
 // Relative to the sum of all services: far more than its rounding.
 constexpr double kRounding = 1e-9;
 
-// Evenly spread, and the same in every run.
+// The priorities of jobs are evenly spread, and the same in every run.
 std::uint32_t priority_of(int job) {
   std::uint64_t mixed = (static_cast<std::uint64_t>(job) + 1) * 0x9e3779b97f4a7c15u;
   mixed ^= mixed >> 29;

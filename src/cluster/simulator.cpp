@@ -28,7 +28,7 @@ std::size_t percentile_index(std::size_t count, double share) {
   return static_cast<std::size_t>(std::ceil(share * static_cast<double>(count))) - 1;
 }
 
-// Standard normal. Depends only on what is measured, so that the order of profiling does not matter.
+// A standard normal number. It depends only on what is measured, so that the order of profiling does not matter.
 double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int nodes, std::size_t speed, int which) {
   std::uint64_t key = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
   const auto mix = [&](std::uint64_t value) { key = (key ^ value) * 0x100000001b3u; };
@@ -245,7 +245,8 @@ void Simulation::Engine::make_kinds(const JobTrace& trace) {
     ClusterJob& job = draft.job;
     const int model = truth_model[at(job.kind)];
     if (model >= 0) {
-      // As in PowerFlow's evaluation: the trace's duration times the throughput of the GPUs that were asked for.
+      // As in PowerFlow's evaluation, the work is the trace's duration times the throughput of the GPUs that were asked
+      // for.
       const JobConfiguration asked{job.requested_gpus, packed_nodes(spec, job.requested_gpus),
                                    state.kinds[at(job.kind)].batch_size, spec.clocks.back()};
       job.iterations = std::max(1.0, std::round(draft.duration / truth->at(model, asked).time));
@@ -328,7 +329,8 @@ std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size
   return costs;
 }
 
-// Nothing will happen any more and jobs are left: the limit is below the least that any of them counts with.
+// Throws why jobs are left although nothing will happen any more: the limit is below the least that any of them counts
+// with.
 void Simulation::Engine::fail_waiting() const {
   Watts most;  // the most of what jobs count with at least
   int hungriest = -1;

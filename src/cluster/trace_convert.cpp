@@ -18,7 +18,7 @@
 namespace flyball {
 namespace {
 
-// "2017-10-09 07:01:55" as seconds since 1970; the zone does not matter, since only differences are used.
+// Returns "2017-10-09 07:01:55" as seconds since 1970; the zone does not matter, since only differences are used.
 std::optional<double> parse_date(std::string_view text) {
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
   constexpr std::array<std::pair<std::size_t, std::size_t>, 6> kParts = {
@@ -43,7 +43,7 @@ std::optional<double> date_of(const nlohmann::json& object, const char* name) {
   return parse_date(found->get_ref<const std::string&>());
 }
 
-// GPUs of the last attempt, and the running time of all attempts.
+// The job has the GPUs of its last attempt, and the running time of all attempts.
 std::optional<TraceJob> philly_job(const nlohmann::json& entry) {
   const auto submit = date_of(entry, "submitted_time");
   const auto attempts = entry.find("attempts");

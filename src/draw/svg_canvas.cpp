@@ -25,7 +25,7 @@ std::string element_end(std::string_view tag, std::string_view title) {
   return fmt::format("><title>{}</title></{}>\n", escape_markup(title), tag);
 }
 
-// "T_{min}" with its index lowered.
+// Writes a text such as "T_{min}" with its index lowered.
 std::string with_indices(std::string_view text) {
   const std::size_t open = text.find("_{");
   const std::size_t close = open == std::string_view::npos ? open : text.find('}', open);

@@ -83,7 +83,7 @@ class AmdSmi {
     if (call.version(&version_) != kAmdSmiSuccess) version_ = {};
   }
   ~AmdSmi() {
-    // Where it hangs, it keeps the library loaded.
+    // A call that hangs keeps the library loaded.
     call_aside([library = library_, shut_down = call.shut_down] { static_cast<void>(shut_down()); });
   }
   AmdSmi(const AmdSmi&) = delete;
@@ -115,7 +115,7 @@ class AmdSmiGpu final : public GpuDevice {
   const GpuIdentity& identity() const override { return identity_; }
 
   Watts power() const override {
-    // Larger than any version's structure, as below: a library newer than we know must not write past it.
+    // The room is larger than any version's structure: a library newer than we know must not write past it.
     alignas(std::uint64_t) std::array<std::byte, 1024> room{};
     check(call_.power(processor_, room.data()), "reading power");
     std::array<std::uint64_t, 3> watts{};
@@ -128,7 +128,7 @@ class AmdSmiGpu final : public GpuDevice {
       std::memcpy(&known, room.data(), sizeof known);
       watts = {known.socket, known.current, known.average};
     }
-    // All ones in 16, 32 or 64 bits: not measured.
+    // All ones in 16, 32 or 64 bits stand for a power that the board does not measure.
     const auto* told = std::find_if(watts.begin(), watts.end(), [](std::uint64_t value) { return value < 0xffff; });
     if (told == watts.end()) refuse("reading power: this board does not tell it");
     return Watts(static_cast<double>(*told));
@@ -223,7 +223,7 @@ class AmdSmiGpu final : public GpuDevice {
     return Megahertz(static_cast<double>(list.hertz[list.current]) / 1e6);
   }
 
-  // Clocks that the device cannot list are none.
+  // Returns no clocks if the device cannot list them.
   std::vector<Megahertz> clocks(std::uint32_t clock, const char* what) const {
     AmdSmiFrequencies list{};
     const AmdSmiStatus status = call_.frequencies(processor_, clock, &list);
@@ -266,7 +266,7 @@ std::vector<Handle> handles_of(const AmdSmi& smi, const char* what, List list) {
   return handles;
 }
 
-// Of all sockets.
+// The GPUs of all sockets.
 std::vector<AmdSmiProcessor> gpus_of(const AmdSmi& smi) {
   std::vector<AmdSmiProcessor> gpus;
   for (AmdSmiSocket socket : handles_of<AmdSmiSocket>(smi, "listing the sockets", smi.call.sockets)) {
@@ -282,7 +282,8 @@ std::vector<AmdSmiProcessor> gpus_of(const AmdSmi& smi) {
   return gpus;
 }
 
-// "00000000:C1:00.0". `place` holds the function, the device, the bus and the domain in 3, 5, 8 and the other bits.
+// Writes a place as "00000000:C1:00.0". `place` holds the function, the device, the bus and the domain in 3, 5, 8 and
+// the other bits.
 std::string bus_id(std::uint64_t place) {
   return fmt::format("{:08X}:{:02X}:{:02X}.{:X}", place >> 16, (place >> 8) & 0xff, (place >> 3) & 0x1f, place & 0x7);
 }
@@ -299,7 +300,7 @@ std::shared_ptr<GpuDevice> open_device(const std::shared_ptr<const AmdSmi>& smi,
   std::array<char, 256> uuid{};
   auto length = static_cast<std::uint32_t>(uuid.size() - 1);
   const bool known = call.uuid(processor, &length, uuid.data()) == kAmdSmiSuccess && uuid[0] != '\0';
-  identity.uuid = known ? uuid.data() : "PCI-" + identity.pci_bus_id;  // a board that tells none: by its place
+  identity.uuid = known ? uuid.data() : "PCI-" + identity.pci_bus_id;  // a board without a UUID is known by its place
   return std::make_shared<AmdSmiGpu>(smi, processor, std::move(identity));
 }
 

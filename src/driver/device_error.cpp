@@ -13,7 +13,7 @@ struct Words {
   const char* key;
   const char* name;
 };
-// In the order of DeviceFault.
+// The words stand in the order of DeviceFault.
 constexpr std::array<Words, 7> kFaults{{
     {"no_driver", "no driver"},
     {"permission", "permission denied"},

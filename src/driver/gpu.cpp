@@ -19,7 +19,6 @@ constexpr const char* kHowToThrottle =
 
 constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
 
-// The effective capabilities of this process.
 std::uint64_t effective_capabilities() {
   std::ifstream status("/proc/self/status");
   std::string line;

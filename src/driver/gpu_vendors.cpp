@@ -26,7 +26,7 @@ void open_boards(OpenedGpus& opened, const CountedBoards& boards, std::size_t fi
   }
   for (std::size_t i = 0; i < boards.count; ++i) {
     const std::size_t index = first_index + i;
-    // A device that cannot be opened is part of the answer.
+    // A device that cannot be opened is reported as unavailable.
     try {
       opened.gpus.push_back(answers[i].get(patience, gpu_label(index)));
     } catch (const DeviceError& error) {
@@ -43,8 +43,8 @@ std::string plain_place(const std::string& pci_bus_id) {
   return place;
 }
 
-// By the UUID where both are a board's own (AMD's change with the library, "PCI-..." is a place): servers of one kind
-// have their boards in the same places.
+// UUIDs decide if both are a board's own, since servers of one kind have their boards in the same places. Else the
+// places decide: AMD's UUIDs change with the library, and "PCI-..." is a place.
 bool is_same(const GpuIdentity& a, const GpuIdentity& b) {
   if (!a.uuid.empty() && a.uuid == b.uuid) return true;
   if (a.uuid.starts_with("GPU-") && b.uuid.starts_with("GPU-")) return false;
@@ -58,7 +58,7 @@ OpenedGpus open_gpus(const std::vector<GpuVendor>& vendors, Seconds patience) {
   std::size_t next_index = 0;
   for (const GpuVendor& vendor : vendors) {
     CountedBoards boards;
-    // A driver that is not there is part of the answer.
+    // A driver that is not there is reported as unavailable.
     try {
       boards = load(vendor, patience);
     } catch (const DeviceError& error) {
@@ -76,14 +76,14 @@ std::shared_ptr<GpuDevice> find_gpu(const GpuIdentity& wanted, const std::vector
   const bool by_number = wanted.uuid.empty() && wanted.pci_bus_id.empty();
   const std::string label = gpu_label(wanted.index);
   std::size_t next_index = 0;
-  std::optional<DeviceError>
-      missing;  // why the GPU may exist although it was not found; else the first driver that is not there
+  // Why the GPU may exist although it was not found; else the first driver that is not there.
+  std::optional<DeviceError> missing;
   for (const GpuVendor& vendor : vendors) {
     CountedBoards boards;
     try {
       boards = load(vendor, opening_patience());
     } catch (const DeviceError& error) {
-      // Nobody knows how many GPUs come before those of the next vendor.
+      // Nobody knows now how many GPUs come before those of the next vendor, and so which number is whose.
       if (by_number && error.fault() != DeviceFault::kNoDriver) throw;
       if (!missing || missing->fault() == DeviceFault::kNoDriver) missing = error;
       continue;

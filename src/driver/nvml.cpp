@@ -107,7 +107,7 @@ class Nvml {
     check(call.init(), kNvmlVendor, "nvmlInit");
   }
   ~Nvml() {
-    // Where it hangs, it keeps the library loaded.
+    // A call that hangs keeps the library loaded.
     call_aside([library = library_, shutdown = call.shutdown] { static_cast<void>(shutdown()); });
   }
   Nvml(const Nvml&) = delete;
@@ -137,7 +137,8 @@ class NvmlGpu final : public GpuDevice {
 
   const GpuIdentity& identity() const override { return identity_; }
 
-  // From Ampere on, the plain call tells the mean of a whole second; the field, where there is one, the sensor itself.
+  // From Ampere on, the plain call tells the mean of a whole second. The field, if there is one, tells the present
+  // power.
   Watts power() const override {
     if (has_instant_power_.load(std::memory_order_relaxed)) {
       NvmlFieldValue field{};
@@ -291,7 +292,7 @@ class NvmlGpu final : public GpuDevice {
     return from_megahertz(value);
   }
 
-  // Clocks that the device cannot list are none.
+  // Returns no clocks if the device cannot list them.
   template <class List>
   std::vector<Megahertz> clock_list(List list, const char* what) const {
     std::vector<unsigned> values(256);
@@ -314,7 +315,7 @@ class NvmlGpu final : public GpuDevice {
     std::vector<Process> processes(64);
     NvmlReturn code = kNvmlErrorInsufficientSize;
     auto count = static_cast<unsigned>(processes.size());
-    // Between the two more may have come.
+    // Between two calls more processes may have come.
     for (int attempt = 0; attempt < 4 && code == kNvmlErrorInsufficientSize; ++attempt) {
       processes.resize(std::max<std::size_t>(2u * count, processes.size()));
       count = static_cast<unsigned>(processes.size());

@@ -28,11 +28,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// No package takes more. A smaller number behind a larger one is a wrap-around only if it fits; else the counter began
-// anew, as it does when a machine wakes up.
+// No package takes more power. A counter that has become smaller has wrapped around only if it has then gone no further
+// than this allows; else it began anew, as it does when a machine wakes up.
 constexpr double kMostWatts = 5000.0;
 
-// One line of a small file, without blanks around it; nothing where it cannot be read.
+// Returns the first line of a small file without blanks at its end, or nothing if it cannot be read.
 std::optional<std::string> read_line(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -218,7 +218,7 @@ std::vector<std::shared_ptr<CpuDevice>> open_rapl(const std::string& root) {
 
   std::vector<std::shared_ptr<CpuDevice>> packages;
   for (const Domain& domain : domains) {
-    // "package-0", "package-0-die-1"; "psys" is the whole board, packages included.
+    // Packages are named "package-0" or "package-0-die-1"; "psys" is the whole board, packages included.
     if (domain.numbers.size() != 1 || !domain.name.starts_with("package")) continue;
     std::optional<std::filesystem::path> dram;
     for (const Domain& part : domains) {

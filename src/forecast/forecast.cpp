@@ -54,7 +54,8 @@ PerComponent<Joules> idle_joules(const NodeType& type, Seconds time) {
   return joules;
 }
 
-// What one node draws in one occurrence of a stage, and how long that takes: never the one without the other.
+// Charges what one node draws in one occurrence of a stage together with how long that takes, since neither may be
+// charged without the other.
 void charge(NodeTypeForecast& own, TrainingStage stage, double times, const PerComponent<Joules>& joules,
             Seconds time) {
   for (std::size_t c = 0; c < kComponents; ++c) own.stages[index_of(stage)][c] += times * own.count * joules[c];
@@ -62,8 +63,8 @@ void charge(NodeTypeForecast& own, TrainingStage stage, double times, const PerC
 }
 
 // Mean of the greatest of all nodes' draws, each from its type's empirical distribution: P(max <= x) is the product of
-// F_type(x)^count, and the mean is the sum of x times its steps. Where the type's nodes are known to differ, what was
-// measured is spread out by that much, normally.
+// F_type(x)^count, and the mean is the sum of x times its steps. If the nodes of a type are known to differ, each
+// measured time is spread out by that much, normally.
 Seconds expected_slowest(const RunDescription& run, const std::vector<Samples>& samples) {
   struct Draw {
     Seconds value;
@@ -73,7 +74,7 @@ Seconds expected_slowest(const RunDescription& run, const std::vector<Samples>& 
   std::vector<Draw> draws;
   std::vector<double> below(samples.size(), 0.0);
   for (std::size_t t = 0; t < samples.size(); ++t) {
-    if (samples[t].local.empty()) below[t] = 1.0;  // nothing of this occurrence: never the slowest
+    if (samples[t].local.empty()) below[t] = 1.0;  // a type that has nothing of this occurrence is never the slowest
     const double spread = run.node_types[t].spread.value_or(0.0);
     constexpr double kStep = 0.125;
     constexpr double kFarthest = 6.0;  // standard deviations, enough for ten million nodes

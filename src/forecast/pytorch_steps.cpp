@@ -87,7 +87,8 @@ Nanoseconds covered(std::vector<Range> ranges, Nanoseconds begin, Nanoseconds en
   return sum;
 }
 
-// Where nobody called the profiler's step(): from one optimizer's step to the end of the next.
+// The steps of a trace in which nobody called the profiler's step(): each lasts from the end of one optimizer's step to
+// the end of the next.
 std::vector<Range> steps_between_updates(const Events& events) {
   std::vector<Nanoseconds> ends;
   for (const auto& [kind, range] : events) {
@@ -104,7 +105,7 @@ std::string range_of(const std::vector<long>& numbers) {
 }
 
 // Leaves every rank the steps that all have. A loop that began to trace one rank a step later has other positions for
-// the same steps, and whose all-reduce is whose would be mistaken.
+// the same steps, and all-reduces of different steps would be compared.
 void keep_common(const std::vector<std::string>& sources, std::vector<TracedSteps>& ranks) {
   std::vector<long> common = ranks.front().numbers;
   for (std::size_t r = 1; r < ranks.size(); ++r) {
@@ -160,8 +161,8 @@ TracedSteps read_pytorch_steps(ByteSource& bytes) {
   }
   if (steps.empty()) steps = steps_between_updates(events);
   std::sort(steps.begin(), steps.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  // A device's rows repeat the host's steps; of those of one number the first, which is the host's, counts. Numbered
-  // steps may overlap by as much as a time is rounded.
+  // A device's rows repeat the host's steps. Of those of one number only the first counts, which is the host's.
+  // Numbered steps may overlap by as much as a time is rounded.
   std::vector<Range> apart;
   for (const Range& step : steps) {
     const bool next =

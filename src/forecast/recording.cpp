@@ -19,7 +19,7 @@ constexpr Component kProcessor = Component::kProcessor;
 constexpr Component kAccelerator = Component::kAccelerator;
 constexpr Component kMemory = Component::kMemory;
 
-// The curve's value at `time`, which may lie outside.
+// The curve's value at `time`, or at the nearer end if `time` lies outside.
 Joules at(const EnergyCurve& curve, Seconds time) {
   const auto after = std::lower_bound(curve.times.begin(), curve.times.end(), time);
   if (after == curve.times.begin()) return curve.joules.front();
@@ -61,7 +61,7 @@ ComponentPower two_levels(std::vector<Level> levels) {
     time += level.time;
     energy += level.power * level.time;
   }
-  // Otsu: the split of greatest variance between the two means is that of least variance inside them.
+  // Otsu's method: the split of greatest variance between the two means is that of least variance around them.
   ComponentPower best{energy / time, energy / time};
   double greatest = 0.0;
   Seconds low_time(0);
@@ -194,7 +194,7 @@ std::vector<StageSpan> read_spans(const std::string& source, std::string_view te
 void attach_recording(NodeType& type, const Recording& recording, const std::vector<StageSpan>& spans) {
   need_something(recording);
   const auto [first, last] = recording.common_span();
-  // Sensors change some time after what they show; a span may stand out by as much.
+  // Sensors change some time after what they show, so that a span may reach beyond the recording by as much.
   const Seconds margin = 0.05 * (last - first);
   struct Measured {
     Seconds time;

@@ -12,7 +12,7 @@
 namespace flyball {
 namespace {
 
-// More watts than this one node's component hardly draws; milliwatts for watts are above it.
+// One node's component hardly draws more watts. A power in milliwatts that was taken for watts does.
 constexpr PerComponent<double> kMuchWatts = {3'000, 30'000, 1'000, 500, 1'000};
 constexpr double kMuchBatch = 32'768;  // samples of all nodes in an iteration; few models learn from more
 constexpr double kFewIterations = 20;  // of an epoch
@@ -29,7 +29,7 @@ void doubt_batch(const RunDescription& run, std::vector<std::string>& doubts) {
   }
   const double share = largest->batch / static_cast<double>(run.nodes());
   if (share < 1.0) return;
-  // A small batch that does not come out even among the nodes is hardly meant for all of them.
+  // A small batch that cannot be divided evenly among the nodes is hardly meant for all of them.
   const bool even = std::floor(share) == share;
   if (samples <= kMuchBatch && (!even || run.iterations_per_epoch() >= kFewIterations)) return;
   doubts.push_back(

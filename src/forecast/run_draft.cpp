@@ -63,7 +63,7 @@ struct Known {
   bool accelerator = false;
   PerComponent<std::optional<ComponentPower>> powers;
   PerStage<std::vector<Seconds>> times;
-  PerStage<std::string> doubts;  // what is uncertain of a measured time, a comment
+  PerStage<std::string> doubts;  // comments on what is uncertain of a measured time
   PerStage<std::optional<Watts>> accelerator_power;
   bool accelerator_idle_guessed = false;
   std::string batch = "samples of one node in one iteration";
@@ -142,13 +142,13 @@ std::vector<Known> from_profile(const Profile& profile, int microbatches) {
   return stages;
 }
 
-// Traces of several ranks that do not say how many there were are taken for all of them.
+// If traces of several ranks do not say how many ranks there were, they are taken for all of them.
 bool misses_ranks(const TracedSteps& traced) {
   return traced.ranks == 1 || traced.world_size > static_cast<long>(traced.ranks);
 }
 
-// Where not all ranks of a run were traced, nobody knows how much of the communication was waiting for the others. A
-// model that adds that wait would charge it twice, so that it is stated to be in there.
+// If not all ranks of a run were traced, nobody knows how much of the communication was waiting for the others. A model
+// that adds that wait would charge it twice, so that the draft states that it is contained.
 void note_missing_ranks(const TracedSteps& traced, int nodes, Known& known) {
   const std::size_t communication = index_of(TrainingStage::kCommunication);
   const std::size_t wait = index_of(TrainingStage::kWait);

@@ -77,7 +77,7 @@ class RunFile final : TomlFile {
   }
 
  private:
-  // A key that carries another unit gets told where that unit is written.
+  // A name that carries another unit is answered with the place where that unit is written.
   std::string mend_of_key(const std::string& name, const std::vector<std::string>& known) const override {
     if (&known == &kStageKeys) {
       const bool time = name.starts_with("time") || name.ends_with('s') || name.starts_with("min") ||
@@ -249,8 +249,8 @@ class RunFile final : TomlFile {
     }
   }
 
-  // Computing is held against its own median. All else may wait, for a disk, the network or a node that stalls, now and
-  // then for as long as whole iterations: of those a measurement is too long only beside the iteration.
+  // Computing is compared with its own median. All else may wait, for a disk, the network or a node that stalls, now
+  // and then for as long as whole iterations, so that a measurement of it is compared with the whole iteration.
   void check_outliers(const toml::table& own, const std::string& name, const NodeType& type) const {
     const TrainingStage which = *value_named<TrainingStage>(name);
     const StageMeasurement& stage = type.stage(which);
@@ -263,7 +263,7 @@ class RunFile final : TomlFile {
       const bool counts = computes ? &one == &stage : one.occurrence == stage.occurrence;
       if (counts && !one.times.empty()) usual += median(one.times);
     }
-    // Of short stages a stall of the machine is as long; those are left to the spread.
+    // A stall of the machine may be as long as a short stage; such outliers are left to the spread.
     if (usual < kShortStage) return;
     const auto longest = std::max_element(stage.times.begin(), stage.times.end());
     if (*longest <= kMostOverMedian * usual) return;
@@ -301,7 +301,7 @@ class RunFile final : TomlFile {
   }
 };
 
-// What somebody probably wrote whose stages add up to `ratio` iterations; empty for no idea.
+// Guesses what somebody wrote whose stages add up to `ratio` iterations; empty if there is no guess.
 std::string likely_mend(double ratio) {
   struct Guess {
     double ratio;

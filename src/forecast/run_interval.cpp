@@ -26,7 +26,8 @@ Watts idle_power(const RunDescription& run) {
   return sum;
 }
 
-// What ends at the same time on all nodes: where the wait was measured, everything; else the barrier comes first.
+// Splits times into phases that end at the same time on all nodes: one phase if the wait was measured, else one until
+// the barrier and one after it.
 std::vector<std::vector<Seconds>> phases_of(const Samples& samples, bool wait_measured) {
   if (wait_measured) return {samples.whole};
   std::vector<Seconds> rest = samples.whole;
@@ -34,8 +35,8 @@ std::vector<std::vector<Seconds>> phases_of(const Samples& samples, bool wait_me
   return {samples.local, rest};
 }
 
-// Energies of all nodes of each type in the measured iterations: what they draw themselves, and what all others draw
-// idly while they are the last. Of the type that is the last on average, since the mean is what is asked for.
+// Energies of all nodes of each type in the measured iterations: what they draw themselves and, for the type that is
+// the last on average, what all others draw idly meanwhile. The average decides, since the mean is what is asked for.
 std::vector<std::vector<double>> energy_sequences(const RunDescription& run, const std::vector<Samples>& samples,
                                                   bool wait_measured) {
   const std::size_t phases = wait_measured ? 1 : 2;
@@ -112,7 +113,7 @@ Seconds greatest_draw(const RunDescription& run, const std::vector<Samples>& sam
     const NodeType& type = run.node_types[t];
     const double mean = mean_of(samples[t].local).value();
     if (mean <= 0.0) continue;
-    // Of means over several nodes each node differs by as much more.
+    // The times are means over the measured nodes; single nodes differ by as much more.
     double squares = assumed.iteration_weight * assumed.iteration_spread * assumed.iteration_spread;
     for (const Seconds time : samples[t].local) {
       squares += measured_nodes(type) * (time.value() / mean - 1.0) * (time.value() / mean - 1.0);
@@ -137,7 +138,7 @@ Seconds greatest_draw(const RunDescription& run, const std::vector<Samples>& sam
   return Seconds(0.5 * (low + found));
 }
 
-// What stalls that were not seen may add to the run.
+// The energy that stalls which were not seen may add to the run.
 Joules unseen_stalls(const RunDescription& run, const std::vector<Samples>& samples, bool wait_measured, double repeats,
                      double quantile, const AssumedSpread& assumed) {
   double none = 1.0;
@@ -165,7 +166,7 @@ IntervalHalves interval_halves(const RunDescription& run, const std::vector<Meas
   for (std::size_t t = 0; t < run.node_types.size(); ++t) {
     const NodeType& type = run.node_types[t];
     const double measured = measured_nodes(type);
-    // Of the power of so many, and of the speed of those that were not measured.
+    // The first part is of the power of so many nodes, the second of the speed of those that were not measured.
     const double variance = 1.0 / measured + (1.0 / measured - 1.0 / type.count);
     const double spread = type.spread.value_or(assumed.node_spread);
     both += squared(deviations * spread * energies[t]) * variance;

@@ -25,14 +25,14 @@ struct Belief {
   double weight = 0.0;  // its logarithm at first
 };
 
-// Variance of the mean of n in units of one's; n is whole.
+// Variance of the mean of n values in units of one value's; n must be whole.
 double variance_of_mean(double correlation, double n) {
   const double apart = 1.0 - correlation;
   const double end = 2.0 * correlation * (1.0 - std::pow(correlation, n)) / (n * n * apart * apart);
   return (1.0 + correlation) / (n * apart) - end;
 }
 
-// `deviations` from their own mean, not all 0.
+// `deviations` are from their own mean, and not all 0.
 Belief belief_of(std::span<const double> deviations, double repeats, double correlation, const SpreadPrior& prior) {
   const auto count = static_cast<double>(deviations.size());
   const double apart = 1.0 - correlation;
@@ -65,7 +65,7 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
   for (const double value : measured) largest = std::max(largest, std::abs(value - mean));
   const bool certain = prior.weight * prior.deviation <= 0.0;
   if (certain && largest <= 1e-14 * std::abs(mean)) return 0.0;
-  // In units of what is known of the spread, so that no square is too small for a double.
+  // The unit is what is known of the spread, so that no square is too small for a double.
   const double unit = std::max(largest, certain ? 0.0 : prior.deviation);
   std::vector<double> deviations;
   for (const double value : measured) deviations.push_back((value - mean) / unit);
@@ -92,7 +92,8 @@ std::optional<double> sum_half_width(std::span<const double> measured, double re
     }
     return sum / weights - (1.0 - confidence);
   };
-  // Between nothing and a little more than the widest of all, which holds the probability under every correlation.
+  // The half width lies between 0 and a little more than the widest of all, which holds the probability under every
+  // correlation.
   std::uintmax_t rounds = 100;
   const auto [low, high] = boost::math::tools::toms748_solve(outside, 0.0, 1.001 * widest,
                                                              boost::math::tools::eps_tolerance<double>(30), rounds);

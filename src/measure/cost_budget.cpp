@@ -11,7 +11,7 @@ namespace flyball {
 namespace {
 
 constexpr Nanoseconds kLook = 1'000'000'000;
-// Meanwhile the sensors' rhythms are found, and every round is needed for that.
+// During this time the sensors' rhythms are found, for which every round is needed.
 constexpr Nanoseconds kBegin = 1'500'000'000;
 constexpr double kLongestSeconds = 0.1;
 constexpr double kUsualShare = 0.001;

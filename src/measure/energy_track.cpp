@@ -13,11 +13,11 @@ namespace {
 
 // A counter that shows more has begun anew, or is wrong. The largest boards take 3 kW.
 constexpr double kMostWatts = 20'000.0;
-// Powers below are no proof that energy flows.
+// Smaller powers are no proof that energy flows.
 constexpr double kLeastWatts = 1.0;
 // Slopes and peaks over less than this show the grain of fast counters (RAPL: 1 ms), not the device.
 constexpr Nanoseconds kSlopeSpan = 20'000'000;
-// A jump of power between two steps of the counter, as a share of the larger: below, a straight line is as good.
+// A jump of power between two steps of the counter, as a share of the larger. Below it, a straight line is as good.
 constexpr double kJump = 0.2;
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) / 1e9; }
@@ -81,7 +81,7 @@ void EnergyTrack::follow_counter(Nanoseconds time, Joules total) {
     return;
   }
   if (step < 0.0 || step > kMostWatts * std::max(1.0, seconds(time - change_time_))) {
-    // The counter began anew: what flowed meanwhile is as much as the power says.
+    // The counter began anew. What flowed meanwhile is taken to be as much as the power says.
     const double slope = knows_watts_ ? watts_ : slope_at_end();
     if (!std::isnan(slope)) joules_ += slope * seconds(time - knots_.back().time);
     base_total_ = total;
@@ -194,7 +194,7 @@ double EnergyTrack::joules_at(Nanoseconds time) const {
     return knots_[0].joules - (knots_.size() > 1 ? slope(0) * seconds(missing) : 0.0);
   }
   if (before < knots_.size()) return joules_within(before - 1, time);
-  // Standing still for longer than a step takes: no energy flows, as far as the counter tells.
+  // A counter that stands still for longer than a step takes says that no energy flows.
   if (time_ - change_time_ > 2 * reach && source_ == EnergySource::kCounter) return knots_.back().joules;
   double watts = knots_.size() > 1 ? slope(knots_.size() - 2) : watts_;
   if (source_ != EnergySource::kCounter) watts = watts_;

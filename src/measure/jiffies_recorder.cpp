@@ -18,7 +18,7 @@
 namespace flyball {
 namespace {
 
-// Empty where it cannot be read: tasks come and go.
+// Returns nothing if the file cannot be read, since tasks come and go.
 std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -29,8 +29,8 @@ struct TaskStat {
   unsigned long long busy = 0;
 };
 
-// proc(5), /proc/[pid]/stat: the name in parentheses may hold anything; after it come field 3 and on. 14 and 15 are
-// user and system time, 39 the processor.
+// proc(5), /proc/[pid]/stat: the name in parentheses may hold anything, and field 3 follows it. Fields 14 and 15 are
+// user and system time, 39 is the processor.
 std::optional<TaskStat> parse_task(const std::string& text) {
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -85,7 +85,7 @@ std::string JiffiesRecorder::sample(Nanoseconds unix_time) {
   return rows;
 }
 
-// With the processes below it, which are the program's.
+// Adds the process's tasks, and those of the processes below it, which are the program's.
 void JiffiesRecorder::add_tasks(pid_t process, bool monitor, const std::string& stamp, std::string& rows) {
   std::vector<pid_t> children;
   std::error_code gone;

@@ -10,8 +10,8 @@
 namespace flyball {
 namespace {
 
-// How old a power may be before it is read again: with the counter's change, and seldom where it stands, unless it has
-// stood for so long that the power may have to take its place.
+// How old a power may be before it is read again. It is read with the counter's change, and seldom while the counter
+// stands, unless that has stood for so long that the power may have to take its place.
 Nanoseconds most_age(Nanoseconds counter_age) {
   if (counter_age == 0) return 10 * kMillisecond;
   return counter_age < 1000 * kMillisecond ? 100 * kMillisecond : 20 * kMillisecond;

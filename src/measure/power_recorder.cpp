@@ -128,7 +128,7 @@ void PowerRecorder::add_row(std::size_t i, const PowerSample& sample) {
   if (!device.last_row) device.first_joules = sample.energy.value();
   double value = sample.energy.value() - device.first_joules;
   if (options_.power) {
-    // As the sampler tells it, unless changes between have been left out.
+    // The sampler's own mean is taken, unless changes in between have been left out.
     Watts mean = sample.power;
     if (device.left_out && device.last_row) {
       mean = (sample.energy - device.last_row->energy) / to_seconds(sample.time - device.last_row->time);

@@ -36,8 +36,8 @@ constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, howeve
 
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
 
-// Until a time or a call. Not a condition variable: glibc takes its mutex back as one that others wait for, and letting
-// go of that is a system call more in every period.
+// Waits until a time or a call. A condition variable would cost one more system call in every period: glibc takes its
+// mutex back as one that others wait for, and has to wake them when it lets go.
 class Alarm {
  public:
   Alarm() { ::sem_init(&calls_, 0, 0); }
@@ -61,7 +61,7 @@ struct Slot {
   Slot(Meter m, Nanoseconds period, std::size_t capacity) : meter(std::move(m)), track(period, capacity) {}
 
   Meter meter;
-  // Of the thread that reads.
+  // Used by the thread that reads:
   Nanoseconds asked_again_at = 0;  // after a failure
   Nanoseconds quiet_until = 0;     // the sensor's next change is not due, or its last too recent for the budget
   Nanoseconds due_at = 0;          // a round is made for it then
@@ -112,9 +112,9 @@ struct Core {
   int waiting = 0;
 };
 
-// When a meter is read again that has just been read. A fine counter that the budget puts off comes along in others'
-// rounds once a quarter of its time is over; since next_due() waits for such a round for as long, there is none that it
-// would miss every time. Half a period less is the place on the grid of periods.
+// When a meter is read again that has just been read. A fine counter that the budget puts off is read in others'
+// rounds, too, once a quarter of its time is over. Since next_due() waits for such a round for as long, there is no
+// round that it would miss every time. Half a period is taken off to meet the grid of periods.
 void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods) {
   slot.fine = slot.periods > 1 ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
   slot.periods = slot.fine ? periods : 1;
@@ -131,8 +131,8 @@ bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
          (regular && now < slot.quiet_until);
 }
 
-// `due`: when a regular reading should come, 0 for one that is asked for. False when this thread was given up
-// meanwhile: it must end at once.
+// `due` is when a regular reading should come, or 0 for one that is asked for. Returns false if this thread was given
+// up meanwhile: it must end at once.
 bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
                 std::int64_t periods) {
   const Nanoseconds begin = Sampler::now();
@@ -155,7 +155,7 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
     ++slot.failed;
     if (slot.failures_in_row == 0) slot.failing_since = begin;
     slot.failure = slot.meter.label + ": the driver's call did not return for a while";
-    slot.answering.store(true);  // and what it said is of no known time
+    slot.answering.store(true);  // but what it said is of no known time
     return false;
   }
   const std::lock_guard lock(slot.mutex);
@@ -175,8 +175,8 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
   return true;
 }
 
-// The first time of the grid of periods after `now` at which a meter has something to say. What the budget puts off
-// waits a quarter of its time longer where others' next round is then.
+// The first time of the grid of periods after `now` at which a meter has something to say. A meter that the budget puts
+// off waits a quarter of its time longer if others' next round is then.
 Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
   Nanoseconds needed = now + kLongestRest;
   Nanoseconds put_off = needed;
@@ -390,8 +390,8 @@ class Sampler::Impl {
     }
   }
 
-  // When to look again. A reading that has begun by now is looked after at its limit, so that looking once per limit
-  // finds every one that hangs in time.
+  // Returns when to look again. A reading that has begun by now is looked after at its limit, so that looking once per
+  // limit finds every one that hangs in time.
   Nanoseconds give_up_on_a_hanging_meter() {
     const Nanoseconds limit = to_nanoseconds(kHangLimit);
     const Nanoseconds now = Sampler::now();
@@ -413,7 +413,7 @@ class Sampler::Impl {
     try {
       start_reading();
     } catch (const std::system_error&) {
-      // No room for a thread now; the next round of supervision tries again.
+      // No thread can be made now; the next round of supervision tries again.
     }
   }
 
@@ -437,7 +437,7 @@ class Sampler::Impl {
   }
 
   std::shared_ptr<Core> core_;
-  // Of the supervisor, but for construction and destruction.
+  // Used by the supervisor, but for construction and destruction:
   std::shared_ptr<Shift> shift_;
   std::thread reader_;
   std::thread supervisor_;

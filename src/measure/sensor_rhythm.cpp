@@ -59,7 +59,7 @@ void SensorRhythm::date(Nanoseconds change) {
 
 void SensorRhythm::rest(Nanoseconds error) {
   unsteadiness_ = std::max(error, unsteadiness_ - unsteadiness_ / 16);
-  // The last reading before the change has to see the old value, or when it came would be known less well.
+  // The last reading before the change has to see the old value, or the time of the change would be known less well.
   const Nanoseconds guard = usual_sampling_ + usual_sampling_ / 4 + 2 * unsteadiness_;
   quiet_until_ = misses_ == 0 && !faster_than_sampling() ? dated_ + period_ - guard : 0;
 }

@@ -93,8 +93,8 @@ class HttpClient::Impl {
     io.run();
   }
 
-  // By hand: where the server's queue of new connections is full, connect(2) on a Unix socket does not end later, as an
-  // asynchronous one expects, but has to be waited for in the call.
+  // Connects by hand. If the server's queue of new connections is full, connect(2) on a Unix socket does not end later,
+  // as an asynchronous one expects, but has to be waited for in the call.
   void connect_local(error_code& error) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -185,7 +185,7 @@ class HttpClient::Impl {
     stream->expires_after(duration_of(options.timeout));
     http::async_write(*stream, request, StoreResult{&error}, nullptr);
     run();
-    if (interrupted) error = asio::error::operation_aborted;  // what was to cancel the read came before it began
+    if (interrupted) error = asio::error::operation_aborted;  // the interrupt came before there was a read to cancel
     if (!error) {
       http::async_read(*stream, buffer, parser, StoreResult{&error});
       run();

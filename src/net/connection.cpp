@@ -34,7 +34,7 @@ using boost::system::error_code;
 
 constexpr std::size_t kFirstRead = 512;  // what an idle connection keeps ready
 constexpr std::size_t kMostDrained = 4u << 20u;
-constexpr std::size_t kSharedFrom = 128;  // responses in one turn that several threads send
+constexpr std::size_t kSharedFrom = 128;  // from so many responses in one turn on, several threads send them
 constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr std::size_t kPortion = 16;  // that a thread takes at a time
 
@@ -440,7 +440,7 @@ void Connection::send_now() {
   message.msg_iov = parts;
   message.msg_iovlen = tail_ ? 2 : 1;
   const ssize_t count = ::sendmsg(stream_.socket().native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (count > 0) sent_ = static_cast<std::size_t>(count);  // an error of the socket shows again below
+  if (count > 0) sent_ = static_cast<std::size_t>(count);  // an error of the socket shows again in send_rest()
 }
 
 void Connection::send_rest() {

@@ -61,7 +61,7 @@ struct Readable {
 // forgotten reaches the one that took its place.
 bool is_readable(int descriptor) {
   pollfd look{descriptor, POLLIN, 0};
-  return ::poll(&look, 1, 0) > 0;  // an error of the descriptor is news, too; one of the asking is not
+  return ::poll(&look, 1, 0) > 0;  // an error of the descriptor is news, too; one of poll() is not
 }
 
 void wait_readable(const std::shared_ptr<Readable>& readable) {
@@ -97,7 +97,7 @@ EventLoop::~EventLoop() = default;
 
 void EventLoop::run() {
   impl_->io.restart();
-  // What a handler throws is its own affair: the loop goes on with the next.
+  // An exception of one handler must not end the loop, which goes on with the next.
   while (!contained("the event loop", [this] { impl_->io.run(); })) {
   }
 }

@@ -87,7 +87,7 @@ std::string detail_of_problem(const std::string& body) {
   try {
     const nlohmann::json json = parse_json("the answer", body);
     if (json.is_object() && json.contains("detail") && json["detail"].is_string()) return json["detail"];
-  } catch (const InputError&) {  // quoted as it stands
+  } catch (const InputError&) {  // a body that is no JSON is quoted as it stands
   }
   return std::string(cut_between_characters(body, kLongest));
 }

@@ -37,7 +37,7 @@ using boost::system::error_code;
 
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // when descriptors have run out
 
-// Whether somebody listens there.
+// Whether somebody listens at the path.
 bool answers(const std::string& path) {
   asio::io_context io;
   asio::local::stream_protocol::socket socket(io);

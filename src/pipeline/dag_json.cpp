@@ -192,7 +192,7 @@ class DagHandler : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    // "[json.exception...] parse error at line 3, column 5: what": the place is told by our own location.
+    // The error reads "[json.exception...] parse error at line 3, column 5: what"; InputError tells the place itself.
     std::string what = error.what();
     const std::size_t column = what.find(", column ");
     const std::size_t colon = column == std::string::npos ? column : what.find(": ", column);

@@ -30,7 +30,7 @@ class Partitioner {
 
   std::vector<int> solve() {
     const Nanoseconds total = begin_at_.back();
-    const Nanoseconds mean = total / static_cast<Nanoseconds>(stages_);  // no shortest stage is longer
+    const Nanoseconds mean = total / static_cast<Nanoseconds>(stages_);  // the shortest stage is never longer
     Band best{0, total};
     Band band{0, total};
     while (band.least <= mean) {

@@ -80,7 +80,7 @@ class DagBuilder {
           "occupies = \"receiver\" in [p2p], as such schedules receive ahead");
     }
     const int stages = stages_;
-    // With chunks also from the last stage to the first, which are neighbours where there are two.
+    // With chunks there is also a link from the last stage to the first; with two stages it is the one that they have.
     const int links = spec_.chunks > 1 && stages > 2 ? stages : stages - 1;
     check_count(kP2pName, spec_.p2p, links, "link");
     check_count(kDataLoadName, spec_.data_load, stages, "stage");
@@ -115,7 +115,7 @@ class DagBuilder {
   // The type of a transfer, or -1 where it takes no time.
   int transfer_type(int from, int to) {
     ClockOption option;
-    bool alike = true;  // what a stage sends to either side
+    bool alike = true;  // whether a stage sends the same to either side
     if (spec_.p2p) {
       alike = spec_.p2p->time.size() == 1 && spec_.p2p->energy.size() <= 1;
       const int link = std::abs(from - to) == 1 ? std::min(from, to) : stages_ - 1;
@@ -128,8 +128,8 @@ class DagBuilder {
       option = measured->options.front();
     }
     if (spec_.transfers_occupy_both && option.energy > Joules(0)) {
-      // Either GPU draws this meanwhile. The node is the sender's, which is charged as waiting: what both take above
-      // waiting is added to that.
+      // Either GPU draws the stated energy meanwhile. The transfer is the sender's, which is charged as waiting: what
+      // both take above waiting is added to that.
       alike = false;
       const Joules stated = option.energy;
       option.energy = spec_.blocking(from, profile_) * option.time;
@@ -168,8 +168,9 @@ class DagBuilder {
       }
       previous = node;
     };
-    // Stated for each stage, data are loaded where it says; otherwise where the model begins. Of several chunks the
-    // first stage's first reads the batch, and the last one of another stage what an end compares it with.
+    // If loading is stated for each stage, each loads data; otherwise only the first does, where the model begins. With
+    // several chunks, the first stage reads the batch for its first chunk, and any other stage reads for its last chunk
+    // what the end of the model compares its output with.
     const bool everywhere = spec_.data_load && spec_.data_load->time.size() > 1;
     const int loading_chunk = stage == 0 ? 0 : spec_.chunks - 1;
     for (const Instruction& instruction : stream) {
@@ -199,7 +200,8 @@ class DagBuilder {
     return found == node_of_.end() ? -1 : found->second;
   }
 
-  // What the microbatch's input is for: the loading of what is computed with it, where there is one.
+  // The operation to which the microbatch's input goes: the loading of data for the computation, if there is one, else
+  // the computation.
   int entry(InstructionKind kind, int virtual_stage, int microbatch) const {
     const auto found = load_of_.find({static_cast<int>(kind), virtual_stage, microbatch});
     return found == load_of_.end() ? node(kind, virtual_stage, microbatch) : found->second;
@@ -268,8 +270,9 @@ Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
   return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
 }
 
-// Where powers are stated, or waiting takes the same at all clocks, there is nothing to add. An operation without a
-// choice keeps the clock, unless its stage has no other.
+// Adds what waiting draws above the blocking power after each operation. If powers are stated, or waiting takes the
+// same at all clocks, there is nothing to add. An operation without a choice keeps the clock, unless its stage has no
+// other.
 void add_waiting_above(ComputationDag& dag, const PipelineSpec& spec, const Profile& profile) {
   if (!spec.blocking_power.empty()) return;
   for (int stage = 0; stage < dag.stages(); ++stage) {
@@ -281,7 +284,7 @@ void add_waiting_above(ComputationDag& dag, const PipelineSpec& spec, const Prof
       const OperationType& type = dag.types()[t];
       if (type.stage != stage || !type.occupies_stage) continue;
       if (is_constant_operation(type.instruction)) {
-        // As constant_type() makes it where no energy is stated.
+        // This is what constant_type() makes if no energy is stated.
         const ClockOption& option = type.options.front();
         if (option.energy == measured.front().power * option.time) dag.set_waits(t);
         continue;

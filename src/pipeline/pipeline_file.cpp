@@ -145,7 +145,7 @@ class PipelineFile final : TomlFile {
     if (occupies != nullptr) spec.transfers_occupy_both = occupies_both(*occupies);
     const toml::node* time = table->get("time");
     if (time == nullptr) {
-      // Without a time of its own, the profile's counts.
+      // Without a stated time, the profile's counts.
       if (occupies != nullptr && table->get("energy") == nullptr) return std::nullopt;
       fail(*node, fmt::format("[{}] has no time", key), "add for example time = 0.001 (seconds)");
     }
@@ -161,7 +161,7 @@ class PipelineFile final : TomlFile {
     return read;
   }
 
-  // Of several, 0 says that there is none.
+  // In a list of several, 0 says that this place has none.
   Seconds seconds(const toml::node& one, const toml::node& all, const std::string& key) const {
     const bool several = all.is_array() && all.as_array()->size() > 1;
     const bool none = several && one.is_number() && one.value_or(1.0) == 0.0;

@@ -18,7 +18,7 @@ struct Change {
   double watts;
 };
 
-// Powers that differ by less are equal: what is left of sums.
+// Powers that differ by less are equal but for the rounding of sums.
 constexpr double kSameWatts = 1e-6;
 
 std::vector<Change> changes_of(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,

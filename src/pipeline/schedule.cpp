@@ -83,7 +83,8 @@ void check_shape(ScheduleKind kind, int stages, int microbatches, int chunks) {
   if (microbatches < 1) {
     throw UsageError(fmt::format("microbatches is {}, it must be at least 1 (--microbatches)", microbatches));
   }
-  // At most three instructions per stage, microbatch and chunk. Divided step by step: the product may not fit.
+  // There are at most three instructions per stage, microbatch and chunk. The limit is divided step by step, since the
+  // product may not fit.
   const long most_microbatches = kMostOperations / 3 / stages / std::max(chunks, 1);
   if (microbatches > most_microbatches) {
     throw UsageError(

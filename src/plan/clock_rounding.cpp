@@ -9,7 +9,8 @@
 namespace flyball {
 namespace {
 
-// Half as many turns cost 0.012 points where a time was asked for, two paths a turn cost 0.012; ten paths save 0.006.
+// Where a time was asked for, half as many turns cost 0.012 points of energy. Two paths a turn cost 0.012 points, and
+// ten save 0.006.
 constexpr int kPathsPerTurn = 5;
 
 }  // namespace

@@ -199,8 +199,8 @@ double ClockRuns::net(int i, std::uint16_t option) const {
   return net_joules(dag_.type_of(i).options[option], problem_.charged_blocking(dag_.type_of(i)));
 }
 
-// For an operation whose clock is requested too late: the nearest operation before it on its stage that has a lower
-// clock, and that one's option at the operation's clock. None if it was not measured at that clock.
+// Finds, for an operation whose clock is requested too late, the nearest operation before it on its stage that has a
+// lower clock, and that one's option at the operation's clock. Returns none if it was not measured at that clock.
 std::optional<std::pair<int, std::uint16_t>> ClockRuns::slower_before(int i) const {
   for (int before = beside_[at(i)].first; before != i; before = beside_[at(before)].first) {
     const auto raised = option_at(dag_.type_of(before), clock(i));
@@ -254,7 +254,7 @@ std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vect
   const std::size_t from_left = all[(r + all.size() - 1) % all.size()].length - 1;
   const std::size_t from_right = all[(r + 1) % all.size()].length - 1;
   const std::size_t most = all.size() == 2 ? from_left : from_left + from_right;
-  // From the start of one operation to that of another one behind it, in the circle.
+  // The time from the start of one operation to that of a later one, which may be in the next iteration.
   const auto span = [&](std::size_t from, std::size_t to) {
     const Nanoseconds start = timeline_.start[at(operation(stage, from))];
     const Nanoseconds end = timeline_.start[at(operation(stage, to))];

@@ -23,7 +23,7 @@ Megahertz clock_of(const ComputationDag& dag, const ClockPlan& plan, int i) {
   return dag.type_of(i).options[plan[at(i)]].frequency;
 }
 
-// Both return the number of steps by which they raised clocks; 0 when none can be raised.
+// raise_balanced() and raise_greedy() return the number of steps by which they raised clocks, 0 if none can be raised.
 int raise_balanced(const PlanProblem& problem, const std::vector<int>& path, ClockPlan& plan) {
   std::optional<Megahertz> lowest;
   for (const int i : path) {
@@ -119,7 +119,7 @@ std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedSte
   std::vector<int> path;
   int current = -1;
   for (int i = 0; i < dag.size(); ++i) {
-    // Of equal ones, that of the first stage, where a 1F1B iteration ends.
+    // Of equally late operations that of the first stage is taken, where a 1F1B iteration ends.
     const bool later = current < 0 || step.finish[at(i)] > step.finish[at(current)];
     const bool equal = !later && step.finish[at(i)] == step.finish[at(current)];
     if (later || (equal && dag.type_of(i).stage <= dag.type_of(current).stage)) current = i;

@@ -50,7 +50,7 @@ void Frontier::finish() {
   }
   points_ = std::move(points);
   stored_of_point_ = std::move(stored);
-  edits_.shrink_to_fit();  // most of what a server's jobs keep
+  edits_.shrink_to_fit();  // the edits are most of what a server's jobs keep
 }
 
 Joules Frontier::energy(std::size_t index) const {

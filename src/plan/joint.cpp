@@ -25,14 +25,15 @@
 namespace flyball {
 namespace {
 
-// Operations of all orders that are bounded, to find one and to give memory back: some seconds.
+// How many operations the bounded orders may have in all, first to find an order, then to give memory back. They last
+// some seconds.
 constexpr std::int64_t kSearchOperations = 200'000;
 constexpr std::int64_t kTrimOperations = 50'000;
 // Larger pipelines keep their order: too few others could be looked at.
 constexpr int kMostSearched = 20'000;
 // Less is no improvement: prices are rounded to 2^-24 J/s.
 constexpr double kImprovement = 1e-6;
-// What a microbatch's memory must bring to be taken.
+// The share of the energy that a microbatch's memory must save to be taken.
 constexpr double kWorthMemory = 1e-4;
 // The search compares orders by coarser curves than those that bound plans, since the solver's rounds are as many as
 // there are prices (docs/decisions/0047).
@@ -57,12 +58,12 @@ std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {
 // What can be reached in an order by a deadline.
 struct Bound {
   Nanoseconds late = 0;  // how much longer than the deadline the iteration takes even at the fastest clocks
-  double joules = 0.0;   // no plan that ends by the deadline takes less, blocking included; 0 where none does
+  double joules = 0.0;   // no plan that ends by the deadline takes less, blocking included; 0 if none ends by then
 
   [[nodiscard]] double worth() const { return late > 0 ? std::numeric_limits<double>::infinity() : joules; }
 };
 
-// Joules are infinite where `go_on` says no.
+// Returns infinite joules if `go_on` returns false.
 Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
                Nanoseconds deadline, const std::function<bool()>& go_on) {
   std::vector<Nanoseconds> durations;
@@ -79,7 +80,7 @@ Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std:
   return {0, bound.at(time) + (blocking * to_seconds(time)).value()};
 }
 
-// Empty limits are none.
+// An empty `memory_limit` is no limit.
 bool fits(const Orders& orders, std::span<const int> memory_limit) {
   for (std::size_t s = 0; s < memory_limit.size(); ++s) {
     if (most_in_flight(orders[s]) > memory_limit[s]) return false;
@@ -149,7 +150,7 @@ class OrderSearch {
     return known->second = bound_of(problem_, dag, curves_, deadline_, asked());
   }
 
-  // Whether to go on, as the caller says.
+  // Returns a function that asks the caller whether to go on.
   [[nodiscard]] std::function<bool()> asked() {
     return [this] {
       const double left = static_cast<double>(std::max<std::int64_t>(0, budget_)) / kSearchOperations;
@@ -169,7 +170,7 @@ class OrderSearch {
     return true;
   }
 
-  // Every stage holds more, by the same number; and EnvPipe's order.
+  // Tries orders in which every stage holds more, by the same number, and EnvPipe's order.
   void try_deeper() {
     const Orders base = best_;
     for (int extra = 1; more(); extra += std::max(1, extra / 2)) {
@@ -191,8 +192,8 @@ class OrderSearch {
     take_if_better(std::move(envpipe));
   }
 
-  // One forward more before each backward of [first, last) of a stage. Earlier stages, and the backwards that follow,
-  // keep up.
+  // Puts one forward more before each backward of [first, last) of a stage. Earlier stages, and the backwards that
+  // follow, keep up.
   std::optional<Orders> raised(int stage, Steps steps) const {
     Orders orders = best_;
     bool changed = false;
@@ -217,7 +218,7 @@ class OrderSearch {
     return orders;
   }
 
-  // One forward less, the other way round.
+  // Does the reverse, with one forward less.
   std::optional<Orders> lowered(int stage, Steps steps) const {
     Orders orders = best_;
     bool changed = false;
@@ -241,7 +242,7 @@ class OrderSearch {
     return orders;
   }
 
-  // One microbatch less in flight on a stage, and on those below it where they would hold more.
+  // Takes one microbatch out of flight on a stage, and on later ones where they would hold more than it.
   std::optional<Orders> shallower(int stage) const {
     Orders orders = best_;
     const int held = most_in_flight(orders[at(stage)]);
@@ -285,7 +286,7 @@ class OrderSearch {
         const bool down = follow([&] { return shallower(s); });
         better = follow_steps(s, {0, microbatches_}) || down || better;
       }
-      if (better) continue;  // whole stages first: they reach far for little
+      if (better) continue;  // whole stages come first, since they reach far at little cost
       for (int length = microbatches_ / 2; length >= 1; length /= 2) {
         for (int s = 0; s < stages_; ++s) {
           for (int b = 0; b < microbatches_ && more(); b += length) {
@@ -296,7 +297,7 @@ class OrderSearch {
     }
   }
 
-  // Fewer microbatches in flight where that costs next to nothing, from the first stage, which holds the most.
+  // Takes microbatches out of flight where that costs next to nothing, from the first stage on, which holds the most.
   void give_back() {
     for (int s = 0; s < stages_; ++s) {
       while (more()) {
@@ -364,7 +365,7 @@ class Joint final : public Planner {
     PlannerResult result = perseus->plan(reordered, half(0.5));
     result.dag = dag;
     if (!fits(*given, limit) || result.frontier.empty()) return result;
-    // Bounds are not plans: where the better bound is within what rounding to clocks loses, the plans decide.
+    // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
     const auto in_time = [&](const PlannerResult& one) { return one.frontier.points().front().time <= deadline; };
     if (in_time(result)) {
       const auto go_on = [&] { return !progress || progress(1.0); };

@@ -79,7 +79,7 @@ void PricedClocks::plan_stage(const Stage& stage, std::span<const double> prices
       const AtClocks& measured = at_clocks_[type_of(k)];
       const double price = prices[at(stage.operations[k])];
       const std::size_t best = cheapest();
-      // What ran at `best` before; where the operation was not measured there, nothing is known of a delay.
+      // The clock before is `best`. If the operation was not measured at it, nothing is known of a delay.
       const double slow = measured.seconds[best];
       for (std::size_t c = 0; c < clocks; ++c) {
         const double delay = slow < kNever ? std::max(0.0, latency_ * (1.0 - measured.seconds[c] / slow)) : 0.0;

@@ -93,7 +93,8 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
     if (extra[s + 1] > extra[s] && !holds_all) extra[s + 1] = extra[s];
   }
 
-  // Bubbles of an unbalanced pipeline may not take what they seem to: forwards come late from a slow stage above.
+  // The bubbles of an unbalanced pipeline may hold less than it seems, since forwards come late from a slow stage
+  // above.
   std::vector<Nanoseconds> finish(static_cast<std::size_t>(dag.size()));
   const auto capped = [&](int cap) {
     std::vector<int> in_flight = *base;

@@ -55,7 +55,7 @@ bool is_proper(const StageUnits& units) {
   return units.order.back() == static_cast<int>(units.forwards.size());
 }
 
-// Whether the microbatch comes from the stage before (forwards) or after (backwards), maybe by a transfer.
+// Whether the microbatch comes from the stage before (forwards) or after (backwards), perhaps by a transfer.
 bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   const OperationType& type = dag.type_of(after);
   const OperationType& from = dag.type_of(before);
@@ -63,7 +63,7 @@ bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
 }
 
-// By computation: the forward or backward that it moves with; -1 at the end of a stage.
+// Returns for each computation the forward or backward that it moves with, or -1 at the end of a stage.
 std::vector<int> heads_of(const ComputationDag& dag) {
   std::vector<int> heads(at(dag.size()), -1);
   for (int stage = 0; stage < dag.stages(); ++stage) {
@@ -89,7 +89,7 @@ bool follows_pipeline(const ComputationDag& dag) {
         if (before.stage != type.stage && !follows_pipeline(dag, p, user)) return false;
         continue;
       }
-      // One that occupies both stages waits for computations that are no senders, too.
+      // A transfer that occupies both stages waits for computations that do not send, too.
       for (const std::int32_t sender : dag.predecessors(p)) {
         if (!follows_pipeline(dag, sender, user)) return false;
       }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Nanoseconds kDwellSteps[] = {10'000'000, 20'000'000, 50'000'000, 100'000'000, 200'000'000, 500'000'000};
 constexpr std::int64_t kSearchedNodes = 60'000'000;
-constexpr std::int64_t kCellsPerNode = 8;  // of dynamic programming, which take as long as replaying an operation
+constexpr std::int64_t kCellsPerNode = 8;  // so many cells of dynamic programming take as long as replaying a node
 constexpr double kWorthOfChanges = 0.003;  // of the energy at maximum clocks
 constexpr std::size_t kTimes = 14;         // iteration times whose prices are tried, ever closer to T_min
 constexpr int kChangePrices = 12;          // the highest is worth all that clocks can save, each next one a third
@@ -34,8 +34,8 @@ class SwitchingSearch {
     runs_.kept = [this] { offer(); };
   }
 
-  // The plan of a planner: late requests earlier, then fewer and slower runs. Runs are merged before they are lowered:
-  // lowering uses up slack with which a merge could also have removed a change.
+  // Edits the plan of a planner: late requests come earlier, then runs get fewer and slower. Runs are merged before
+  // they are lowered, since lowering uses up slack with which a merge could also have removed a change.
   void edit(const ClockPlan& plan) {
     runs_.load(plan);
     offer();
@@ -82,7 +82,7 @@ class SwitchingSearch {
     }
   }
 
-  // What longer dwell times leave of the present front.
+  // Tries what longer dwell times leave of the plans of the present front.
   void lengthen() {
     runs_.set_budget(kSearchedNodes / 4);
     const std::vector<SwitchingPlan> present = front_;
@@ -123,7 +123,7 @@ class SwitchingSearch {
     }
   }
 
-  // Whether the present plan, late or not, takes no more energy than the front's with as many changes, or a little.
+  // Whether the present plan, late or not, takes at most a little more energy than the front's with as many changes.
   [[nodiscard]] bool promising() const {
     const int switches = count_switches(*problem_.dag, runs_.plan());
     return std::none_of(front_.begin(), front_.end(), [&](const SwitchingPlan& other) {

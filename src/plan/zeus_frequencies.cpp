@@ -14,7 +14,7 @@ namespace {
 
 bool is_announced(const OperationType& type) { return type.occupies_stage && !is_constant_operation(type.instruction); }
 
-// A Python string literal; characters that are not printable ASCII are escaped.
+// A Python string literal, with control characters escaped.
 std::string python_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

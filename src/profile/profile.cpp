@@ -51,7 +51,7 @@ constexpr double kMostJoules = 1e9;
 constexpr double kMostMegahertz = 1e6;
 constexpr std::size_t kMostClocks = 10'000;  // a ClockPlan counts them in 16 bits
 
-// `where` says where a column of the row stands; nothing of a row is known to be in order.
+// `where` tells the place of a column of the row. Nothing else of the row need be valid yet.
 template <class Where>
 void check_positive(double value, const char* column, double least, double most, const char* unit, const Where& where) {
   if (value >= least && value <= most) return;

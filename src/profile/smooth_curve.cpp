@@ -16,7 +16,7 @@ namespace {
 // goes through every point to one that is as good as straight.
 constexpr double kLeastLambda = 1e-2;
 constexpr int kLambdas = 21;
-// Fits less likely than that to the best are never drawn.
+// Fits that are less likely than the best by more than this factor are never drawn.
 constexpr double kNegligible = 1e-4;
 // Weight of the first bend, which may be a corner.
 constexpr double kCorner = 1e-4;
@@ -46,7 +46,7 @@ double bend_at(const Bend& bend, std::span<const double> values, std::size_t fir
   return sum;
 }
 
-// The straight line of least squares, which no smoothness changes: the rest is solved for with more digits.
+// The straight line of least squares, which smoothing leaves as it is. Solved for without it, the rest has more digits.
 std::vector<double> line_of(std::span<const double> places, std::span<const double> values) {
   const auto n = static_cast<double>(places.size());
   double x_mean = 0.0;
@@ -68,7 +68,7 @@ std::vector<double> line_of(std::span<const double> places, std::span<const doub
 
 }  // namespace
 
-// Box and Muller
+// The method of Box and Muller.
 double NoiseSource::normal() {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
   return radius * std::cos(2.0 * std::numbers::pi * uniform());
@@ -123,7 +123,7 @@ SmoothCurve::SmoothCurve(std::span<const double> places, std::span<const double>
       squares += lambda * bends[b].weight * bend * bend;
     }
     for (std::size_t i = 0; i < n; ++i) f[i] += line[i];
-    // Points on a straight line have no noise at all; its logarithm must be there all the same.
+    // Points on a straight line have no noise at all, but its logarithm must be finite.
     fit.variance = std::max(squares / freedom, 1e-30);
     likelihoods.push_back(freedom * std::log(fit.variance / lambda) + log_determinant);
     fits_.push_back(std::move(fit));

@@ -17,9 +17,11 @@
 namespace flyball {
 namespace {
 
-constexpr double kPerMille = 1e3;     // residuals are in thousandths of the measured energy
-constexpr double kAlike = 1.0 / 3.0;  // in thousandths: instructions of a stage draw e times as much as each other
-constexpr double kNearLimit = 0.03;   // likewise, e times what it is expected to be
+constexpr double kPerMille = 1e3;  // residuals are in thousandths of the measured energy
+// Powers of a stage's instructions that are e times apart count as 1 / kAlike thousandths, and a limit that is e times
+// what is expected as 1 / kNearLimit.
+constexpr double kAlike = 1.0 / 3.0;
+constexpr double kNearLimit = 0.03;
 constexpr double kAsAtRest = 0.2;
 constexpr double kSquare = 0.25;
 
@@ -33,17 +35,16 @@ struct Bounds {
   double most;
 };
 
-// In watts of the stage that drew most on average, where it says so.
+// Powers are in units of that of the stage that drew most on average.
 constexpr Bounds kScale{0.2, 1.6, 8.0};
 constexpr Bounds kShare{0.02, 0.3, 0.95};
 constexpr Bounds kExponent{1.0, 3.0, 5.0};
 constexpr Bounds kAfter[kAfterCount] = {{0.02, 0.2, 1.0}, {0.005, 0.2, 1.0}, {0.5, 2.0, 6.0}, {0.5, 1.1, 8.0}};
-// The search begins at each of these limits: above a limit powers do not change, and say nothing of where to go.
+// The search begins at each of these limits: powers above a limit do not change with it, and so do not show the way.
 constexpr double kFirstLimits[] = {1.1, 1.5, 3.0};
 
-// The parameters are searched as u, each being in the middle of its bounds at u = 0 and at
-// them far away, as u / sqrt(1 + u^2): a search that runs into bounds and
-// stays there was seen to end far from the best.
+// The search runs over u without bounds: a parameter lies u / sqrt(1 + u^2) of the way from the middle of its bounds to
+// one of them. A search that runs into bounds was seen to stay there and to end far from the best.
 class EnergyResiduals {
  public:
   EnergyResiduals(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
@@ -86,7 +87,7 @@ class EnergyResiduals {
     return stages_and_points + stages_and_points / stages_ + stages_ * (instructions_ - 1) + 3;
   }
 
-  // Where the search begins, as u; `limit` in watts of the stage that drew most.
+  // Where the search begins, as u; `limit` is in units of the power of the stage that drew most.
   [[nodiscard]] std::vector<double> start(double limit) const {
     std::vector<double> u;
     for (Bounds one : bounds_) {
@@ -154,7 +155,8 @@ class EnergyResiduals {
     }
     // Where no clock reaches the limit, it is taken to lie a little above what is drawn on average.
     *residual++ = log(after(kLimit) / (kAfter[kLimit].start * most_)) / kNearLimit;
-    // What waiting draws at clocks at which nobody waited: as much again as at rest, with the square of the clock.
+    // At clocks at which nobody waited, waiting is taken to draw as much again as at rest, with the square of the
+    // clock.
     *residual++ = log(after(kRise) / after(kBase)) / kAsAtRest;
     *residual++ = (after(kWaitingExponent) - 2.0) / kSquare;
     return true;
@@ -163,7 +165,7 @@ class EnergyResiduals {
  private:
   struct Piece {
     int clock = 0;
-    int instruction = 0;  // as many as there are: waiting
+    int instruction = 0;  // the number of instructions stands for waiting
     double seconds = 0.0;
   };
   struct StageUse {
@@ -227,7 +229,7 @@ void fill_powers(const RecordedIteration& iteration, const Eigen::MatrixXd& cova
 
 void fit_powers(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model) {
   const int instructions = static_cast<int>(model.instructions.size());
-  auto* functor = new EnergyResiduals(iteration, points, model);  // the cost function's
+  auto* functor = new EnergyResiduals(iteration, points, model);  // owned by the cost function
   ceres::DynamicAutoDiffCostFunction<EnergyResiduals, 8> cost(functor);
   cost.AddParameterBlock(functor->parameters());
   cost.SetNumResiduals(functor->residuals());

@@ -70,7 +70,7 @@ double late_share(const IterationModel& model, int stage, int instruction, const
   return 1.0 - own / model.time(stage, instruction, sample.before);
 }
 
-// Means of what the latency leaves; without costs from an earlier round it leaves all.
+// Mean times less what the latency adds. The first round knows no costs and takes the times as they are.
 std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups) {
   const bool begun = !model.costs[model.place(stage, instruction)].empty();
   std::vector<ClockCost> costs;
@@ -120,9 +120,9 @@ double point_to_point(const IterationModel& model, int stages, int instruction, 
   return all > 0 ? std::sqrt(all_squares / static_cast<double>(all)) : 0.0;
 }
 
-// All points' times against what the model says, and priors that links take some 50 ms or less and are alike within as
-// much, and that the part once per iteration is about half a second or less: far wider than the data leave them, unless
-// they say nothing.
+// The residuals: all points' times against what the model says, and priors that links take some 50 ms or less and are
+// alike within as much, and that the part once per iteration is about half a second or less. The priors are far wider
+// than the data leave these times, unless the data say nothing.
 class IterationTimes final : public ceres::CostFunction {
  public:
   IterationTimes(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
@@ -281,7 +281,7 @@ void fit_transfers(const RecordedIteration& iteration, const std::vector<std::si
   const int links = iteration.runs().stages - 1;
   std::vector<double> values(at(links), 0.003);
   values.push_back(0.05);
-  // The problem owns the cost function, and is there as long as it is asked.
+  // The problem owns the cost function and outlives its last use.
   auto* cost = new IterationTimes(iteration, points, model);
   ceres::Problem problem;
   problem.AddResidualBlock(cost, nullptr, values.data());

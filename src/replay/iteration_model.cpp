@@ -28,7 +28,7 @@ Profile stand_in_profile(const RecordedRuns& runs) {
   return profile_of_rows((std::filesystem::path(runs.source) / "operations.csv").string(), rows);
 }
 
-// Which stages load, at any microbatch of any point.
+// Marks with 1 s the stages that load, at any microbatch of any point.
 std::vector<Seconds> loading_stages(const RecordedRuns& runs) {
   std::vector<Seconds> loads(at(runs.stages));
   for (const RecordedPoint& point : runs.points) {
@@ -134,7 +134,7 @@ std::vector<Nanoseconds> RecordedIteration::durations(const IterationModel& mode
         }
         time = model.time(node.stage, node.place, point.clock[node.index]);
         if (!parts.switching) break;
-        // For so long the operation runs at the clock of the one before.
+        // The operation runs for so long at the clock of the one before.
         const Seconds before = model.time(node.stage, node.place, point.clock[nodes_[at(node.before)].index]);
         const Seconds late = std::min(Seconds(model.latency.value), before);
         time += late * (1.0 - time / before);

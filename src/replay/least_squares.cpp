@@ -43,7 +43,7 @@ Eigen::MatrixXd covariance_of(const ceres::CostFunction& cost, const std::vector
     column += part.cols();
   }
   const double variance = residuals.squaredNorm() / static_cast<double>(std::max<Eigen::Index>(1, rows - columns));
-  // What no residual sees keeps a variance of zero rather than an infinite one.
+  // A parameter that no residual sees keeps a variance of zero rather than an infinite one.
   return variance * (jacobian.transpose() * jacobian).completeOrthogonalDecomposition().pseudoInverse();
 }
 

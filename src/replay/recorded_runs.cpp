@@ -104,7 +104,8 @@ class RunsReader {
       runs_.points.push_back(std::move(point));
     }
     if (runs_.points.empty()) throw InputError({file}, "there are no points", "add one row for each plan that ran");
-    // Of several runs at maximum clocks the last finds the boards as warm as the plans do.
+    // Of several runs at maximum clocks the last finds the boards as warm as the plans do. The others only warm them
+    // up.
     for (std::size_t k = 0; k + 1 < at_max_clock.size(); ++k) runs_.points[at_max_clock[k]].warms_up = true;
   }
 

@@ -154,7 +154,7 @@ SvgCanvas job_picture(const ClusterReport& report, int width) {
     if (job % step != 0) continue;
     std::vector<JobSpan>& row = of_row[job / step];
     if (!row.empty() && same_row_part(row.back(), span)) {
-      row.back().end = span.end;  // at another clock
+      row.back().end = span.end;  // it goes on at another clock
     } else {
       row.push_back(span);
     }

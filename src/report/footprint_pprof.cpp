@@ -104,7 +104,7 @@ std::string footprint_pprof(const Footprint& footprint) {
     profile.message(kSampleType, value);
   };
   add_type("busy", "nanoseconds");
-  add_type("energy", "microjoules");  // the last is what pprof shows first
+  add_type("energy", "microjoules");  // pprof shows the last type first
   for (const FootprintRow& row : footprint.rows) {
     const std::vector<std::uint64_t> stack = stack_of(row, tables);
     Message sample;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// `decimals`, or more if the value needs them to show four digits.
+// Returns `decimals`, or more if the value needs them to show four digits.
 int decimals_for(double value, int decimals) {
   constexpr int kMost = 12;
   if (std::abs(value) < 1e-9) return decimals;

@@ -119,7 +119,7 @@ class FrontierPlot {
            (k < planners_.size() && !hides(k) ? text_width(planners_[k].curve->name, kFrontierFontPx) : 0.0);
   }
 
-  // Whether the planner may have points to the right of the plot. Known before the ranges are.
+  // Whether the planner may have points to the right of the plot. This has to be known before the ranges are.
   bool hides(std::size_t k) const {
     const Frontier& frontier = *planners_[k].curve->frontier;
     return frontier.time(frontier.size() - 1).value() > furthest_time();
@@ -180,7 +180,7 @@ class FrontierPlot {
   void draw_axes() {
     draw_columns(svg_, x_, box_.top, box_.bottom, narrow_ ? 4 : 8);
     draw_rows(svg_, y_, box_.left, box_.right, narrow_ ? 5 : 7);
-    // The same axis, relative to all-maximum clocks.
+    // The same axis stands at the top, relative to all-maximum clocks.
     const auto slower = [&](double t) { return (t / baseline_.time - 1.0) * 100.0; };
     const Ticks slowdown = round_ticks(slower(x_.from), slower(x_.to), narrow_ ? 4 : 8);
     for (const double p : slowdown.values) {

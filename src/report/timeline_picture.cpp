@@ -31,7 +31,7 @@ constexpr double kOperationWidth = 24.0;
 constexpr double kLabelPx = 9.5;
 // The least number of pixels between ticks.
 constexpr double kTickWidth = 80.0;
-// Of operations narrower than this, little but borders would be seen; of those below a hairline, nothing without one.
+// Operations narrower than this would show little but their borders, and those below a hairline nothing without one.
 constexpr double kBorderedWidth = 6.0;
 constexpr double kHairline = 0.5;
 
@@ -45,12 +45,12 @@ struct Window {
   [[nodiscard]] double operator()(double t) const { return x + (t - from) / (to - from) * width; }
 };
 
-// The least power of two, to this fraction of a power, that is no less.
+// The least power of two that is no less, with exponents in steps of `fraction`.
 double rounded_up(double zoom, double fraction = 1.0) {
   return std::exp2(std::ceil(std::log2(zoom) / fraction) * fraction);
 }
 
-// What may be shown in a range of zooms, as attributes of its group. The picture is drawn at zoom 1.
+// The attributes of a group that is shown only in a range of zooms. The picture is drawn at zoom 1.
 std::string shown_from(double zoom, double below = 0.0) {
   std::string text = fmt::format(" data-from=\"{:g}\"", zoom);
   if (below > 0.0) text += fmt::format(" data-to=\"{:g}\"", below);
@@ -91,8 +91,8 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   return text;
 }
 
-// One window as it is, or at every zoom of a page: then `rows` says how, and texts are in a picture of their own
-// (SvgCanvas::stretched()).
+// Draws one window as it is, or for every zoom of a page. For a page `rows` says how, and texts are in a picture of
+// their own (SvgCanvas::stretched()).
 class TimelineDrawing {
  public:
   TimelineDrawing(SvgCanvas& svg, SvgCanvas& texts, const RealisedPlan& plan, const Timeline& timeline,
@@ -119,9 +119,9 @@ class TimelineDrawing {
     double x;
     std::string text;
   };
-  // The labels that are shown together: of the same part of a long picture, least zoom, and background (dark or not).
+  // Labels are shown together if they have the same part of a long picture, least zoom, and background (dark or not).
   using Labels = std::map<std::tuple<int, double, bool>, std::vector<Label>>;
-  // Which outlines are a group: their colour, the zoom from which they have borders, and whether they are hairlines.
+  // Outlines are one group by their colour, the zoom from which they have borders, and whether they are hairlines.
   using Outlines = std::map<std::tuple<std::string, double, bool>, std::vector<std::pair<std::string, int>>>;
 
   void draw_stage(int stage) {
@@ -147,7 +147,7 @@ class TimelineDrawing {
       const auto& [colour, bordered, hairline] = key;
       std::string attributes = fmt::format("class=\"op{}\" fill=\"{}\"", bordered > 1.0 ? " far" : "", colour);
       if (zoomed_) attributes += fmt::format(" data-border=\"{:g}\"", bordered);
-      // Shown where the group is too far away for borders.
+      // This stroke shows where the group is too far away for borders.
       if (hairline) attributes += fmt::format(" stroke=\"{}\"", colour);
       svg_.open_group(attributes);
       std::string all;
@@ -171,8 +171,8 @@ class TimelineDrawing {
     texts_.close_group();
   }
 
-  // The operation's name or, where that does not fit, its number: the first of them that does at zoom 1, else at the
-  // greatest.
+  // Adds the operation's name or its number as its label: the first of the two that fits at zoom 1, else the first that
+  // fits at the greatest zoom.
   void add_label(Labels& labels, int i, double x, double width, bool dark) const {
     const std::string name = short_label(*plan_.dag, i);
     const std::size_t digits = name.find_first_of("0123456789");
@@ -180,7 +180,7 @@ class TimelineDrawing {
     std::string text = needs(name) <= 1.0 || digits == std::string::npos ? name : name.substr(digits);
     if (needs(text) > 1.0 && needs(name) <= most_zoom_) text = name;
     if (needs(text) > most_zoom_) return;
-    // Few groups: zooms that are close share one.
+    // Zooms that are close share a group, so that there are few.
     const double zoom = zoomed_ ? std::min(rounded_up(needs(text), 0.25), most_zoom_) : 1.0;
     const int stretch = zoomed_ ? static_cast<int>(x / TimelineRows::kStretch) : 0;
     labels[{stretch, zoom, dark}].push_back({x, std::move(text)});
@@ -220,7 +220,8 @@ class TimelineDrawing {
     if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
     if (!zoomed_) return draw_ticks(1.0, 0.0, 0.0);
     double from = 0.0;
-    // From what a narrow page gives a whole iteration on, each time twice as many, so far as they are wanted.
+    // The first zoom is what a narrow page gives a whole iteration. Each further one doubles the ticks, up to the most
+    // that are wanted.
     for (double zoom = std::min(1.0, 200.0 / window_.width); zoom > 0.0;) {
       double next = std::exp2(std::round(std::log2(2.0 * zoom)));
       if (next >= most_zoom_ || ticks_at(next) > TimelineRows::kMostTicks) next = 0.0;
@@ -231,7 +232,7 @@ class TimelineDrawing {
 
   double ticks_at(double zoom) const { return std::max(2.0, zoom * window_.width / kTickWidth); }
 
-  // Round times that are so far apart as they have to be at this zoom.
+  // Draws ticks at round times that are as far apart as they have to be at this zoom.
   void draw_ticks(double zoom, double from, double below) {
     const double y = rows_height(*plan_.dag);
     const Ticks ticks = round_ticks(window_.from, window_.to, static_cast<int>(ticks_at(zoom)));
@@ -264,7 +265,7 @@ class TimelineDrawing {
   int decimals_;  // of percentages
 };
 
-// Of the operations that occupy a stage.
+// How long each operation takes that occupies a stage.
 std::vector<Nanoseconds> stage_durations(const RealisedPlan& plan) {
   std::vector<Nanoseconds> durations;
   for (int i = 0; i < plan.dag->size(); ++i) {

@@ -15,7 +15,7 @@ constexpr std::size_t kLongestCredentials = 4096;
 
 HttpError unauthorized(const std::string& what) { return {401, what, {}, {{"WWW-Authenticate", "Bearer"}}}; }
 
-// Returns the password of base64("name:password"); empty if the text is nothing of that kind.
+// Returns the password of base64("name:password"); empty if the text is anything else.
 std::string password_of(std::string_view credentials) {
   if (credentials.size() > kLongestCredentials) return {};
   std::string decoded(credentials.size(), '\0');

@@ -40,7 +40,7 @@ void make_private(const std::string& path) {
     ::close(made);
     return;
   }
-  // These belong to a file of an older version, or are what a kill left of its log.
+  // These files belong to a database of an older version, or are what a kill has left of its log.
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
     const std::string file = path + suffix;
     struct stat state {};

@@ -208,7 +208,7 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
 
 void Job::count_report(JobRank& rank, const MeasurementReport& report) {
   rank.last_sequence = report.sequence;
-  // This report is the first of a sweep after a finished one.
+  // After a finished sweep, this report is the first of a new one.
   take_up_sweep(rank);
   set_profiled(rank, false);
   if (report.begins_sweep) rank.collected.clear();

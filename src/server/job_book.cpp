@@ -259,7 +259,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
     });
   }
   const StoredRank stored{entry->job.stored().job, request, -1, false};
-  if (known != nullptr) {  // other clocks
+  if (known != nullptr) {  // it has other clocks now
     return store(stored, answer.reply, [entry, answer, request, reply_of] {
       JobRank* rank = entry->job.find_rank(request.rank);
       if (rank == nullptr) return answer.reply.fail(HttpError(503, "the first registration failed; send it again"));

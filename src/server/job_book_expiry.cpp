@@ -21,17 +21,17 @@
 namespace flyball {
 namespace {
 
-// As a share of the silence after which a job expires: how exactly the database knows when it was heard.
+// How exactly the database knows when a job was heard, as a share of the silence after which it expires.
 constexpr double kHeardStep = 1.0 / 48.0;
 
-// As a share of that silence: how much is enough if another job of the same party needs the room; an hour of a day.
+// The share of that silence that is enough if another job of the same party needs the room: an hour of a day.
 constexpr double kShareWhenFull = 1.0 / 24.0;
 
 // A party that holds no more than one in so many places keeps its jobs against all others, who may have many addresses.
 constexpr std::int64_t kKeptShare = 16;
 
-// Of so many places, one is few for a party, and four are kept for the parties that hold fewer: where nobody's silence
-// can be judged, as after a restart, strangers with some addresses would shut newcomers out.
+// Of so many places, one is few for a party, and four are kept for the parties that hold fewer. Otherwise, where
+// nobody's silence can be judged, as after a restart, strangers with some addresses would shut newcomers out.
 constexpr std::int64_t kPlacesPerFew = 64;
 constexpr std::int64_t kKeptForFew = 4;
 
@@ -83,7 +83,7 @@ void JobBook::forget(const EntryPointer& entry, const std::string& why) {
 void JobBook::expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why) {
   entry->gone = true;
   store_.submit(DeletedJob{entry->job.stored().job}, [this, entry, &counter, why](const std::exception_ptr& error) {
-    if (error) {  // tried again later, since it is as silent as before
+    if (error) {  // the job is as silent as before, and this is tried again later
       entry->gone = false;
       return;
     }
@@ -153,10 +153,10 @@ void JobBook::make_room(const std::string& party, std::int64_t operations) {
   }
 }
 
-// Jobs are counted by who registered them, so that who fills the table makes room for the others, and nobody loses a
-// job with ranks to one who holds as many. Of the party that holds the most the longest silent job goes: one without a
-// rank before one that has ranks, whose silence must be long enough for its ranks to have gone. In operations, its
-// largest job goes. Adds the jobs that have to go to those that go already.
+// Adds to `going` the jobs that have to go. Jobs are counted by who registered them, so that a party that fills the
+// table makes room for the others, and nobody loses a job with ranks to a party that holds as many. The party that
+// holds the most loses the job that has been silent longest: one without a rank before one that has ranks, whose
+// silence must be long enough for its ranks to have gone. Counted in operations, it loses its largest job.
 void JobBook::make_room(const std::string& party, const Share& share, std::unordered_set<EntryPointer>& going) const {
   const auto now = Entry::Clock::now();
   std::int64_t held = 0;
@@ -194,7 +194,7 @@ void JobBook::make_room(const std::string& party, const Share& share, std::unord
     if (cannot_go(entry) || !entry->job.ranks().empty()) continue;
     if (since(entry->heard) >= limits_.unstarted) drop(entry);
   }
-  // More than one goes where the limit is lower than it was.
+  // More than one job goes if the limit is lower than it was.
   const std::int64_t before = held;
   while (held + share.need > share.limit || (held + share.need > places && held == before)) {
     EntryPointer next;

@@ -16,12 +16,12 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
-// Of a job's planning time: what the search for few clock changes takes for a run, about (switching_front()).
+// The share of a job's planning time that the search for few clock changes (switching_front()) takes for a run, about.
 constexpr double kShareToPrepare = 1.0;
 
 constexpr std::size_t kMostNamed = 8;
 
-// "stage 2", "stages 2, 3", or "stages 0, 1, 2, 3, 4, 5, 6, 7 and 4 more".
+// Writes "stage 2", "stages 2, 3", or "stages 0, 1, 2, 3, 4, 5, 6, 7 and 4 more".
 std::string stages_text(const std::vector<int>& stages) {
   const std::size_t shown = std::min(stages.size(), kMostNamed);
   std::string text = fmt::format("{} {}", stages.size() == 1 ? "stage" : "stages",
@@ -150,7 +150,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
   entry->task.reset();
   entry->job.set_planning(false);
   const bool restored = std::exchange(entry->restoring, false);
-  // Whether a plan has to follow, of what was measured while this one was made.
+  // Whether another plan has to follow, of what was measured while this one was made.
   const bool again = (restored && entry->measured_since) || std::exchange(entry->profiled_since, false);
   if (entry->gone) return;
   if (error) {

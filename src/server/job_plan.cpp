@@ -211,7 +211,7 @@ std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector
 
 void JobPlan::set_only_plan(const ClockPlan& plan) {
   const PlanProblem& problem = basis_->realised;
-  expected_saving_pct_.reset();  // belonged to another plan
+  expected_saving_pct_.reset();  // it belonged to another plan
   result_.frontier = Frontier(problem.total_blocking());
   result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
   result_.frontier.finish();

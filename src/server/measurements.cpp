@@ -53,10 +53,9 @@ void add_fixed_stages(std::vector<ProfileRow>& rows, const std::vector<RankMeasu
   }
 }
 
-// What the GPUs of each stage drew while they waited, in joules of one second. A clock counts where more than half of
-// the ranks that waited did so at it, with the mean of these: one rank that hardly waited must not hide what the
-// others know, nor one that saw an odd clock add it. Where there is none, the stage has the mean of its ranks, at no
-// clock.
+// What the GPUs of each stage drew while they waited, in joules of one second. A clock counts if more than half of the
+// ranks that waited did so at it, with the mean of these: one rank that hardly waited must not hide what the others
+// know, nor one that saw an odd clock add it. A stage without such a clock has the mean of its ranks, at no clock.
 void add_waiting(std::vector<ProfileRow>& rows, const std::vector<RankMeasurements>& ranks) {
   struct Stage {
     std::size_t ranks = 0;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kProgressStep = 0.01;
 constexpr int kNiceOfLongPlans = 10;
-constexpr double kMistaken = 10.0;  // times longest_short: expected of an order mistaken for a short one
+constexpr double kMistaken = 10.0;  // an order mistaken for a short one is expected to take longest_short times this
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void PlanningQueue::add(Seconds expected, Entry entry) {
         waiting_, [](const auto& waiting) { return waiting.second.task && waiting.second.task->cancelled(); });
     waiting_.emplace(now_() + wait, std::move(entry));
   }
-  changed_.notify_all();  // whichever thread may take it
+  changed_.notify_all();  // all of them, since not every thread may take it
 }
 
 std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
@@ -106,7 +106,7 @@ void PlanningQueue::plan(Entry& entry) {
   const auto begin = now_();
   const auto seconds_since = [&] { return std::chrono::duration<double>(now_() - begin).count(); };
   bool overdue = false;
-  bool mistaken = false;  // it was taken for a short one
+  bool mistaken = false;  // the order was taken for a short one
   const auto task = entry.task;
   double shown = 0.0;
   const auto progress = [&](double share) {

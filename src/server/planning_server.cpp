@@ -30,7 +30,7 @@ std::optional<TokenHash> hash_of(const std::optional<std::string>& token) {
   return token ? std::optional(hash_token(*token)) : std::nullopt;
 }
 
-// Beyond this machine a stranger who registers jobs could fill the server.
+// A server that can be reached from beyond this machine could be filled by a stranger who registers jobs.
 Access::Tokens tokens_of(const PlanningServerOptions& options) {
   const bool reachable = !options.listen_host.empty() && !is_loopback(resolve_host(options.listen_host));
   return {hash_of(options.administrator_token), hash_of(options.registration_token),

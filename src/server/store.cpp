@@ -30,7 +30,7 @@ namespace {
 
 // A transaction takes writes until it has so many rows, at some 2 us each.
 constexpr std::size_t kMostRows = 2000;
-// Assumed of a write that moves or deletes what its job has measured.
+// The rows that are assumed of a write which moves or deletes what its job has measured.
 constexpr std::size_t kRowsOfMeasured = 500;
 
 std::size_t rows_of(const StoreWrite& write) {
@@ -54,7 +54,7 @@ std::size_t rows_of(const std::vector<Store::Entry>& group) {
                          [](std::size_t rows, const Store::Entry& one) { return rows + rows_of(one.write); });
 }
 
-// 0: of many jobs.
+// Returns 0 for writes of many jobs.
 std::int64_t job_of_group(const std::vector<Store::Entry>& group) {
   return std::visit(
       [](const auto& one) -> std::int64_t {
@@ -67,7 +67,7 @@ std::int64_t job_of_group(const std::vector<Store::Entry>& group) {
       group.front().write);
 }
 
-// 507 if there is no room; any other failure is the server's own.
+// The answer is 507 if there is no room; any other failure is the server's own.
 std::exception_ptr as_answer(const DatabaseError& error) {
   if (!error.no_room()) return std::make_exception_ptr(error);
   return std::make_exception_ptr(HttpError(507,

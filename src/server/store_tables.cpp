@@ -60,7 +60,7 @@ constexpr NewColumn kNewColumns[] = {
     {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
 };
 
-// "3" for rank 3, "/name" for anything else.
+// The key is "3" for rank 3, and "/name" for anything else.
 std::string key_of(const StragglerId& id) {
   return std::holds_alternative<int>(id) ? std::to_string(std::get<int>(id)) : "/" + std::get<std::string>(id);
 }
@@ -205,7 +205,7 @@ void StoreTables::write(const StoredSweeps& sweeps) {
   for (const int rank : sweeps.ranks) take_up_sweep(sweeps.job, rank);
 }
 
-// As Job::take_up_sweep().
+// Does in the tables what Job::take_up_sweep() does.
 void StoreTables::take_up_sweep(std::int64_t job, int rank) {
   for (const char* sql :
        {"DELETE FROM sums WHERE job=?1 AND rank=?2 AND instruction IN (SELECT instruction FROM collected WHERE "

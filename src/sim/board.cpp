@@ -48,7 +48,7 @@ unsigned running_works(const BoardState& state) {
                                              [](const SimWork& work) { return work.state == WorkState::kRunning; }));
 }
 
-// How many seconds of the board a running piece of work still takes, shared with `running` in all.
+// How many seconds of the board a running piece of work still takes when `running` pieces share the board.
 double seconds_left(const BoardSpec& spec, const BoardState& state, const SimWork& work, unsigned running) {
   return work.remaining * work.unit * pace_here(spec, state, work.activity).time() * running;
 }
@@ -91,8 +91,8 @@ Nanoseconds last_update(const BoardSpec& spec, const BoardState& state, Nanoseco
   return (state.now - spec.sensor_phase) / period * period + spec.sensor_phase;
 }
 
-// Even from -1 to 1, by which update of which sensor it is: whoever reads a sensor twice reads the same. (The mixing
-// function of SplitMix64: Steele, Lea and Flood, OOPSLA 2014.)
+// Evenly spread from -1 to 1. The sensor and its update alone decide, so that whoever reads a sensor twice reads the
+// same. (The mixing function of SplitMix64: Steele, Lea and Flood, OOPSLA 2014.)
 double jitter_of(Nanoseconds update, const SensorSpec& sensor) {
   std::uint64_t mixed = static_cast<std::uint64_t>(update + sensor.window) + 0x9E3779B97F4A7C15u;
   mixed = (mixed ^ mixed >> 30u) * 0xBF58476D1CE4E5B9u;
@@ -166,7 +166,7 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t) {
     for (std::size_t i = 0; running > 0 && i < kSimWorks; ++i) {
       if (state.works[i].state != WorkState::kRunning) continue;
       left[i] = seconds_left(spec, state, state.works[i], running);
-      // Beyond what nanoseconds count there is no end to wait for.
+      // An end beyond what nanoseconds can count is not waited for.
       if (left[i] < 1e9) next = std::min(next, state.now + to_nanoseconds(Seconds(left[i])));
     }
     integrate(spec, state, next);
@@ -208,7 +208,7 @@ Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::s
   constexpr Nanoseconds kFar = 1'000'000'000'000'000'000;
   BoardState future = state;
   while (future.works[slot].state == WorkState::kRunning && !lost(future)) {
-    // As far as the present pace takes it, or to the next change of settings, then again.
+    // Goes on as far as the present pace takes the work, or to the next change of settings.
     const unsigned running = running_works(future);
     const double left = seconds_left(spec, future, future.works[slot], running);
     if (left > 1e8) return kFar;

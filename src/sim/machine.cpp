@@ -56,7 +56,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
                    FUTEX_BITSET_MATCH_ANY);
 }
 
-// True where there was one.
+// Returns whether there was one.
 bool drop_dead_processes(BoardState& state, Nanoseconds wall) {
   if (wall - state.reaped_at < kReapPeriod) return false;
   state.reaped_at = wall;
@@ -148,7 +148,7 @@ std::shared_ptr<Machine> Machine::open(const std::string& name) {
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw system_error("cannot open it", path, errno);
-  if (status.st_size == 0) return nullptr;  // in the making
+  if (status.st_size == 0) return nullptr;  // it is still being made
   if (static_cast<std::size_t>(status.st_size) != sizeof(SharedMachine)) {
     throw SystemError("simulated machine " + path + " was made by another version; take it down with that one");
   }
@@ -166,7 +166,7 @@ bool Machine::remove(const std::string& name) {
   const FileDescriptor file(::shm_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (file.get() < 0 && errno == ENOENT) return false;
   struct stat status {};
-  // Everybody may write to it; only these may free its name.
+  // Everybody may write to the machine, but only root and its owner may free its name.
   if (file.get() >= 0 && ::fstat(file.get(), &status) == 0 && ::geteuid() != 0 && ::geteuid() != status.st_uid) {
     throw MachineOfOther("simulated machine " + path + " belongs to user " + std::to_string(status.st_uid),
                          status.st_uid);
@@ -250,7 +250,7 @@ BoardAccess::~BoardAccess() {
 
 void BoardAccess::commit() {
   board_.shown.store(1 - board_.shown.load());
-  wake_ = wake_ || dropped_;  // those who share the board with the dead are done earlier now
+  wake_ = wake_ || dropped_;  // the work of those who share the board with the dead ends earlier now
 }
 
 void BoardAccess::commit_change() {

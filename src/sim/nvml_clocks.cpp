@@ -20,8 +20,8 @@ Watts limit_of(const BoardSpec& spec, const BoardSettings& settings) {
 
 bool is_sm_clock(unsigned type) { return type == kNvmlClockGraphics || type == kNvmlClockSm; }
 
-// edit(spec, settings) says what is asked: NvmlReturn. The driver takes one change after another, and each call returns
-// when its change has taken hold.
+// edit(spec, settings) makes the change and returns an NvmlReturn. The driver takes one change after another, and each
+// call returns when its change has taken hold.
 template <class Edit>
 NvmlReturn change_settings(NvmlDevice device, const char* call, Edit edit) {
   return on_board(device, call, [&](Machine& machine, std::size_t board) -> NvmlReturn {
@@ -146,7 +146,7 @@ NvmlReturn nvmlDeviceGetClockInfo(NvmlDevice device, unsigned type, unsigned* mh
     if (mhz == nullptr) return kNvmlErrorInvalidArgument;
     if (!is_sm_clock(type) && type != kNvmlClockMemory) return kNvmlErrorNotSupported;
     const BoardActivity now = activity_of(spec, state);
-    // The regulator's clock is a mean over fast changes; shown is one that the board has.
+    // The regulator's clock is a mean over fast changes. The clock that is shown is one that the board has.
     *mhz = to_mhz(is_sm_clock(type) ? supported_clock(spec, now.sm_clock) : now.memory_clock);
     return kNvmlSuccess;
   });
@@ -207,7 +207,7 @@ NvmlReturn nvmlDeviceSetGpuLockedClocks(NvmlDevice device, unsigned minimum_mhz,
                            const bool symbolic = maximum_mhz >= kSymbolicClock;
                            const Megahertz most = symbolic ? spec.maximum : Megahertz(maximum_mhz);
                            const Megahertz least = minimum_mhz >= kSymbolicClock ? most : Megahertz(minimum_mhz);
-                           // A range without any clock of the board.
+                           // The range has no clock of the board.
                            if (least > most || most < spec.minimum || least > spec.maximum) {
                              return kNvmlErrorInvalidArgument;
                            }

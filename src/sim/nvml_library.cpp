@@ -31,7 +31,7 @@ NvmlSession& session() {
   return one;
 }
 
-// What any board's faults say about a call on none of them; they must name it.
+// What any board's faults say about a call that is on none of them. Only faults that name the call count.
 NvmlReturn faults_of_all(Machine& machine, const char* call) {
   for (std::size_t i = 0; i < machine.board_count(); ++i) {
     bool named = false;
@@ -76,7 +76,7 @@ NvmlReturn on_session(Body body) {
   });
 }
 
-// The first board that `is` the one: bool(const BoardSpec&).
+// Finds the first board of which `is`, a bool(const BoardSpec&), is true.
 template <class Is>
 NvmlReturn find_board(const char* call, NvmlDevice* device, Is is) {
   return on_session([&](Machine& machine) -> NvmlReturn {
@@ -100,7 +100,7 @@ NvmlReturn handle_by_index(const char* call, unsigned index, NvmlDevice* device)
   });
 }
 
-// By domain, bus and device, however many digits the caller writes.
+// Finds a board by domain, bus and device, however many digits the caller writes.
 NvmlReturn handle_by_pci(const char* call, const char* bus_id, NvmlDevice* device) {
   unsigned domain = 0;
   unsigned bus = 0;

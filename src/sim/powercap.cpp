@@ -55,7 +55,7 @@ class Counter {
   void write(double joules, std::uint64_t range) const {
     const std::string text = fmt::format("{}\n", static_cast<std::uint64_t>(joules * 1e6) % range);
     if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) fail();
-    // After the counter has wrapped, the rest of the longer number goes.
+    // After the counter has wrapped, the rest of the longer number is cut off.
     if (::ftruncate(fd_, static_cast<off_t>(text.size())) != 0) fail();
   }
 
@@ -109,7 +109,7 @@ void run_powercap_writer(Machine& machine) {
       memories[package].write(machine.dram_joules(package), cpu.range_microjoules);
     }
     machine.shared().powercap_pid = ::getpid();
-    // Late by several periods, it goes on from now rather than catch up.
+    // A writer that is late by several periods goes on from now rather than catch up.
     due = std::max(due + kPeriod, wall_now());
     const timespec until = to_timespec(due);
     ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);

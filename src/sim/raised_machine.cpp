@@ -72,7 +72,7 @@ void start_powercap_writer(Machine& machine) {
   }
 }
 
-// The machine that stands where another was to be made; null once it has gone, too.
+// The machine that stands where another was to be made; null if that one has gone, too.
 std::shared_ptr<Machine> standing_machine(const std::string& name) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {

@@ -41,7 +41,7 @@ unsigned number_named(const DataTable& table, std::string_view key, const NamedN
   throw table.bad(key);
 }
 
-// Milliseconds of a sensor, which has to fall on the grid on which boards remember their energy.
+// A time of a sensor in milliseconds, which has to fall on the grid on which boards remember their energy.
 Nanoseconds sensor_time(const DataTable& table, std::string_view key, Nanoseconds most) {
   const Nanoseconds time = table.get<std::int64_t>(key) * 1'000'000;
   if (time <= 0 || time > most || time % kSimHistoryStep != 0) throw table.bad(key);

@@ -26,7 +26,7 @@ constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSO
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
 
-// "AddmmBackward0", "torch::autograd::AccumulateGrad"
+// Whether the name is one such as "AddmmBackward0" or "torch::autograd::AccumulateGrad".
 bool is_backward(std::string_view name) {
   while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
   return name.ends_with("Backward") || name.ends_with("AccumulateGrad");

@@ -109,7 +109,7 @@ std::optional<std::int64_t> parse_whole(std::string_view token) {
   return value;
 }
 
-// Of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}.
+// Returns the world size of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}, or 0.
 long world_size_in(std::string_view distributed_info) {
   simdjson::dom::parser parser;
   std::int64_t size = 0;

@@ -28,8 +28,8 @@ struct Metric {
   double scale = 1.0;
 };
 
-// Finds the metric by the unit at the name's end, as Prometheus writes them, or by DCGM's names. nullopt: neither power
-// nor energy of a device.
+// Finds the metric by the unit at the name's end, as Prometheus writes them, or by DCGM's names. Returns nullopt if it
+// is neither power nor energy of a device.
 std::optional<Metric> metric_of(std::string_view name) {
   if (name == "DCGM_FI_DEV_POWER_USAGE" || name == "DCGM_FI_DEV_POWER_USAGE_INSTANT") return Metric{};
   if (name == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") return Metric{ReadingKind::kCounter, 1e-3};
@@ -66,7 +66,7 @@ std::optional<SensorId> sensor_of(std::string_view name, const Labels& labels, R
   return std::nullopt;
 }
 
-// {gpu="0",UUID="GPU-..."}; false where the braces do not close.
+// Reads {gpu="0",UUID="GPU-..."}. Returns false if the braces do not close.
 bool read_labels(std::string_view text, std::size_t& at, Labels& labels) {
   labels.clear();
   if (at >= text.size() || text[at] != '{') return true;

@@ -70,7 +70,7 @@ bool cut_short(const LineReader& lines, ReadingSink& sink) {
   return true;
 }
 
-// As in: # timestamp: s since 1970 (Unix time) = CLOCK_MONOTONIC + 1795179492.322089197 s
+// Reads a comment such as: # timestamp: s since 1970 (Unix time) = CLOCK_MONOTONIC + 1795179492.322089197 s
 void read_comment(std::string_view line, ReadingSink& sink) {
   constexpr std::string_view kClock = "CLOCK_MONOTONIC + ";
   const std::size_t at = line.find(kClock);
@@ -80,8 +80,8 @@ void read_comment(std::string_view line, ReadingSink& sink) {
   sink.stats().monotonic_offset = parse_decimal(number, 9);
 }
 
-// As in: # device GPU:0: integrated power, sensor_period_s: 0.1000
-// and:   # device GPU:0: from here on frozen counter, integrated power
+// Reads a comment such as: # device GPU:0: integrated power, sensor_period_s: 0.1000
+// or: # device GPU:0: from here on frozen counter, integrated power
 void read_source(std::string_view line, std::set<std::string, std::less<>>& integrated) {
   constexpr std::string_view kDevice = "# device ";
   if (!line.starts_with(kDevice)) return;
@@ -189,7 +189,7 @@ void read_nvidia_smi_power(LineReader& lines, ReadingSink& sink) {
         find_named(fields, "timestamp") >= 0) {  // repeated where files are joined
       time_column = find_named(fields, "timestamp");
       power_column = find_column(fields, [](std::string_view text) { return text.starts_with("power.draw"); });
-      // Of several columns, the one that averages least.
+      // Of several columns, the one that averages least is read.
       const int instant =
           find_column(fields, [](std::string_view text) { return text.starts_with("power.draw.instant"); });
       if (instant >= 0) power_column = instant;

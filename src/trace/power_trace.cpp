@@ -240,7 +240,7 @@ class PowerSegments : public PowerTrace {
     const PowerReading& last = state.last;
     const Nanoseconds distance = reading.time - last.time;
     const bool wide = state.failure || static_cast<double>(distance) > kGapPeriods * static_cast<double>(state.period);
-    // A counter has continued meanwhile, while power was added up as if it had stayed at the last reading.
+    // A counter goes on through a failure. Integrated power was added up as if it had stayed at the last reading.
     if (state.failure && state.failure->value > 0.0) return leave_out(state, distance);
     switch (reading.kind) {
       case ReadingKind::kPower:

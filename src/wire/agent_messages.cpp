@@ -24,7 +24,7 @@ constexpr const char* kAgentAnswer = "the agent's answer";
 
 bool is_session_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestSessionName && is_made_of(name, "._-") &&
-         name.find_first_not_of('.') != std::string_view::npos;  // "..": no segment of a path
+         name.find_first_not_of('.') != std::string_view::npos;  // ".." would be no segment of a path
 }
 
 std::vector<Knob> SettingsChange::knobs() const {
@@ -43,7 +43,7 @@ std::string LeaseHolder::text() const {
   return name.empty() ? known : fmt::format("{} ({})", name, known);
 }
 
-// [{"gpu": 0, "sm_clocks_mhz": ...}, ...]
+// Settings by GPU are [{"gpu": 0, "sm_clocks_mhz": ...}, ...].
 template <>
 struct Codec<std::map<std::size_t, GpuSettings>> {
   static std::map<std::size_t, GpuSettings> read(const JsonValue& value, const FieldRules& /*rules*/) {

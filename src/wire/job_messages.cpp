@@ -55,7 +55,8 @@ struct Codec<StragglerId> {
   }
 };
 
-// ["forward", microbatch, chunk, clock in MHz]: an iteration has hundreds of them, and thousands of ranks ask.
+// ["forward", microbatch, chunk, clock in MHz] is short, since an iteration has hundreds of them, and thousands of
+// ranks ask.
 template <>
 struct Codec<ScheduledComputation> {
   static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {

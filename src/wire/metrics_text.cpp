@@ -13,7 +13,7 @@
 namespace flyball {
 namespace {
 
-// Prometheus takes nothing of a scrape in which one label is no UTF-8, as what a driver calls its device may be.
+// Prometheus rejects a whole scrape if one label is no UTF-8, and a driver may give its device such a name.
 std::string escaped(std::string_view value) {
   std::string text;
   while (!value.empty()) {

@@ -73,7 +73,7 @@ class Gandiva : public Policy {
     }
     const bool slice_over = slice_end_ && *slice_end_ <= cluster.now;
     gather(cluster);
-    if (slice_over) {  // behind those that wait
+    if (slice_over) {  // their places are behind those that wait
       for (Place& one : running_) one.key = place_of(one.job) = next_place();
     }
     if (packs_) pair_up(cluster, slice_over);
@@ -306,7 +306,8 @@ class Gandiva : public Policy {
     if (slice_over && wanted > gpus) try_pairs(cluster, wanted - gpus);
   }
 
-  // Numbers the whole line anew, so that there is a free number behind every job. There is a GPU for each of them.
+  // Numbers the whole line anew, so that there is a free number behind every job. It is called when there is a GPU for
+  // each of them.
   void number_again(const ClusterState& cluster) {
     std::vector<Place> line = running_;
     for (const auto& [gpus, places] : waiting_.places()) line.insert(line.end(), places.begin(), places.end());
@@ -339,7 +340,7 @@ class Gandiva : public Policy {
     for (const int job : fresh_) {
       const auto seen = watched_.find(job);
       if (seen == watched_.end() || second_.count(job) != 0 || first_of(job) >= 0) continue;
-      if (job_of(cluster, job).partner >= 0) {  // was parted just now
+      if (job_of(cluster, job).partner >= 0) {  // its pair was parted just now
         finder_.remove(job);
         later.insert(job);
         continue;
@@ -374,7 +375,7 @@ class Gandiva : public Policy {
     sort_again(running_, apart_);
   }
 
-  // Completes the decision, which was made for the jobs in line, by the second jobs of pairs and by parted jobs.
+  // Adds to the decision, which was made for the jobs in line, the second jobs of pairs and the parted jobs.
   void bring_seconds(const ClusterState& cluster, Decision& decision) {
     const auto own_speed = [&](int job) { return speed_(cluster, job, job_of(cluster, job).requested_gpus); };
     const auto pair_speed = [&](int first, int second) { return std::max(own_speed(first), own_speed(second)); };
@@ -425,8 +426,8 @@ class Gandiva : public Policy {
   std::set<int> on_trial_;              // first jobs of pairs that were not judged yet
   std::map<int, Watched> watched_;
   PairFinder::Refused refused_;  // pairs that did not pay
-  PairFinder finder_;            // knows all that may be paired, except
-  std::set<int> fresh_;          // these, about which something changed
+  PairFinder finder_;            // knows the jobs that may be paired, but for those that are fresh
+  std::set<int> fresh_;          // jobs about which something changed
   std::optional<Seconds> slice_end_;
   std::vector<int> order_;  // jobs in line that have GPUs by the last decision, in the order served
   // While a decision is made:

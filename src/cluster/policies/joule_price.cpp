@@ -144,8 +144,8 @@ class JoulePrice : public Policy {
     return one.phase == JobPhase::kProfiling ? std::max(running, one.power.value()) : running;
   }
 
-  // Up to which speed a job is profiled that is given this size and speed, if it has to be. As far as power is left,
-  // faster speeds than the chosen one are included, since they teach the models more.
+  // The fastest speed at which a job is profiled that is given this size and speed, if it has to be. As far as power is
+  // left, faster speeds than the chosen one are included, since they teach the models more.
   static int profiled_up_to(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
                             double& watts_left) {
     if (!cluster.to_be_profiled(job, size.size)) return offer.speed;
@@ -210,9 +210,9 @@ class JoulePrice : public Policy {
     });
   }
 
-  // Finds the candidates: the jobs for which there is a GPU and the least power. The others of those that run are
-  // stopped. The least that a job takes depends only on its kind, so that when one that waits does not fit, no other of
-  // its kind does.
+  // Finds the candidates: the jobs for which there are GPUs and the least power. Those that run and are no candidates
+  // are stopped. The least that a job takes depends only on its kind, so that when one that waits does not fit, no
+  // other of its kind does.
   void admit(const ClusterState& cluster) {
     take_those_that_fit(cluster, watts_, false);
     // A reserve must not keep the only job waiting (power_book.h).
@@ -327,8 +327,8 @@ class JoulePrice : public Policy {
   }
 
   // The time until a job runs with another size. It restarts, and waits for a node to wake if the jobs before it leave
-  // too few GPUs of nodes that are on; where every size has to wait for a node, that counts for none. A size that is
-  // tried may also cost the way back.
+  // too few GPUs of nodes that are on. If it has to wait for a node with every size, the wait counts for none. A size
+  // that is tried may also cost the way back.
   [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
     const double restart = cluster.spec.restart.value();
@@ -340,7 +340,7 @@ class JoulePrice : public Policy {
     return way_there + (size.unsure > 0.0 ? restart : 0.0);
   }
 
-  // The cost of that time, spread over the rest of the job.
+  // The cost of the time lost, spread over the rest of the job.
   [[nodiscard]] double restart_loss(const ClusterState& cluster, const Candidate& one, const SizeOffers& size,
                                     double worth, const Offer& offer) const {
     return time_lost(cluster, one, size) * worth * offer.rate / std::max(1.0, one.work * offer.time);
@@ -403,7 +403,7 @@ class JoulePrice : public Policy {
     return sum;
   }
 
-  // For the case that no price makes the choices fit (jobs that gain in proportion to their GPUs give none back). All
+  // Shares the GPUs if no price makes the choices fit (jobs that gain in proportion to their GPUs give none back). All
   // jobs get their fewest GPUs; then, in order, each gets what it would choose if GPUs cost nothing, as far as GPUs are
   // left.
   void share_in_order(const ClusterState& cluster, int power_step) {

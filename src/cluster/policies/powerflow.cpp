@@ -109,7 +109,7 @@ class PowerFlow : public Policy {
           static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
       set_level(cluster, job, level);
       if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
-        // The job waits to be profiled, or has been.
+        // A job that is starting waits to be profiled; any other has been profiled.
         if (one.phase != JobPhase::kStarting) unpin(cluster, job);
       }
     }
@@ -259,7 +259,7 @@ class PowerFlow : public Policy {
 
   // ---- GPUs (algorithm 1, lines 2-20)
 
-  // `more`: watts beyond the limit, for the reserve of a job of whose kind nothing was metered.
+  // `more` are watts beyond the limit, for the reserve of a job of whose kind nothing was metered.
   void plan_sizes(const ClusterState& cluster, double more) {
     int gpus = cluster.spec.gpus();
     double watts = cluster.spendable_power().value() + more;
@@ -476,7 +476,7 @@ class PowerFlow : public Policy {
       const std::size_t now = at(step.level) * kind.speeds + at(step.speed);
       const double each = kind.watts[now + 1] - kind.watts[now];
       if (each > 0.0 && jobs * each > watts) {
-        // As many as there is power for, which is then used up.
+        // As many jobs are raised as there is power for, which is then used up.
         kind.faster[at(step.level)] = static_cast<int>(std::max(0.0, watts / each));
         break;
       }

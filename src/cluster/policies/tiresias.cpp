@@ -236,7 +236,7 @@ class Tiresias : public Policy {
     wake_at_threshold(cluster, decision);
   }
 
-  // By queue: pairs of 0 and a job.
+  // Saves a list for each queue, of pairs of 0 and a job.
   [[nodiscard]] nlohmann::ordered_json save() const override {
     auto saved = nlohmann::ordered_json::array();
     for (const auto& queue : queues_) {
