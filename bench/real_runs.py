@@ -133,8 +133,8 @@ def promises(flyball: Flyball) -> str:
         (folder / "without.toml").write_text(without, encoding="utf-8")
         plans = {}
         for kind in ("pipeline", "without"):
-            flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(folder / f"{kind}.toml"), "--out",
-                        str(folder / kind))
+            flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(folder / f"{kind}.toml"), "--planner",
+                        "perseus", "--out", str(folder / kind))
             plans[kind] = json.loads((folder / kind / "plan.json").read_text(encoding="utf-8"))
         real = plans["pipeline"]
         slowest = replayed(real, None)

@@ -127,6 +127,21 @@ std::optional<double> parse_number(std::string_view text) {
 
 std::optional<long> parse_integer(std::string_view text) { return parse_whole<long>(text); }
 
+std::optional<double> parse_bytes(std::string_view text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"B", 1.0},      {"kB", 1e3},     {"MB", 1e6},
+                                                            {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
+                                                            {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  text = trim(text);
+  const std::size_t unit_at = text.find_last_of("0123456789.");
+  if (unit_at == std::string_view::npos) return std::nullopt;
+  const auto value = parse_number(text.substr(0, unit_at + 1));
+  const std::string_view unit = trim(text.substr(unit_at + 1));
+  for (const auto& [name, bytes] : kUnits) {
+    if (value && unit == name) return *value * bytes;
+  }
+  return std::nullopt;
+}
+
 std::optional<double> parse_duration_seconds(std::string_view text) {
   text = trim(text);
   const std::size_t unit_at = text.find_last_of("0123456789.");

@@ -121,7 +121,8 @@ void run_emulate(const Command& command, const EmulateOptions& options) {
   const JobShape shape{options.pipelines.value_or(pipeline->spec.data_parallel), pipeline->spec.tensor_parallel};
   const PlanProblem& problem = pipeline->problem;
   const std::vector<double> degrees = options.stragglers.value_or(std::vector<double>{1.0});
-  PlanningRequest request{options.planner.value_or(kMainPlanner), {}, std::nullopt, {}, std::nullopt, {}};
+  PlanningRequest request;
+  request.planner = options.planner.value_or(kMainPlanner);
   const Seconds t_min = fastest_time(problem);
   for (const double degree : degrees) request.focus.push_back(to_nanoseconds(degree * t_min));
   const auto runs = run_planners(*pipeline, request, guard);

@@ -41,6 +41,16 @@ int parse_count(std::string_view option, std::string_view text) {
   return static_cast<int>(parse_integer_within(option, text, 1, kMostOperations, wanted));
 }
 
+int parse_memory_option(std::string_view option, std::string_view text) {
+  const auto limit = parse_memory_limit(text);
+  if (!limit) {
+    refuse(option, text,
+           fmt::format("a number of microbatches from 1 to {}, or memory over memory with units, such as 60GB/6.4GB",
+                       kMostOperations));
+  }
+  return *limit;
+}
+
 double parse_positive(std::string_view option, std::string_view text) {
   const auto value = parse_number(text);
   if (!value || *value <= 0.0) refuse(option, text, "a number above 0");
@@ -72,6 +82,14 @@ Seconds parse_duration_or_zero(std::string_view option, std::string_view text) {
   const auto value = parse_duration_seconds(text);
   if (value && *value == 0.0) return Seconds(0);
   return parse_duration(option, text);
+}
+
+LatencyRange parse_latency(std::string_view option, std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const std::string_view last = dots == std::string_view::npos ? text : text.substr(dots + 2);
+  const LatencyRange range{parse_duration_or_zero(option, text.substr(0, dots)), parse_duration_or_zero(option, last)};
+  if (range.longest < range.shortest) refuse(option, text, "the shortest latency before the longest, such as 4ms..9ms");
+  return range;
 }
 
 std::vector<Watts> parse_powers(std::string_view option, std::string_view text) {

@@ -22,8 +22,16 @@ namespace flyball {
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
 [[nodiscard]] Seconds parse_duration(std::string_view option, std::string_view text);          // above 0
 [[nodiscard]] Seconds parse_duration_or_zero(std::string_view option, std::string_view text);  // not below 0
+[[nodiscard]] int parse_memory_option(std::string_view option, std::string_view text);         // "9", "60GB/6.4GB"
 [[nodiscard]] std::vector<Watts> parse_powers(std::string_view option,
                                               std::string_view text);  // "75" or "75,72,..."; to 1e6
+
+// How long a clock change takes at least and at most.
+struct LatencyRange {
+  Seconds shortest;
+  Seconds longest;
+};
+[[nodiscard]] LatencyRange parse_latency(std::string_view option, std::string_view text);  // "0", "7ms", "4ms..9ms"
 
 // `wanted` says what that is: "a whole number from 1 to 16".
 [[nodiscard]] long parse_integer_within(std::string_view option, std::string_view text, long least, long most,

@@ -97,9 +97,10 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default: as in the profile's rows 'waiting', else 75)");
-  add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_count), "N[,N...]",
-            "number of microbatches whose activations a stage can hold: one number, or one per stage (default no "
-            "limit); EnvPipe moves forwards of 1f1b no further");
+  add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_memory_option), "N[,N...]",
+            "number of microbatches whose activations a stage can hold, or a stage's memory for activations over that "
+            "of one microbatch's (60GB/6.4GB): one for all stages, or one per stage; planners that choose the order "
+            "keep to it");
   add_value(command, "--data-parallel", options.data_parallel, parse_count, "D",
             "number of pipelines that train together");
   add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "P", "number of GPUs per stage");

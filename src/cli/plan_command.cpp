@@ -22,9 +22,10 @@ namespace {
 struct PlanOptions {
   PipelineOptions pipeline;
   std::optional<std::string> planner;
+  std::optional<std::string> order;
   std::optional<Seconds> target_time;
   std::optional<double> straggler;
-  std::optional<Seconds> switch_latency;
+  std::optional<LatencyRange> switch_latency;
   std::optional<Seconds> min_dwell;
   std::optional<double> max_power;
   std::optional<double> max_ramp;
@@ -35,30 +36,47 @@ struct PlanOptions {
   std::optional<std::string> format;
 };
 
-void refuse_contradictions(const PlanOptions& options, const std::string& planner) {
+// How long a lower clock took to take hold on the A100s and A40s of Perseus's authors (docs/measured-tables.md).
+constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
+
+bool limits_power(const PlanOptions& options) { return options.max_power || options.max_ramp || options.budget; }
+
+// A pipeline that says how many microbatches its stages can hold can run another order than the schedule's.
+std::string planner_of(const PlanOptions& options, const std::vector<int>& memory_limit) {
+  if (options.planner) return *options.planner;
+  if (options.order) return *options.order == "free" ? kFreeOrderPlanner : kMainPlanner;
+  const bool needs_fixed = options.budget || options.pipeline.cost_model;
+  return memory_limit.empty() || needs_fixed ? kMainPlanner : kFreeOrderPlanner;
+}
+
+void refuse_contradictions(const PlanOptions& options) {
+  const std::string planner = planner_of(options, {});
+  if (options.planner && options.order) {
+    throw UsageError("--order chooses between planners perseus (fixed) and joint (free); leave out --planner");
+  }
   if (options.target_time && options.straggler) {
     throw UsageError("--target-time and --straggler both set the pace; give one of them");
   }
   if (options.budget && options.max_power) {
     throw UsageError("--budget says what power the job may draw when, and --max-power at all times; give one of them");
   }
-  const bool limits_power = options.max_power || options.max_ramp || options.budget;
-  if (limits_power && (options.target_time || options.straggler)) {
+  if (limits_power(options) && (options.target_time || options.straggler)) {
     throw UsageError(
         "--max-power, --max-ramp and --budget choose the fastest plan inside; --target-time and --straggler choose by "
         "time. Give one of the two");
   }
-  if (limits_power && planner != kMainPlanner && planner != "joint") {
+  if (limits_power(options) && planner != kMainPlanner && planner != kFreeOrderPlanner) {
     throw UsageError(fmt::format(
         "limits on power are kept by planners perseus and joint; {} chooses its clocks without regard to them",
         planner));
   }
-  if (options.budget && planner == "joint") {
+  if (options.budget && planner == kFreeOrderPlanner) {
     throw UsageError(
         "planner joint may find another order for each period of a budget, which a running job cannot change to; use "
-        "--budget with --planner perseus");
+        "--budget with --order fixed");
   }
-  if (limits_power && (options.switch_latency || options.min_dwell)) {
+  if (limits_power(options) &&
+      (options.min_dwell || (options.switch_latency && options.switch_latency->longest > Seconds(0)))) {
     throw UsageError(
         "the power of a plan whose clock changes are late is not known; leave out the limits on power, or "
         "--switch-latency and --min-dwell");
@@ -92,16 +110,28 @@ std::string files_text(const std::string& folder, const std::vector<WrittenFile>
   return text;
 }
 
+// A planner that is asked for by its name plans as its paper does, for which changes are free.
+std::optional<SwitchingLimits> switching_limits(const PlanOptions& options) {
+  const bool asked = options.switch_latency || options.min_dwell;
+  if (limits_power(options) || (!asked && options.planner)) return std::nullopt;
+  const LatencyRange latency = options.switch_latency.value_or(kUsualLatency);
+  const Seconds min_dwell = options.min_dwell.value_or(Seconds(0));
+  if (latency.longest == Seconds(0) && min_dwell == Seconds(0)) return std::nullopt;
+  return SwitchingLimits{latency.longest, min_dwell, latency.longest - latency.shortest};
+}
+
 void run_plan(const PlanOptions& options, const std::string& command) {
-  const std::string planner = options.planner.value_or(kMainPlanner);
-  refuse_contradictions(options, planner);
+  refuse_contradictions(options);
   const InterruptGuard guard;
   const auto pipeline = load_pipeline(options.pipeline, guard);
-  PlanningRequest request{planner, {options.target_time, options.straggler}, std::nullopt, {}, std::nullopt, {}};
-  if (options.switch_latency || options.min_dwell) {
-    request.switching = {options.switch_latency.value_or(Seconds(0)), options.min_dwell.value_or(Seconds(0))};
-  }
-  if (options.max_power || options.max_ramp || options.budget) {
+  const std::string planner = planner_of(options, pipeline->problem.memory_limit);
+  PlanningRequest request;
+  request.planner = planner;
+  request.pace = {options.target_time, options.straggler};
+  request.switching = switching_limits(options);
+  request.look_at_order = !options.planner && !options.order && planner == kMainPlanner && !limits_power(options) &&
+                          pipeline->problem.memory_limit.empty();
+  if (limits_power(options)) {
     request.power.emplace();
     if (options.budget) request.budget = read_power_budget(*options.budget);
     if (options.max_power) request.power->peak = Watts(*options.max_power);
@@ -129,16 +159,23 @@ void add_plan_command(const Command& program, const std::string& command_line) {
       program.add_subcommand("plan", "find the time-energy frontier and a clock for every computation");
   const auto options = std::make_shared<PlanOptions>();
   add_pipeline_options(command, options->pipeline);
-  add_choice(command, "--planner", options->planner, planner_choices(), "NAME",
-             fmt::format("planner: {}; all compares them (default perseus)", fmt::join(planner_choices(), ", ")));
+  add_choice(
+      command, "--planner", options->planner, planner_choices(), "NAME",
+      fmt::format("planner: {}; all compares them (default: as --order says)", fmt::join(planner_choices(), ", ")));
   add_value(command, "--target-time", options->target_time, parse_duration, "TIME",
             "time that an iteration may take: choose the plan of least energy that takes no longer (default: the "
             "fastest plan)");
   add_value(
       command, "--straggler", options->straggler, parse_straggler, "FACTOR",
       "slowdown of another pipeline, which takes T' = FACTOR times T_min: choose the plan of T_opt = min(T*, T')");
-  add_value(command, "--switch-latency", options->switch_latency, parse_duration_or_zero, "TIME",
-            "time from a clock change until it takes effect: avoid changes that do not pay, charge the others");
+  add_choice(
+      command, "--order", options->order, {"fixed", "free"}, "WHICH",
+      "order of forwards and backwards: fixed, as the schedule gives it, or free, the one that saves most within "
+      "--memory-limit (default: free where that is given)");
+  add_value(
+      command, "--switch-latency", options->switch_latency, parse_latency, "TIME[..TIME]",
+      "time from a clock change until it takes effect, or the shortest and the longest: avoid changes that do "
+      "not pay, charge the others (0: changes are free; default 4ms..9ms, and 0 with --planner or limits on power)");
   add_value(command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
   add_value(command, "--max-power", options->max_power, parse_positive, "W",
@@ -168,7 +205,9 @@ void add_plan_command(const Command& program, const std::string& command_line) {
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
       "    --planner all --format json\n"
       "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
-      "    --max-power 850");
+      "    --max-power 850\n"
+      "  flyball plan examples/profiles/bert-1.3b-a100-4stage.csv --microbatches 8 \\\n"
+      "    --memory-limit 60GB/12GB");
   command.callback([options, command_line] { run_plan(*options, command_line); });
 }
 

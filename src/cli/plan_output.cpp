@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "draw/text_table.h"
+#include "plan/stage_orders.h"
 
 namespace flyball {
 namespace {
@@ -117,13 +118,26 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                {"frontier", std::move(points)},
                {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
   if (!run.in_flight.empty()) json["in_flight"] = run.in_flight;
+  if (run.one_more) {
+    json["one_more_in_flight"] = {{"memory_limit", run.one_more->memory_limit},
+                                  {"saving_pct", run.one_more->saving_pct}};
+  }
   if (run.switching) {
     const SwitchingFigures& switching = *run.switching;
     Json front = Json::array();
     for (const ChargedFigures& one : switching.front) front.push_back(charged_json(one));
-    json["switching"] = {{"charged", charged_json(switching.charged)},
+    Json slower = Json::array();
+    for (const SlowerFront& one : switching.slower) {
+      Json plans = Json::array();
+      for (const ChargedFigures& plan : one.front) plans.push_back(charged_json(plan));
+      slower.push_back({{"deadline", one.deadline.value()}, {"chosen", one.chosen}, {"front", std::move(plans)}});
+    }
+    const SwitchingLimits& limits = switching.limits;
+    json["switching"] = {{"latency", {(limits.latency - limits.spread).value(), limits.latency.value()}},
+                         {"charged", charged_json(switching.charged)},
                          {"reduced", charged_json(switching.front[switching.chosen])},
-                         {"front", std::move(front)}};
+                         {"front", std::move(front)},
+                         {"slower", std::move(slower)}};
   }
   if (run.power) json["power"] = power_json(*run.power);
   if (!run.budget.empty()) json["budget"] = budget_json(run.budget);
@@ -180,8 +194,19 @@ std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
   return table.str();
 }
 
-// The memory that a planner's own order costs.
+// The memory that a planner's own order costs, or what a little memory would bring in the schedule's.
 std::string order_text(const PlanProblem& problem, const PlannerRun& run) {
+  if (run.one_more) {
+    return fmt::format(
+        "\nwith memory for one more microbatch on every stage but the last, another order\ncould save some {} %: "
+        "--memory-limit {}\n",
+        format_fixed(run.one_more->saving_pct, 2), fmt::join(run.one_more->memory_limit, ","));
+  }
+  if (run.summary.planner == kFreeOrderPlanner && !run.result.dag) {
+    return fmt::format("\norder: the schedule's, since {}\n",
+                       stage_orders(*problem.dag) ? "none was found that saves more within the memory limit"
+                                                  : "this pipeline's cannot be changed");
+  }
   if (!run.result.dag || run.in_flight.empty()) return "";
   return fmt::format("\norder: the stages hold at most {} microbatches (in the schedule's order {})\n",
                      fmt::join(run.in_flight, ", "), fmt::join(in_flight_of(*problem.dag), ", "));
@@ -255,7 +280,29 @@ std::string switching_table(const PlannerRun& run) {
                                 : "  more",
         switching.front[i].figures, &switching.front[i]);
   }
-  return "\n" + table.str();
+  // What a little more time brings: in changes, where the saving is to be the same, and in saving.
+  const ChargedFigures& chosen = switching.front[switching.chosen];
+  double most_saved = chosen.figures.saving_pct;
+  int fewest = chosen.figures.switches;
+  for (const SlowerFront& slower : switching.slower) {
+    const ChargedFigures& best = slower.front[slower.chosen];
+    const auto few = std::ranges::find_if(
+        slower.front, [&](const ChargedFigures& one) { return one.figures.saving_pct >= chosen.figures.saving_pct; });
+    if (few != slower.front.end() && few->figures.switches < fewest) {
+      fewest = few->figures.switches;
+      add("  slower", few->figures, &*few);
+    }
+    if (best.figures.saving_pct > most_saved) {
+      most_saved = best.figures.saving_pct;
+      if (best.figures.switches != fewest) add("  slower", best.figures, &best);
+    }
+  }
+  const SwitchingLimits& limits = switching.limits;
+  const Seconds shortest = limits.latency - limits.spread;
+  const std::string range = (limits.spread > Seconds(0) ? fmt::format("{:g} to ", 1e3 * shortest.value()) : "") +
+                            fmt::format("{:g} ms", 1e3 * limits.latency.value());
+  return fmt::format("\nclock changes take hold {} after they are asked for (--switch-latency):\n", range) +
+         table.str();
 }
 
 // The plans of the periods of a budget.

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "cli/console.h"
+#include "plan/joint.h"
 #include "plan/relaxation.h"
 #include "plan/stage_orders.h"
 
@@ -38,11 +39,32 @@ BoundCurve solve_bound(const PlanProblem& problem, const ComputationDag& dag, co
 }
 
 // The selected plan may take until the pace that was asked for, but never less than it does with free changes.
-SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& run, const PlanningRequest& request) {
+SwitchingFigures charge_switching(const PlanProblem& problem, const PlannerRun& run, const PlanningRequest& request,
+                                  const InterruptGuard& guard) {
   const PlanSummary& summary = run.summary;
-  return switching_figures(problem, run.result.dag_of(problem), run.result.frontier.plan(summary.selected_point),
-                           std::max(summary.allowed_time, summary.selected.time), *request.switching, summary.baseline,
-                           summary.straggler_time);
+  ProgressBar bar("looking for fewer clock changes");
+  SwitchingFigures figures = switching_figures(
+      problem, run.result.dag_of(problem), run.result.frontier, summary.selected_point,
+      std::max(summary.allowed_time, summary.selected.time), summary.limit == PaceLimit::kBaselineTime,
+      *request.switching, summary.baseline, summary.straggler_time, [&](double share) {
+        bar.update(share);
+        return !guard.interrupted();
+      });
+  guard.throw_if_interrupted();
+  return figures;
+}
+
+// What another order could save that holds a microbatch more on every stage; none where that is nothing worth telling.
+std::optional<OneMoreInFlight> look_at_order(const PlanProblem& problem, const PlanSummary& summary,
+                                             const InterruptGuard& guard) {
+  constexpr double kWorthTelling = 0.1;  // points
+  const auto deeper = one_deeper(problem, to_nanoseconds(std::max(summary.allowed_time, summary.selected.time)),
+                                 [&] { return !guard.interrupted(); });
+  guard.throw_if_interrupted();
+  if (!deeper || summary.straggler_time) return std::nullopt;
+  const double saving_pct = 100.0 * (1.0 - deeper->least_energy / summary.baseline.energy);
+  if (saving_pct < summary.selected.saving_pct + kWorthTelling) return std::nullopt;
+  return OneMoreInFlight{deeper->in_flight, saving_pct};
 }
 
 // Returns the plans with all options, which the run has already, and those with ever fewer of the options that draw
@@ -163,7 +185,8 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt, {}};
+    PlannerRun run{
+        run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt, std::nullopt, {}};
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (run.result.frontier.bounds_are_open()) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);
@@ -175,7 +198,8 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                       run.result.frontier.plan(run.summary.selected_point), run.summary.straggler_time);
     }
     run.in_flight = in_flight_of(run.result.dag_of(pipeline.problem));
-    if (request.switching) run.switching = charge_switching(pipeline.problem, run, request);
+    if (request.look_at_order) run.one_more = look_at_order(pipeline.problem, run.summary, guard);
+    if (request.switching) run.switching = charge_switching(pipeline.problem, run, request, guard);
     runs.push_back(std::move(run));
   }
   return runs;

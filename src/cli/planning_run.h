@@ -17,7 +17,8 @@
 namespace flyball {
 
 inline constexpr const char* kAllPlanners = "all";
-inline constexpr const char* kMainPlanner = "perseus";
+inline constexpr const char* kMainPlanner = "perseus";     // in the schedule's order
+inline constexpr const char* kFreeOrderPlanner = "joint";  // in the order that it finds best
 
 // The power of a job, as planned inside limits and at maximum clocks.
 struct PowerFigures {
@@ -37,6 +38,12 @@ struct BudgetedPlan {
   ClockPlan plan;
 };
 
+// What every stage could bring by holding one more microbatch than in the schedule's order.
+struct OneMoreInFlight {
+  std::vector<int> memory_limit;
+  double saving_pct = 0.0;  // about, at the selected plan's pace: at most in one such order, while others save more
+};
+
 // The result of one planner. Operation i of its plans is operation i of result.dag_of(problem).
 struct PlannerRun {
   PlannerResult result;
@@ -44,6 +51,7 @@ struct PlannerRun {
   std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
   std::vector<int> in_flight;                 // microbatches that each stage holds at most; empty where unknown
+  std::optional<OneMoreInFlight> one_more;    // where it was asked for, can be run, and would save more
   std::optional<PowerFigures> power;          // of the selected plan, where there are limits
   std::vector<BudgetedPlan> budget;           // one for each period; the selected plan is that of the least power
 };
@@ -56,6 +64,7 @@ struct PlanningRequest {
   std::vector<Nanoseconds> focus;       // iteration times that matter besides the pace's
   std::optional<JobPowerLimits> power;  // instead of a pace
   std::vector<BudgetPeriod> budget;     // in place of a limit on the peak; `power` must be there
+  bool look_at_order = false;           // tell what another order could save
 };
 
 // Returns the most microbatches of which each stage holds activations at once; empty where there are no

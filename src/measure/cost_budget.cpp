@@ -39,8 +39,9 @@ void CostBudget::count_round(bool needed, Nanoseconds late) {
 
 void CostBudget::look(Nanoseconds now, Nanoseconds processor_time) {
   if (last_look_ != 0) {
+    // On a machine that is so busy that every round comes late, each stands for the period that it should have taken.
     const double seconds = latest_.seconds + to_seconds(now - last_look_).value();
-    sums_.seconds = sums_.seconds / 2.0 + std::max(seconds, 0.0);
+    sums_.seconds = sums_.seconds / 2.0 + std::max(seconds, latest_.rounds * period_s_);
     sums_.processor_seconds = sums_.processor_seconds / 2.0 + to_seconds(processor_time - processor_time_).value();
     sums_.rounds = sums_.rounds / 2.0 + latest_.rounds;
     sums_.needed = sums_.needed / 2.0 + latest_.needed;

@@ -23,9 +23,17 @@ LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blockin
       clocks_(at(dag.stages())),
       last_(at(dag.stages())),
       free_(at(dag.stages())),
-      finish_(at(dag.size())) {
+      finish_(at(dag.size())),
+      remembered_(dag.types().size()) {
   assert(latency >= 0);
   for (const Watts power : blocking) total_blocking_ += power;
+}
+
+std::uint16_t LateClocks::option_at(const OperationType& type, Megahertz clock) const {
+  const auto t = static_cast<std::size_t>(&type - dag_.types().data());
+  Remembered& known = remembered_[t][static_cast<std::size_t>(clock.value()) % kRemembered];
+  if (known.clock != clock) known = {clock, nearest_option(type, clock)};
+  return known.option;
 }
 
 // Brings what is due by `now` into force, and begins what waited for it.
@@ -57,7 +65,7 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOpti
   double passed = 0.0;  // ns
   double left = 1.0;    // of the work
   while (left > 0.0) {
-    const ClockOption& running = clock.held == asked.frequency ? asked : type.options[nearest_option(type, clock.held)];
+    const ClockOption& running = clock.held == asked.frequency ? asked : type.options[option_at(type, clock.held)];
     const auto whole = static_cast<double>(to_nanoseconds(running.time));
     const auto room = static_cast<double>(clock.due - start) - passed;
     const double share = clock.due >= 0 ? std::min(left, room / whole) : left;
@@ -75,7 +83,7 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOpti
 Joules LateClocks::wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const {
   Joules energy;
   if (last == nullptr) return energy;
-  const auto power = [&] { return last->waiting_above[nearest_option(*last, clock.held)]; };
+  const auto power = [&] { return last->waiting_above[option_at(*last, clock.held)]; };
   while (clock.due >= 0 && clock.due < to) {
     const Nanoseconds until = std::max(from, clock.due);
     energy += power() * to_seconds(until - from);
@@ -137,7 +145,7 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
     clock.wanted = clock.underway = clock.held;
     const OperationType* last = last_[at(stage)];
     if (last != nullptr) {
-      result_.straggler_power += last->waiting_above[nearest_option(*last, clock.held)];
+      result_.straggler_power += last->waiting_above[option_at(*last, clock.held)];
     }
   }
   std::size_t count = 0;

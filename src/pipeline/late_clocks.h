@@ -9,6 +9,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -69,6 +71,14 @@ class LateClocks {
     Joules waiting_above;  // what waiting took above the blocking power
   };
 
+  // nearest_option() of one type, as last asked for at one of kRemembered remainders of the clock.
+  struct Remembered {
+    Megahertz clock{-1.0};
+    std::uint16_t option = 0;
+  };
+  static constexpr std::size_t kRemembered = 128;
+
+  [[nodiscard]] std::uint16_t option_at(const OperationType& type, Megahertz clock) const;
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
@@ -85,6 +95,7 @@ class LateClocks {
   std::vector<Nanoseconds> free_;           // per stage: when its last operation ended
   std::vector<Iteration> iterations_;       // used anew by every run
   std::vector<Nanoseconds> finish_;         // scratch
+  mutable std::vector<std::array<Remembered, kRemembered>> remembered_;  // by type; half of the time goes there without
   SwitchedRun result_;
 };
 

@@ -348,6 +348,19 @@ Watts PipelineSpec::blocking(int stage, const Profile& profile) const {
   return measured.empty() ? kDefaultBlockingPower : measured.front().power;
 }
 
+std::optional<int> parse_memory_limit(std::string_view text) {
+  std::optional<double> fit = parse_number(text);
+  if (const std::size_t over = text.find('/'); over != std::string_view::npos) {
+    const auto memory = parse_bytes(text.substr(0, over));
+    const auto microbatch = parse_bytes(text.substr(over + 1));
+    if (!memory || !microbatch || *microbatch <= 0.0) return std::nullopt;
+    fit = std::floor(*memory / *microbatch * (1.0 + 1e-12));  // 0.6 GB over 0.2 GB is 3, not 2.99...
+  }
+  if (!fit || *fit != std::floor(*fit) || *fit < 1.0 || *fit > static_cast<double>(kMostOperations))
+    return std::nullopt;
+  return static_cast<int>(*fit);
+}
+
 std::vector<Watts> PipelineSpec::blocking_powers(int stages_of_dag, const Profile& profile) const {
   check_blocking(*this, stages_of_dag);
   std::vector<Watts> powers;

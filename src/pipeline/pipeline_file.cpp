@@ -81,8 +81,17 @@ class PipelineFile final : TomlFile {
   }
 
   std::vector<int> memory_limits(const toml::node& node, int stages) const {
-    return one_or_per_stage<int>(node, "memory_limit", stages,
-                                 [&](const toml::node& one) { return count(one, "memory_limit", kMostOperations); });
+    return one_or_per_stage<int>(node, "memory_limit", stages, [&](const toml::node& one) {
+      const auto* text = one.as_string();
+      if (text == nullptr) return count(one, "memory_limit", kMostOperations);
+      const auto limit = parse_memory_limit(text->get());
+      if (!limit) {
+        fail(one, fmt::format("'{}' is no memory limit of at least one microbatch", text->get()),
+             "write a number of microbatches, or a stage's memory for activations over that of one microbatch's: "
+             "\"60GB/6.4GB\"");
+      }
+      return *limit;
+    });
   }
 
   // `read` turns a node into a value.

@@ -38,6 +38,11 @@ struct ConstantOperation {
   std::vector<Joules> energy;
 };
 
+// Reads a memory limit: a number of microbatches ("9"), or the memory that a stage has for activations over that which
+// a microbatch's take ("60GB/6.4GB", which are 9). Returns nullopt where it is neither, or where not one fits or more
+// than kMostOperations do.
+[[nodiscard]] std::optional<int> parse_memory_limit(std::string_view text);
+
 struct PipelineSpec {
   ScheduleKind schedule = ScheduleKind::k1f1b;
   int stages = 0;  // 0: as many as the profile has
@@ -45,7 +50,7 @@ struct PipelineSpec {
   int chunks = 1;
   // As stated: one for all stages, or one per stage; empty where it is not.
   std::vector<Watts> blocking_power;
-  // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty for no limit.
+  // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty where unknown.
   std::vector<int> memory_limit;
   int data_parallel = 1;
   int tensor_parallel = 1;

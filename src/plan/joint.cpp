@@ -389,6 +389,25 @@ OrderChoice search_orders(const PlanProblem& problem, Nanoseconds deadline, std:
   return OrderSearch(problem, deadline, memory_limit, progress).run();
 }
 
+std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds deadline,
+                                      const std::function<bool()>& go_on) {
+  const auto given = stage_orders(*problem.dag);
+  if (!given || problem.dag->size() > kMostSearched) return std::nullopt;
+  const int microbatches = static_cast<int>(given->front().size());
+  DeeperOrder deeper;
+  Orders orders;
+  for (const StageOrder& order : *given) {
+    // The last stage has nobody to wait for: one more there would only delay its first backward.
+    const bool is_last = orders.size() + 1 == given->size();
+    deeper.in_flight.push_back(is_last ? most_in_flight(order) : std::min(most_in_flight(order) + 1, microbatches));
+    orders.push_back(is_last ? order : in_turn(microbatches, deeper.in_flight.back()));
+  }
+  const Bound bound = bound_of(problem, reorder(*problem.dag, orders), problem.hulls(), deadline, go_on);
+  if (!std::isfinite(bound.worth())) return std::nullopt;
+  deeper.least_energy = Joules(bound.joules);
+  return deeper;
+}
+
 std::unique_ptr<Planner> make_joint() { return std::make_unique<Joint>(); }
 
 }  // namespace flyball

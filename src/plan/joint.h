@@ -16,7 +16,9 @@
 // memory it takes.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +43,17 @@ struct OrderChoice {
 // otherwise take as many microbatches in turn as fit, at the cost of two relaxations.
 [[nodiscard]] OrderChoice search_orders(const PlanProblem& problem, Nanoseconds deadline,
                                         std::span<const int> memory_limit, const Progress& progress);
+
+// What could be saved if every stage but the last held one microbatch more than in the DAG's order.
+struct DeeperOrder {
+  std::vector<int> in_flight;  // microbatches that each stage then holds at most
+  Joules least_energy;         // of any plan that ends by the deadline, blocking included: a bound, not a plan
+};
+
+// Returns that of the order that takes microbatches in turn, or none where the DAG has no stage_orders(), is too large
+// for search_orders(), or `go_on` said no. Cost: one relaxation.
+[[nodiscard]] std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds deadline,
+                                                    const std::function<bool()>& go_on);
 
 [[nodiscard]] std::unique_ptr<Planner> make_joint();
 

@@ -146,29 +146,61 @@ OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan) {
   return finest;
 }
 
-SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag, const ClockPlan& plan,
-                                   Seconds deadline, SwitchingLimits limits, const PointFigures& baseline,
-                                   std::optional<Seconds> straggler) {
+SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag, const Frontier& frontier,
+                                   std::size_t point, Seconds deadline, bool look_at_slower, SwitchingLimits limits,
+                                   const PointFigures& baseline, std::optional<Seconds> straggler,
+                                   const Progress& progress) {
   PlanProblem planned = problem;
   planned.dag = &dag;
   const Nanoseconds latency = to_nanoseconds(limits.latency);
-  const auto charge = [&](const ClockPlan& run_plan, const SwitchedRun& run, Nanoseconds dwell) {
+  const Nanoseconds spread = to_nanoseconds(limits.spread);
+  LateClocks late(dag, problem.blocking, latency);
+  LateClocks soon(dag, problem.blocking, latency - spread);
+  const auto charge = [&](const ClockPlan& run_plan, Nanoseconds dwell) {
+    const SwitchedRun& run = late.run(run_plan);
     PointFigures figures;
-    figures.time = to_seconds(run.makespan);
+    figures.time = to_seconds(spread > 0 ? std::max(run.makespan, soon.run(run_plan).makespan) : run.makespan);
     figures.energy = run.total_until(pace_of(straggler));
     figures.lower_bound = Joules(std::numeric_limits<double>::quiet_NaN());
     figures.switches = count_switches(dag, run_plan);
     compare(figures, baseline);
     return ChargedFigures{figures, to_seconds(dwell), one_clock_per(dag, run_plan)};
   };
+  // A plan of a shorter time may meet the deadline when its changes are charged.
+  std::vector<std::vector<ClockPlan>> plans{{frontier.plan(point)}};
+  const auto add_slowest_until = [&](Nanoseconds time) {
+    std::size_t first = 0;
+    std::size_t end = frontier.size();
+    while (first < end) {
+      const std::size_t middle = first + (end - first) / 2;
+      const ClockPlan plan = frontier.plan(middle);
+      const bool in_time = late.run(plan).longest <= time && (spread == 0 || soon.run(plan).longest <= time);
+      (in_time ? first : end) = in_time ? middle + 1 : middle;
+    }
+    if (first > 0 && first - 1 != point) plans.back().push_back(frontier.plan(first - 1));
+  };
+  SwitchingTerms terms{to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell),
+                       pace_of(straggler),       spread,  {}};
+  add_slowest_until(terms.deadline);
+  for (const double slowdown : kSlowdowns) {
+    if (!look_at_slower) break;
+    plans.emplace_back();
+    terms.later_deadlines.push_back(to_nanoseconds((1.0 + slowdown) * deadline));
+    add_slowest_until(terms.later_deadlines.back());
+  }
   SwitchingFigures result;
-  LateClocks late(dag, problem.blocking, latency);
-  result.charged = charge(plan, late.run(plan), shortest_dwell(planned, plan, latency));
-  const std::vector<SwitchingPlan> front = switching_front(
-      planned, plan, {to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell), pace_of(straggler)});
-  for (const SwitchingPlan& one : front) result.front.push_back(charge(one.plan, late.run(one.plan), one.dwell));
-  result.chosen = few_changes(planned, front);
-  result.plan = front[result.chosen].plan;
+  result.limits = limits;
+  result.charged = charge(plans[0][0], shortest_dwell(planned, plans[0][0], latency));
+  const std::vector<std::vector<SwitchingPlan>> fronts = switching_fronts(planned, plans, terms, progress);
+  for (const SwitchingPlan& one : fronts.front()) result.front.push_back(charge(one.plan, one.dwell));
+  result.chosen = few_changes(planned, fronts.front());
+  result.plan = fronts.front()[result.chosen].plan;
+  for (std::size_t k = 1; k < fronts.size(); ++k) {
+    if (fronts[k].empty()) continue;
+    SlowerFront slower{to_seconds(terms.later_deadlines[k - 1]), {}, few_changes(planned, fronts[k])};
+    for (const SwitchingPlan& one : fronts[k]) slower.front.push_back(charge(one.plan, one.dwell));
+    result.slower.push_back(std::move(slower));
+  }
   result.run = late.run(result.plan);
   return result;
 }

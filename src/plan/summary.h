@@ -87,10 +87,12 @@ void set_lower_bounds(Frontier& frontier, const BoundCurve& bound);
 [[nodiscard]] PlanSummary summarise(std::string planner, const PlanProblem& problem, const ComputationDag& dag,
                                     const Frontier& frontier, const PaceRequest& request, const BoundCurve* bound);
 
-// What clock changes cost: how long one takes to take effect, and how far apart two changes of a stage must be.
+// What clock changes cost: how long one takes at most to take effect, how far apart two changes of a stage must be, and
+// how much sooner than at most a change may take effect.
 struct SwitchingLimits {
   Seconds latency;
   Seconds min_dwell;
+  Seconds spread;  // at most `latency`
 };
 
 // The largest part of a pipeline that keeps one clock throughout a plan: every stage, every instruction of a stage
@@ -101,26 +103,42 @@ inline constexpr auto kNamesOf<OneClockPer> = name_list("stage", "instruction", 
 
 [[nodiscard]] OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan);
 
-// A plan with its clock changes charged. Its lower bound and gap stay unknown, since the bound is for free changes.
+// A plan with its clock changes charged: the longer of the times that it takes with the shortest and with the longest
+// latency, and the energy with the longest. Its lower bound and gap stay unknown, since the bound is for free changes.
 struct ChargedFigures {
   PointFigures figures;
   Seconds dwell;  // shortest time between two changes of one stage
   OneClockPer one_clock_per = OneClockPer::kComputation;
 };
 
+// The front of plans for a later deadline.
+struct SlowerFront {
+  Seconds deadline;
+  std::vector<ChargedFigures> front;  // by rising number of changes
+  std::size_t chosen = 0;             // index into the front, by few_changes()
+};
+
 // A plan as a planner made it, and the front of plans with fewer changes (switching_front).
 struct SwitchingFigures {
+  SwitchingLimits limits;
   ChargedFigures charged;
   std::vector<ChargedFigures> front;  // by rising number of changes
   std::size_t chosen = 0;             // index into the front, by few_changes()
+  std::vector<SlowerFront> slower;    // for later deadlines, where they were looked at
   ClockPlan plan;                     // the chosen plan
   SwitchedRun run;                    // of the chosen plan
 };
 
-// Returns the figures of a plan that may take until `deadline`, compared with the baseline, which changes no clock.
-// `dag` is the DAG of the plan. Cost: that of switching_front().
+// By which parts an iteration may be longer, to show what that brings in place of clock changes.
+inline constexpr double kSlowdowns[] = {0.0025, 0.005, 0.01};
+
+// Returns the figures of a frontier's plan that may take until `deadline`, compared with the baseline, which changes no
+// clock. `dag` is the DAG of the frontier. Where `look_at_slower`, deadlines later by kSlowdowns are looked at, too.
+// `progress` may stop the search. Cost: that of switching_fronts(), and some ten emulated plans for each deadline.
 [[nodiscard]] SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag,
-                                                 const ClockPlan& plan, Seconds deadline, SwitchingLimits limits,
-                                                 const PointFigures& baseline, std::optional<Seconds> straggler_time);
+                                                 const Frontier& frontier, std::size_t point, Seconds deadline,
+                                                 bool look_at_slower, SwitchingLimits limits,
+                                                 const PointFigures& baseline, std::optional<Seconds> straggler_time,
+                                                 const Progress& progress = {});
 
 }  // namespace flyball

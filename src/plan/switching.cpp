@@ -25,12 +25,22 @@ constexpr double kWorthOfChanges = 0.003;  // of the energy at maximum clocks
 constexpr std::size_t kTimes = 14;         // iteration times whose prices are tried, ever closer to T_min
 constexpr int kChangePrices = 12;          // the highest is worth all that clocks can save, each next one a third
 constexpr double kChangePriceStep = 1.0 / 3.0;
+constexpr double kSearchShare = 0.6;                    // of the work, for the first deadline
 constexpr double kTimePrices[] = {1.0, 1.5, 2.5, 5.0};  // multiples of the prices of time, where slack is short
 
 class SwitchingSearch {
  public:
-  SwitchingSearch(const PlanProblem& problem, const SwitchingTerms& terms, Nanoseconds limit)
-      : problem_(problem), terms_(terms), limit_(limit), runs_(problem, terms.latency, terms.waits_until) {
+  // `limits` are the deadlines, rising.
+  SwitchingSearch(const PlanProblem& problem, const SwitchingTerms& terms, std::vector<Nanoseconds> limits,
+                  const Progress& progress)
+      : problem_(problem),
+        progress_(progress),
+        terms_(terms),
+        limits_(std::move(limits)),
+        limit_(limits_.front()),
+        runs_(problem, terms.latency, terms.waits_until),
+        soonest_(*problem.dag, problem.blocking, terms.latency - terms.spread),
+        fronts_(limits_.size()) {
     runs_.kept = [this] { offer(); };
   }
 
@@ -78,6 +88,8 @@ class SwitchingSearch {
           try_plan(priced.plan(raised, Joules(per_change)));
           if (runs_.spent()) return;
         }
+        if (!go_on(kSearchShare * (c + static_cast<double>(&prices - all_prices.data()) / kTimes) / kChangePrices))
+          return;
       }
     }
   }
@@ -85,11 +97,11 @@ class SwitchingSearch {
   // Tries what longer dwell times leave of the plans of the present front.
   void lengthen() {
     runs_.set_budget(kSearchedNodes / 4);
-    const std::vector<SwitchingPlan> present = front_;
+    const std::vector<SwitchingPlan> present = fronts_.front();
     for (const Nanoseconds step : kDwellSteps) {
       for (const SwitchingPlan& plan : present) {
         if (step <= terms_.min_dwell || step <= plan.dwell) continue;
-        if (runs_.spent()) return;
+        if (runs_.spent() || !go_on(kSearchShare)) return;
         runs_.load(plan.plan);
         runs_.keep_dwell(step, limit_);
         improve();
@@ -97,13 +109,38 @@ class SwitchingSearch {
     }
   }
 
-  [[nodiscard]] std::vector<SwitchingPlan> take() && {
-    std::vector<SwitchingPlan> front = std::move(front_);
-    if (front.empty()) front.push_back(std::move(nearest_));
-    return front;
+  // Turns to later deadlines: the planners' plans, and what the search for the first deadline has found for them on the
+  // way, lowered until each deadline is reached.
+  void relax(const std::vector<std::vector<ClockPlan>>& plans) {
+    for (std::size_t k = 1; k < limits_.size(); ++k) {
+      if (!go_on(kSearchShare + (1.0 - kSearchShare) * static_cast<double>(k) / static_cast<double>(limits_.size())))
+        break;
+      limit_ = limits_[k];
+      runs_.set_budget(kSearchedNodes / 4);
+      for (const ClockPlan& plan : plans[k]) edit(plan);
+      const std::vector<SwitchingPlan> present = fronts_[k];
+      for (const SwitchingPlan& plan : present) {
+        if (runs_.spent()) break;
+        runs_.load(plan.plan);
+        improve();
+      }
+    }
+    limit_ = limits_.front();
+  }
+
+  [[nodiscard]] std::vector<std::vector<SwitchingPlan>> take() && {
+    std::vector<std::vector<SwitchingPlan>> fronts = std::move(fronts_);
+    if (fronts.front().empty()) fronts.front().push_back(std::move(nearest_));
+    return fronts;
   }
 
  private:
+  // Tells the caller how far the search has come, and whether the caller wants more.
+  bool go_on(double share) {
+    stopped_ = stopped_ || (progress_ && !progress_(share));
+    return !stopped_;
+  }
+
   void try_plan(ClockPlan plan) {
     if (!seen_.insert(plan).second) return;
     runs_.load(std::move(plan));
@@ -126,13 +163,18 @@ class SwitchingSearch {
   // Whether the present plan, late or not, takes at most a little more energy than the front's with as many changes.
   [[nodiscard]] bool promising() const {
     const int switches = count_switches(*problem_.dag, runs_.plan());
-    return std::none_of(front_.begin(), front_.end(), [&](const SwitchingPlan& other) {
+    const std::vector<SwitchingPlan>& front = present_front();
+    return std::none_of(front.begin(), front.end(), [&](const SwitchingPlan& other) {
       return other.switches <= switches && 1.002 * other.energy < runs_.energy();
     });
   }
 
+  static bool beats(const SwitchingPlan& a, const SwitchingPlan& b) {
+    return a.switches <= b.switches && a.energy <= b.energy;
+  }
+
   [[nodiscard]] Nanoseconds late(const SwitchingPlan& plan) const {
-    return std::max<Nanoseconds>(0, plan.longest - limit_);
+    return std::max<Nanoseconds>(0, plan.longest - limits_.front());
   }
 
   // Which of two plans that miss the deadline or the dwell time is the lesser evil.
@@ -143,44 +185,78 @@ class SwitchingSearch {
   void offer() {
     SwitchingPlan offered{
         {}, count_switches(*problem_.dag, runs_.plan()), runs_.longest(), runs_.energy(), runs_.shortest_dwell()};
-    if (late(offered) > 0 || offered.dwell < std::min(terms_.min_dwell, offered.longest)) {
-      if (!front_.empty() || (!nearest_.plan.empty() && !nearer(offered, nearest_))) return;
-      offered.plan = runs_.plan();
-      nearest_ = std::move(offered);
-      return;
-    }
-    const auto beats = [](const SwitchingPlan& a, const SwitchingPlan& b) {
-      return a.switches <= b.switches && a.energy <= b.energy;
+    const auto wanted = [&](std::size_t k) {
+      return offered.longest <= limits_[k] &&
+             std::ranges::none_of(fronts_[k], [&](const SwitchingPlan& other) { return beats(other, offered); });
     };
-    if (std::any_of(front_.begin(), front_.end(), [&](const SwitchingPlan& other) { return beats(other, offered); }))
-      return;
-    std::erase_if(front_, [&](const SwitchingPlan& other) { return beats(offered, other); });
-    offered.plan = runs_.plan();
-    const auto place = std::find_if(front_.begin(), front_.end(),
-                                    [&](const SwitchingPlan& other) { return other.switches > offered.switches; });
-    front_.insert(place, std::move(offered));
+    const auto any_wants = [&] {
+      for (std::size_t k = 0; k < fronts_.size(); ++k) {
+        if (wanted(k)) return true;
+      }
+      return fronts_.front().empty();
+    };
+    if (!any_wants()) return;
+    if (terms_.spread > 0) {
+      runs_.spend(problem_.dag->size());
+      offered.longest = std::max(offered.longest, soonest_.run(runs_.plan()).longest);
+    }
+    const bool dwells = offered.dwell >= std::min(terms_.min_dwell, offered.longest);
+    if (fronts_.front().empty() && (late(offered) > 0 || !dwells) &&
+        (nearest_.plan.empty() || nearer(offered, nearest_))) {
+      nearest_ = offered;
+      nearest_.plan = runs_.plan();
+    }
+    for (std::size_t k = 0; dwells && k < fronts_.size(); ++k) {
+      if (wanted(k)) insert(fronts_[k], offered);
+    }
+  }
+
+  void insert(std::vector<SwitchingPlan>& front, SwitchingPlan plan) {
+    std::erase_if(front, [&](const SwitchingPlan& other) { return beats(plan, other); });
+    plan.plan = runs_.plan();
+    const auto place =
+        std::ranges::find_if(front, [&](const SwitchingPlan& other) { return other.switches > plan.switches; });
+    front.insert(place, std::move(plan));
+  }
+
+  [[nodiscard]] const std::vector<SwitchingPlan>& present_front() const {
+    return fronts_[static_cast<std::size_t>(std::ranges::find(limits_, limit_) - limits_.begin())];
   }
 
   const PlanProblem& problem_;
+  const Progress& progress_;
+  bool stopped_ = false;
   SwitchingTerms terms_;
-  Nanoseconds limit_;
+  std::vector<Nanoseconds> limits_;
+  Nanoseconds limit_;  // the one that is searched for
   ClockRuns runs_;
+  LateClocks soonest_;  // with the shortest latency
   std::set<ClockPlan> seen_;
-  std::vector<SwitchingPlan> front_;
-  SwitchingPlan nearest_;  // where no plan meets deadline and dwell time
+  std::vector<std::vector<SwitchingPlan>> fronts_;  // one for each limit
+  SwitchingPlan nearest_;                           // where no plan meets deadline and dwell time
 };
 
 }  // namespace
 
-std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
-                                           const SwitchingTerms& terms) {
-  assert(terms.latency >= 0 && terms.min_dwell >= 0);
-  const Nanoseconds limit = std::max(terms.deadline, replay(*problem.dag, problem.blocking, plan).time);
-  SwitchingSearch search(problem, terms, limit);
-  search.edit(plan);
+std::vector<std::vector<SwitchingPlan>> switching_fronts(const PlanProblem& problem,
+                                                         const std::vector<std::vector<ClockPlan>>& plans,
+                                                         const SwitchingTerms& terms, const Progress& progress) {
+  assert(terms.spread >= 0 && terms.latency >= terms.spread && terms.min_dwell >= 0);
+  assert(plans.size() == 1 + terms.later_deadlines.size() && !plans.front().empty());
+  const Nanoseconds first = std::max(terms.deadline, replay(*problem.dag, problem.blocking, plans[0][0]).time);
+  std::vector<Nanoseconds> limits{first};
+  for (const Nanoseconds later : terms.later_deadlines) limits.push_back(std::max(later, first));
+  SwitchingSearch search(problem, terms, std::move(limits), progress);
+  for (const ClockPlan& plan : plans.front()) search.edit(plan);
   search.search();
   search.lengthen();
+  search.relax(plans);
   return std::move(search).take();
+}
+
+std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
+                                           const SwitchingTerms& terms) {
+  return std::move(switching_fronts(problem, {{plan}}, terms).front());
 }
 
 std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front) {

@@ -13,6 +13,11 @@
 // changes charged. Where it is late its runs are raised, and where it is among the best its runs are merged, lowered
 // and shifted (clock_runs.h). The given plan, made by a planner for which changes are free, is edited likewise. The
 // result is the front of all plans that were seen.
+//
+// Boards do not always take the same time: on A100s and A40s a lower clock took hold 4 to 9 ms after it was asked for. A
+// change that comes soon can be as bad as one that comes late, since a clock that is asked for early, so as to hold when
+// its operation begins, then lowers the operation before. Plans are therefore made for the longest latency, and only
+// those count that end in time with the shortest one, too.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +32,18 @@ namespace flyball {
 // What clock changes cost, and which times the iteration must keep.
 struct SwitchingTerms {
   Nanoseconds deadline = 0;     // for the charged iteration; never earlier than the given plan ends with free changes
-  Nanoseconds latency = 0;      // >= 0
+  Nanoseconds latency = 0;      // >= 0; the longest
   Nanoseconds min_dwell = 0;    // >= 0
   Nanoseconds waits_until = 0;  // a straggler's iteration, for which all wait; 0: there is none
+  Nanoseconds spread = 0;       // from 0 to latency: by how much sooner than `latency` a change may take hold
+  // Later deadlines, rising, for which the caller wants fronts as well: a little more time can save as much as many
+  // changes do.
+  std::vector<Nanoseconds> later_deadlines = {};
 };
 
 // A plan with its changes charged. The plan is taken to repeat: the last operation of a stage precedes its first. Where
-// the charged iterations of such a repetition differ, the time is that of the longest, and the energy is the mean.
+// the charged iterations of such a repetition differ, the time is that of the longest, and the energy is the mean. Times
+// are the longer of those with the shortest and with the longest latency, energy and dwell are those with the longest.
 struct SwitchingPlan {
   ClockPlan plan;
   int switches = 0;  // changes in an iteration
@@ -51,6 +61,16 @@ struct SwitchingPlan {
 // solve_relaxation(), and about kSearchedNodes replayed operations besides (a second or two).
 [[nodiscard]] std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
                                                          const SwitchingTerms& terms);
+
+// Returns a front like that of switching_front() for the deadline and for each later one, in this order; those of later
+// deadlines may be empty. plans[k] are what planners have found for about the k-th of these deadlines, with free changes.
+// There must be one for the first, which is never earlier than that plan ends with free changes. Each front has the best
+// of what the search for any of them has seen. `progress` may stop the search, which then returns what it has. Cost: that
+// of switching_front(), and a quarter for each later deadline.
+[[nodiscard]] std::vector<std::vector<SwitchingPlan>> switching_fronts(const PlanProblem& problem,
+                                                                       const std::vector<std::vector<ClockPlan>>& plans,
+                                                                       const SwitchingTerms& terms,
+                                                                       const Progress& progress = {});
 
 // Returns the index of the plan to run: of the plans whose energy exceeds the front's least by at most 0.3 % of the
 // energy at maximum clocks, the one with the fewest changes. A change that saves less is not worth its risk: it may

@@ -99,6 +99,17 @@ TEST(ParseDuration, KnowsFourUnitsAndBareSeconds) {
   }
 }
 
+TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
+  EXPECT_EQ(parse_bytes("40 GB"), 40e9);
+  EXPECT_EQ(parse_bytes("11.5GiB"), 11.5 * 1024 * 1024 * 1024);
+  EXPECT_EQ(parse_bytes(" 512 MiB "), 512.0 * 1024 * 1024);
+  EXPECT_EQ(parse_bytes("1.5kB"), 1500.0);
+  EXPECT_EQ(parse_bytes("7B"), 7.0);
+  for (const char* wrong : {"", "GB", "40", "40 gb", "40 Gb", "4e GB", "nan GB", "40GB/2GB"}) {
+    EXPECT_EQ(parse_bytes(wrong), std::nullopt) << wrong;
+  }
+}
+
 TEST(CsvReader, SkipsCommentsAndBlankLinesButCountsThem) {
   CsvReader csv("t.csv", "# made by hand\n\na,b\n1,2\n  \n# more\n3,4", {"a", "b"});
   ASSERT_TRUE(csv.next());

@@ -21,8 +21,12 @@ using ::testing::Not;
 
 constexpr double kBlockingWatts = 4 * 75.0;  // four stages at the default power
 
+// With free clock changes where the options say nothing of them: a search for fewer takes its time under sanitizers.
 Ran plan(std::vector<std::string> options) {
   std::vector<std::string> arguments{"plan", kBertProfile, "--microbatches", "8"};
+  const auto names = {"--switch-latency", "--min-dwell"};
+  if (std::ranges::none_of(names, [&](const char* name) { return std::ranges::count(options, name) > 0; }))
+    arguments.insert(arguments.end(), {"--switch-latency", "0"});
   arguments.insert(arguments.end(), options.begin(), options.end());
   return run_flyball(arguments);
 }
@@ -86,8 +90,9 @@ void expect_consistent(const json& result) {
 
 TEST(PlanJson, HasExactlyTheDocumentedFields) {
   const json result = plan_json();
-  EXPECT_EQ(keys_of(result), (std::vector<std::string>{"baseline", "frontier", "in_flight", "planner", "selected",
-                                                       "stats", "t_least_total", "t_min", "t_star"}));
+  EXPECT_EQ(keys_of(result),
+            (std::vector<std::string>{"baseline", "frontier", "in_flight", "one_more_in_flight", "planner", "selected",
+                                      "stats", "t_least_total", "t_min", "t_star"}));
   EXPECT_EQ(keys_of(result.at("baseline")), (std::vector<std::string>{"energy", "time"}));
   EXPECT_EQ(keys_of(result.at("selected")),
             (std::vector<std::string>{"energy", "expected", "gap_pct", "limited_by", "lower_bound", "saving_pct",
@@ -311,6 +316,51 @@ TEST(PlanJson, SwitchingIsReducedAndCharged) {
   EXPECT_GE(reduced.at("shortest_dwell").get<double>(), 0.05);
   EXPECT_LE(reduced.at("time").get<double>(), 1.1 * result.at("t_min").get<double>() + 1e-9);
   EXPECT_GT(reduced.at("saving_pct").get<double>(), 0.0);
+}
+
+// Unless something else is said, clock changes are charged that take 4 to 9 ms; a little more time is looked at, too.
+TEST(PlanJson, ChargesChangesByDefault) {
+  const Ran ran = run_flyball({"plan", kBertProfile, "--microbatches", "8", "--format", "json"});
+  const json result = ran.json();
+  const json& switching = result.at("switching");
+  EXPECT_EQ(switching.at("latency"), (json{0.004, 0.009}));
+  const double allowed = result.at("baseline").at("time");
+  EXPECT_LE(switching.at("reduced").at("time").get<double>(), allowed + 1e-9);
+  EXPECT_GT(switching.at("reduced").at("saving_pct").get<double>(),
+            0.5 * result.at("selected").at("saving_pct").get<double>());
+  ASSERT_EQ(switching.at("slower").size(), 3u);
+  double factor[] = {1.0025, 1.005, 1.01};
+  for (std::size_t k = 0; k < 3; ++k) {
+    const json& slower = switching.at("slower").at(k);
+    EXPECT_NEAR(slower.at("deadline").get<double>(), factor[k] * allowed, 1e-8);
+    for (const json& one : slower.at("front"))
+      EXPECT_LE(one.at("time").get<double>(), slower.at("deadline").get<double>() + 1e-9);
+    EXPECT_LE(slower.at("front").back().at("energy"), switching.at("front").back().at("energy"));
+  }
+  EXPECT_FALSE(plan_json({"--planner", "perseus", "--switch-latency", "0"}).contains("switching"));
+  const Ran named =
+      run_flyball({"plan", kBertProfile, "--microbatches", "8", "--planner", "perseus", "--format", "json"});
+  EXPECT_FALSE(named.json().contains("switching"));
+}
+
+// Whoever says what memory there is lets the order be chosen. 60 GB over 12 GB are five microbatches.
+TEST(PlanJson, TheOrderIsFreeWhereMemoryIsKnown) {
+  const json free_order = plan_json({"--memory-limit", "5"});
+  EXPECT_EQ(free_order.at("planner"), "joint");
+  EXPECT_EQ(plan_json({"--memory-limit", "60GB/12GB"}).at("frontier"), free_order.at("frontier"));
+  EXPECT_EQ(plan_json({"--planner", "joint", "--memory-limit", "5,5,5,5"}).at("frontier"), free_order.at("frontier"));
+  const json fixed = plan_json({"--order", "fixed", "--memory-limit", "5"});
+  EXPECT_EQ(fixed.at("planner"), "perseus");
+  EXPECT_EQ(plan_json({"--order", "free"}).at("planner"), "joint");
+  EXPECT_EQ(plan({"--order", "free", "--planner", "joint"}).status, 2);
+  EXPECT_GT(free_order.at("selected").at("saving_pct"), fixed.at("selected").at("saving_pct"));
+  // What could be had is told to those who say nothing.
+  const json hint = plan_json().at("one_more_in_flight");
+  EXPECT_EQ(hint.at("memory_limit"), (json{5, 4, 3, 1}));
+  const json one_more = plan_json({"--memory-limit", "5,4,3,1"});
+  EXPECT_NEAR(hint.at("saving_pct").get<double>(), one_more.at("selected").at("saving_pct").get<double>(), 0.5);
+  EXPECT_FALSE(fixed.contains("one_more_in_flight"));
+  EXPECT_THAT(plan({}).out, HasSubstr("--memory-limit 5,4,3,1"));
 }
 
 // What holds whatever the plan: the peak is below the limit, the mean is the energy over the time, of all 16 GPUs, and

@@ -63,6 +63,7 @@ TEST(PipelineFile, ConstantOperationsMayDifferByStageAndLink) {
 TEST(PipelineFile, OneMemoryLimitIsForAllStages) {
   EXPECT_EQ(pipeline_of("stages = 4\nmemory_limit = 9\n").memory_limit, std::vector<int>{9});
   EXPECT_EQ(pipeline_of("stages = 4\nmemory_limit = [9]\n").memory_limit, std::vector<int>{9});
+  EXPECT_EQ(pipeline_of("stages = 2\nmemory_limit = [\"60GB/6.4GB\", 3]\n").memory_limit, (std::vector<int>{9, 3}));
 }
 
 TEST(PipelineFile, TheDagsPathIsRelativeToTheFile) {
@@ -75,6 +76,17 @@ TEST(PipelineFile, TheExampleIsReadable) {
   const PipelineSpec spec = read_pipeline_file(FLYBALL_SOURCE_DIR "/examples/pipelines/gpt3-1.3b-4stage.toml");
   EXPECT_EQ(spec.microbatches, 128);
   EXPECT_TRUE(spec.optimizer_step.has_value());
+}
+
+// 0.6 over 0.2 is 2.9999999999999996 in binary; 7 GiB are 7.516 GB.
+TEST(MemoryLimit, IsANumberOrMemoryOverMemory) {
+  EXPECT_EQ(parse_memory_limit("9"), 9);
+  EXPECT_EQ(parse_memory_limit("0.6GB/0.2GB"), 3);
+  EXPECT_EQ(parse_memory_limit("60 GB / 6.4 GB"), 9);
+  EXPECT_EQ(parse_memory_limit("7GiB/1GB"), 7);
+  for (const char* wrong :
+       {"", "0", "-1", "2.5", "x", "3GB", "3GB/", "/3GB", "3/2", "3GB/0GB", "1GB/2GB", "9TB/1B", "2000001"})
+    EXPECT_EQ(parse_memory_limit(wrong), std::nullopt) << wrong;
 }
 
 struct WrongPipeline {
@@ -126,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongPipeline{"NegativeMemory", "memory_limit = [4, -3]\n", 1, 20, "memory_limit is -3"},
         WrongPipeline{"HugeMemory", "memory_limit = [4, 2000001]\n", 1, 20, "from 1 to 2000000"},
         WrongPipeline{"MemoryFraction", "memory_limit = 4.0\n", 1, 16, "memory_limit is a number, it must be a whole"},
-        WrongPipeline{"MemoryText", "memory_limit = [4, \"3\"]\n", 1, 20, "memory_limit is a string"},
+        WrongPipeline{"MemoryText", "memory_limit = [4, \"3GB\"]\n", 1, 20, "'3GB' is no memory limit of at least"},
+        WrongPipeline{"NoneFits", "memory_limit = \"3GB/4GB\"\n", 1, 16, "'3GB/4GB' is no memory limit of at least"},
         WrongPipeline{"MemoryEmpty", "memory_limit = []\n", 1, 16, "memory_limit is an empty array"},
         WrongPipeline{"MemoryPerStage", "stages = 4\nmemory_limit = [4, 3, 2]\n", 2, 16, "3 numbers for 4 stages"},
         WrongPipeline{"OperationNumber", "p2p = 0.001\n", 1, 7, "p2p is a number, it must be a table"},

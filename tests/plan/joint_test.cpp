@@ -162,6 +162,30 @@ TEST(SearchOrders, StopsWhenAsked) {
 }
 
 // Memory for just what 1F1B holds: four microbatches on the first stage, one on the last.
+// The energy is a bound on the deeper order's plans, and Perseus comes close to it there.
+TEST(OneDeeper, BoundsWhatOneMoreMicrobatchCanSave) {
+  const ComputationDag dag = dag_of(modelled_profile({0.040, 0.044, 0.041, 0.043}), 8);
+  const PlanProblem problem = problem_of(dag);
+  const Nanoseconds deadline = replay(dag, problem.blocking, max_clock_plan(problem)).time;
+  const auto deeper = one_deeper(problem, deadline, [] { return true; });
+  ASSERT_TRUE(deeper);
+  EXPECT_EQ(deeper->in_flight, (std::vector<int>{5, 4, 3, 1}));
+  const ComputationDag reordered =
+      reorder(dag, std::vector<StageOrder>{in_turn(8, 5), in_turn(8, 4), in_turn(8, 3), in_turn(8, 1)});
+  PlanProblem other = problem_of(reordered);
+  other.focus = {deadline};
+  const Frontier frontier = make_perseus()->plan(other, {}).frontier;
+  const double planned = frontier.energy(frontier.cheapest_by(deadline)).value();
+  EXPECT_GE(planned, deeper->least_energy.value() * (1.0 - 1e-9));
+  EXPECT_LE(planned, deeper->least_energy.value() * 1.003);
+  EXPECT_FALSE(one_deeper(problem, deadline, [] { return false; }));
+  PipelineSpec spec;
+  spec.schedule = ScheduleKind::kGpipe;
+  spec.microbatches = 4;
+  const ComputationDag gpipe = build_dag(spec, modelled_profile({0.040, 0.044}));
+  EXPECT_FALSE(one_deeper(problem_of(gpipe), deadline, [] { return true; }));
+}
+
 TEST(JointPlanner, KeepsTheOrderWhereMemoryIsForNoOther) {
   const ComputationDag dag = dag_of(modelled_profile({1.0, 1.4, 0.8, 1.1}), 8);
   PlanProblem problem = problem_of(dag);

@@ -55,6 +55,45 @@ TEST(Switching, KeepsChangesThatPay) {
   EXPECT_THAT(reduce_switches(problem, {0, 1, 0}, 35 * kSecond / 10, 100 * kMillisecond, 0), ElementsAre(0, 1, 0));
 }
 
+// The middle operation at 200 MHz: with a latency of 0.1 s it runs a tenth of its work at 300 MHz, then 0.9 * 1.5 s; the
+// last one runs a fifteenth of its work at 200 MHz in 0.1 s, then 14/15 s. That is 1 + 1.45 + 1.0333 = 3.4833 s and
+// 400 + (40 + 315) + (350 / 15 + 400 * 14 / 15) = 1151.67 J. Where changes may also take hold at once, it is 3.5 s.
+TEST(Switching, ADeadlineIsKeptWithTheShortestLatencyToo) {
+  const ComputationDag dag = three_operations();
+  const PlanProblem problem = problem_of(dag);
+  SwitchingTerms terms{3490 * kMillisecond, 100 * kMillisecond, 0};
+  const auto front = [&] { return switching_fronts(problem, {{{0, 0, 0}, {0, 1, 0}}}, terms).front(); };
+  const std::vector<SwitchingPlan> steady = front();
+  ASSERT_EQ(steady.size(), 2u);
+  EXPECT_EQ(steady[1].longest, 3'483'333'333);
+  EXPECT_NEAR(steady[1].energy.value(), 1151.667, 1e-3);
+  terms.spread = 100 * kMillisecond;
+  EXPECT_EQ(front().size(), 1u);
+  terms.deadline = 3500 * kMillisecond;
+  const std::vector<SwitchingPlan> uncertain = front();
+  ASSERT_EQ(uncertain.size(), 2u);
+  EXPECT_EQ(uncertain[1].longest, 3500 * kMillisecond) << "the longer of both";
+  EXPECT_NEAR(uncertain[1].energy.value(), 1151.667, 1e-3) << "with the longest latency";
+}
+
+// In 3 s only the highest clock ends; in 4.5 s the lowest does, without a change, for 3 * 350 J. In a little less, two
+// of the three operations can be slow, as in the plan that a planner has found for that.
+TEST(Switching, LaterDeadlinesHaveFrontsOfTheirOwn) {
+  const ComputationDag dag = three_operations();
+  const PlanProblem problem = problem_of(dag);
+  const SwitchingTerms terms{3 * kSecond, 0, 0, 0, 0, {4499 * kMillisecond, 4500 * kMillisecond}};
+  const auto fronts = switching_fronts(problem, {{{0, 0, 0}}, {{0, 1, 1}}, {}}, terms);
+  ASSERT_EQ(fronts.size(), 3u);
+  ASSERT_EQ(fronts[0].size(), 1u);
+  EXPECT_THAT(fronts[0][0].plan, Each(0));
+  ASSERT_EQ(fronts[2].size(), 1u);
+  EXPECT_THAT(fronts[2][0].plan, Each(1));
+  EXPECT_EQ(fronts[2][0].energy, Joules(1050));
+  for (const SwitchingPlan& one : fronts[1]) EXPECT_LE(one.longest, 4499 * kMillisecond);
+  EXPECT_EQ(fronts[1].front().switches, 0);
+  EXPECT_EQ(fronts[1].back().energy, Joules(400 + 2 * 350));
+}
+
 TEST(Switching, MergesWhereTheDeadlineAllows) {
   const ComputationDag dag = three_operations();
   const PlanProblem problem = problem_of(dag);
