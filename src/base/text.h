@@ -38,8 +38,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
 [[nodiscard]] std::optional<long> parse_integer(std::string_view text);
 
-// Reads an amount of memory with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB ("40 GB", "11.5GiB"), in bytes; nullopt
-// where it is none.
+// Reads an amount of memory with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB ("40 GB", "11.5GiB"), in bytes;
+// nullopt where it is none.
 [[nodiscard]] std::optional<double> parse_bytes(std::string_view text);
 
 // Reads a duration with a unit ("10ms", "1.5 s", "250us"), or a bare number of seconds; nullopt where it is neither.

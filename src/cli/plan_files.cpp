@@ -51,14 +51,13 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
     const Nanoseconds wait = std::max<Nanoseconds>(0, straggler - switching.run.makespan);
     input.chosen.energy.straggler_wait = switching.run.straggler_power * to_seconds(wait);
   }
-  if (!main.switching) {  // the power of a plan whose clock changes are late is not known
-    const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
-    const auto curve = [&](const RealisedPlan& plan) {
-      return power_curve(*plan.dag, plan.plan, pipeline.problem.blocking, copies, straggler);
-    };
-    input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt};
-    if (main.power) input.power->limit = main.power->limits.peak;
-  }
+  // The curve takes every change to hold at once. What it leaves out lasts for a latency after each change.
+  const int copies = pipeline.spec.data_parallel * pipeline.spec.tensor_parallel;
+  const auto curve = [&](const RealisedPlan& plan) {
+    return power_curve(*plan.dag, plan.plan, pipeline.problem.blocking, copies, straggler);
+  };
+  input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt};
+  if (main.power) input.power->limit = main.power->limits.peak;
   for (const PlannerRun& run : runs) {
     input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});
   }
@@ -90,7 +89,7 @@ bool is_numbered(const std::string& name, std::string_view begin, std::string_vi
 // Removes the files that an earlier run may have written and this one may not write again. They would be taken for this
 // run's plans.
 void remove_stale_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> stale{folder / "plan-switching.json", folder / "power.svg"};
+  std::vector<std::filesystem::path> stale{folder / "plan-switching.json"};
   std::error_code code;
   const auto add = [&](const std::filesystem::path& in, std::string_view begin, std::string_view ending) {
     for (std::filesystem::directory_iterator entry(in, code), end; !code && entry != end; entry.increment(code)) {

@@ -19,7 +19,7 @@ struct WrittenFile {
 
 // Writes plan, report, pictures, summary and Zeus files, each of them whole or not at all, the report last. The same
 // input gives the same bytes, since no file holds what was measured while planning. The Zeus files,
-// plan-switching.json, plan-budget-N.json and power.svg of an earlier run are removed first; other files stay.
+// plan-switching.json and plan-budget-N.json of an earlier run are removed first; other files stay.
 // `command` is shown in the report. Throws SystemError.
 std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, const LoadedPipeline& pipeline,
                                           const std::vector<PlannerRun>& runs, ZeusFiles zeus,

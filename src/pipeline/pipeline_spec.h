@@ -50,7 +50,8 @@ struct PipelineSpec {
   int chunks = 1;
   // As stated: one for all stages, or one per stage; empty where it is not.
   std::vector<Watts> blocking_power;
-  // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty where unknown.
+  // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty where
+  // unknown.
   std::vector<int> memory_limit;
   int data_parallel = 1;
   int tensor_parallel = 1;

@@ -14,10 +14,10 @@
 // and shifted (clock_runs.h). The given plan, made by a planner for which changes are free, is edited likewise. The
 // result is the front of all plans that were seen.
 //
-// Boards do not always take the same time: on A100s and A40s a lower clock took hold 4 to 9 ms after it was asked for. A
-// change that comes soon can be as bad as one that comes late, since a clock that is asked for early, so as to hold when
-// its operation begins, then lowers the operation before. Plans are therefore made for the longest latency, and only
-// those count that end in time with the shortest one, too.
+// Boards do not always take the same time: on A100s and A40s a lower clock took hold 4 to 9 ms after it was asked for.
+// A change that comes soon can be as bad as one that comes late, since a clock that is asked for early, so as to hold
+// when its operation begins, then lowers the operation before. Plans are therefore made for the longest latency, and
+// only those count that end in time with the shortest one, too.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,9 @@ struct SwitchingTerms {
 };
 
 // A plan with its changes charged. The plan is taken to repeat: the last operation of a stage precedes its first. Where
-// the charged iterations of such a repetition differ, the time is that of the longest, and the energy is the mean. Times
-// are the longer of those with the shortest and with the longest latency, energy and dwell are those with the longest.
+// the charged iterations of such a repetition differ, the time is that of the longest, and the energy is the mean.
+// Times are the longer of those with the shortest and with the longest latency, energy and dwell are those with the
+// longest.
 struct SwitchingPlan {
   ClockPlan plan;
   int switches = 0;  // changes in an iteration
@@ -63,10 +64,10 @@ struct SwitchingPlan {
                                                          const SwitchingTerms& terms);
 
 // Returns a front like that of switching_front() for the deadline and for each later one, in this order; those of later
-// deadlines may be empty. plans[k] are what planners have found for about the k-th of these deadlines, with free changes.
-// There must be one for the first, which is never earlier than that plan ends with free changes. Each front has the best
-// of what the search for any of them has seen. `progress` may stop the search, which then returns what it has. Cost: that
-// of switching_front(), and a quarter for each later deadline.
+// deadlines may be empty. plans[k] are what planners have found for about the k-th of these deadlines, with free
+// changes. There must be one for the first, which is never earlier than that plan ends with free changes. Each front
+// has the best of what the search for any of them has seen. `progress` may stop the search, which then returns what it
+// has. Cost: that of switching_front(), and a quarter for each later deadline.
 [[nodiscard]] std::vector<std::vector<SwitchingPlan>> switching_fronts(const PlanProblem& problem,
                                                                        const std::vector<std::vector<ClockPlan>>& plans,
                                                                        const SwitchingTerms& terms,

@@ -118,7 +118,7 @@ std::string html_report(const ReportInput& input) {
   if (input.power) {
     body +=
         "<h2>Power</h2>\n<p>What all GPUs of the job draw together over one iteration, each operation at its mean "
-        "power.</p>\n";
+        "power. Clocks are drawn as if every change took hold at once.</p>\n";
     body += scrolled("Power", job_power_canvas(input, 760));
   }
 

@@ -431,7 +431,6 @@ TEST(PlanPower, ABudgetHasAPlanForEachPeriod) {
   // What another run does not write again goes away.
   ASSERT_EQ(plan({"--out", folder / "out", "--switch-latency", "7ms"}).status, 0);
   EXPECT_FALSE(std::filesystem::exists(folder / "out/plan-budget-1.json"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "out/power.svg"));
 }
 
 TEST(PlanPower, ABudgetThatIsNoneIsRefusedWithItsPlace) {

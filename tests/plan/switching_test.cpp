@@ -55,8 +55,8 @@ TEST(Switching, KeepsChangesThatPay) {
   EXPECT_THAT(reduce_switches(problem, {0, 1, 0}, 35 * kSecond / 10, 100 * kMillisecond, 0), ElementsAre(0, 1, 0));
 }
 
-// The middle operation at 200 MHz: with a latency of 0.1 s it runs a tenth of its work at 300 MHz, then 0.9 * 1.5 s; the
-// last one runs a fifteenth of its work at 200 MHz in 0.1 s, then 14/15 s. That is 1 + 1.45 + 1.0333 = 3.4833 s and
+// The middle operation at 200 MHz: with a latency of 0.1 s it runs a tenth of its work at 300 MHz, then 0.9 * 1.5 s;
+// the last one runs a fifteenth of its work at 200 MHz in 0.1 s, then 14/15 s. That is 1 + 1.45 + 1.0333 = 3.4833 s and
 // 400 + (40 + 315) + (350 / 15 + 400 * 14 / 15) = 1151.67 J. Where changes may also take hold at once, it is 3.5 s.
 TEST(Switching, ADeadlineIsKeptWithTheShortestLatencyToo) {
   const ComputationDag dag = three_operations();
