@@ -222,6 +222,9 @@ std::string with_deviation(const Expected& expected) {
 
 // What the chosen plan's saving is worth.
 std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
+  if (!run.expected && !pipeline.profile.label_columns.empty()) {
+    return "\nsaving to expect: unknown; options with labels lie on no curve that tells their noise\n";
+  }
   if (!run.expected) {
     return "\nsaving to expect: unknown; too few clocks were measured to tell their noise\n";
   }

@@ -91,6 +91,9 @@ std::string show_text(const Profile& profile, const ShowOptions& options) {
                    choice ? format_fixed(figures.saving_pct(blocking), 1) : "-"});
   }
   std::string text = fmt::format("{}: {}\n\n{}", profile.source, counted(profile.stages, "stage"), table.str());
+  if (!profile.label_columns.empty()) {
+    text += fmt::format("\nlabels of the options: {}\n", fmt::join(profile.label_columns, ", "));
+  }
   const double imbalance = forward_imbalance(profile);
   if (imbalance > 0.0) text += fmt::format("\nforward imbalance (longest stage over shortest): {:.3f}\n", imbalance);
   return text;
@@ -114,6 +117,7 @@ std::string show_json(const Profile& profile, const ShowOptions& options) {
   }
   const double imbalance = forward_imbalance(profile);
   nlohmann::ordered_json json = {{"stages", profile.stages}};
+  if (!profile.label_columns.empty()) json["labels"] = profile.label_columns;
   json["forward_imbalance"] = imbalance > 0.0 ? nlohmann::ordered_json(imbalance) : nlohmann::ordered_json(nullptr);
   json["operations"] = std::move(operations);
   return json.dump(2) + "\n";
