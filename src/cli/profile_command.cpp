@@ -216,6 +216,7 @@ void add_profile_command(const Command& program) {
   add_show(command);
   add_synth(command);
   add_profile_fit_command(command);
+  add_profile_compose_command(command);
 }
 
 }  // namespace flyball

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -236,6 +237,11 @@ const OperationProfile* Profile::find(int stage, std::string_view instruction) c
   return found == operations.end() ? nullptr : &*found;
 }
 
+bool is_label_column(std::string_view name) {
+  const bool own = std::find(kOwnColumns.begin(), kOwnColumns.end(), name) != kOwnColumns.end();
+  return !own && !name.empty() && !name.ends_with(kDeviationEnd);
+}
+
 Profile read_profile(const std::string& source, std::string_view text) {
   CsvReader csv(source, text, {"instruction", "frequency", "time", "energy"}, {"frequency", kPowerLimitLabel});
   const char* stage_column = csv.has_column("stage") ? "stage" : "pp_rank";
@@ -245,10 +251,7 @@ Profile read_profile(const std::string& source, std::string_view text) {
   }
   const bool sets_clocks = csv.has_column("frequency");
   std::vector<std::string> label_columns;
-  for (const std::string& column : csv.columns()) {
-    const bool own = std::find(kOwnColumns.begin(), kOwnColumns.end(), column) != kOwnColumns.end();
-    if (!own && !column.empty() && !column.ends_with(kDeviationEnd)) label_columns.push_back(column);
-  }
+  std::copy_if(csv.columns().begin(), csv.columns().end(), std::back_inserter(label_columns), is_label_column);
 
   RowsByOperation rows;
   while (csv.next()) {

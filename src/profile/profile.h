@@ -48,6 +48,9 @@ struct Profile {
   [[nodiscard]] const OperationProfile* find(int stage, std::string_view instruction) const;
 };
 
+// Whether a column of this name is a label: not one that the format knows, nor one whose fields are left out.
+[[nodiscard]] bool is_label_column(std::string_view name);
+
 // Reads a profile from text; `source` names it in messages.
 //
 // Merging of ranks: at each clock a stage is as slow as its slowest rank and takes the mean energy of its ranks, since

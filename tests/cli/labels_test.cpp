@@ -53,5 +53,30 @@ TEST(LabelledProfile, ShowsWhichLabelsThereAre) {
   EXPECT_EQ(json["operations"][0]["rows"], 3);
 }
 
+// The example's profile has Kareus's columns, and is one that can be planned with.
+TEST(ProfileCompose, WritesAProfileAndSaysWhatWasLeft) {
+  const TempFolder folder;
+  const std::string composition = "examples/segments/composition.toml";
+  const Ran text = run_flyball({"profile", "compose", composition, "--out", folder / "p.csv"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("2 stages, 6 segments"), HasSubstr("wrote " + (folder / "p.csv"))));
+  EXPECT_THAT(
+      file_text(folder / "p.csv"),
+      HasSubstr("stage,instruction,frequency,recompute_attention_configs,recompute_mlp_configs,attention_configs,"
+                "mlp_configs,time,energy\n"));
+  EXPECT_EQ(run_flyball({"plan", folder / "p.csv", "--microbatches", "4"}).status, 0);
+
+  const auto json = run_flyball({"profile", "compose", composition, "--format", "json"}).json();
+  // Four clocks; six settings in each of two segments, and of four in the backward.
+  EXPECT_EQ(json["operations"][0]["combinations"], 4 * 6 * 6);
+  EXPECT_EQ(json["operations"][1]["combinations"], 4 * 6 * 6 * 6 * 6);
+  const auto fewer = run_flyball({"profile", "compose", composition, "--format", "json", "--tolerance", "20"}).json();
+  EXPECT_LT(fewer["operations"][1]["options"], json["operations"][1]["options"]);
+
+  const Ran wrong = run_flyball({"profile", "compose", composition, "--tolerance", "100"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(run_flyball({"profile", "compose", "examples/segments/fwd_attn.jsonl"}).status, 3);
+}
+
 }  // namespace
 }  // namespace flyball::testing
