@@ -72,6 +72,7 @@ double forward_imbalance(const Profile& profile) {
 
 std::string clock_range(const OperationProfile& operation) {
   if (operation.constant_time()) return "constant";
+  if (operation.options.front().frequency == Megahertz(0)) return "none";
   return fmt::format("{:.0f}-{:.0f}", operation.options.back().frequency.value(),
                      operation.options.front().frequency.value());
 }
@@ -86,7 +87,9 @@ std::string show_text(const Profile& profile, const ShowOptions& options) {
     table.add_row({fmt::to_string(operation.stage), operation.instruction, clock_range(operation),
                    fmt::to_string(operation.options.size()), format_fixed(figures.fastest.time.value(), 5),
                    format_fixed(figures.fastest.energy.value(), 2),
-                   choice ? format_fixed(figures.thriftiest.frequency.value(), 0) : "-",
+                   choice && figures.thriftiest.frequency > Megahertz(0)
+                       ? format_fixed(figures.thriftiest.frequency.value(), 0)
+                       : "-",
                    choice ? format_fixed(figures.stretch_pct(), 1) : "-",
                    choice ? format_fixed(figures.saving_pct(blocking), 1) : "-"});
   }

@@ -325,7 +325,7 @@ const ClockOption& option_of(const RealisedPlan& plan, int operation) {
 
 std::string setting_text(const OperationType& type, std::size_t option) {
   const Megahertz clock = type.options[option].frequency;
-  const std::string labels = label_text(type.labels.of(option));
+  std::string labels = label_text(type.labels.of(option));
   if (!(clock > Megahertz(0))) return labels;
   return short_number(clock.value()) + " MHz" + (labels.empty() ? "" : ", ") + labels;
 }
