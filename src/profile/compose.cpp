@@ -88,9 +88,7 @@ class Composer {
     if (used.empty()) return;
     ComposedFigures figures{stage, operation.instruction};
     for (const auto& [clock, unused] : used.front().segment->at) {
-      const bool everywhere =
-          std::all_of(used.begin(), used.end(), [&](const Used& one) { return one.segment->at.contains(clock); });
-      if (everywhere) add_clock(operation, used, clock, figures);
+      if (measured_at(used, clock)) add_clock(operation, used, clock, figures);
     }
     if (figures.clocks == 0) {
       throw InputError({composition_.source},
@@ -104,6 +102,10 @@ class Composer {
                        "leave out what is hardly better (--tolerance 0.5)");
     }
     figures_.push_back(std::move(figures));
+  }
+
+  static bool measured_at(const std::vector<Used>& used, Megahertz clock) {
+    return std::all_of(used.begin(), used.end(), [&](const Used& one) { return one.segment->at.contains(clock); });
   }
 
   void add_clock(const ComposedOperation& operation, const std::vector<Used>& used, Megahertz clock,
