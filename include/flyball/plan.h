@@ -23,13 +23,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace flyball {
 
 // What to plan. Every field but the profile and the microbatches has the default of `flyball plan`.
 struct PlanRequest {
-  // Text of a profile: CSV stage,instruction,frequency,time,energy (stage from 0, MHz, s, J).
+  // Text of a profile: CSV stage,instruction,frequency,time,energy (stage from 0, MHz, s, J); other columns are labels.
   std::string profile_csv;
   // The name of the profile in error messages, in place of a file name.
   std::string profile_name = "profile";
@@ -76,6 +77,8 @@ struct ComputationClock {
   double clock_mhz = 0.0;  // 0 for operations without a clock
   double time_s = 0.0;
   double energy_j = 0.0;
+  // What the option chooses besides its clock, name and value, in the order of the profile's columns.
+  std::vector<std::pair<std::string, std::string>> labels{};
 };
 
 // A frontier, with a plan for every point. From point to point, time rises and energy net of blocking falls. Copies

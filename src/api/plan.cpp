@@ -123,6 +123,9 @@ std::vector<std::vector<ComputationClock>> PlannedFrontier::clocks(std::size_t p
       clocks[static_cast<std::size_t>(stage)].push_back({type.instruction, dag[i].microbatch, dag[i].chunk,
                                                          option.frequency.value(), option.time.value(),
                                                          option.energy.value()});
+      for (const Label& label : type.labels.of(plan[static_cast<std::size_t>(i)])) {
+        clocks[static_cast<std::size_t>(stage)].back().labels.emplace_back(label.name, label.value);
+      }
     }
   }
   return clocks;

@@ -156,7 +156,8 @@ std::optional<double> parse_duration_seconds(std::string_view text) {
   return std::nullopt;
 }
 
-CsvReader::CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required)
+CsvReader::CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required,
+                     StandIn stand_in)
     : source_(std::move(source)), rest_(text) {
   if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
   std::string wanted;
@@ -173,7 +174,7 @@ CsvReader::CsvReader(std::string source, std::string_view text, const std::vecto
     header_.emplace_back(field.text);
   }
   for (const std::string& name : required) {
-    if (has_column(name)) continue;
+    if (has_column(name) || (name == stand_in.missing && has_column(stand_in.instead))) continue;
     throw InputError({source_, line_, 1}, fmt::format("the header has no column '{}'", name),
                      "the first line must hold the columns " + wanted);
   }

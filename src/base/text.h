@@ -50,10 +50,18 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 // throws InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
 class CsvReader {
  public:
+  // A required column that may be missing where another one is there.
+  struct StandIn {
+    std::string_view missing;
+    std::string_view instead;
+  };
+
   // Throws InputError where there is no header, a name of `required` is missing, or a name occurs twice.
-  CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required);
+  CsvReader(std::string source, std::string_view text, const std::vector<std::string>& required, StandIn stand_in = {});
 
   [[nodiscard]] bool has_column(std::string_view name) const;
+  // The names of the columns, in the order of the file.
+  [[nodiscard]] const std::vector<std::string>& columns() const { return header_; }
 
   // Moves to the next data row; false at the end. Throws when a row has another number of fields than the header.
   bool next();

@@ -14,6 +14,7 @@ void add_partition_command(const Command& program);
 void add_emulate_command(const Command& program);
 void add_profile_command(const Command& program);
 void add_profile_fit_command(const Command& parent);  // below `profile`
+void add_profile_compose_command(const Command& parent);
 void add_cluster_command(const Command& program, const std::string& command_line);
 void add_devices_command(const Command& program);
 void add_run_command(const Command& program);

@@ -97,6 +97,7 @@ void remove_stale_files(const std::filesystem::path& folder) {
     }
   };
   add(folder / "zeus", "freqs_pipeline_", ".py");
+  add(folder / "zeus", "scheds_pipeline_", ".py");
   add(folder, "plan-budget-", ".json");
   for (const std::filesystem::path& path : stale) {
     if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, code))) continue;
@@ -154,11 +155,15 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   for (PictureFile& picture : picture_files(input)) render(picture.name, picture.what, std::move(picture.svg));
   if (zeus == ZeusFiles::kSelected) {
     // The file is numbered as in the whole set, slowest first.
-    const std::string name = "zeus/" + zeus_file_name(frontier.size() - 1 - selected);
-    render(name, "the chosen plan for Zeus",
-           zeus_frequencies(dag, input.chosen.plan,
-                            fmt::format("{} s, {} J", to_seconds(input.chosen.makespan).value(),
-                                        input.chosen.energy.total().value())));
+    const std::size_t number = frontier.size() - 1 - selected;
+    const std::string comment =
+        fmt::format("{} s, {} J", to_seconds(input.chosen.makespan).value(), input.chosen.energy.total().value());
+    render("zeus/" + zeus_file_name(number), "the chosen plan for Zeus",
+           zeus_frequencies(dag, input.chosen.plan, comment));
+    if (announces_labels(dag)) {
+      render("zeus/" + kareus_file_name(number), "its labels, as Kareus reads them",
+             kareus_schedules(dag, input.chosen.plan, comment));
+    }
   }
 
   remove_stale_files(folder);
@@ -169,7 +174,8 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   }
   if (zeus == ZeusFiles::kAll) {  // written as they are rendered: all at once may not fit into memory
     const std::size_t count = write_zeus_files(folder / "zeus", dag, frontier);
-    files.push_back({"zeus/", fmt::format("{} plans for Zeus", count)});
+    files.push_back({"zeus/", fmt::format("{} plans for Zeus{}", count,
+                                          announces_labels(dag) ? ", and their labels as Kareus reads them" : "")});
   }
   // The report comes last: whoever finds it finds the rest.
   write_text_file(folder / rendered.front().file.name, rendered.front().text);

@@ -247,6 +247,9 @@ std::string with_deviation(const Expected& expected) {
 
 // The saving that can be expected of the chosen plan, since noise flatters what was chosen by noisy figures.
 std::string expectation(const LoadedPipeline& pipeline, const PlannerRun& run) {
+  if (!run.expected && !pipeline.profile.label_columns.empty()) {
+    return "\nsaving to expect: unknown; options with labels lie on no curve that tells their noise\n";
+  }
   if (!run.expected) {
     return "\nsaving to expect: unknown; too few clocks were measured to tell their noise\n";
   }

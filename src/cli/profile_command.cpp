@@ -73,6 +73,7 @@ double forward_imbalance(const Profile& profile) {
 
 std::string clock_range(const OperationProfile& operation) {
   if (operation.constant_time()) return "constant";
+  if (operation.options.front().frequency == Megahertz(0)) return "none";
   return fmt::format("{:.0f}-{:.0f}", operation.options.back().frequency.value(),
                      operation.options.front().frequency.value());
 }
@@ -87,11 +88,16 @@ std::string show_text(const Profile& profile, const ShowOptions& options) {
     table.add_row({fmt::to_string(operation.stage), operation.instruction, clock_range(operation),
                    fmt::to_string(operation.options.size()), format_fixed(figures.fastest.time.value(), 5),
                    format_fixed(figures.fastest.energy.value(), 2),
-                   choice ? format_fixed(figures.thriftiest.frequency.value(), 0) : "-",
+                   choice && figures.thriftiest.frequency > Megahertz(0)
+                       ? format_fixed(figures.thriftiest.frequency.value(), 0)
+                       : "-",
                    choice ? format_fixed(figures.stretch_pct(), 1) : "-",
                    choice ? format_fixed(figures.saving_pct(blocking), 1) : "-"});
   }
   std::string text = fmt::format("{}: {}\n\n{}", profile.source, counted(profile.stages, "stage"), table.str());
+  if (!profile.label_columns.empty()) {
+    text += fmt::format("\nlabels of the options: {}\n", fmt::join(profile.label_columns, ", "));
+  }
   const double imbalance = forward_imbalance(profile);
   if (imbalance > 0.0) text += fmt::format("\nforward imbalance (longest stage over shortest): {:.3f}\n", imbalance);
   return text;
@@ -115,6 +121,7 @@ std::string show_json(const Profile& profile, const ShowOptions& options) {
   }
   const double imbalance = forward_imbalance(profile);
   nlohmann::ordered_json json = {{"stages", profile.stages}};
+  if (!profile.label_columns.empty()) json["labels"] = profile.label_columns;
   json["forward_imbalance"] = imbalance > 0.0 ? nlohmann::ordered_json(imbalance) : nlohmann::ordered_json(nullptr);
   json["operations"] = std::move(operations);
   return json.dump(2) + "\n";
@@ -213,6 +220,7 @@ void add_profile_command(const Command& program) {
   add_show(command);
   add_synth(command);
   add_profile_fit_command(command);
+  add_profile_compose_command(command);
 }
 
 }  // namespace flyball

@@ -21,7 +21,7 @@ namespace flyball {
 struct OperationType {
   int stage = 0;
   std::string instruction;
-  // Measured options as in the profile, highest clock first.
+  // Measured options as in the profile, highest clock first and within a clock fastest first.
   std::vector<ClockOption> options;
   // False for transfers: they delay their successor, but the stage's GPU may compute meanwhile and, while it does not,
   // is charged as blocking.
@@ -31,6 +31,7 @@ struct OperationType {
   std::vector<Watts> waiting_above{};
   // Whether the stage waits meanwhile and draws what waiting does: its energy is that at the blocking power.
   bool waits = false;
+  LabelTable labels{};  // of the options
 };
 
 struct Computation {

@@ -337,7 +337,8 @@ class ListedDag {
                       stage, listed.name.name),
           fmt::format("profile that operation, or use one that stage {} has: {}", stage, fmt::join(known, ", ")));
     }
-    types_.push_back({stage, listed.instruction, measured->options, listed.instruction != kP2pName});
+    types_.push_back(
+        {stage, listed.instruction, measured->options, listed.instruction != kP2pName, {}, false, measured->labels});
     return entry->second;
   }
 

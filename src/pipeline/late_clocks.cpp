@@ -52,8 +52,9 @@ void LateClocks::begin_change(StageClock& clock, Nanoseconds now) const {
 }
 
 // Each piece of the operation runs at the clock that then holds and does its share of the work.
-Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
+Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
                                       Nanoseconds start, Joules& energy) const {
+  const ClockOption& asked = type.options[option];
   settle(clock, start);
   clock.wanted = asked.frequency;
   begin_change(clock, start);
@@ -65,7 +66,9 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, const ClockOpti
   double passed = 0.0;  // ns
   double left = 1.0;    // of the work
   while (left > 0.0) {
-    const ClockOption& running = clock.held == asked.frequency ? asked : type.options[option_at(type, clock.held)];
+    const ClockOption& running = clock.held == asked.frequency ? asked
+                                 : type.labels.empty()         ? type.options[option_at(type, clock.held)]
+                                                               : type.options[nearest_option(type, clock.held, option)];
     const auto whole = static_cast<double>(to_nanoseconds(running.time));
     const auto room = static_cast<double>(clock.due - start) - passed;
     const double share = clock.due >= 0 ? std::min(left, room / whole) : left;
@@ -113,7 +116,7 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
       if (!type.waiting_above.empty()) last = &type;
     }
     if (sets_clock(type)) {
-      duration = run_operation(type, asked, clocks_[at(type.stage)], start, iteration.computation);
+      duration = run_operation(type, plan[at(i)], clocks_[at(type.stage)], start, iteration.computation);
     } else {
       duration = to_nanoseconds(asked.time);
       iteration.computation += asked.energy;

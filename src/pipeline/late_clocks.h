@@ -38,7 +38,8 @@ struct SwitchedRun {
 // Runs plans of one DAG over and over. A change under way at an iteration's end reaches into the next, so that
 // iterations may differ: they are run until one begins as an earlier one did, and the figures are means over the
 // iterations between. If none does within kMostIterations, they are means over the later half. Where an operation was
-// not measured at the clock that holds, its nearest measured clock counts.
+// not measured at the clock that holds, its nearest measured clock counts, with the operation's labels if these were
+// measured at it.
 //
 // The DAG must outlive it. Not thread-safe. Cost O(iterations * (nodes + edges)); one iteration where every change
 // takes hold before the next is asked for.
@@ -81,7 +82,7 @@ class LateClocks {
   [[nodiscard]] std::uint16_t option_at(const OperationType& type, Megahertz clock) const;
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
-  [[nodiscard]] Nanoseconds run_operation(const OperationType& type, const ClockOption& asked, StageClock& clock,
+  [[nodiscard]] Nanoseconds run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
                                           Nanoseconds start, Joules& energy) const;
   [[nodiscard]] Joules wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const;
   void run_iteration(const ClockPlan& plan, Iteration& iteration);

@@ -56,7 +56,7 @@ class DagBuilder {
                        fmt::format("profile that operation, or choose another --schedule; stage {} has: {}", stage,
                                    fmt::join(instructions_of(stage), ", ")));
     }
-    return type_index({stage, found->instruction, found->options, true});
+    return type_index({stage, found->instruction, found->options, true, {}, false, found->labels});
   }
 
   std::vector<std::string> instructions_of(int stage) const {
@@ -310,7 +310,15 @@ std::vector<PowerAtClock> measured_waiting(const Profile& profile, int stage) {
   const OperationProfile* waiting = profile.find(stage, kWaitingName);
   if (waiting == nullptr) return {};
   std::vector<PowerAtClock> powers;
-  for (const ClockOption& option : waiting->options) powers.push_back({option.frequency, option.energy / option.time});
+  // What ran before may have had labels, but a stage waits at a clock: the mean of the rows of one clock counts.
+  const std::vector<ClockOption>& rows = waiting->options;
+  for (std::size_t k = 0, end = 0; k < rows.size(); k = end) {
+    Watts sum;
+    for (end = k; end < rows.size() && rows[end].frequency == rows[k].frequency; ++end) {
+      sum += rows[end].energy / rows[end].time;
+    }
+    powers.push_back({rows[k].frequency, sum / static_cast<double>(end - k)});
+  }
   std::sort(powers.begin(), powers.end(), [](const auto& a, const auto& b) { return a.clock < b.clock; });
   if (powers.front().clock == Megahertz(0)) {
     Watts sum;

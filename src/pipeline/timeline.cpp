@@ -159,4 +159,14 @@ std::uint16_t nearest_option(const OperationType& type, Megahertz clock) {
   return static_cast<std::uint16_t>(nearest - type.options.begin());
 }
 
+std::uint16_t nearest_option(const OperationType& type, Megahertz clock, std::uint16_t labelled_as) {
+  const std::uint16_t nearest = nearest_option(type, clock);
+  if (type.labels.empty()) return nearest;
+  for (std::size_t k = nearest; k < type.options.size(); ++k) {
+    if (type.options[k].frequency != type.options[nearest].frequency) break;
+    if (type.labels.alike(k, labelled_as)) return static_cast<std::uint16_t>(k);
+  }
+  return nearest;
+}
+
 }  // namespace flyball

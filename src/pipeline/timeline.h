@@ -82,7 +82,10 @@ struct EnergyBreakdown {
 // from the last operation to the next iteration's first included. Operations without a choice keep the clock.
 [[nodiscard]] int count_switches(const ComputationDag& dag, const ClockPlan& plan);
 
-// Returns the option whose clock is nearest; the higher one where two are equally near.
+// Returns the option whose clock is nearest; the higher one where two are equally near, and the fastest of one clock.
 [[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
+// The same for an operation that keeps the labels of one of its options: of the nearest clock's options the one with
+// these labels, where there is one.
+[[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock, std::uint16_t labelled_as);
 
 }  // namespace flyball

@@ -165,10 +165,10 @@ bool ClockRuns::lower_runs(Nanoseconds deadline) {
   return improve_runs(deadline, rounding(), [&](std::size_t stage, const std::vector<Run>& all, std::size_t r) {
     std::vector<Edit> edits;
     const int first = operation(stage, all[r].begin);
-    const auto& options = dag_.type_of(first).options;
-    const std::size_t lower = plan_[at(first)] + std::size_t{1};
-    if (lower >= options.size()) return edits;
-    if (auto edit = at_clock(stage, all[r], options[lower].frequency)) edits.push_back(*edit);
+    const OperationType& type = dag_.type_of(first);
+    const auto lower = one_clock_down(type, plan_[at(first)]);
+    if (!lower) return edits;
+    if (auto edit = at_clock(stage, all[r], type.options[*lower].frequency)) edits.push_back(*edit);
     return edits;
   });
 }
@@ -205,7 +205,7 @@ std::optional<std::pair<int, std::uint16_t>> ClockRuns::slower_before(int i) con
   for (int before = beside_[at(i)].first; before != i; before = beside_[at(before)].first) {
     const auto raised = option_at(dag_.type_of(before), clock(i));
     if (!raised) return std::nullopt;
-    if (*raised < plan_[at(before)]) return std::pair(before, *raised);
+    if (clock(before) < clock(i)) return std::pair(before, *raised);
   }
   return std::nullopt;
 }
@@ -285,8 +285,9 @@ std::vector<ClockRuns::Edit> ClockRuns::grown(std::size_t stage, const std::vect
 // Puts the whole run at the next higher clock that all its operations were measured at; none above the highest.
 std::optional<ClockRuns::Edit> ClockRuns::raised(std::size_t stage, const Run& run) const {
   const int first = operation(stage, run.begin);
-  for (std::size_t option = plan_[at(first)]; option-- > 0;) {
-    if (auto edit = at_clock(stage, run, dag_.type_of(first).options[option].frequency)) return edit;
+  const OperationType& type = dag_.type_of(first);
+  for (auto higher = one_clock_up(type, plan_[at(first)]); higher; higher = one_clock_up(type, *higher)) {
+    if (auto edit = at_clock(stage, run, type.options[*higher].frequency)) return edit;
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// EnvPipe's algorithms as the paper states them, on executed steps. Options are ordered by falling clock, so that
-// raising an operation's clock by one step lowers its option by one.
+// EnvPipe's algorithms as the paper states them, on executed steps. Options are ordered by falling clock; a step raises
+// an operation to the next clock, and of several options of that clock to the fastest.
 #include "plan/envpipe.h"
 
 #include <algorithm>
@@ -14,35 +14,44 @@
 namespace flyball {
 namespace {
 
-// By how many steps the operation's clock can still be raised.
-int steps_below_maximum(const PlanProblem& problem, const ClockPlan& plan, int i) {
-  return plan[at(i)] - problem.choices[at((*problem.dag)[i].type)].max_clock;
-}
-
 Megahertz clock_of(const ComputationDag& dag, const ClockPlan& plan, int i) {
   return dag.type_of(i).options[plan[at(i)]].frequency;
+}
+
+bool can_rise(const PlanProblem& problem, const ClockPlan& plan, int i) {
+  const ComputationDag& dag = *problem.dag;
+  return clock_of(dag, plan, i) < dag.type_of(i).options[problem.choices[at(dag[i].type)].max_clock].frequency;
+}
+
+// By how many steps the operation's clock can still be raised.
+int steps_below_maximum(const PlanProblem& problem, const ClockPlan& plan, int i) {
+  const auto& options = problem.dag->type_of(i).options;
+  int steps = 0;
+  for (std::size_t k = problem.choices[at((*problem.dag)[i].type)].max_clock; k < plan[at(i)]; ++k) {
+    if (options[k].frequency != options[k + 1].frequency) ++steps;
+  }
+  return steps;
 }
 
 // raise_balanced() and raise_greedy() return the number of steps by which they raised clocks, 0 if none can be raised.
 int raise_balanced(const PlanProblem& problem, const std::vector<int>& path, ClockPlan& plan) {
   std::optional<Megahertz> lowest;
   for (const int i : path) {
-    if (steps_below_maximum(problem, plan, i) <= 0) continue;
+    if (!can_rise(problem, plan, i)) continue;
     const Megahertz clock = clock_of(*problem.dag, plan, i);
     if (!lowest || clock < *lowest) lowest = clock;
   }
   int raised = 0;
   for (const int i : path) {
-    if (steps_below_maximum(problem, plan, i) <= 0 || clock_of(*problem.dag, plan, i) != *lowest) continue;
-    --plan[at(i)];
+    if (!can_rise(problem, plan, i) || clock_of(*problem.dag, plan, i) != *lowest) continue;
+    plan[at(i)] = *one_clock_up(problem.dag->type_of(i), plan[at(i)]);
     ++raised;
   }
   return raised;
 }
 
 int raise_greedy(const PlanProblem& problem, const std::vector<int>& path, ClockPlan& plan) {
-  const auto last =
-      std::find_if(path.rbegin(), path.rend(), [&](int i) { return steps_below_maximum(problem, plan, i) > 0; });
+  const auto last = std::find_if(path.rbegin(), path.rend(), [&](int i) { return can_rise(problem, plan, i); });
   if (last == path.rend()) return 0;
   const int steps = steps_below_maximum(problem, plan, *last);
   plan[at(*last)] = problem.choices[at((*problem.dag)[*last].type)].max_clock;
@@ -149,7 +158,7 @@ std::vector<int> find_critical_path(const ComputationDag& dag, const ExecutedSte
 
 Reconfiguration::Reconfiguration(const PlanProblem& problem, EnvPipePolicy policy, ClockPlan plan)
     : problem_(&problem), policy_(policy), envelope_(envelope(*problem.dag)), plan_(std::move(plan)) {
-  for (int i = 0; i < problem.dag->size(); ++i) possible_ += std::max(0, steps_below_maximum(problem, plan_, i));
+  for (int i = 0; i < problem.dag->size(); ++i) possible_ += steps_below_maximum(problem, plan_, i);
 }
 
 double Reconfiguration::progress() const {

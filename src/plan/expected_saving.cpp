@@ -102,7 +102,8 @@ MeasurementNoise::MeasurementNoise(const ComputationDag& dag) {
   for (const OperationType& type : dag.types()) {
     std::optional<Curves>& curves = types_.emplace_back();
     if (type.options.size() < 2) continue;
-    if (type.options.size() < SmoothCurve::kLeastPoints) {
+    // Options that labels tell apart lie on no curve over the clock.
+    if (type.options.size() < SmoothCurve::kLeastPoints || !type.labels.empty()) {
       known_ = false;
       continue;
     }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <nlohmann/json.hpp>
@@ -20,12 +21,28 @@
 namespace flyball {
 namespace {
 
+// Whether clocks alone may not tell which options a plan takes.
+bool has_labels(const ComputationDag& dag) {
+  const auto types = dag.types();
+  return std::any_of(types.begin(), types.end(), [](const OperationType& type) { return !type.labels.empty(); });
+}
+
 std::string quoted(const std::string& text) { return dump_json(text); }
 
 std::string number_or_null(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
 const ClockOption& option_at(const ComputationDag& dag, const ClockPlan& plan, int i) {
   return dag.type_of(i).options[plan[static_cast<std::size_t>(i)]];
+}
+
+// A list of pairs, not an object: the order is that of the profile's columns.
+void append_labels(std::string& out, const OptionLabels& labels) {
+  out += ", \"labels\": [";
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    fmt::format_to(std::back_inserter(out), "{}[{}, {}]", k == 0 ? "" : ", ", quoted(labels[k].name),
+                   quoted(labels[k].value));
+  }
+  out += ']';
 }
 
 void append_type(std::string& out, const OperationType& type) {
@@ -39,6 +56,7 @@ void append_type(std::string& out, const OperationType& type) {
     if (!type.waiting_above.empty()) {
       fmt::format_to(std::back_inserter(out), ", \"waiting_above_w\": {}", type.waiting_above[k].value());
     }
+    if (const OptionLabels& labels = type.labels.of(k); !labels.empty()) append_labels(out, labels);
     out += '}';
   }
   out += "]}";
@@ -58,15 +76,19 @@ void append_clocks(std::string& out, const ComputationDag& dag, const ClockPlan&
     fmt::format_to(std::back_inserter(out), "{}{}", i == 0 ? "" : ",", option_at(dag, plan, i).frequency.value());
   }
   out += ']';
+  if (!has_labels(dag)) return;
+  fmt::format_to(std::back_inserter(out), ", \"options\": [{}]", fmt::join(plan, ","));
 }
 
 void append_edits(std::string& out, const ComputationDag& dag, const ClockPlan& before, const ClockPlan& plan) {
   out += "\"edits\": [";
+  const bool labelled = has_labels(dag);
   bool first = true;
   for (int i = 0; i < dag.size(); ++i) {
     if (before[static_cast<std::size_t>(i)] == plan[static_cast<std::size_t>(i)]) continue;
-    fmt::format_to(std::back_inserter(out), "{}[{},{}]", first ? "" : ",", i,
-                   option_at(dag, plan, i).frequency.value());
+    fmt::format_to(std::back_inserter(out), "{}[{},{}", first ? "" : ",", i, option_at(dag, plan, i).frequency.value());
+    if (labelled) fmt::format_to(std::back_inserter(out), ",{}", plan[static_cast<std::size_t>(i)]);
+    out += ']';
     first = false;
   }
   out += ']';
@@ -164,6 +186,8 @@ class PlanReader {
   }
 
  private:
+  using ClockIndex = std::map<double, std::vector<std::uint16_t>>;  // the options of each clock
+
   void read_stages() {
     const Value blocking = root_.at("blocking_w");
     const std::size_t count = blocking.array_size();
@@ -188,7 +212,9 @@ class PlanReader {
       if (option_count == 0 || option_count > kOptionLimit) {
         options.fail(fmt::format("{} options", option_count), "give at least one, at most 65,535");
       }
-      std::map<double, std::uint16_t> clocks;
+      ClockIndex clocks;
+      std::vector<OptionLabels> labels;
+      std::set<std::pair<double, OptionLabels>> seen;
       for (std::size_t j = 0; j < option_count; ++j) {
         const Value option = options.at(j);
         type.options.push_back({Megahertz(option.at("clock_mhz").number(0.0, kLargest)),
@@ -197,10 +223,14 @@ class PlanReader {
         if (option.has("waiting_above_w")) {
           type.waiting_above.emplace_back(option.at("waiting_above_w").number(0.0, kLargest));
         }
-        if (!clocks.try_emplace(type.options.back().frequency.value(), static_cast<std::uint16_t>(j)).second) {
-          option.fail("this clock stands twice", "keep one option per clock");
+        labels.push_back(option.has("labels") ? read_labels(option.at("labels")) : OptionLabels());
+        const double clock = type.options.back().frequency.value();
+        if (!seen.emplace(clock, labels.back()).second) {
+          option.fail("this clock stands twice", "keep one option per clock, or give them different labels");
         }
+        clocks[clock].push_back(static_cast<std::uint16_t>(j));
       }
+      type.labels = LabelTable(labels);
       if (!type.waiting_above.empty() && (type.waiting_above.size() != option_count || !type.occupies_stage)) {
         options.fail("waiting_above_w is not for these options",
                      "give it to all of them or to none, and to none of a type that does not occupy its stage");
@@ -214,6 +244,20 @@ class PlanReader {
       types_.push_back(std::move(type));
       clocks_.push_back(std::move(clocks));
     }
+  }
+
+  static OptionLabels read_labels(const Value& value) {
+    OptionLabels labels;
+    const std::size_t count = value.array_size();
+    for (std::size_t k = 0; k < count; ++k) {
+      const Value pair = value.at(k);
+      if (pair.array_size() != 2) pair.fail("this is no pair", "write [name, value]");
+      labels.push_back({pair.at(std::size_t{0}).text(), pair.at(std::size_t{1}).text()});
+      if (labels.back().name.empty() || labels.back().value.empty()) {
+        pair.fail("a label has a name and a value", "write both, or leave the label out");
+      }
+    }
+    return labels;
   }
 
   ComputationDag read_operations() {
@@ -251,12 +295,25 @@ class PlanReader {
     return {root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges};
   }
 
-  std::uint16_t option_of(const Value& clock, std::size_t operation) const {
-    const auto& clocks = clocks_[static_cast<std::size_t>(file_types_[operation])];
+  // `index` is the option's own number, where the file has it.
+  std::uint16_t option_of(const Value& clock, const std::optional<Value>& index, std::size_t operation) const {
+    const ClockIndex& clocks = clocks_[static_cast<std::size_t>(file_types_[operation])];
     const auto found = clocks.find(clock.number(0.0, kLargest));
     if (found == clocks.end())
       clock.fail("the operation has no such clock", "choose one of its type's options, in MHz");
-    return found->second;
+    const std::vector<std::uint16_t>& options = found->second;
+    if (!index) {
+      if (options.size() > 1) {
+        clock.fail("several options have this clock",
+                   "say which: list \"options\" in the first point, and write [operation, clock, option] in edits");
+      }
+      return options.front();
+    }
+    const auto option = static_cast<std::uint16_t>(index->index(kOptionLimit, "option"));
+    if (std::find(options.begin(), options.end(), option) == options.end()) {
+      index->fail("this is no option of that clock", "write its place in the type's options, from 0");
+    }
+    return option;
   }
 
   Frontier read_points(const ComputationDag& dag) {
@@ -277,15 +334,26 @@ class PlanReader {
           clocks.fail(fmt::format("{} clocks for {} operations", clocks.array_size(), listed.size()),
                       "give one clock per operation, in MHz");
         }
-        for (std::size_t i = 0; i < listed.size(); ++i) listed[i] = option_of(clocks.at(i), i);
+        const auto options = value.has("options") ? std::optional(value.at("options")) : std::nullopt;
+        if (options && options->array_size() != listed.size()) {
+          options->fail(fmt::format("{} options for {} operations", options->array_size(), listed.size()),
+                        "give one option per operation, by its place in the type's options");
+        }
+        for (std::size_t i = 0; i < listed.size(); ++i) {
+          listed[i] = option_of(clocks.at(i), options ? std::optional(options->at(i)) : std::nullopt, i);
+        }
       } else {
         const Value edits = value.at("edits");
         const std::size_t edit_count = edits.array_size();
         for (std::size_t j = 0; j < edit_count; ++j) {
           const Value edit = edits.at(j);
-          if (edit.array_size() != 2) edit.fail("this is no pair", "write [operation, clock in MHz]");
+          const std::size_t length = edit.array_size();
+          if (length != 2 && length != 3) {
+            edit.fail("this is no pair", "write [operation, clock in MHz], and an option where labels make several");
+          }
           const auto operation = static_cast<std::size_t>(edit.at(std::size_t{0}).index(listed.size(), "operation"));
-          listed[operation] = option_of(edit.at(std::size_t{1}), operation);
+          const auto index = length == 3 ? std::optional(edit.at(std::size_t{2})) : std::nullopt;
+          listed[operation] = option_of(edit.at(std::size_t{1}), index, operation);
         }
       }
       for (int i = 0; i < dag.size(); ++i) {
@@ -315,9 +383,9 @@ class PlanReader {
   std::vector<Watts> blocking_;
   std::vector<OperationType> types_;
   std::map<std::pair<std::int32_t, std::string>, std::int32_t> type_of_;
-  std::vector<std::map<double, std::uint16_t>> clocks_;  // by type: the option of each clock
-  std::vector<Seconds> slowest_;                         // by type: the time of its slowest option
-  std::vector<std::int32_t> file_types_;                 // by operation, in the file's order
+  std::vector<ClockIndex> clocks_;        // by type
+  std::vector<Seconds> slowest_;          // by type: the time of its slowest option
+  std::vector<std::int32_t> file_types_;  // by operation, in the file's order
 };
 
 }  // namespace

@@ -21,7 +21,8 @@ enum class CostModel { kHull, kExponential };
 // What a planner is given; make_problem() builds it. The DAG must outlive the problem. A ClockPlan names the clock of
 // every operation by an index into the measured options of the operation's type. `choices` lists the Pareto-optimal
 // options of each type: Perseus, joint and max choose among these. EnvPipe, uniform and Zeus's planners look for
-// valleys and common clocks among all options, as their authors do.
+// valleys and common clocks among all options, as their authors do; where labels make several options of one clock,
+// they take the fastest.
 struct PlanProblem {
   const ComputationDag* dag = nullptr;
   std::vector<Watts> blocking;        // one per stage
@@ -33,7 +34,7 @@ struct PlanProblem {
   struct TypeChoices {
     std::vector<std::uint16_t> pareto;  // indices into the type's options, fastest first
     CostCurve hull;                     // of all measured options, whatever `noise` is; gives the lower bound
-    std::uint16_t max_clock = 0;        // index of the highest clock
+    std::uint16_t max_clock = 0;        // index of the highest clock's fastest option
   };
   std::vector<TypeChoices> choices;
 

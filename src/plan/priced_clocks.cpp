@@ -34,10 +34,19 @@ PricedClocks::PricedClocks(const PlanProblem& problem, Nanoseconds latency)
     if (type.options.size() < 2 || !type.occupies_stage) continue;
     AtClocks& measured = at_clocks_[t];
     for (const Megahertz clock : worth[at(type.stage)]) {
-      const auto option = option_at(type, clock);
-      measured.option.push_back(option.value_or(0));
-      measured.net.push_back(option ? net_joules(type.options[*option], problem.charged_blocking(type)) : kNever);
-      measured.seconds.push_back(option ? type.options[*option].time.value() : kNever);
+      const auto first = option_at(type, clock);
+      for (std::size_t k = first.value_or(0); first && k < type.options.size(); ++k) {
+        if (type.options[k].frequency != clock) break;
+        measured.option.push_back(static_cast<std::uint16_t>(k));
+        measured.net.push_back(net_joules(type.options[k], problem.charged_blocking(type)));
+        measured.seconds.push_back(type.options[k].time.value());
+      }
+      if (!first) {
+        measured.option.push_back(0);
+        measured.net.push_back(kNever);
+        measured.seconds.push_back(kNever);
+      }
+      measured.begin.push_back(static_cast<std::uint32_t>(measured.option.size()));
     }
   }
   for (int s = 0; s < dag.stages(); ++s) {
@@ -48,6 +57,14 @@ PricedClocks::PricedClocks(const PlanProblem& problem, Nanoseconds latency)
     }
     stages_.push_back(std::move(stage));
   }
+}
+
+std::size_t PricedClocks::AtClocks::cheapest(std::size_t clock, double price) const {
+  std::size_t best = begin[clock];
+  for (std::size_t k = best + 1; k < begin[clock + 1]; ++k) {
+    if (net[k] + price * seconds[k] < net[best] + price * seconds[best]) best = k;
+  }
+  return best;
 }
 
 std::int64_t PricedClocks::cells() const {
@@ -80,13 +97,15 @@ void PricedClocks::plan_stage(const Stage& stage, std::span<const double> prices
       const double price = prices[at(stage.operations[k])];
       const std::size_t best = cheapest();
       // The clock before is `best`. If the operation was not measured at it, nothing is known of a delay.
-      const double slow = measured.seconds[best];
+      const double slow = measured.seconds[measured.begin[best]];
       for (std::size_t c = 0; c < clocks; ++c) {
-        const double delay = slow < kNever ? std::max(0.0, latency_ * (1.0 - measured.seconds[c] / slow)) : 0.0;
+        const std::size_t chosen = measured.cheapest(c, price);
+        const double seconds = measured.seconds[chosen];
+        const double delay = slow < kNever ? std::max(0.0, latency_ * (1.0 - seconds / slow)) : 0.0;
         const double changed = cost_[best] + per_change + price * delay;
         const bool stays = cost_[c] <= changed;
         from_[k * clocks + c] = static_cast<std::uint16_t>(stays ? c : best);
-        const double here = measured.seconds[c] < kNever ? measured.net[c] + price * measured.seconds[c] : kNever;
+        const double here = seconds < kNever ? measured.net[chosen] + price * seconds : kNever;
         next_cost_[c] = (stays ? cost_[c] : changed) + here;
       }
       cost_.swap(next_cost_);
@@ -97,7 +116,8 @@ void PricedClocks::plan_stage(const Stage& stage, std::span<const double> prices
   }
   std::size_t c = cheapest();
   for (std::size_t k = count; k-- > 0;) {
-    plan[at(stage.operations[k])] = at_clocks_[type_of(k)].option[c];
+    const AtClocks& measured = at_clocks_[type_of(k)];
+    plan[at(stage.operations[k])] = measured.option[measured.cheapest(c, prices[at(stage.operations[k])])];
     c = from_[k * clocks + c];
   }
 }

@@ -28,16 +28,21 @@ class PricedClocks {
   // change from the iteration's end to its beginning included. `prices` holds J/s, one number for each operation. The
   // minimum is approximate in two ways: every delay is charged as for a change from the clock that is cheapest until
   // then, and the clock in which the iteration before is taken to end is chosen without regard to the change that it
-  // causes. Cost: O(operations * clocks).
+  // causes. Cost: O(operations * options at the stage's clocks).
   [[nodiscard]] ClockPlan plan(std::span<const double> prices, Joules per_change);
   // The number of states that a plan() visits: operations times clocks, twice.
   [[nodiscard]] std::int64_t cells() const;
 
  private:
-  // One operation type of a stage at the stage's clocks.
+  // One operation type of a stage at the stage's clocks: its options from begin[clock] to begin[clock + 1], fastest
+  // first. There are several where labels tell them apart.
   struct AtClocks {
+    std::vector<std::uint32_t> begin{0};
     std::vector<std::uint16_t> option;
     std::vector<double> net, seconds;  // infinite where the type was not measured at the clock
+
+    // The place of the clock's option of the least net energy + price * time.
+    [[nodiscard]] std::size_t cheapest(std::size_t clock, double price) const;
   };
   struct Stage {
     std::vector<std::int32_t> operations;  // those with a choice, in order

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -46,18 +45,19 @@ void check_unit_time(const ComputationDag& dag, Nanoseconds unit_time) {
 PlanProblem::TypeChoices choices_among(const OperationType& type, Watts charged, double noise,
                                        const std::function<bool(const ClockOption&)>& allowed) {
   std::vector<ClockOption> options;
-  std::copy_if(type.options.begin(), type.options.end(), std::back_inserter(options), allowed);
-  const auto index_of = [&](const ClockOption& wanted) {
-    const auto found = std::find_if(type.options.begin(), type.options.end(),
-                                    [&](const ClockOption& option) { return option.frequency == wanted.frequency; });
-    return static_cast<std::uint16_t>(found - type.options.begin());
-  };
+  std::vector<std::uint16_t> index;  // of these among all
+  for (std::size_t k = 0; k < type.options.size(); ++k) {
+    if (!allowed(type.options[k])) continue;
+    options.push_back(type.options[k]);
+    index.push_back(static_cast<std::uint16_t>(k));
+  }
   PlanProblem::TypeChoices choices;
-  for (const ClockOption& kept : pareto_options(options, charged, noise)) choices.pareto.push_back(index_of(kept));
+  for (const std::size_t kept : pareto_indices(options, charged, noise)) choices.pareto.push_back(index[kept]);
   choices.hull = hull_curve(pareto_options(options, charged), charged);
   check_slopes(type, choices.hull);
-  choices.max_clock = index_of(*std::max_element(
-      options.begin(), options.end(), [](const auto& a, const auto& b) { return a.frequency < b.frequency; }));
+  const auto highest = std::max_element(options.begin(), options.end(),
+                                        [](const auto& a, const auto& b) { return a.frequency < b.frequency; });
+  choices.max_clock = index[static_cast<std::size_t>(highest - options.begin())];
   return choices;
 }
 

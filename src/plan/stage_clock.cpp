@@ -31,11 +31,30 @@ std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz cloc
   return std::nullopt;
 }
 
+std::optional<std::uint16_t> one_clock_up(const OperationType& type, std::uint16_t option) {
+  std::size_t k = option;
+  const auto clock = [&](std::size_t of) { return type.options[of].frequency; };
+  while (clock(k) == clock(option)) {
+    if (k == 0) return std::nullopt;
+    --k;
+  }
+  while (k > 0 && clock(k - 1) == clock(k)) --k;
+  return static_cast<std::uint16_t>(k);
+}
+
+std::optional<std::uint16_t> one_clock_down(const OperationType& type, std::uint16_t option) {
+  for (std::size_t k = option; k < type.options.size(); ++k) {
+    if (type.options[k].frequency != type.options[option].frequency) return static_cast<std::uint16_t>(k);
+  }
+  return std::nullopt;
+}
+
 std::vector<Megahertz> common_clocks(const ComputationDag& dag, int stage) {
   const std::vector<std::size_t> types = types_with_choice(dag, stage);
   std::vector<Megahertz> clocks;
   if (types.empty()) return clocks;
   for (const ClockOption& option : dag.types()[types.front()].options) {
+    if (!clocks.empty() && clocks.back() == option.frequency) continue;
     const bool everywhere = std::all_of(types.begin(), types.end(), [&](std::size_t t) {
       return option_at(dag.types()[t], option.frequency).has_value();
     });

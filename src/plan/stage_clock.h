@@ -18,8 +18,12 @@ namespace flyball {
 // One option index for every operation type of a DAG.
 using TypeOptions = std::vector<std::uint16_t>;
 
-// Returns the option that was measured at exactly this clock, or none.
+// Returns the option that was measured at exactly this clock, or none; the fastest where labels make several.
 [[nodiscard]] std::optional<std::uint16_t> option_at(const OperationType& type, Megahertz clock);
+
+// Return the fastest option at the next higher or the next lower clock than an option's, or none.
+[[nodiscard]] std::optional<std::uint16_t> one_clock_up(const OperationType& type, std::uint16_t option);
+[[nodiscard]] std::optional<std::uint16_t> one_clock_down(const OperationType& type, std::uint16_t option);
 
 // Returns the clocks at which every operation type of the stage with a choice was measured, highest first. There may be
 // none.

@@ -128,20 +128,18 @@ PlanSummary summarise(std::string planner, const PlanProblem& problem, const Com
 
 OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan) {
   std::vector<std::optional<Megahertz>> of_stage(static_cast<std::size_t>(dag.stages()));
-  std::vector<std::optional<std::uint16_t>> of_type(dag.types().size());
+  std::vector<std::optional<Megahertz>> of_type(dag.types().size());
   OneClockPer finest = OneClockPer::kStage;
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     if (type.options.size() < 2) continue;
-    const std::uint16_t option = plan[static_cast<std::size_t>(i)];
+    const Megahertz clock = type.options[plan[static_cast<std::size_t>(i)]].frequency;
     std::optional<Megahertz>& stage = of_stage[static_cast<std::size_t>(type.stage)];
-    std::optional<std::uint16_t>& instruction = of_type[static_cast<std::size_t>(dag[i].type)];
-    if (instruction.value_or(option) != option) return OneClockPer::kComputation;
-    if (stage.value_or(type.options[option].frequency) != type.options[option].frequency) {
-      finest = OneClockPer::kInstruction;
-    }
-    stage = type.options[option].frequency;
-    instruction = option;
+    std::optional<Megahertz>& instruction = of_type[static_cast<std::size_t>(dag[i].type)];
+    if (instruction.value_or(clock) != clock) return OneClockPer::kComputation;
+    if (stage.value_or(clock) != clock) finest = OneClockPer::kInstruction;
+    stage = clock;
+    instruction = clock;
   }
   return finest;
 }

@@ -97,6 +97,7 @@ std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
     if (forward == nullptr) continue;
     Nanoseconds fastest = to_nanoseconds(forward->options.front().time);
     for (const ClockOption& option : forward->options) {
+      if (*option_at(*forward, option.frequency) != &option - forward->options.data()) continue;  // not its fastest
       targets.insert(to_nanoseconds(option.time));
       fastest = std::min(fastest, to_nanoseconds(option.time));
     }

@@ -1,10 +1,14 @@
-// Writes plans in the form that Zeus's pipeline frequency optimizer runs.
+// Writes plans in the form that Zeus's pipeline frequency optimizer runs, and their labels in the form of Kareus.
 //
 // One Python file per plan, freqs_pipeline_NNNNN.py: a list with one entry per stage, each a list of (instruction,
 // clock in MHz) pairs in the order in which the stage runs them. A clock of 0 leaves the clock as it is. Files with
 // larger numbers hold plans of shorter iterations. Zeus's server evaluates a file as one expression, so that only
 // comments may be added. Source: the Zeus manual, "Pipeline Frequency Optimizer", and the code of its PointSolution
 // scheduler.
+//
+// Kareus (OSDI'26) gives the clocks of such a file to Zeus's server and reads beside it, for each computation in the
+// same order, what it is to run with: scheds_pipeline_NNNNN.py, lists of (instruction, label, label, ...). Source: the
+// files that its authors publish.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +27,20 @@ namespace flyball {
 [[nodiscard]] std::string zeus_frequencies(const ComputationDag& dag, const ClockPlan& plan,
                                            const std::string& comment);
 
-// Returns the name of a plan's file, such as "freqs_pipeline_00012.py".
-[[nodiscard]] std::string zeus_file_name(std::size_t number);
+// Whether some announced computation has labels, which a file of clocks leaves out.
+[[nodiscard]] bool announces_labels(const ComputationDag& dag);
 
-// Writes every point of the frontier to `folder`; number 0 is the slowest. Returns the number of files. Throws
-// SystemError when a file cannot be written.
+// Returns the text of one plan's labels: the values of each announced computation's labels, in the order of the
+// profile's columns. `comment` as above.
+[[nodiscard]] std::string kareus_schedules(const ComputationDag& dag, const ClockPlan& plan,
+                                           const std::string& comment);
+
+// Return the name of a plan's file, such as "freqs_pipeline_00012.py".
+[[nodiscard]] std::string zeus_file_name(std::size_t number);
+[[nodiscard]] std::string kareus_file_name(std::size_t number);  // "scheds_pipeline_00012.py"
+
+// Writes every point of the frontier to `folder`, with labels where there are any; number 0 is the slowest. Returns the
+// number of plans. Throws SystemError when a file cannot be written.
 std::size_t write_zeus_files(const std::filesystem::path& folder, const ComputationDag& dag, const Frontier& frontier);
 
 }  // namespace flyball

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/lower_hull.h"
@@ -34,19 +35,29 @@ struct ExponentialResidual {
 
 }  // namespace
 
-std::vector<ClockOption> pareto_options(const std::vector<ClockOption>& measured, Watts blocking, double noise) {
-  std::vector<ClockOption> sorted = measured;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const ClockOption& a, const ClockOption& b) {
-    const Nanoseconds ta = to_nanoseconds(a.time);
-    const Nanoseconds tb = to_nanoseconds(b.time);
-    return ta != tb ? ta < tb : net_joules(a, blocking) < net_joules(b, blocking);
+std::vector<std::size_t> pareto_indices(const std::vector<ClockOption>& measured, Watts blocking, double noise) {
+  std::vector<std::size_t> sorted(measured.size());
+  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) {
+    const Nanoseconds ta = to_nanoseconds(measured[a].time);
+    const Nanoseconds tb = to_nanoseconds(measured[b].time);
+    return ta != tb ? ta < tb : net_joules(measured[a], blocking) < net_joules(measured[b], blocking);
   });
-  std::vector<ClockOption> kept;
-  for (const ClockOption& option : sorted) {
-    const double worth = kept.empty() ? 0.0 : noise * kept.back().energy.value();
-    if (kept.empty() || net_joules(option, blocking) < net_joules(kept.back(), blocking) - worth)
-      kept.push_back(option);
+  std::vector<std::size_t> kept;
+  for (const std::size_t k : sorted) {
+    if (!kept.empty()) {
+      const ClockOption& last = measured[kept.back()];
+      const double worth = noise * last.energy.value();
+      if (!(net_joules(measured[k], blocking) < net_joules(last, blocking) - worth)) continue;
+    }
+    kept.push_back(k);
   }
+  return kept;
+}
+
+std::vector<ClockOption> pareto_options(const std::vector<ClockOption>& measured, Watts blocking, double noise) {
+  std::vector<ClockOption> kept;
+  for (const std::size_t k : pareto_indices(measured, blocking, noise)) kept.push_back(measured[k]);
   return kept;
 }
 

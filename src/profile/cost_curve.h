@@ -6,6 +6,7 @@
 // optimum is a true lower bound of every discrete plan), and the exponential a*exp(b*t)+c of the paper (section 4.1).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace flyball {
 // more than `noise` times the gross energy of the last kept one; what a meter cannot tell apart is not worth a slower
 // clock. The fastest option is always kept. Cost O(n log n).
 [[nodiscard]] std::vector<ClockOption> pareto_options(const std::vector<ClockOption>& measured, Watts blocking,
+                                                      double noise = 0.0);
+// The same by their places in `measured`, which also tell the labels.
+[[nodiscard]] std::vector<std::size_t> pareto_indices(const std::vector<ClockOption>& measured, Watts blocking,
                                                       double noise = 0.0);
 
 struct CurveVertex {

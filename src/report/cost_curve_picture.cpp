@@ -21,16 +21,16 @@ namespace {
 constexpr double kPanelHeight = 190.0;
 constexpr int kPanelWidth = 250;
 
-// The clocks that the chosen plan gives to operations of this stage and instruction.
-std::set<double> used_clocks(const RealisedPlan& plan, const OperationType& type) {
-  std::set<double> clocks;
+// The options that the chosen plan gives to operations of this stage and instruction.
+std::set<std::size_t> used_options(const RealisedPlan& plan, const OperationType& type) {
+  std::set<std::size_t> options;
   for (int i = 0; i < plan.dag->size(); ++i) {
     const OperationType& own = plan.dag->type_of(i);
     if (own.stage == type.stage && own.instruction == type.instruction) {
-      clocks.insert(option_of(plan, i).frequency.value());
+      options.insert(plan.plan[static_cast<std::size_t>(i)]);
     }
   }
-  return clocks;
+  return options;
 }
 
 }  // namespace
@@ -89,16 +89,15 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
     svg.text(x.high, 14.0, fmt::format("{} slower not shown", hidden), "tiny soft", Anchor::kEnd);
   }
 
-  const std::set<double> used = used_clocks(input.chosen, type);
+  const std::set<std::size_t> used = used_options(input.chosen, type);
   for (std::size_t k = type.options.size(); k-- > 0;) {
     const ClockOption& option = type.options[k];
     if (ms(option) > t_high) continue;
     const double net = net_joules(option, blocking);
     svg.circle(x(ms(option)), y(net), 2.4, pareto[k] ? "pareto" : "option",
-               fmt::format("{}\n{} MHz\n{} ms\n{} J, {} W\nnet of blocking {} J", title,
-                           short_number(option.frequency.value()), short_number(ms(option)),
-                           short_number(option.energy.value()), short_number((option.energy / option.time).value()),
-                           short_number(net)));
+               fmt::format("{}\n{}\n{} ms\n{} J, {} W\nnet of blocking {} J", title, setting_text(type, k),
+                           short_number(ms(option)), short_number(option.energy.value()),
+                           short_number((option.energy / option.time).value()), short_number(net)));
   }
   Points hull;
   for (const CurveVertex& vertex : choices.hull) {
@@ -120,8 +119,9 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
     }
     svg.polyline(curve, "fit");
   }
-  for (const ClockOption& option : type.options) {
-    if (used.contains(option.frequency.value()) && ms(option) <= t_high) {
+  for (std::size_t k = 0; k < type.options.size(); ++k) {
+    const ClockOption& option = type.options[k];
+    if (used.contains(k) && ms(option) <= t_high) {
       svg.circle(x(ms(option)), y(net_joules(option, blocking)), 4.6, "used");
     }
   }

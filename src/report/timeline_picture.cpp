@@ -81,7 +81,8 @@ double rows_height(const ComputationDag& dag) { return dag.stages() * kRowPitch;
 std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i) {
   const ClockOption& option = option_of(plan, i);
   std::string text = plan.dag->label(i);
-  if (option.frequency.value() > 0.0) text += fmt::format("\n{} MHz", short_number(option.frequency.value()));
+  const std::string setting = setting_text(plan.dag->type_of(i), plan.plan[at(i)]);
+  if (!setting.empty()) text += "\n" + setting;
   text += fmt::format("\nstart {} s\n{} ms\n{} W, {} J", format_fixed(to_seconds(timeline.start[at(i)]).value(), 4),
                       short_number(to_seconds(plan.durations[at(i)]).value() * 1e3),
                       short_number(mean_power(option).value()), short_number(option.energy.value()));
@@ -321,6 +322,13 @@ RealisedPlan realise_plan(std::string name, const ComputationDag& dag, ClockPlan
 
 const ClockOption& option_of(const RealisedPlan& plan, int operation) {
   return plan.dag->type_of(operation).options[plan.plan[at(operation)]];
+}
+
+std::string setting_text(const OperationType& type, std::size_t option) {
+  const Megahertz clock = type.options[option].frequency;
+  std::string labels = label_text(type.labels.of(option));
+  if (!(clock > Megahertz(0))) return labels;
+  return short_number(clock.value()) + " MHz" + (labels.empty() ? "" : ", ") + labels;
 }
 
 Watts mean_power(const ClockOption& option) {

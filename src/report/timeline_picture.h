@@ -2,6 +2,7 @@
 // (timeline_view.cpp).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@ namespace flyball {
 
 // Returns the option at which an operation runs under a plan.
 [[nodiscard]] const ClockOption& option_of(const RealisedPlan& plan, int operation);
+
+// Returns what an option sets, "1410 MHz, sm=12"; empty if it has neither clock nor labels.
+[[nodiscard]] std::string setting_text(const OperationType& type, std::size_t option);
 
 // Returns the option's energy over its time; zero for options that take no time.
 [[nodiscard]] Watts mean_power(const ClockOption& option);

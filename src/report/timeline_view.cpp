@@ -23,8 +23,8 @@ std::int64_t microseconds(Nanoseconds t) { return (t + 500) / 1000; }
 
 Json choice(const RealisedPlan& plan, int i) {
   const ClockOption& option = option_of(plan, i);
-  const double clock = option.frequency.value();
-  return {plan.dag->type_of(i).instruction, clock > 0.0 ? short_number(clock) + " MHz" : "",
+  const OperationType& type = plan.dag->type_of(i);
+  return {type.instruction, setting_text(type, plan.plan[at(i)]),
           fmt::format("{} W, {} J", short_number(mean_power(option).value()), short_number(option.energy.value()))};
 }
 

@@ -11,6 +11,17 @@
 #include "pipeline/instruction.h"
 
 namespace flyball {
+namespace {
+
+void refuse_power_limit(const OptionLabels& labels, const std::string& source) {
+  for (const Label& label : labels) {
+    if (label.name != kPowerLimitLabel) continue;
+    throw InputError({source}, fmt::format("the plan sets a power limit of {} W", label.value),
+                     "plan with clocks: ranks set a clock for each computation, never a power limit");
+  }
+}
+
+}  // namespace
 
 GivenPlan given_plan_of(const PlanFile& file, const std::string& source) {
   if (file.frontier.empty()) {
@@ -24,7 +35,9 @@ GivenPlan given_plan_of(const PlanFile& file, const std::string& source) {
     for (const int i : file.dag.stage_order(stage)) {
       const OperationType& type = file.dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
-      const ClockOption& option = type.options[clocks[static_cast<std::size_t>(i)]];
+      const std::uint16_t chosen = clocks[static_cast<std::size_t>(i)];
+      refuse_power_limit(type.labels.of(chosen), source);
+      const ClockOption& option = type.options[chosen];
       list.push_back(
           nlohmann::ordered_json::array({announced_name(type.instruction), std::lround(option.frequency.value())}));
     }

@@ -16,7 +16,8 @@ struct GivenPlan {
 };
 
 // Makes the texts of the point that the file marks as selected, or else of its first. Throws InputError where the file
-// has no point.
+// has no point, and where an option sets a power limit, since the answer has clocks alone. Other labels reach the
+// trainer by a file of its own (kareus_schedules()).
 [[nodiscard]] GivenPlan given_plan_of(const PlanFile& file, const std::string& source);
 
 }  // namespace flyball

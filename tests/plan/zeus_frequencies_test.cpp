@@ -61,6 +61,24 @@ TEST(ZeusFrequencies, AnnouncesChunksUnderTheCommonName) {
   EXPECT_EQ(zeus_frequencies(dag, {0, 0}, ""), "[\n[(\"forward\", 900), (\"for\\\"ward.x\", 0)],\n]\n");
 }
 
+// Forward lists its one label, backward its two, the last operation has none; ('x',) is a tuple of one in Python.
+TEST(ZeusFrequencies, LabelsAreListedAsKareusReadsThem) {
+  const Profile profile = read_profile("p.csv",
+                                       "stage,instruction,frequency,recompute,sm,time,energy\n"
+                                       "0,forward,1410,,6,0.1,30\n0,forward,1410,,it's,0.11,28\n"
+                                       "0,backward,1410,yes,6,0.2,60\n0,backward,1200,,,0.24,50\n");
+  const ComputationDag dag = dag_of(profile, 2);
+  ASSERT_TRUE(announces_labels(dag));
+  EXPECT_FALSE(announces_labels(dag_of(two_stages(), 2)));
+  ClockPlan plan(static_cast<std::size_t>(dag.size()), 0);
+  plan[static_cast<std::size_t>(testing::find_operation(dag, 0, "forward", 1))] = 1;
+  plan[static_cast<std::size_t>(testing::find_operation(dag, 0, "backward", 1))] = 1;
+  ASSERT_EQ(testing::order_of(dag, 0), "F0 B0 F1 B1");
+  EXPECT_EQ(kareus_schedules(dag, plan, "note"),
+            "[\n[('forward', '6'), ('backward', 'yes', '6'), ('forward', 'it\\'s'), ('backward',)],\n]\n# note\n");
+  EXPECT_EQ(kareus_file_name(7), "scheds_pipeline_00007.py");
+}
+
 TEST(ZeusFrequencies, NumbersPlansFromSlowToFast) {
   const ComputationDag dag = dag_of(two_stages(), 1);
   Frontier frontier(Watts(150.0));

@@ -36,9 +36,71 @@ TEST(Profile, ReadsOperationsByStageHighestClockFirst) {
   EXPECT_EQ(profile.find(1, "backward"), nullptr);
 }
 
-TEST(Profile, ColumnsMayStandInAnyOrderAndOthersAreIgnored) {
-  const Profile profile = read("energy,note,time,stage,frequency,instruction\n7,warm,0.02,0,1410,forward\n");
+TEST(Profile, ColumnsMayStandInAnyOrder) {
+  const Profile profile = read("energy,time_sd,time,stage,,frequency,instruction\n7,0.1,0.02,0,index,1410,forward\n");
   EXPECT_EQ(profile.operations.at(0).options.at(0).energy, Joules(7));
+  // A column without a name, as pandas writes one for the index, and deviations are no labels.
+  EXPECT_TRUE(profile.label_columns.empty());
+  EXPECT_TRUE(profile.operations.at(0).labels.empty());
+}
+
+const std::string kLabelHeader = "stage,instruction,frequency,recompute,sm,time,energy\n";
+
+// Rows may stand in any order. Options are kept by falling clock, and at one clock by rising time.
+TEST(Profile, RowsOfOneClockThatDifferInALabelAreDifferentOptions) {
+  const Profile profile = read(kLabelHeader +
+                               "0,backward,1200,no,6,0.05,11\n"
+                               "0,backward,1410,,12,0.041,13\n"
+                               "0,backward,1410,no,6,0.040,14\n"
+                               "0,forward,1410,,,0.02,7\n"
+                               "0,forward,1200,,,0.03,5\n");
+  EXPECT_EQ(profile.label_columns, (std::vector<std::string>{"recompute", "sm"}));
+  const OperationProfile& backward = profile.operations.at(0);
+  ASSERT_EQ(backward.options.size(), 3u);
+  EXPECT_EQ(backward.options[0].time, Seconds(0.040));
+  EXPECT_EQ(backward.options[1].time, Seconds(0.041));
+  EXPECT_EQ(backward.options[2].frequency, Megahertz(1200));
+  EXPECT_EQ(label_text(backward.labels.of(0)), "recompute=no, sm=6");
+  EXPECT_EQ(backward.labels.of(1), (OptionLabels{{"sm", "12"}}));
+  EXPECT_TRUE(backward.labels.alike(0, 2));
+  EXPECT_FALSE(backward.labels.alike(0, 1));
+  EXPECT_TRUE(profile.operations.at(1).labels.empty());
+  EXPECT_TRUE(profile.operations.at(1).labels.of(1).empty());
+  const std::string written = write_profile(profile, {});
+  EXPECT_EQ(written, kLabelHeader +
+                         "0,backward,1410,no,6,0.04,14\n"
+                         "0,backward,1410,,12,0.041,13\n"
+                         "0,backward,1200,no,6,0.05,11\n"
+                         "0,forward,1410,,,0.02,7\n"
+                         "0,forward,1200,,,0.03,5\n");
+  EXPECT_EQ(write_profile(read(written), {}), written);
+}
+
+// As for clocks: max(0.020, 0.022) and (6 + 7) / 2 for sm=6, and what one rank alone measured falls away.
+TEST(Profile, RanksAreMergedByClockAndLabels) {
+  const Profile profile = read(
+      "stage,instruction,frequency,time,energy,rank,sm\n"
+      "0,forward,1410,0.020,6,0,6\n"
+      "0,forward,1410,0.019,9,0,12\n"
+      "0,forward,1410,0.022,7,1,6\n"
+      "0,forward,1200,0.030,5,1,6\n");
+  const OperationProfile& forward = profile.operations.at(0);
+  ASSERT_EQ(forward.options.size(), 1u);
+  EXPECT_EQ(forward.options[0].time, Seconds(0.022));
+  EXPECT_EQ(forward.options[0].energy, Joules(6.5));
+  EXPECT_EQ(label_text(forward.labels.of(0)), "sm=6");
+}
+
+TEST(Profile, PowerLimitsMayStandInPlaceOfClocks) {
+  const Profile profile = read(
+      "stage,instruction,power_limit,time,energy\n0,forward,250,0.02,5\n0,forward,300,0.018,5.3\n0,p2p,,0.001,0.1\n");
+  const OperationProfile& forward = profile.operations.at(0);
+  ASSERT_EQ(forward.options.size(), 2u);
+  EXPECT_EQ(forward.options[0].frequency, Megahertz(0));
+  EXPECT_EQ(label_text(forward.labels.of(0)), "power_limit=300");
+  EXPECT_EQ(write_profile(profile, {}),
+            "stage,instruction,frequency,power_limit,time,energy\n"
+            "0,forward,0,300,0.018,5.3\n0,forward,0,250,0.02,5\n0,p2p,0,,0.001,0.1\n");
 }
 
 TEST(Profile, RanksOfAStageAreMerged) {
@@ -133,6 +195,19 @@ INSTANTIATE_TEST_SUITE_P(
         WrongProfile{"NoCommonClock",
                      "stage,instruction,frequency,time,energy,rank\n0,f,1410,0.02,7,0\n0,f,1400,0.02,7,1\n", 2, 1,
                      "no clock in common"},
+        WrongProfile{"OptionTwice", kLabelHeader + "0,f,1410,,6,0.02,7\n0,f,1200,,6,0.03,6\n0,f,1410,,6,0.021,6\n", 4,
+                     5, "clock 1410 MHz with sm=6 stands twice for stage 0 f"},
+        WrongProfile{"UnsortedWithoutLabels",
+                     kLabelHeader + "0,f,1410,,,0.02,7\n0,f,1200,,,0.03,6\n0,f,1300,,,0.025,6.5\n", 4, 5,
+                     "1300 MHz follows 1200 MHz in a falling list"},
+        WrongProfile{"NoCommonOption",
+                     "stage,instruction,frequency,time,energy,rank,temperature\n"
+                     "0,f,1410,0.02,7,0,61\n0,f,1410,0.02,7,1,63\n",
+                     2, 1, "no option in common"},
+        WrongProfile{"LimitNoNumber", "stage,instruction,power_limit,time,energy\n0,f,250 W,0.02,5\n", 2, 5,
+                     "power_limit is '250 W'"},
+        WrongProfile{"LimitOfNothing", "stage,instruction,power_limit,time,energy\n0,f,0,0.02,5\n", 2, 5,
+                     "must be above 0"},
         WrongProfile{"RankNoNumber", "stage,instruction,frequency,time,energy,rank\n0,f,1410,0.02,7,x\n", 2, 17,
                      "rank is 'x'"}),
     [](const auto& tested) { return tested.param.name; });

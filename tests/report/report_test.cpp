@@ -275,5 +275,28 @@ TEST(Report, ScriptsFindWhatTheyAskFor) {
   EXPECT_EQ(testing::members_read("timeline.js", "dataset"), names);
 }
 
+// Two options of one clock: the picture names what tells them apart, and marks the one that the plan uses.
+TEST(Report, OptionsAreShownWithTheirLabels) {
+  const Profile profile = read_profile("p.csv",
+                                       "stage,instruction,frequency,sm,time,energy\n"
+                                       "0,forward,1410,12,0.1,30\n0,forward,1410,6,0.12,20\n"
+                                       "0,backward,1410,,0.2,60\n0,backward,1200,,0.22,50\n");
+  const ComputationDag dag = testing::dag_of(profile, 1);
+  const PlanProblem problem = testing::problem_of(dag);
+  EXPECT_EQ(setting_text(dag.type_of(0), 1), "1410 MHz, sm=6");
+  EXPECT_EQ(setting_text({0, "f", {{Megahertz(0), Seconds(1), Joules(1)}}}, 0), "");
+  ReportInput input;
+  input.problem = &problem;
+  input.baseline = realise_plan("all-maximum clocks", dag, {0, 0}, problem.blocking);
+  input.chosen = realise_plan("perseus", dag, {1, 0}, problem.blocking);
+  const std::string svg = cost_curve_svg(input, 300);
+  EXPECT_THAT(svg, HasSubstr("1410 MHz, sm=6\n120 ms"));
+  EXPECT_THAT(svg, HasSubstr("1410 MHz, sm=12\n100 ms"));
+  std::size_t used = 0;
+  for (std::size_t at = svg.find("class=\"used\""); at != std::string::npos; at = svg.find("class=\"used\"", at + 1))
+    ++used;
+  EXPECT_EQ(used, 3u);  // the forward's, the backward's, and the legend's
+}
+
 }  // namespace
 }  // namespace flyball

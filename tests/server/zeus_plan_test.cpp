@@ -7,8 +7,11 @@
 #include "pipeline/pipeline_spec.h"
 #include "plan/plan_file.h"
 #include "plan/planner.h"
+#include "profile/profile.h"
 #include "server/database.h"
+#include "server/given_plan.h"
 #include "server/test_server.h"
+#include "support/expect_error.h"
 
 namespace flyball::testing {
 namespace {
@@ -131,6 +134,24 @@ TEST_F(ZeusPlan, AJobOfAnOlderDatabaseTakesTheFirstPlanThatFits) {
   EXPECT_THAT(troubles(two_), ::testing::SizeIs(1));
   EXPECT_EQ(ask_all(four_, id)[3].status, 200u);
   EXPECT_EQ(ask_all(other_four_, id)[3].status, 409u);
+}
+
+// The server hands out clocks: Kareus's labels reach its trainer by another file, a power limit would reach nobody.
+TEST(GivenPlanOfLabels, HasTheirClocksAndNoPowerLimits) {
+  const auto given = [](const std::string& column) {
+    const Profile profile = read_profile("p.csv", "stage,instruction,frequency," + column +
+                                                      ",time,energy\n0,forward,1410,250,0.1,30\n"
+                                                      "0,forward,1410,200,0.12,25\n0,backward,1410,,0.2,50\n");
+    PipelineSpec spec;
+    spec.microbatches = 1;
+    const ComputationDag dag = build_dag(spec, profile);
+    const PlanProblem problem = make_problem(dag, {Watts(75)}, 1'000'000, CostModel::kHull);
+    const PlannerResult result = make_planner("perseus")->plan(problem, {});
+    const std::string text = write_plan_json({"perseus", "p", "1f1b", 0}, dag, problem.blocking, result.frontier);
+    return given_plan_of(read_plan_json("plan.json", text), "plan.json");
+  };
+  EXPECT_EQ(given("sm").tails.at(0), R"("frequencies":[["forward",1410],["backward",1410]]})");
+  expect_input_error([&] { static_cast<void>(given("power_limit")); }, 0, 0, "sets a power limit of 250 W");
 }
 
 }  // namespace
