@@ -48,9 +48,9 @@ TEST(LabelledProfile, PlansAreWrittenForKareus) {
 TEST(LabelledProfile, ShowsWhichLabelsThereAre) {
   const Ran text = run_flyball({"profile", "show", "-"}, kLabelled);
   EXPECT_THAT(text.out, HasSubstr("labels of the options: attention_configs, mlp_configs"));
-  const auto json = run_flyball({"profile", "show", "-", "--format", "json"}, kLabelled).json();
-  EXPECT_EQ(json["labels"], (nlohmann::json{"attention_configs", "mlp_configs"}));
-  EXPECT_EQ(json["operations"][0]["rows"], 3);
+  const auto result = run_flyball({"profile", "show", "-", "--format", "json"}, kLabelled).json();
+  EXPECT_EQ(result["labels"], (nlohmann::json{"attention_configs", "mlp_configs"}));
+  EXPECT_EQ(result["operations"][0]["rows"], 3);
 }
 
 // The example's profile has Kareus's columns, and is one that can be planned with.
@@ -66,12 +66,12 @@ TEST(ProfileCompose, WritesAProfileAndSaysWhatWasLeft) {
                 "mlp_configs,time,energy\n"));
   EXPECT_EQ(run_flyball({"plan", folder / "p.csv", "--microbatches", "4"}).status, 0);
 
-  const auto json = run_flyball({"profile", "compose", composition, "--format", "json"}).json();
+  const auto result = run_flyball({"profile", "compose", composition, "--format", "json"}).json();
   // Four clocks; six settings in each of two segments, and of four in the backward.
-  EXPECT_EQ(json["operations"][0]["combinations"], 4 * 6 * 6);
-  EXPECT_EQ(json["operations"][1]["combinations"], 4 * 6 * 6 * 6 * 6);
+  EXPECT_EQ(result["operations"][0]["combinations"], 4 * 6 * 6);
+  EXPECT_EQ(result["operations"][1]["combinations"], 4 * 6 * 6 * 6 * 6);
   const auto fewer = run_flyball({"profile", "compose", composition, "--format", "json", "--tolerance", "20"}).json();
-  EXPECT_LT(fewer["operations"][1]["options"], json["operations"][1]["options"]);
+  EXPECT_LT(fewer["operations"][1]["options"], result["operations"][1]["options"]);
 
   const Ran wrong = run_flyball({"profile", "compose", composition, "--tolerance", "100"});
   EXPECT_EQ(wrong.status, 2);
