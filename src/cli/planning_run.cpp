@@ -185,8 +185,8 @@ std::vector<PlannerRun> run_planners(LoadedPipeline& pipeline, const PlanningReq
                                  : bounds.emplace(&dag, solve_bound(pipeline.problem, dag, guard)).first->second;
   };
   for (const std::string& name : names) {
-    PlannerRun run{
-        run_planner(pipeline.problem, name, guard), {}, std::nullopt, std::nullopt, {}, std::nullopt, std::nullopt, {}};
+    PlannerRun run;
+    run.result = run_planner(pipeline.problem, name, guard);
     const ComputationDag& dag = run.result.dag_of(pipeline.problem);
     if (run.result.frontier.bounds_are_open()) set_lower_bounds(run.result.frontier, bound_on(dag));
     const auto bound = bounds.find(&pipeline.dag);

@@ -37,7 +37,6 @@ class SwitchingSearch {
         progress_(progress),
         terms_(terms),
         limits_(std::move(limits)),
-        limit_(limits_.front()),
         runs_(problem, terms.latency, terms.waits_until),
         soonest_(*problem.dag, problem.blocking, terms.latency - terms.spread),
         fronts_(limits_.size()) {
@@ -49,12 +48,12 @@ class SwitchingSearch {
   void edit(const ClockPlan& plan) {
     runs_.load(plan);
     offer();
-    runs_.ask_earlier(limit_);
+    runs_.ask_earlier(limit());
     do {
       do {
-        runs_.keep_dwell(terms_.min_dwell, limit_);
-      } while (runs_.merge_runs(limit_));
-    } while (runs_.lower_runs(limit_));
+        runs_.keep_dwell(terms_.min_dwell, limit());
+      } while (runs_.merge_runs(limit()));
+    } while (runs_.lower_runs(limit()));
   }
 
   void search() {
@@ -103,7 +102,7 @@ class SwitchingSearch {
         if (step <= terms_.min_dwell || step <= plan.dwell) continue;
         if (runs_.spent() || !go_on(kSearchShare)) return;
         runs_.load(plan.plan);
-        runs_.keep_dwell(step, limit_);
+        runs_.keep_dwell(step, limit());
         improve();
       }
     }
@@ -115,7 +114,7 @@ class SwitchingSearch {
     for (std::size_t k = 1; k < limits_.size(); ++k) {
       if (!go_on(kSearchShare + (1.0 - kSearchShare) * static_cast<double>(k) / static_cast<double>(limits_.size())))
         break;
-      limit_ = limits_[k];
+      level_ = k;
       runs_.set_budget(kSearchedNodes / 4);
       for (const ClockPlan& plan : plans[k]) edit(plan);
       const std::vector<SwitchingPlan> present = fronts_[k];
@@ -125,7 +124,6 @@ class SwitchingSearch {
         improve();
       }
     }
-    limit_ = limits_.front();
   }
 
   [[nodiscard]] std::vector<std::vector<SwitchingPlan>> take() && {
@@ -145,25 +143,25 @@ class SwitchingSearch {
     if (!seen_.insert(plan).second) return;
     runs_.load(std::move(plan));
     offer();
-    if (runs_.longest() > limit_) {
+    if (runs_.longest() > limit()) {
       if (!promising()) return;
-      runs_.ask_earlier(limit_);
-      if (!runs_.raise_runs(limit_)) return;
+      runs_.ask_earlier(limit());
+      if (!runs_.raise_runs(limit())) return;
     }
-    if (runs_.shortest_dwell() < terms_.min_dwell) runs_.keep_dwell(terms_.min_dwell, limit_);
+    if (runs_.shortest_dwell() < terms_.min_dwell) runs_.keep_dwell(terms_.min_dwell, limit());
     improve();
   }
 
   void improve() {
     if (!promising()) return;
-    while (runs_.shift_bounds(limit_) || runs_.lower_runs(limit_) || runs_.merge_runs(limit_)) {
+    while (runs_.shift_bounds(limit()) || runs_.lower_runs(limit()) || runs_.merge_runs(limit())) {
     }
   }
 
   // Whether the present plan, late or not, takes at most a little more energy than the front's with as many changes.
   [[nodiscard]] bool promising() const {
     const int switches = count_switches(*problem_.dag, runs_.plan());
-    const std::vector<SwitchingPlan>& front = present_front();
+    const std::vector<SwitchingPlan>& front = fronts_[level_];
     return std::none_of(front.begin(), front.end(), [&](const SwitchingPlan& other) {
       return other.switches <= switches && 1.002 * other.energy < runs_.energy();
     });
@@ -219,16 +217,14 @@ class SwitchingSearch {
     front.insert(place, std::move(plan));
   }
 
-  [[nodiscard]] const std::vector<SwitchingPlan>& present_front() const {
-    return fronts_[static_cast<std::size_t>(std::ranges::find(limits_, limit_) - limits_.begin())];
-  }
+  [[nodiscard]] Nanoseconds limit() const { return limits_[level_]; }
 
   const PlanProblem& problem_;
   const Progress& progress_;
   bool stopped_ = false;
   SwitchingTerms terms_;
   std::vector<Nanoseconds> limits_;
-  Nanoseconds limit_;  // the one that is searched for
+  std::size_t level_ = 0;  // which of the limits is searched for
   ClockRuns runs_;
   LateClocks soonest_;  // with the shortest latency
   std::set<ClockPlan> seen_;
