@@ -1,6 +1,8 @@
 # Thin front door: every target is one or two commands of CMake or of scripts/. Start with `make help`.
 
 JOBS ?= $(shell nproc)
+# Tests of real time sleep more than they compute: with one a core, processors idle for most of a run.
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS))
 FUZZ_SECONDS ?= 60
 ABUSE_SECONDS ?= 3600
 # Most requests that schemathesis makes up for one operation of the interface.
@@ -34,17 +36,20 @@ build: setup ## build the program: build/flyball
 test: setup python ## build everything and run all tests
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build the program and the tests" build/logs/build.log cmake --build build -j $(JOBS)
-	$(STEP) "Run the tests" build/logs/test.log scripts/run_tests build -j $(JOBS)
+	$(STEP) "Run the tests" build/logs/test.log scripts/run_tests build -j $(TEST_JOBS)
 	@sed -n '/tests passed/,$$p' build/logs/test.log
 
 way-in: build ## add the examples of CONTRIBUTING.md to a copy of the tree, build it and use them
 	$(STEP) "Add the examples of CONTRIBUTING.md to a copy" build/logs/way-in.log env JOBS=$(JOBS) scripts/check_way_in
 
+# ccache gives the program's build what was compiled here, and the other way round, where command lines agree: one name
+# of the compiler (Python would give another), and a folder that is as deep in the tree as build/.
 python: setup ## build the Python package and install it into build/python-venv
 	@scripts/python_env python tests/python/requirements.txt || \
 	  { [ -z "$$CI" ] && echo "python: going on without it; tests that need other people's packages will be skipped"; }
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
-	  $(PIP) install --no-build-isolation --no-deps --force-reinstall . ; fi
+	  env CXX=c++ $(PIP) install --no-build-isolation --no-deps --force-reinstall \
+	  --config-settings build-dir=build-python . ; fi
 
 demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see out/demo/
 	$(DEMO)
@@ -85,7 +90,7 @@ asan: ## run all tests under the address and undefined-behaviour sanitizers
 	$(STEP) "Configure build/asan-ubsan/" build/logs/asan-configure.log cmake --preset asan-ubsan
 	$(STEP) "Build with sanitizers" build/logs/asan-build.log cmake --build build/asan-ubsan -j $(JOBS)
 	$(STEP) "Run the tests with sanitizers" build/logs/asan-test.log \
-	  scripts/run_tests build/asan-ubsan -j $(JOBS)
+	  scripts/run_tests build/asan-ubsan -j $(TEST_JOBS)
 	@sed -n '/tests passed/,$$p' build/logs/asan-test.log
 
 tsan: ## run the tests of everything with threads under the thread sanitizer
@@ -94,7 +99,7 @@ tsan: ## run the tests of everything with threads under the thread sanitizer
 	$(STEP) "Build with the thread sanitizer" build/logs/tsan-build.log cmake --build build/tsan -j $(JOBS) \
 	  --target $(THREADED:%=flyball_%_test)
 	$(STEP) "Run the tests with the thread sanitizer" build/logs/tsan-test.log \
-	  scripts/run_tests build/tsan -j $(JOBS) -R '^($(shell echo $(THREADED) | tr ' ' '|'))[.]'
+	  scripts/run_tests build/tsan -j $(TEST_JOBS) -R '^($(shell echo $(THREADED) | tr ' ' '|'))[.]'
 	@sed -n '/tests passed/,$$p' build/logs/tsan-test.log
 
 fuzz: ## fuzz every reader for FUZZ_SECONDS (default 60) each
@@ -115,4 +120,4 @@ abuse: build ## an hour of hostile clients, kills, full disks and hung drivers w
 	@tests/abuse/session.py --seconds $(ABUSE_SECONDS) --every 10 --judge-speed
 
 clean: ## remove everything that was built
-	rm -rf build out
+	rm -rf build build-python out
