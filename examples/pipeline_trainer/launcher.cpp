@@ -126,6 +126,7 @@ Window Launcher::measure_part(const std::string& name, int steps) {
   window.steps = steps;
   window.planned_time_s = answers_[0].state.planned_time_s;
   window.planned_energy_j = answers_[0].state.planned_energy_j;
+  window.straggler_w = answers_[0].state.straggler_w;
   window.schedule_version = answers_[0].state.schedule_version;
   command_all({Order::kWindowEnd, 0.0});
   window.time_s = answers_[0].time_s / steps;

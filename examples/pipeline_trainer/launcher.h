@@ -22,6 +22,7 @@ struct Window {
   // What the schedule in force promised, 0 without one; the energy is without waiting for other pipelines.
   double planned_time_s = 0.0;
   double planned_energy_j = 0.0;
+  double straggler_w = 0.0;  // all stages, while they wait for other pipelines after the iteration
   std::int64_t schedule_version = 0;
 };
 

@@ -186,9 +186,9 @@ class Report {
     if (file_ == nullptr) return;
     std::fprintf(file_,
                  "{\"window\":\"%s\",\"steps\":%d,\"iteration_s\":%.9g,\"iteration_j\":%.9g,\"planned_s\":%.9g,"
-                 "\"planned_j\":%.9g,\"schedule_version\":%lld,\"complete\":%s}\n",
+                 "\"planned_j\":%.9g,\"straggler_w\":%.9g,\"schedule_version\":%lld,\"complete\":%s}\n",
                  window.name.c_str(), window.steps, window.time_s, window.energy_j, window.planned_time_s,
-                 window.planned_energy_j, static_cast<long long>(window.schedule_version),
+                 window.planned_energy_j, window.straggler_w, static_cast<long long>(window.schedule_version),
                  window.complete ? "true" : "false");
     std::fflush(file_);
   }

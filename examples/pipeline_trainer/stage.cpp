@@ -80,7 +80,6 @@ class Stage {
     options.planner = job_.planner.c_str();
     options.stages = job_.stages();
     options.microbatches = job_.microbatches;
-    options.blocking_w = job_.blocking_w;
     options.noise = job_.noise;
     // This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
     std::vector<int> held;

@@ -24,7 +24,6 @@ struct Job {
   std::string planner = "perseus";
   int clock_stride = 1;
   int steps_per_clock = 5;
-  double blocking_w = 75.0;
   double noise = 0.0;
   double time_scale = 1.0;
   bool flyball = true;  // false: train without it

@@ -204,7 +204,8 @@ typedef struct flyball_session_state {
   double clock_mhz;       /* the clock asked for last; 0: the default */
   double clock_age_p50_s; /* time from set_speed to the device, in this machine's seconds: median, 99th percentile */
   double clock_age_p99_s;
-  int reconfiguring; /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
+  int reconfiguring;  /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
+  double straggler_w; /* what one pipeline draws while it waits for others after its iteration, as the schedule says */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -44,6 +44,7 @@ class SessionState:
     reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
     planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
     planned_energy_j: float = 0.0  # of one pipeline, without waiting for others
+    straggler_w: float = 0.0  # of one pipeline while it waits for others after its iteration
     steps: int = 0
     last_step_s: float = 0.0
     waiting_w: float = 0.0  # draw of this GPU while it waits, as measured; 0 before

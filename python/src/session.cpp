@@ -104,6 +104,7 @@ nb::dict state_of(const OwnSession& session) {
   state["reconfiguring"] = from.reconfiguring;
   state["planned_time_s"] = from.planned_time.value();
   state["planned_energy_j"] = from.planned_energy.value();
+  state["straggler_w"] = from.straggler_power.value();
   state["steps"] = from.steps;
   state["last_step_s"] = from.last_step.value();
   state["waiting_w"] = from.waiting_power.value();

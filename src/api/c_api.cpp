@@ -187,6 +187,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.clock_age_p50_s = to_seconds(from.clocks.ages.percentile(0.5)).value();
   state.clock_age_p99_s = to_seconds(from.clocks.ages.percentile(0.99)).value();
   state.reconfiguring = from.reconfiguring ? 1 : 0;
+  state.straggler_w = from.straggler_power.value();
   return state;
 }
 

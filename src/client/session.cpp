@@ -109,6 +109,7 @@ void Session::adopt_schedule() {
     state_.schedule_point = schedule_->plan.point;
     state_.planned_time = schedule_->plan.iteration_time;
     state_.planned_energy = schedule_->plan.iteration_energy;
+    state_.straggler_power = schedule_->plan.straggler_power;
     state_.reconfiguring = schedule_->plan.report_steps;
   }
   profiler_in_use_ = profiler_;

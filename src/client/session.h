@@ -62,6 +62,7 @@ struct SessionState {
   std::size_t schedule_point = 0;     // the point of the frontier
   Seconds planned_time;               // of an iteration, as the schedule in force promises
   Joules planned_energy;              // of one pipeline, without waiting for others
+  Watts straggler_power;              // of one pipeline that waits for others after its iteration, likewise planned
   bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "base/index.h"
@@ -111,6 +112,10 @@ WaitingAbove sum_of(const std::vector<WaitingAbove>& stages) {
     sum.after += stage.after;
   }
   return sum;
+}
+
+Watts straggler_power(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking) {
+  return std::accumulate(blocking.begin(), blocking.end(), sum_of(waiting_above(dag, plan)).after);
 }
 
 EnergyBreakdown energy_of(const ComputationDag& dag, const ClockPlan& plan, Nanoseconds makespan,

@@ -64,6 +64,8 @@ struct WaitingAbove {
 // The same of a plan with the measured options.
 [[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan);
 [[nodiscard]] WaitingAbove sum_of(const std::vector<WaitingAbove>& stages);
+// Returns what all stages draw together while they wait for a straggler, after a plan's iteration.
+[[nodiscard]] Watts straggler_power(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking);
 
 // Perseus eq. 3 for one pipeline: the energy that the chosen discrete clocks really take.
 struct EnergyBreakdown {

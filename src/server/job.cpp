@@ -35,11 +35,11 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
   const JobPlan::Schedule schedule = plan.schedule(run);
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
-    texts->tails.push_back(
-        fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"allowed_time_s":{},)"
-                    R"("report_steps":{},"computations":{}}})",
-                    texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(), run.allowed.value(),
-                    plan.wants_steps(), computations_text(computations)));
+    texts->tails.push_back(fmt::format(
+        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
+        R"("allowed_time_s":{},"report_steps":{},"computations":{}}})",
+        texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
+        schedule.straggler_power.value(), run.allowed.value(), plan.wants_steps(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   return texts;

@@ -180,6 +180,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->t_min_ = summary.t_min;
   plan->max_clock_time_ = summary.baseline.time;
   plan->max_clock_energy_ = summary.baseline.energy;
+  plan->max_clock_straggler_power_ =
+      straggler_power(basis->dag, ClockPlan(static_cast<std::size_t>(basis->dag.size())), basis->problem.blocking);
   plan->prepare({plan->base_point_, frontier.time(plan->base_point_)});
   if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
@@ -199,6 +201,7 @@ JobPlan::JobPlan(const JobPlan& other)
       t_min_(other.t_min_),
       max_clock_time_(other.max_clock_time_),
       max_clock_energy_(other.max_clock_energy_),
+      max_clock_straggler_power_(other.max_clock_straggler_power_),
       switch_latency_(other.switch_latency_),
       min_dwell_(other.min_dwell_) {}
 
@@ -297,16 +300,18 @@ void JobPlan::keep_only(const std::vector<Run>& runs) const {
 
 JobPlan::Schedule JobPlan::schedule(const Run& run) const {
   const ComputationDag& dag = *basis_->realised.dag;
-  Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point)};
+  Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts()};
   ClockPlan plan;
   if (switch_latency_ == 0 && min_dwell_ == 0) {
     plan = result_.frontier.plan(run.point);
+    schedule.straggler_power = straggler_power(dag, plan, basis_->realised.blocking);
   } else {
     const std::lock_guard lock(mutex_);
     const PreparedRun& prepared = prepared_.at(run);
     plan = prepared.plan;
     schedule.time = prepared.time;
     schedule.energy = prepared.energy;
+    schedule.straggler_power = prepared.straggler_power;
   }
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
@@ -350,6 +355,7 @@ FrontierReport JobPlan::report() const {
   }
   report.max_clock_time = max_clock_time_;
   report.max_clock_energy = max_clock_energy_;
+  report.max_clock_straggler_power = max_clock_straggler_power_;
   for (std::size_t i = 0; i < frontier().size(); ++i) {
     FrontierPointReport point{frontier().time(i), frontier().energy(i), std::nullopt};
     if (std::isfinite(frontier().lower_bound(i).value())) point.lower_bound = frontier().lower_bound(i);

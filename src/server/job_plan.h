@@ -75,6 +75,7 @@ class JobPlan {
     std::vector<std::vector<ScheduledComputation>> stages;  // in the order in which each stage runs them
     Seconds time;                                           // of an iteration, late clock changes charged
     Joules energy;                                          // likewise
+    Watts straggler_power;                                  // what the stages draw while they wait for a straggler
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
   // schedule can be made: switching_front() may take seconds. make() has prepared the base point's. Thread-safe.
@@ -114,7 +115,7 @@ class JobPlan {
     ClockPlan plan;
     Seconds time;
     Joules energy;
-    Watts straggler_power;  // what the stages draw while they wait for a straggler
+    Watts straggler_power;
   };
 
   // What all plans from the same measurements share.
@@ -151,6 +152,7 @@ class JobPlan {
   Seconds t_min_;
   Seconds max_clock_time_;
   Joules max_clock_energy_;
+  Watts max_clock_straggler_power_;
   Nanoseconds switch_latency_ = 0;
   Nanoseconds min_dwell_ = 0;
   mutable std::mutex mutex_;

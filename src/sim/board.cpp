@@ -118,6 +118,11 @@ Megahertz supported_clock(const BoardSpec& spec, Megahertz clock) {
   return spec.maximum - spec.step * std::min(steps, most);
 }
 
+Watts waiting_power(const BoardSpec& spec, Megahertz clock) {
+  const double part = clock / spec.maximum;
+  return spec.idle + (spec.waiting - spec.idle) * (part * part);
+}
+
 BoardActivity activity_of(const BoardSpec& spec, const BoardState& state) {
   BoardActivity now;
   now.memory_clock = memory_clock(spec, state.applied);
@@ -151,7 +156,7 @@ BoardActivity activity_of(const BoardSpec& spec, const BoardState& state) {
     }
     now.sm_clock = Megahertz(clock);
   } else if (now.blocking) {
-    now.power = spec.blocking;
+    now.power = waiting_power(spec, target);
     now.sm_clock = target;
   }
   return now;

@@ -70,7 +70,7 @@ struct BoardSpec {
   std::array<VoltagePoint, kSimVoltagePoints> voltage;
 
   Watts busy;
-  Watts blocking;
+  Watts waiting;  // at the highest clock
   Watts idle;
   Watts phase_limit;  // limit of the regulator at the standard power limit
   Watts limit;        // standard power limit
@@ -196,6 +196,11 @@ struct BoardActivity {
 void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 
 [[nodiscard]] BoardActivity activity_of(const BoardSpec& spec, const BoardState& state);
+
+// Returns what the board draws while a process waits on it, at that clock: idle power and a part that falls with the
+// square of the clock, to spec.waiting at the highest. Perseus's authors measured 127 to 145 W at the highest clock of
+// A100s and some 95 W at about three quarters of it (docs/measured-tables.md).
+[[nodiscard]] Watts waiting_power(const BoardSpec& spec, Megahertz clock);
 
 // Returns the highest clock of the board that is not above `clock`, or its lowest where all are.
 [[nodiscard]] Megahertz supported_clock(const BoardSpec& spec, Megahertz clock);

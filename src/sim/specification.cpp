@@ -107,7 +107,7 @@ BoardSpec read_board(const GpuModel& model) {
   spec.pci_device_id = board.get<unsigned>("pci_device") << 16 | kVendorNvidia;
   read_clocks(board, model, spec);
   spec.busy = model.busy;
-  spec.blocking = model.blocking;
+  spec.waiting = Watts(board.get<double>("waiting_w"));
   spec.idle = Watts(board.get<double>("idle_w"));
   spec.phase_limit = model.phase_limit;
   spec.limit = model.limit;

@@ -426,6 +426,8 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
              {.needed = true})
       .field("max_clock_energy_j", &R::max_clock_energy,
              "Energy of an iteration with all computations at their highest clock.", {.needed = true})
+      .field("max_clock_straggler_power_w", &R::max_clock_straggler_power,
+             "Power of all stages while they wait for a straggler after such an iteration.")
       .field("points", &R::points, "The points of the frontier, fastest first.");
 }
 
@@ -441,6 +443,8 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
       .field("iteration_time_s", &R::iteration_time, "Iteration time by the plan.", {.needed = true})
       .field("iteration_energy_j", &R::iteration_energy,
              "Energy of an iteration by the plan, for one pipeline with one GPU per stage.", {.needed = true})
+      .field("straggler_power_w", &R::straggler_power,
+             "Power of one pipeline with one GPU per stage while it waits, after its iteration, for a straggler.")
       .field("allowed_time_s", &R::allowed_time,
              "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
       .field("report_steps", &R::report_steps,

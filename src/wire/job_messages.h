@@ -254,6 +254,7 @@ struct FrontierReport {
   std::string limited_by;  // why the base point is no slower: baseline_time, target_time or least_energy
   Seconds max_clock_time;  // all at their highest clock
   Joules max_clock_energy;
+  Watts max_clock_straggler_power;          // after such an iteration
   std::vector<FrontierPointReport> points;  // fastest first
 };
 
@@ -277,6 +278,7 @@ struct RankSchedule {
   std::size_t point = 0;      // of the frontier
   Seconds iteration_time;     // that the plan takes
   Joules iteration_energy;    // of one pipeline without waiting for others
+  Watts straggler_power;      // of one pipeline that waits for others after its iteration
   Seconds allowed_time;       // that it may take: the straggler's, where there is one
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
   std::vector<ScheduledComputation> computations;

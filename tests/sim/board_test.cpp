@@ -47,6 +47,16 @@ struct Bench {
   [[nodiscard]] double watts(const SensorSpec& sensor) const { return reading_of(spec, state, sensor).value(); }
 };
 
+// At half the highest clock, a quarter of what waiting adds to idle power.
+TEST(Board, WaitsForLessAtALowerClock) {
+  BoardSpec spec{};
+  spec.maximum = Megahertz(1400);
+  spec.idle = Watts(40);
+  spec.waiting = Watts(140);
+  EXPECT_EQ(waiting_power(spec, Megahertz(1400)), Watts(140));
+  EXPECT_EQ(waiting_power(spec, Megahertz(700)), Watts(65));
+}
+
 TEST(Board, WorkTakesTheTimeAndEnergyOfTheProfilesModelAtEveryClock) {
   for (const std::string& gpu : gpu_models()) {
     SCOPED_TRACE(gpu);
@@ -85,7 +95,7 @@ TEST(Board, IdleWaitingAndWorkingDrawTheirPowers) {
   EXPECT_NEAR(bench.joules(), bench.spec.idle.value(), 1e-9);
   bench.state.processes[0] = {1, 1, 1};  // blocked in a collective
   bench.to(3 * kSecond);
-  EXPECT_NEAR(bench.joules(), bench.spec.idle.value() + 2 * bench.spec.blocking.value(), 1e-9);
+  EXPECT_NEAR(bench.joules(), bench.spec.idle.value() + 2 * bench.spec.waiting.value(), 1e-9);
   // Work takes over from waiting.
   bench.start(bench.spec.forward, 10);
   EXPECT_GT(activity_of(bench.spec, bench.state).power, bench.spec.busy);

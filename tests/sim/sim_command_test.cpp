@@ -109,7 +109,7 @@ TEST_F(SimCommand, WorkTakesWhatTheModelSays) {
   ASSERT_EQ(blocking.status, 0) << blocking.err;
   EXPECT_GE(blocking.json().at("time_s"), 1.0);
   const double watts = blocking.json().at("energy_j").get<double>() / blocking.json().at("time_s").get<double>();
-  EXPECT_NEAR(watts, 75, 1e-6);
+  EXPECT_NEAR(watts, 136, 1e-6);
   EXPECT_EQ(run({"work", "--gpu", "2"}).status, 2);
   EXPECT_EQ(run({"work", "--kind", "sideways"}).status, 2);
 }
