@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "pipeline/late_clocks.h"
 
 namespace flyball {
 
@@ -26,11 +27,6 @@ namespace flyball {
 [[nodiscard]] std::vector<Watts> parse_powers(std::string_view option,
                                               std::string_view text);  // "75" or "75,72,..."; to 1e6
 
-// How long a clock change takes at least and at most.
-struct LatencyRange {
-  Seconds shortest;
-  Seconds longest;
-};
 [[nodiscard]] LatencyRange parse_latency(std::string_view option, std::string_view text);  // "0", "7ms", "4ms..9ms"
 
 // `wanted` says what that is: "a whole number from 1 to 16".

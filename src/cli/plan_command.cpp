@@ -15,6 +15,7 @@
 #include "cli/plan_output.h"
 #include "cli/planning_run.h"
 #include "draw/text_table.h"
+#include "pipeline/late_clocks.h"
 
 namespace flyball {
 namespace {
@@ -35,9 +36,6 @@ struct PlanOptions {
   std::optional<std::string> zeus_files;
   std::optional<std::string> format;
 };
-
-// How long a lower clock took to take hold on the A100s and A40s of Perseus's authors (docs/measured-tables.md).
-constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
 
 bool limits_power(const PlanOptions& options) { return options.max_power || options.max_ramp || options.budget; }
 
@@ -111,10 +109,11 @@ std::string files_text(const std::string& folder, const std::vector<WrittenFile>
 }
 
 // A planner that is asked for by its name plans as its paper does, for which changes are free.
-std::optional<SwitchingLimits> switching_limits(const PlanOptions& options) {
+std::optional<SwitchingLimits> switching_limits(const PlanOptions& options, const Profile& profile) {
   const bool asked = options.switch_latency || options.min_dwell;
   if (limits_power(options) || (!asked && options.planner)) return std::nullopt;
-  const LatencyRange latency = options.switch_latency.value_or(kUsualLatency);
+  const LatencyRange latency =
+      options.switch_latency ? *options.switch_latency : measured_latency(profile).value_or(kUsualLatency);
   const Seconds min_dwell = options.min_dwell.value_or(Seconds(0));
   if (latency.longest == Seconds(0) && min_dwell == Seconds(0)) return std::nullopt;
   return SwitchingLimits{latency.longest, min_dwell, latency.longest - latency.shortest};
@@ -128,7 +127,7 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   PlanningRequest request;
   request.planner = planner;
   request.pace = {options.target_time, options.straggler};
-  request.switching = switching_limits(options);
+  request.switching = switching_limits(options, pipeline->profile);
   request.look_at_order = !options.planner && !options.order && planner == kMainPlanner && !limits_power(options) &&
                           pipeline->problem.memory_limit.empty();
   if (limits_power(options)) {
@@ -172,10 +171,10 @@ void add_plan_command(const Command& program, const std::string& command_line) {
       command, "--order", options->order, {"fixed", "free"}, "WHICH",
       "order of forwards and backwards: fixed, as the schedule gives it, or free, the one that saves most within "
       "--memory-limit (default: free where that is given)");
-  add_value(
-      command, "--switch-latency", options->switch_latency, parse_latency, "TIME[..TIME]",
-      "time from a clock change until it takes effect, or the shortest and the longest: avoid changes that do "
-      "not pay, charge the others (0: changes are free; default 4ms..9ms, and 0 with --planner or limits on power)");
+  add_value(command, "--switch-latency", options->switch_latency, parse_latency, "TIME[..TIME]",
+            "time from a clock change until it takes effect, or the shortest and the longest: avoid changes that do "
+            "not pay, charge the others (0: changes are free; default: as the profile's clock_change rows say, else "
+            "4ms..9ms, and 0 with --planner or limits on power)");
   add_value(command, "--min-dwell", options->min_dwell, parse_duration_or_zero, "TIME",
             "least time between two clock changes of one stage");
   add_value(command, "--max-power", options->max_power, parse_positive, "W",

@@ -64,7 +64,10 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              as_in<Job>("blocking_power_w"))
       .field("noise", &R::job, &Job::noise, as_in<Job>("noise"))
       .field("memory_limit", &R::job, &Job::memory_limit, as_in<Job>("memory_limit"))
-      .field("switch_latency_s", &R::job, &Job::switch_latency, as_in<Job>("switch_latency_s"))
+      .field("switch_latency_s", &R::job, &Job::switch_latency,
+             "Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what "
+             "the others cost. 0: as the sweep measures it.",
+             as_in<Job>("switch_latency_s"))
       .field("min_dwell_s", &R::job, &Job::min_dwell, as_in<Job>("min_dwell_s"))
       .field("rank", &R::rank, &Rank::rank, as_in<Rank>("rank"))
       .field("dp_rank", &R::rank, &Rank::dp_rank, as_in<Rank>("dp_rank"))
@@ -99,6 +102,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .check([](const JsonObject& /*object*/, R& options) {
         Job& job = options.job;
         if (job.blocking_power == std::vector{Watts(0)}) job.blocking_power.clear();
+        if (job.switch_latency == Seconds(0)) job.switch_latency.reset();
         // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
         options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);

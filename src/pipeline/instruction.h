@@ -35,8 +35,10 @@ inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
 // Measured beside them, though nothing runs: a GPU that waits for other stages. Its energy over its time is the
 // blocking power.
 inline constexpr std::string_view kWaitingName = "waiting";
+// Likewise: a clock change, whose time is how long it takes to take hold. Its energy counts for nothing.
+inline constexpr std::string_view kClockChangeName = "clock_change";
 
-// Whether it is one of the five of these that a profile may hold.
+// Whether it is one of the six of these that a profile may hold.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
 // Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.

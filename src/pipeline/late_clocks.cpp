@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "pipeline/instruction.h"
 
 namespace flyball {
 namespace {
@@ -29,7 +30,21 @@ LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blockin
   for (const Watts power : blocking) total_blocking_ += power;
 }
 
-std::uint16_t LateClocks::option_at(const OperationType& type, Megahertz clock) const {
+std::optional<LatencyRange> measured_latency(const Profile& profile) {
+  std::optional<LatencyRange> range;
+  for (const OperationProfile& operation : profile.operations) {
+    if (operation.instruction != kClockChangeName) continue;
+    for (const ClockOption& row : operation.options) {
+      if (!range) range = {row.time, row.time};
+      range->shortest = std::min(range->shortest, row.time);
+      range->longest = std::max(range->longest, row.time);
+    }
+  }
+  return range;
+}
+
+std::uint16_t LateClocks::option_held(const OperationType& type, Megahertz clock, std::uint16_t option) const {
+  if (!type.labels.empty()) return nearest_option(type, clock, option);
   const auto t = static_cast<std::size_t>(&type - dag_.types().data());
   Remembered& known = remembered_[t][static_cast<std::size_t>(clock.value()) % kRemembered];
   if (known.clock != clock) known = {clock, nearest_option(type, clock)};
@@ -66,9 +81,8 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t o
   double passed = 0.0;  // ns
   double left = 1.0;    // of the work
   while (left > 0.0) {
-    const ClockOption& running = clock.held == asked.frequency ? asked
-                                 : type.labels.empty()         ? type.options[option_at(type, clock.held)]
-                                                               : type.options[nearest_option(type, clock.held, option)];
+    const ClockOption& running =
+        clock.held == asked.frequency ? asked : type.options[option_held(type, clock.held, option)];
     const auto whole = static_cast<double>(to_nanoseconds(running.time));
     const auto room = static_cast<double>(clock.due - start) - passed;
     const double share = clock.due >= 0 ? std::min(left, room / whole) : left;
@@ -86,7 +100,7 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t o
 Joules LateClocks::wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const {
   Joules energy;
   if (last == nullptr) return energy;
-  const auto power = [&] { return last->waiting_above[option_at(*last, clock.held)]; };
+  const auto power = [&] { return last->waiting_above[option_held(*last, clock.held, 0)]; };
   while (clock.due >= 0 && clock.due < to) {
     const Nanoseconds until = std::max(from, clock.due);
     energy += power() * to_seconds(until - from);
@@ -148,7 +162,7 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
     clock.wanted = clock.underway = clock.held;
     const OperationType* last = last_[at(stage)];
     if (last != nullptr) {
-      result_.straggler_power += last->waiting_above[option_at(*last, clock.held)];
+      result_.straggler_power += last->waiting_above[option_held(*last, clock.held, 0)];
     }
   }
   std::size_t count = 0;

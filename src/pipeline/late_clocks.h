@@ -12,14 +12,27 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/timeline.h"
+#include "profile/profile.h"
 
 namespace flyball {
+
+// How long a clock change takes at least and at most until it takes hold.
+struct LatencyRange {
+  Seconds shortest;
+  Seconds longest;
+};
+// What a lower clock took on the A100s and A40s of Perseus's authors (docs/measured-tables.md).
+inline constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
+
+// Returns the least and the greatest time of the profile's rows `clock_change`; none where it has no such row.
+[[nodiscard]] std::optional<LatencyRange> measured_latency(const Profile& profile);
 
 struct SwitchedRun {
   Nanoseconds makespan = 0;            // of an iteration, in the mean
@@ -79,7 +92,8 @@ class LateClocks {
   };
   static constexpr std::size_t kRemembered = 128;
 
-  [[nodiscard]] std::uint16_t option_at(const OperationType& type, Megahertz clock) const;
+  // The option that counts where an operation that asked for `option` runs at another clock, or waits at it.
+  [[nodiscard]] std::uint16_t option_held(const OperationType& type, Megahertz clock, std::uint16_t option) const;
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,

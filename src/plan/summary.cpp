@@ -166,19 +166,12 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   };
   // A plan of a shorter time may meet the deadline when its changes are charged.
   std::vector<std::vector<ClockPlan>> plans{{frontier.plan(point)}};
-  const auto add_slowest_until = [&](Nanoseconds time) {
-    std::size_t first = 0;
-    std::size_t end = frontier.size();
-    while (first < end) {
-      const std::size_t middle = first + (end - first) / 2;
-      const ClockPlan plan = frontier.plan(middle);
-      const bool in_time = late.run(plan).longest <= time && (spread == 0 || soon.run(plan).longest <= time);
-      (in_time ? first : end) = in_time ? middle + 1 : middle;
-    }
-    if (first > 0 && first - 1 != point) plans.back().push_back(frontier.plan(first - 1));
-  };
   SwitchingTerms terms{to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell),
                        pace_of(straggler),       spread,  {}};
+  const auto add_slowest_until = [&](Nanoseconds time) {
+    const auto slowest = slowest_in_time(planned, frontier, time, terms);
+    if (slowest && *slowest != point) plans.back().push_back(frontier.plan(*slowest));
+  };
   add_slowest_until(terms.deadline);
   for (const double slowdown : kSlowdowns) {
     if (!look_at_slower) break;

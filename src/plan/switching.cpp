@@ -255,6 +255,20 @@ std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const Clo
   return std::move(switching_fronts(problem, {{plan}}, terms).front());
 }
 
+std::optional<std::size_t> slowest_in_time(const PlanProblem& problem, const Frontier& frontier, Nanoseconds time,
+                                           const SwitchingTerms& terms) {
+  LateClocks late(*problem.dag, problem.blocking, terms.latency);
+  LateClocks soon(*problem.dag, problem.blocking, terms.latency - terms.spread);
+  std::size_t in_time = 0;  // of the points, fastest first, so many
+  for (std::size_t end = frontier.size(); in_time < end;) {
+    const std::size_t middle = in_time + (end - in_time) / 2;
+    const ClockPlan plan = frontier.plan(middle);
+    const bool ends = late.run(plan).longest <= time && (terms.spread == 0 || soon.run(plan).longest <= time);
+    (ends ? in_time : end) = ends ? middle + 1 : middle;
+  }
+  return in_time > 0 ? std::optional(in_time - 1) : std::nullopt;
+}
+
 std::size_t few_changes(const PlanProblem& problem, const std::vector<SwitchingPlan>& front) {
   const FrontierPoint highest = replay(*problem.dag, problem.blocking, max_clock_plan(problem));
   const Joules baseline = energy_with_straggler(highest, problem.total_blocking(), 0);

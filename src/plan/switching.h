@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -72,6 +73,11 @@ struct SwitchingPlan {
                                                                        const std::vector<std::vector<ClockPlan>>& plans,
                                                                        const SwitchingTerms& terms,
                                                                        const Progress& progress = {});
+
+// Returns the slowest point of the frontier whose plan ends by `time` with its changes charged, whether they take
+// terms.latency or terms.spread less; none where not even the fastest does. Cost: some ten emulated plans.
+[[nodiscard]] std::optional<std::size_t> slowest_in_time(const PlanProblem& problem, const Frontier& frontier,
+                                                         Nanoseconds time, const SwitchingTerms& terms);
 
 // Returns the index of the plan to run: of the plans whose energy exceeds the front's least by at most 0.3 % of the
 // energy at maximum clocks, the one with the fewest changes. A change that saves less is not worth its risk: it may

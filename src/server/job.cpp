@@ -192,7 +192,8 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
     if (!is_known_instruction(request(), one.instruction)) {
       throw HttpError(400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
                                        "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
-                                       "own as forward.1), p2p, data_load, gradient_sync, optimizer_step and waiting",
+                                       "own as forward.1), p2p, data_load, gradient_sync, optimizer_step, waiting and "
+                                       "clock_change",
                                        i, one.instruction));
     }
     const std::vector<int>& clocks = rank.request.clocks_mhz;

@@ -56,6 +56,11 @@ std::optional<EnvPipePolicy> executed_policy(const std::string& planner) {
   return policy == EnvPipePolicy::kNoReconfigure ? std::nullopt : policy;
 }
 
+LatencyRange latency_of(const JobRequest& request, const Profile& profile) {
+  if (request.switch_latency) return {*request.switch_latency, *request.switch_latency};
+  return measured_latency(profile).value_or(kUsualLatency);
+}
+
 std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const std::vector<FixedStage>& fixed) {
   Fingerprint fingerprint;
   const auto add = [&](const std::string& whose, const MeasurementSum& sum) {
@@ -142,7 +147,9 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = request.planner;
-  plan->switch_latency_ = to_nanoseconds(request.switch_latency);
+  const LatencyRange latency = latency_of(request, basis->profile);
+  plan->switch_latency_ = to_nanoseconds(latency.longest);
+  plan->switch_spread_ = to_nanoseconds(latency.longest - latency.shortest);
   plan->min_dwell_ = to_nanoseconds(request.min_dwell);
   const std::optional<EnvPipePolicy> policy = request.executed_steps ? executed_policy(request.planner) : std::nullopt;
   const auto planner = policy ? make_envpipe(EnvPipePolicy::kNoReconfigure) : make_planner(request.planner);
@@ -163,7 +170,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     plan->reconfiguration_.emplace(basis->realised, *policy, frontier.plan(0));
     plan->measurements_ = fingerprint_of(ranks, fixed);
     // Executed steps show by themselves what clock changes cost.
-    plan->switch_latency_ = plan->min_dwell_ = 0;
+    plan->switch_latency_ = plan->switch_spread_ = plan->min_dwell_ = 0;
   } else if (!over && frontier.bounds_are_open()) {
     const RelaxationResult relaxed =
         solve_relaxation(dag, basis->problem.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
@@ -182,7 +189,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, ClockPlan(static_cast<std::size_t>(basis->dag.size())), basis->problem.blocking);
-  plan->prepare({plan->base_point_, frontier.time(plan->base_point_)});
+  plan->prepare({plan->base_point_, frontier.time(plan->base_point_)}, [&](double) { return watched(1.0); });
+  if (cancelled) return nullptr;
   if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
 }
@@ -203,6 +211,7 @@ JobPlan::JobPlan(const JobPlan& other)
       max_clock_energy_(other.max_clock_energy_),
       max_clock_straggler_power_(other.max_clock_straggler_power_),
       switch_latency_(other.switch_latency_),
+      switch_spread_(other.switch_spread_),
       min_dwell_(other.min_dwell_) {}
 
 std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const {
@@ -268,18 +277,28 @@ bool JobPlan::is_prepared(const Run& run) const {
   return prepared_.count(run) != 0;
 }
 
-void JobPlan::prepare(const Run& run) const {
+void JobPlan::prepare(const Run& run, const Progress& progress) const {
   if (is_prepared(run)) return;
-  const ComputationDag& dag = *basis_->realised.dag;
+  const PlanProblem& problem = basis_->realised;
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
   const bool has_straggler = run.allowed > frontier().time(base_point_);
-  std::vector<SwitchingPlan> front =
-      switching_front(basis_->realised, result_.frontier.plan(run.point),
-                      {allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0});
-  made.plan = std::move(front[few_changes(basis_->realised, front)].plan);
-  const SwitchedRun switched = emulate_switching(dag, made.plan, basis_->realised.blocking, switch_latency_);
+  const SwitchingTerms terms{allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0, switch_spread_, {}};
+  if (has_straggler && min_dwell_ == 0) {
+    const auto slowest = slowest_in_time(problem, frontier(), allowed, terms);
+    if (!slowest || *slowest < base_point_) return take_base_for(run);
+    made.plan = frontier().plan(std::min(*slowest, run.point));
+  } else {
+    auto fronts = switching_fronts(problem, {{frontier().plan(run.point)}}, terms, progress);
+    made.plan = std::move(fronts.front()[few_changes(problem, fronts.front())].plan);
+  }
+  const SwitchedRun switched = emulate_switching(*problem.dag, made.plan, problem.blocking, switch_latency_);
   made.time = to_seconds(switched.makespan);
+  if (switch_spread_ > 0) {
+    const Nanoseconds soonest = switch_latency_ - switch_spread_;
+    made.time =
+        std::max(made.time, to_seconds(emulate_switching(*problem.dag, made.plan, problem.blocking, soonest).makespan));
+  }
   made.energy = switched.energy.total();
   made.straggler_power = switched.straggler_power;
   // Includes the energy of waiting for the straggler (Perseus eq. 3). A long dwell time may leave a slower plan so few
@@ -289,6 +308,11 @@ void JobPlan::prepare(const Run& run) const {
   const auto base = prepared_.find({base_point_, frontier().time(base_point_)});
   if (base != prepared_.end() && total(base->second) < total(made)) made = base->second;
   prepared_[run] = std::move(made);
+}
+
+void JobPlan::take_base_for(const Run& run) const {
+  const std::lock_guard lock(mutex_);
+  prepared_[run] = prepared_.at({base_point_, frontier().time(base_point_)});
 }
 
 void JobPlan::keep_only(const std::vector<Run>& runs) const {
@@ -345,6 +369,7 @@ FrontierReport JobPlan::report() const {
   report.planner = planner_;
   report.plan_status = status_;
   report.t_min = t_min_;
+  report.switch_latency = to_seconds(switch_latency_);
   report.t_star = frontier().time(frontier().size() - 1);
   report.t_least_total = frontier().time(frontier().least_total_energy());
   report.base_point = base_point_;

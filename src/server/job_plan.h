@@ -78,9 +78,11 @@ class JobPlan {
     Watts straggler_power;                                  // what the stages draw while they wait for a straggler
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be made: switching_front() may take seconds. make() has prepared the base point's. Thread-safe.
+  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_front()). A run
+  // that waits for a straggler is wanted at once: it is the slowest point that ends in time, unless changes must be
+  // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
-  void prepare(const Run& run) const;
+  void prepare(const Run& run, const Progress& progress = {}) const;
   // Forgets all prepared runs except these, which must be sorted, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
   // Cost: linear in the iteration's operations. Requires is_prepared(run).
@@ -138,6 +140,7 @@ class JobPlan {
   JobPlan(const JobPlan& other);
   void take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy);
   void set_only_plan(const ClockPlan& plan);
+  void take_base_for(const Run& run) const;  // where nothing slower ends in time
 
   std::shared_ptr<const Basis> basis_;
   PlannerResult result_;
@@ -153,7 +156,8 @@ class JobPlan {
   Seconds max_clock_time_;
   Joules max_clock_energy_;
   Watts max_clock_straggler_power_;
-  Nanoseconds switch_latency_ = 0;
+  Nanoseconds switch_latency_ = 0;  // the longest
+  Nanoseconds switch_spread_ = 0;   // by how much sooner a change may take hold
   Nanoseconds min_dwell_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_

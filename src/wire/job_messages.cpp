@@ -117,8 +117,9 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "measurements does not count.",
              {.minimum = 0, .maximum = 0.5})
       .field("switch_latency_s", &R::switch_latency,
-             "Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what "
-             "the others cost.",
+             "Time from a clock change until it takes effect; 0: changes are free. The plan avoids changes that do "
+             "not pay, and counts what the others cost. If it is missing, the time measured as `clock_change`, or 4 "
+             "to 9 ms if that was not measured.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
       .field("min_dwell_s", &R::min_dwell, "Least time between two clock changes of one stage.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
@@ -176,7 +177,8 @@ Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*ty
       .field("instruction", &R::instruction,
              "The instruction: forward, backward, recompute, backward_input or backward_weight, or the same of one "
              "model chunk, such as forward.1; p2p, data_load, gradient_sync or optimizer_step; or waiting, whose "
-             "energy divided by its time is the blocking power, from 0.000001 to 1000000 W.",
+             "energy divided by its time is the blocking power, from 0.000001 to 1000000 W; or clock_change, whose "
+             "time is that from a clock change until it takes effect (its energy counts for nothing).",
              {.needed = true, .shortest = 1, .longest = 64, .marks = "._", .example = "forward, backward or forward.1"})
       .field("clock_mhz", &R::clock, "The clock at which the instruction ran.",
              {.needed = true, .minimum = 0, .maximum = 1e6})
@@ -416,6 +418,8 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
              "Why the base point is not slower. baseline_time: it may take no longer than all-maximum clocks; "
              "target_time: it may take no longer than target_time_s; least_energy: more time is allowed, but all "
              "slower points take more energy.")
+      .field("switch_latency_s", &R::switch_latency,
+             "Longest time from a clock change until it takes effect, as schedules charge it; 0: changes are free.")
       .field("expected_saving_pct", &R::expected_saving_pct,
              "Energy that the base point can be expected to save against maximum clocks, in per cent. It is less than "
              "the plan promises, because noise in the measurements flatters a plan; how much noise there is, is "

@@ -48,8 +48,9 @@ struct JobRequest {
   std::vector<int> memory_limit;      // microbatches that fit; one for all stages, or one per stage; empty: no limit
   Seconds unit_time{1e-3};            // spacing of the frontier's points
   double noise = 0.0;                 // share of energy below which the meter cannot tell two measurements apart
-  Seconds switch_latency;             // the time after which a clock change takes hold; 0: at once
-  Seconds min_dwell;                  // least time between two clock changes of one stage; 0: any
+  // The time after which a clock change takes hold, 0: at once; empty: as measured (`clock_change`), else 4 to 9 ms.
+  std::optional<Seconds> switch_latency;
+  Seconds min_dwell;                   // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   bool executed_steps = false;         // planners learn from the ranks' StepReports
   bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
@@ -96,13 +97,13 @@ struct InstructionMeasurement {
   bool operator==(const InstructionMeasurement&) const = default;
 };
 
-// POST /v1/jobs/{job}/measurements. A report counts once, however often it is sent: its sequence number tells, which
-// rises with each report of the rank. Reports are collected until the rank is profiled, and then replace what it had
-// measured before. The first report after that begins a new sweep, and so does one with `begins_sweep`.
 // What a GPU that waits may draw, in W: a measurement of `waiting` beyond this is refused.
 inline constexpr double kLeastWaitingWatts = 1e-6;
 inline constexpr double kMostWaitingWatts = 1e6;
 
+// POST /v1/jobs/{job}/measurements. A report counts once, however often it is sent: its sequence number tells, which
+// rises with each report of the rank. Reports are collected until the rank is profiled, and then replace what it had
+// measured before. The first report after that begins a new sweep, and so does one with `begins_sweep`.
 struct MeasurementReport {
   int rank = 0;
   std::int64_t sequence = 0;
@@ -251,6 +252,7 @@ struct FrontierReport {
   std::size_t base_point = 0;                 // the point that is run while nobody is waited for
   std::optional<double> expected_saving_pct;  // none where too few clocks were measured
   std::optional<double> expected_saving_deviation_pct;
+  Seconds switch_latency;  // the time after which a clock change takes hold, as schedules charge it
   std::string limited_by;  // why the base point is no slower: baseline_time, target_time or least_energy
   Seconds max_clock_time;  // all at their highest clock
   Joules max_clock_energy;

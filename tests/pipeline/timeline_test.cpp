@@ -441,6 +441,19 @@ TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {
   }
 }
 
+// Of two ranks of a stage the slower counts, since both have to be at the clock before they go on together.
+TEST(SwitchingBetweenProfiles, AProfileMaySayWhatAChangeTakes) {
+  const std::string computations = "0,forward,1410,1,100,0\n0,forward,1410,1,100,1\n1,forward,1410,1,100,2\n";
+  const std::string header = "stage,instruction,frequency,time,energy,rank\n";
+  EXPECT_FALSE(measured_latency(read_profile("p.csv", header + computations)));
+  const auto range = measured_latency(read_profile(
+      "p.csv",
+      header + computations + "0,clock_change,0,0.004,1,0\n0,clock_change,0,0.008,1,1\n1,clock_change,0,0.006,1,2\n"));
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->shortest, Seconds(0.006));
+  EXPECT_EQ(range->longest, Seconds(0.008));
+}
+
 // A clock that an operation was not measured at: the nearest measured one stands in. The forward knows 1000 and 500 MHz
 // and begins at the backward's 900 MHz, which is nearer to 1000: nothing changes for it. The backward, told 900, begins
 // at the forward's 1000 MHz, of which it knows only 900: nothing changes either. Still both changes are made.

@@ -169,6 +169,7 @@ inline JobRequest small_job(const std::string& id = "job", int pipelines = 1) {
   job.stages = 2;
   job.microbatches = 4;
   job.data_parallel = pipelines;
+  job.switch_latency = Seconds(0);  // most tests are not about clock changes
   return job;
 }
 
