@@ -134,7 +134,7 @@ typedef struct flyball_session_options {
   void* user;
 
   /* Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what the
-   * others cost. Default: 0.0. */
+   * others cost. 0: as the sweep measures it. */
   double switch_latency_s;
   /* Least time between two clock changes of one stage. Default: 0.0. */
   double min_dwell_s;

@@ -114,7 +114,7 @@ class Session:
       memory_limit      Number of microbatches whose activations fit into memory; one number for all stages, or one per
                         stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.
       switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
-                        counts what the others cost.
+                        counts what the others cost. 0: as the sweep measures it.
       min_dwell_s       Least time between two clock changes of one stage.
       rank              Number of the rank in the job, from 0.
       dp_rank           Number of the rank's pipeline, from 0.
