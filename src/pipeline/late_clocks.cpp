@@ -17,10 +17,12 @@ bool sets_clock(const OperationType& type) { return type.occupies_stage && type.
 
 }  // namespace
 
-LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency)
+LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency,
+                       ClocksAsked asked)
     : dag_(dag),
       blocking_(blocking.begin(), blocking.end()),
       latency_(latency),
+      asked_(asked),
       clocks_(at(dag.stages())),
       last_(at(dag.stages())),
       free_(at(dag.stages())),
@@ -66,14 +68,18 @@ void LateClocks::begin_change(StageClock& clock, Nanoseconds now) const {
   clock.due = now + latency_;
 }
 
+void LateClocks::ask(StageClock& clock, Megahertz wanted, Nanoseconds now) const {
+  settle(clock, now);
+  clock.wanted = wanted;
+  begin_change(clock, now);
+  settle(clock, now);
+}
+
 // Each piece of the operation runs at the clock that then holds and does its share of the work.
 Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
                                       Nanoseconds start, Joules& energy) const {
   const ClockOption& asked = type.options[option];
-  settle(clock, start);
-  clock.wanted = asked.frequency;
-  begin_change(clock, start);
-  settle(clock, start);
+  ask(clock, asked.frequency, start);
   if (clock.due < 0) {
     energy += asked.energy;
     return to_nanoseconds(asked.time);
@@ -124,6 +130,9 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     for (const int p : dag_.predecessors(i)) start = std::max(start, finish_[at(p)]);
     Nanoseconds& duration = iteration.durations[at(i)];
     const bool works = type.occupies_stage && !type.waits;
+    if (sets_clock(type) && asked_ == ClocksAsked::kWhenFree) {
+      ask(clocks_[at(type.stage)], asked.frequency, free_[at(type.stage)]);
+    }
     if (works) {
       const OperationType*& last = last_[at(type.stage)];
       iteration.waiting_above += wait(last, clocks_[at(type.stage)], free_[at(type.stage)], start);
@@ -195,8 +204,8 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
 }
 
 SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
-                              Nanoseconds latency) {
-  return LateClocks(dag, blocking, latency).run(plan);
+                              Nanoseconds latency, ClocksAsked asked) {
+  return LateClocks(dag, blocking, latency, asked).run(plan);
 }
 
 }  // namespace flyball

@@ -1,11 +1,11 @@
 // Emulates a plan whose clock changes take time.
 //
-// A change is asked for at the start of an operation and takes hold `latency` later (about 10 ms in the driver, Perseus
-// section 3.1); until then the stage runs at the clock that it had. Where the latency outlasts the operation, the next
-// ones run at the old clock too, and a change may take hold while the stage waits. A driver makes one change after
-// another, and a controller passes on only the newest request (client/clock_controller.h): a request that comes while a
-// change is under way begins when that has taken hold, unless a newer one has come by then or it asks for the clock
-// that holds.
+// A change is asked for at the start of an operation, or as soon as its stage is free (ClocksAsked), and takes hold
+// `latency` later (about 10 ms in the driver, Perseus section 3.1); until then the stage runs at the clock that it had.
+// Where the latency outlasts the operation, the next ones run at the old clock too, and a change may take hold while the
+// stage waits. A driver makes one change after another, and a controller passes on only the newest request
+// (client/clock_controller.h): a request that comes while a change is under way begins when that has taken hold, unless
+// a newer one has come by then or it asks for the clock that holds.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +34,12 @@ inline constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
 // Returns the least and the greatest time of the profile's rows `clock_change`; none where it has no such row.
 [[nodiscard]] std::optional<LatencyRange> measured_latency(const Profile& profile);
 
+// When an engine asks for the clock of an operation.
+enum class ClocksAsked {
+  kAtBegin,   // when the operation begins, as Zeus's pipeline client does
+  kWhenFree,  // as soon as the stage has ended the one before, as Flyball's sessions do: a wait may hide the change
+};
+
 struct SwitchedRun {
   Nanoseconds makespan = 0;            // of an iteration, in the mean
   EnergyBreakdown energy;              // likewise, without a straggler
@@ -61,7 +67,8 @@ class LateClocks {
   static constexpr int kMostIterations = 16;
 
   // `blocking` holds one power per stage. Requires latency >= 0.
-  LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency);
+  LateClocks(const ComputationDag& dag, std::span<const Watts> blocking, Nanoseconds latency,
+             ClocksAsked asked = ClocksAsked::kAtBegin);
 
   // The result is overwritten by the next call.
   const SwitchedRun& run(const ClockPlan& plan);
@@ -96,6 +103,7 @@ class LateClocks {
   [[nodiscard]] std::uint16_t option_held(const OperationType& type, Megahertz clock, std::uint16_t option) const;
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
+  void ask(StageClock& clock, Megahertz wanted, Nanoseconds now) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
                                           Nanoseconds start, Joules& energy) const;
   [[nodiscard]] Joules wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const;
@@ -104,6 +112,7 @@ class LateClocks {
   const ComputationDag& dag_;
   std::vector<Watts> blocking_;
   Nanoseconds latency_;
+  ClocksAsked asked_;
   Watts total_blocking_;
   std::vector<StageClock> clocks_;
   std::vector<const OperationType*> last_;  // per stage: of the last operation whose clock it waits at, or null
@@ -115,6 +124,7 @@ class LateClocks {
 };
 
 [[nodiscard]] SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan,
-                                            std::span<const Watts> blocking, Nanoseconds latency);
+                                            std::span<const Watts> blocking, Nanoseconds latency,
+                                            ClocksAsked asked = ClocksAsked::kAtBegin);
 
 }  // namespace flyball

@@ -18,14 +18,15 @@ constexpr int kMostGrowths = 32;
 
 }  // namespace
 
-ClockRuns::ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until)
+ClockRuns::ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until, ClocksAsked asked)
     : problem_(problem),
       dag_(*problem.dag),
       latency_(latency),
       waits_until_(waits_until),
+      asked_(asked),
       order_(at(dag_.stages())),
       beside_(at(dag_.size())),
-      late_(dag_, problem.blocking, latency) {
+      late_(dag_, problem.blocking, latency, asked) {
   for (std::size_t stage = 0; stage < order_.size(); ++stage) {
     auto& operations = order_[stage];
     for (const int i : dag_.stage_order(static_cast<int>(stage))) {
@@ -226,8 +227,15 @@ std::vector<ClockRuns::Run> ClockRuns::runs(std::size_t stage) const {
 }
 
 // The time from a run's start until the stage's next change.
+// When the stage's operation at `position` asks for its clock.
+Nanoseconds ClockRuns::asked_at(std::size_t stage, std::size_t position) const {
+  const std::size_t place = position % order_[stage].size();
+  if (asked_ == ClocksAsked::kAtBegin) return timeline_.start[at(order_[stage][place])];
+  return place == 0 ? 0 : timeline_.finish[at(order_[stage][place - 1])];
+}
+
 Nanoseconds ClockRuns::dwell_of(std::size_t stage, const std::vector<Run>& all, std::size_t r) const {
-  const auto start = [&](std::size_t k) { return timeline_.start[at(operation(stage, all[k].begin))]; };
+  const auto start = [&](std::size_t k) { return asked_at(stage, all[k].begin); };
   return r + 1 < all.size() ? start(r + 1) - start(r) : timeline_.makespan + start(0) - start(r);
 }
 

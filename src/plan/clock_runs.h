@@ -26,7 +26,8 @@ class ClockRuns {
  public:
   // A clock change takes hold `latency` after it is requested. `waits_until` is the iteration time of a straggler, the
   // wait for which energies then include; 0 where there is no straggler.
-  ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until = 0);
+  ClockRuns(const PlanProblem& problem, Nanoseconds latency, Nanoseconds waits_until = 0,
+            ClocksAsked asked = ClocksAsked::kAtBegin);
 
   // Replaces the present plan by another one of the problem's DAG. Cost: O(nodes).
   void load(ClockPlan plan);
@@ -96,6 +97,7 @@ class ClockRuns {
   }
   [[nodiscard]] std::optional<std::pair<int, std::uint16_t>> slower_before(int i) const;
   [[nodiscard]] std::vector<Run> runs(std::size_t stage) const;
+  [[nodiscard]] Nanoseconds asked_at(std::size_t stage, std::size_t position) const;
   [[nodiscard]] Nanoseconds dwell_of(std::size_t stage, const std::vector<Run>& all, std::size_t r) const;
   [[nodiscard]] std::optional<Edit> at_clock(std::size_t stage, const Run& run, Megahertz target) const;
   [[nodiscard]] std::vector<Edit> grown(std::size_t stage, const std::vector<Run>& all, std::size_t r,
@@ -117,6 +119,7 @@ class ClockRuns {
   const ComputationDag& dag_;
   Nanoseconds latency_;
   Nanoseconds waits_until_;
+  ClocksAsked asked_;
   ClockPlan plan_;
   std::vector<std::vector<int>> order_;      // by stage: the operations with a choice of clocks
   std::vector<std::pair<int, int>> beside_;  // by operation: the one before and the one after it in order_, in a circle

@@ -37,8 +37,8 @@ class SwitchingSearch {
         progress_(progress),
         terms_(terms),
         limits_(std::move(limits)),
-        runs_(problem, terms.latency, terms.waits_until),
-        soonest_(*problem.dag, problem.blocking, terms.latency - terms.spread),
+        runs_(problem, terms.latency, terms.waits_until, terms.asked),
+        soonest_(*problem.dag, problem.blocking, terms.latency - terms.spread, terms.asked),
         fronts_(limits_.size()) {
     runs_.kept = [this] { offer(); };
   }
@@ -257,8 +257,8 @@ std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const Clo
 
 std::optional<std::size_t> slowest_in_time(const PlanProblem& problem, const Frontier& frontier, Nanoseconds time,
                                            const SwitchingTerms& terms) {
-  LateClocks late(*problem.dag, problem.blocking, terms.latency);
-  LateClocks soon(*problem.dag, problem.blocking, terms.latency - terms.spread);
+  LateClocks late(*problem.dag, problem.blocking, terms.latency, terms.asked);
+  LateClocks soon(*problem.dag, problem.blocking, terms.latency - terms.spread, terms.asked);
   std::size_t in_time = 0;  // of the points, fastest first, so many
   for (std::size_t end = frontier.size(); in_time < end;) {
     const std::size_t middle = in_time + (end - in_time) / 2;

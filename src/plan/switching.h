@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "pipeline/late_clocks.h"
 #include "pipeline/timeline.h"
 #include "plan/planner.h"
 
@@ -40,6 +41,7 @@ struct SwitchingTerms {
   // Later deadlines, rising, for which the caller wants fronts as well: a little more time can save as much as many
   // changes do.
   std::vector<Nanoseconds> later_deadlines = {};
+  ClocksAsked asked = ClocksAsked::kAtBegin;
 };
 
 // A plan with its changes charged. The plan is taken to repeat: the last operation of a stage precedes its first. Where

@@ -127,6 +127,7 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   emit_state(*entry);
   const std::weak_ptr<Entry> weak = entry;
   PlanningQueue::Order order{job.id(), job.request(), std::move(ranks), {}, {}, std::move(adjusted), std::move(fixed)};
+  if (job.stored().kind == JobKind::kZeus) order.asked = ClocksAsked::kAtBegin;
   order.progress = [this, weak](double share) {
     const EntryPointer alive = weak.lock();
     if (!alive) return;

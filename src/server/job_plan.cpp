@@ -135,7 +135,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
                                              const std::vector<RankMeasurements>& ranks, const Progress& progress,
                                              const std::optional<AdjustedPlan>& adjusted,
                                              const std::vector<FixedStage>& fixed,
-                                             const std::function<bool()>& out_of_time) {
+                                             const std::function<bool()>& out_of_time, ClocksAsked asked) {
   bool cancelled = false;
   bool over = false;
   const auto watched = [&](double share) {
@@ -147,6 +147,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = request.planner;
+  plan->asked_ = asked;
   const LatencyRange latency = latency_of(request, basis->profile);
   plan->switch_latency_ = to_nanoseconds(latency.longest);
   plan->switch_spread_ = to_nanoseconds(latency.longest - latency.shortest);
@@ -212,7 +213,8 @@ JobPlan::JobPlan(const JobPlan& other)
       max_clock_straggler_power_(other.max_clock_straggler_power_),
       switch_latency_(other.switch_latency_),
       switch_spread_(other.switch_spread_),
-      min_dwell_(other.min_dwell_) {}
+      min_dwell_(other.min_dwell_),
+      asked_(other.asked_) {}
 
 std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const {
   const std::shared_ptr<JobPlan> next(new JobPlan(*this));
@@ -283,7 +285,8 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
   const bool has_straggler = run.allowed > frontier().time(base_point_);
-  const SwitchingTerms terms{allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0, switch_spread_, {}};
+  const SwitchingTerms terms{allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0, switch_spread_,
+                             {},      asked_};
   if (has_straggler && min_dwell_ == 0) {
     const auto slowest = slowest_in_time(problem, frontier(), allowed, terms);
     if (!slowest || *slowest < base_point_) return take_base_for(run);
@@ -292,12 +295,13 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
     auto fronts = switching_fronts(problem, {{frontier().plan(run.point)}}, terms, progress);
     made.plan = std::move(fronts.front()[few_changes(problem, fronts.front())].plan);
   }
-  const SwitchedRun switched = emulate_switching(*problem.dag, made.plan, problem.blocking, switch_latency_);
+  const auto run_with = [&](Nanoseconds latency) {
+    return emulate_switching(*problem.dag, made.plan, problem.blocking, latency, asked_);
+  };
+  const SwitchedRun switched = run_with(switch_latency_);
   made.time = to_seconds(switched.makespan);
   if (switch_spread_ > 0) {
-    const Nanoseconds soonest = switch_latency_ - switch_spread_;
-    made.time =
-        std::max(made.time, to_seconds(emulate_switching(*problem.dag, made.plan, problem.blocking, soonest).makespan));
+    made.time = std::max(made.time, to_seconds(run_with(switch_latency_ - switch_spread_).makespan));
   }
   made.energy = switched.energy.total();
   made.straggler_power = switched.straggler_power;

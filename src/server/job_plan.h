@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pipeline/computation_dag.h"
+#include "pipeline/late_clocks.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/envpipe.h"
 #include "plan/expected_saving.h"
@@ -47,13 +48,14 @@ class JobPlan {
   // cancelled the planner, or where `out_of_time`, which is asked as often, ended one that had found nothing yet. When
   // Perseus is ended, its frontier is incomplete: it has the slow end, and rougher plans for T_min and the job's pace.
   // Where executed steps adjust the plan, it goes on from `adjusted` if that belongs to the same measurements. `fixed`
-  // lists the stages of which `ranks` has no rank.
+  // lists the stages of which `ranks` has no rank, and `asked` says when the ranks ask for clocks.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
                                                            const std::vector<RankMeasurements>& ranks,
                                                            const Progress& progress,
                                                            const std::optional<AdjustedPlan>& adjusted = std::nullopt,
                                                            const std::vector<FixedStage>& fixed = {},
-                                                           const std::function<bool()>& out_of_time = {});
+                                                           const std::function<bool()>& out_of_time = {},
+                                                           ClocksAsked asked = ClocksAsked::kWhenFree);
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -159,6 +161,7 @@ class JobPlan {
   Nanoseconds switch_latency_ = 0;  // the longest
   Nanoseconds switch_spread_ = 0;   // by how much sooner a change may take hold
   Nanoseconds min_dwell_ = 0;
+  ClocksAsked asked_ = ClocksAsked::kWhenFree;
   mutable std::mutex mutex_;
   mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_
 };

@@ -44,6 +44,7 @@ class PlanningQueue {
     std::function<void(std::shared_ptr<const JobPlan>, std::exception_ptr)> done;
     std::optional<AdjustedPlan> adjusted = std::nullopt;  // as JobPlan::make() takes it, like the next
     std::vector<FixedStage> fixed = {};
+    ClocksAsked asked = ClocksAsked::kWhenFree;
   };
 
   struct Limits {

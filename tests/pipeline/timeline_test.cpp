@@ -431,6 +431,31 @@ TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
   EXPECT_NEAR(run.energy.blocking.value(), 3.6, 1e-9);
 }
 
+// The same pipeline with changes of 8 ms. The forward does four fifths of its work in 8 ms at 1000 MHz and one fifth in
+// 4 ms at 500, 8 + 1.2 J, and ends at 12 ms; stage 1 answers at 24 ms. If the backward asks for its 1000 MHz when the
+// forward ends, they hold at 20 ms: it takes 5 ms and 8 J. If it asks when it begins, it does four fifths in 8 ms at 500
+// MHz and one fifth in 1 ms.
+TEST(SwitchingOfShortOperations, AWaitHidesAChangeThatIsAskedForAtItsBegin) {
+  const ComputationDag dag = scheduled_dag(
+      ScheduleKind::k1f1b,
+      profile_of_rows(
+          "0,forward,1000,0.010,10\n0,forward,500,0.020,6\n0,backward,1000,0.005,8\n0,backward,500,0.010,6\n"
+          "1,forward,1000,0.010,10\n1,backward,1000,0.002,10\n"),
+      1);
+  ClockPlan plan = same_clock_plan(dag, 0);
+  plan[0] = 1;
+  const std::vector<Watts> blocking(2, Watts(100));
+  const SwitchedRun early = emulate_switching(dag, plan, blocking, 8 * kMillisecond, ClocksAsked::kWhenFree);
+  EXPECT_EQ(early.durations,
+            (std::vector<Nanoseconds>{12 * kMillisecond, 10 * kMillisecond, 2 * kMillisecond, 5 * kMillisecond}));
+  EXPECT_EQ(early.makespan, 29 * kMillisecond);
+  EXPECT_NEAR(early.energy.computation.value(), 8 + 1.2 + 10 + 10 + 8, 1e-9);
+  EXPECT_NEAR(early.energy.blocking.value(), 2.9, 1e-9);
+  const SwitchedRun late = emulate_switching(dag, plan, blocking, 8 * kMillisecond, ClocksAsked::kAtBegin);
+  EXPECT_EQ(late.durations[3], 9 * kMillisecond);
+  EXPECT_EQ(late.makespan, 33 * kMillisecond);
+}
+
 TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {
   for (const ClockPlan& plan : {ClockPlan{kFast, kSlow}, ClockPlan{kSlow, kSlow}}) {
     const Nanoseconds latency = plan[0] == plan[1] ? 5 * kMillisecond : 0;
