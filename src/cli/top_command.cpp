@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -159,7 +160,9 @@ class Screen {
       pollfd keys{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
       if (::poll(&keys, 1, static_cast<int>(left)) <= 0) return false;  // time is up, or a signal came
       char key = 0;
-      if (::read(STDIN_FILENO, &key, 1) == 1 && (key == 'q' || key == 'Q')) return true;
+      const ssize_t count = ::read(STDIN_FILENO, &key, 1);
+      if (count < 0 && errno == EINTR) continue;
+      if (count != 1 || key == 'q' || key == 'Q') return true;  // without a terminal nobody looks any more
     }
   }
 

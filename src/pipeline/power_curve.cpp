@@ -23,7 +23,8 @@ constexpr double kSameWatts = 1e-6;
 
 std::vector<Change> changes_of(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
                                Nanoseconds period, Nanoseconds& end) {
-  const Timeline timeline = emulate(dag, plan_durations(dag, plan));
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  const Timeline timeline = emulate(dag, durations);
   end = std::max(period, timeline.makespan);
   std::vector<Change> changes;
   const auto add = [&](Nanoseconds from, Nanoseconds until, Watts power) {
@@ -33,24 +34,15 @@ std::vector<Change> changes_of(const ComputationDag& dag, const ClockPlan& plan,
   };
   const auto option_of = [&](int i) -> const ClockOption& { return dag.type_of(i).options[plan[at(i)]]; };
   const auto power_of = [&](int i) {
-    return option_of(i).energy / to_seconds(std::max<Nanoseconds>(1, timeline.finish[at(i)] - timeline.start[at(i)]));
-  };
-  const auto waiting_after = [&](int i, Watts otherwise) {
-    const OperationType& type = dag.type_of(i);
-    return type.waiting_above.empty() ? otherwise : blocking[at(type.stage)] + type.waiting_above[plan[at(i)]];
+    return option_of(i).energy / to_seconds(std::max<Nanoseconds>(1, durations[at(i)]));
   };
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    Watts waiting = blocking[at(stage)];  // at the clock that the iteration before has left
-    for (const int i : dag.stage_order(stage)) waiting = waiting_after(i, waiting);
-    Nanoseconds free = 0;
+    for_each_wait(
+        dag, plan, stage, durations, timeline.finish, end,
+        [&](Nanoseconds from, Nanoseconds until, Watts above) { add(from, until, blocking[at(stage)] + above); });
     for (const int i : dag.stage_order(stage)) {
-      if (dag.type_of(i).waits) continue;
-      add(free, timeline.start[at(i)], waiting);
-      add(timeline.start[at(i)], timeline.finish[at(i)], power_of(i));
-      waiting = waiting_after(i, waiting);
-      free = timeline.finish[at(i)];
+      if (!dag.type_of(i).waits) add(timeline.start[at(i)], timeline.finish[at(i)], power_of(i));
     }
-    add(free, end, waiting);
   }
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);

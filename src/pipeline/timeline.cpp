@@ -77,21 +77,10 @@ std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPl
   if (waits_alike(dag)) return stages;
   const Nanoseconds end = *std::max_element(finish.begin(), finish.end());
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    const auto above = [&](int i) {
-      const OperationType& type = dag.type_of(i);
-      return type.waiting_above.empty() ? std::nullopt : std::optional(type.waiting_above[plan[at(i)]]);
-    };
     WaitingAbove waits;
-    for (const int i : dag.stage_order(stage)) waits.after = above(i).value_or(waits.after);
-    Watts held = waits.after;
-    Nanoseconds free = 0;
-    for (const int i : dag.stage_order(stage)) {
-      if (dag.type_of(i).waits) continue;
-      waits.inside += held * to_seconds(finish[at(i)] - durations[at(i)] - free);
-      held = above(i).value_or(held);
-      free = finish[at(i)];
-    }
-    waits.inside += held * to_seconds(end - free);
+    waits.after = for_each_wait(
+        dag, plan, stage, durations, finish, end,
+        [&](Nanoseconds from, Nanoseconds until, Watts above) { waits.inside += above * to_seconds(until - from); });
     stages.push_back(waits);
   }
   return stages;

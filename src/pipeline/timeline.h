@@ -49,8 +49,32 @@ struct Timeline {
 // Whether waiting takes the same at all clocks: no operation type has powers of waiting of its own.
 [[nodiscard]] bool waits_alike(const ComputationDag& dag);
 
-// What a stage that waits draws above its blocking power (OperationType::waiting_above). A stage waits at the clock of
-// the last operation that has such powers, in the iteration before if there was none yet: plans run over and over.
+// Calls wait(from, until, above) for each wait of a stage, in order of time, the last one until `end`. `above` is what
+// the stage draws meanwhile above its blocking power (OperationType::waiting_above): it waits at the clock of the last
+// operation that has such powers, in the iteration before if there was none yet, since plans run over and over.
+// `finish` is as makespan() leaves it for these durations. Returns the last wait's `above`.
+template <class Wait>
+Watts for_each_wait(const ComputationDag& dag, const ClockPlan& plan, int stage, std::span<const Nanoseconds> durations,
+                    std::span<const Nanoseconds> finish, Nanoseconds end, Wait wait) {
+  const auto hold = [&](std::size_t i, Watts held) {
+    const OperationType& type = dag.type_of(static_cast<int>(i));
+    return type.waiting_above.empty() ? held : type.waiting_above[plan[i]];
+  };
+  Watts held;
+  for (const int i : dag.stage_order(stage)) held = hold(static_cast<std::size_t>(i), held);
+  Nanoseconds free = 0;
+  for (const int operation : dag.stage_order(stage)) {
+    if (dag.type_of(operation).waits) continue;
+    const auto i = static_cast<std::size_t>(operation);
+    wait(free, finish[i] - durations[i], held);
+    held = hold(i, held);
+    free = finish[i];
+  }
+  wait(free, end, held);
+  return held;
+}
+
+// What a stage that waits draws above its blocking power.
 struct WaitingAbove {
   Joules inside;  // within the iteration
   Watts after;    // while it waits for a straggler

@@ -96,8 +96,9 @@ std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
     const OperationType* forward = forward_type(dag, stage);
     if (forward == nullptr) continue;
     Nanoseconds fastest = to_nanoseconds(forward->options.front().time);
+    Megahertz before{-1.0};
     for (const ClockOption& option : forward->options) {
-      if (*option_at(*forward, option.frequency) != &option - forward->options.data()) continue;  // not its fastest
+      if (std::exchange(before, option.frequency) == option.frequency) continue;  // the clock's fastest comes first
       targets.insert(to_nanoseconds(option.time));
       fastest = std::min(fastest, to_nanoseconds(option.time));
     }

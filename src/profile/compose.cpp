@@ -15,8 +15,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kMostSums = 1u << 22;           // at once, of one addition
-constexpr std::size_t kMostComposedOptions = 10'000;  // of an operation, as in profiles
+constexpr std::size_t kMostSums = 1u << 22;  // at once, of one addition
 
 struct Step {
   std::uint32_t before = 0;   // the sum of the segments before, by its index
@@ -95,10 +94,10 @@ class Composer {
                        fmt::format("the segments of stage {} {} have no clock in common", stage, operation.instruction),
                        "measure all segments at the same clocks");
     }
-    if (figures.options > kMostComposedOptions) {
+    if (figures.options > kMostOptions) {
       throw InputError({composition_.source},
                        fmt::format("stage {} {} has {} options, a profile holds {}", stage, operation.instruction,
-                                   figures.options, kMostComposedOptions),
+                                   figures.options, kMostOptions),
                        "leave out what is hardly better (--tolerance 0.5)");
     }
     figures_.push_back(std::move(figures));

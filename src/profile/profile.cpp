@@ -59,7 +59,6 @@ constexpr double kLeastJoules = 1e-12;
 constexpr double kMostJoules = 1e9;
 constexpr double kMostMegahertz = 1e6;
 constexpr double kMostWatts = 1e6;
-constexpr std::size_t kMostOptions = 10'000;  // a ClockPlan counts them in 16 bits
 
 // Columns that are no labels, besides those without a name and those that end with kDeviationEnd.
 constexpr std::array<std::string_view, 9> kOwnColumns = {"stage",  "pp_rank", "instruction", "frequency", "time",

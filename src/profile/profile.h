@@ -26,6 +26,9 @@ struct ClockOption {
   Joules energy;
 };
 
+// The most options of an operation: plans count them in 16 bits, and more are no clocks of a GPU.
+inline constexpr std::size_t kMostOptions = 10'000;
+
 struct OperationProfile {
   int stage = 0;
   std::string instruction;  // "forward", "backward", ...; see pipeline/instruction.h

@@ -63,9 +63,12 @@ void start_powercap_writer(Machine& machine) {
   }
   const auto deadline = Clock::now() + kPatience;
   while (machine.shared().powercap_pid.load() != child) {
-    int status = 0;
-    if (::waitpid(child, &status, WNOHANG) == child || Clock::now() > deadline) {
-      ::kill(child, SIGKILL);
+    const bool ended = ::waitpid(child, nullptr, WNOHANG) == child;
+    if (ended || Clock::now() > deadline) {
+      if (!ended) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+      }
       throw SystemError(fmt::format("the powercap writer for {} did not start", machine.shared().powercap));
     }
     std::this_thread::sleep_for(kPoll);

@@ -176,6 +176,24 @@ TEST_F(Devices, ShowsALostGpuInTop) {
   EXPECT_THAT(top["gpus"][1]["trouble"].get<std::string>(), HasSubstr("GPU:1: device lost"));
 }
 
+// A terminal goes away under a `top` that outlives its hang-up, as under nohup: nobody looks any more.
+TEST_F(Devices, TopEndsWithItsTerminal) {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    ::signal(SIGHUP, SIG_IGN);
+    exec_flyball({"top", "--direct", "--interval", "600s"});
+  }
+  std::string shown(1, ' ');
+  while (shown.find("quits") == std::string::npos) {
+    char next = 0;
+    ASSERT_EQ(::read(terminal, &next, 1), 1) << shown;
+    shown += next;
+  }
+  ::close(terminal);
+  EXPECT_EQ(wait_for(child), 0);
+}
+
 TEST_F(Devices, SaysThatThereIsNothingAndHowToTryAllTheSame) {
   ::unsetenv("LD_LIBRARY_PATH");
   const Ran ran = run_flyball({"devices"});
