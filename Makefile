@@ -19,7 +19,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables lint format asan tsan \
+.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables discrete-bound lint format asan tsan \
   fuzz openapi-fuzz abuse clean
 MAKEFLAGS += --no-print-directory
 
@@ -73,6 +73,11 @@ paper-tables: build ## compute the papers' tables again into docs/paper-tables.m
 
 real-runs: build ## predict others' measured runs again into docs/real-runs.md (needs FLYBALL_SHARED_DATA or ../shared/data)
 	@python3 bench/real_runs.py --program build/flyball --write docs/real-runs.md
+
+discrete-bound: build ## how close any plan of measured clocks comes to the bound (HiGHS from PyPI; needs them, too)
+	@scripts/python_env peers bench/peers/requirements.txt
+	@build/peers-venv/bin/python bench/peers/discrete_bound.py --microbatches 12 --seconds 1200 \
+	  $${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
 
 measured-tables: build ## the papers' tables from their authors' measurements, into docs/measured-tables.md (needs them, too)
 	@python3 bench/measured_tables.py --program build/flyball --write docs/measured-tables.md

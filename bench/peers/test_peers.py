@@ -9,6 +9,7 @@ from pathlib import Path
 import compare
 import numpy as np
 import pipeline as pl
+from discrete_bound import Program, choices_of
 from lp_bound import RelaxedProgram
 
 POWER = 75.0
@@ -98,6 +99,29 @@ class Bound(unittest.TestCase):
         }
         program = RelaxedProgram(pl.build_1f1b(1, 1), profile, POWER)
         self.assertAlmostEqual(program.solve(0.031)["net_energy"], 3.7 - POWER * 0.011 + 8.0 - POWER * 0.02)
+
+
+class DiscreteBound(unittest.TestCase):
+    def test_is_the_best_of_all_plans(self):
+        profile = small_profile()
+        shape = pl.build_1f1b(2, 2)
+        choices = [choices_of(profile[op.stage, op.instruction], POWER) for op in shape.operations]
+        clocks = np.array(list(itertools.product((1410, 1200, 1000), repeat=len(choices)))).T
+        real = pl.replay(shape, profile, clocks, POWER)
+        t_min = pl.fastest_makespan(shape, profile)
+        for stretch in (1.02, 1.06, 1.2):
+            longest = stretch * t_min
+            best = real["energy"][real["time"] <= longest + 1e-9].min()
+            program = Program(shape, choices, longest, 2 * POWER)
+            relaxed, raised = program.relaxed()
+            bound, found = program.discrete(60.0)
+            self.assertLessEqual(relaxed, best + 1e-7)
+            self.assertAlmostEqual(bound, best, delta=1e-5 * best)
+            self.assertAlmostEqual(found, best, delta=1e-5 * best)
+            # What is left out where a plan as good as the best is known is in no such plan.
+            room = best - relaxed + 1e-6
+            left = [[c for c, more in zip(of, by) if more <= room] for of, by in zip(choices, raised)]
+            self.assertAlmostEqual(Program(shape, left, longest, 2 * POWER).discrete(60.0)[1], best, delta=1e-5 * best)
 
 
 class Comparison(unittest.TestCase):
