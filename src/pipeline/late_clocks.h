@@ -2,8 +2,8 @@
 //
 // A change is asked for at the start of an operation, or as soon as its stage is free (ClocksAsked), and takes hold
 // `latency` later (about 10 ms in the driver, Perseus section 3.1); until then the stage runs at the clock that it had.
-// Where the latency outlasts the operation, the next ones run at the old clock too, and a change may take hold while the
-// stage waits. A driver makes one change after another, and a controller passes on only the newest request
+// Where the latency outlasts the operation, the next ones run at the old clock too, and a change may take hold while
+// the stage waits. A driver makes one change after another, and a controller passes on only the newest request
 // (client/clock_controller.h): a request that comes while a change is under way begins when that has taken hold, unless
 // a newer one has come by then or it asks for the clock that holds.
 #pragma once

@@ -433,8 +433,8 @@ TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
 
 // The same pipeline with changes of 8 ms. The forward does four fifths of its work in 8 ms at 1000 MHz and one fifth in
 // 4 ms at 500, 8 + 1.2 J, and ends at 12 ms; stage 1 answers at 24 ms. If the backward asks for its 1000 MHz when the
-// forward ends, they hold at 20 ms: it takes 5 ms and 8 J. If it asks when it begins, it does four fifths in 8 ms at 500
-// MHz and one fifth in 1 ms.
+// forward ends, they hold at 20 ms: it takes 5 ms and 8 J. If it asks when it begins, it does four fifths in 8 ms at
+// 500 MHz and one fifth in 1 ms.
 TEST(SwitchingOfShortOperations, AWaitHidesAChangeThatIsAskedForAtItsBegin) {
   const ComputationDag dag = scheduled_dag(
       ScheduleKind::k1f1b,
