@@ -189,7 +189,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->max_clock_time_ = summary.baseline.time;
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
-      straggler_power(basis->dag, ClockPlan(static_cast<std::size_t>(basis->dag.size())), basis->problem.blocking);
+      straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
   plan->prepare({plan->base_point_, frontier.time(plan->base_point_)}, [&](double) { return watched(1.0); });
   if (cancelled) return nullptr;
   if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
