@@ -372,7 +372,10 @@ std::vector<JobPlan::Run> Job::runs() const {
 
 std::vector<JobPlan::Run> Job::unprepared_runs() const {
   std::vector<JobPlan::Run> missing = distinct(runs());
-  std::erase_if(missing, [this](const JobPlan::Run& run) { return plan_->is_prepared(run); });
+  std::erase_if(missing, [this](const JobPlan::Run& run) {
+    if (plan_->is_prepared_at_once(run)) plan_->prepare(run);
+    return plan_->is_prepared(run);
+  });
   return missing;
 }
 

@@ -85,6 +85,8 @@ class JobPlan {
   // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run, const Progress& progress = {}) const;
+  // Whether prepare() takes some milliseconds only, so that the caller need not leave it to a planner's thread.
+  [[nodiscard]] bool is_prepared_at_once(const Run& run) const;
   // Forgets all prepared runs except these, which must be sorted, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
   // Cost: linear in the iteration's operations. Requires is_prepared(run).
@@ -142,6 +144,7 @@ class JobPlan {
   JobPlan(const JobPlan& other);
   void take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy);
   void set_only_plan(const ClockPlan& plan);
+  [[nodiscard]] bool is_searched(const Run& run) const;
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
 
   std::shared_ptr<const Basis> basis_;

@@ -318,7 +318,9 @@ TEST(CostBudgetOfASampler, CountsNoEnergyTwiceAndLosesNone) {
     for (std::size_t i = 1; i < ends.size(); ++i) {
       const IntervalEnergy window = sampler.energy_between(meter, ends[i - 1], ends[i]);
       const double truth = (wave(ends[i]) - wave(ends[i - 1])).value();
-      EXPECT_NEAR(window.energy.value(), truth, tolerance(0.01) * truth);
+      // A reading that counts twice or not at all is a fifth of a window; one that a busy machine interrupts is late by
+      // some milliseconds.
+      EXPECT_NEAR(window.energy.value(), truth, tolerance(0.05) * truth);
       EXPECT_TRUE(window.complete);
       EXPECT_EQ(window.source, EnergySource::kCounter);
       sum += window.energy.value();
