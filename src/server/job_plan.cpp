@@ -279,11 +279,6 @@ bool JobPlan::is_prepared(const Run& run) const {
   return prepared_.count(run) != 0;
 }
 
-// Whether the schedule of a run comes from a search for few changes.
-bool JobPlan::is_searched(const Run& run) const {
-  return min_dwell_ > 0 || !(run.allowed > frontier().time(base_point_));
-}
-
 bool JobPlan::is_prepared_at_once(const Run& run) const {
   constexpr int kMostAtOnce = 2048;  // ten emulations of up to 16 iterations take some 10 ms
   return !is_searched(run) && basis_->realised.dag->size() <= kMostAtOnce;
@@ -294,9 +289,10 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
   const PlanProblem& problem = basis_->realised;
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
-  const bool has_straggler = run.allowed > frontier().time(base_point_);
-  const SwitchingTerms terms{allowed, switch_latency_, min_dwell_, has_straggler ? allowed : 0, switch_spread_,
-                             {},      asked_};
+  SwitchingTerms terms{allowed, switch_latency_, min_dwell_};
+  terms.waits_until = waits_for_straggler(run) ? allowed : 0;
+  terms.spread = switch_spread_;
+  terms.asked = asked_;
   if (!is_searched(run)) {
     const auto slowest = slowest_in_time(problem, frontier(), allowed, terms);
     if (!slowest || *slowest < base_point_) return take_base_for(run);

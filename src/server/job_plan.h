@@ -144,7 +144,9 @@ class JobPlan {
   JobPlan(const JobPlan& other);
   void take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy);
   void set_only_plan(const ClockPlan& plan);
-  [[nodiscard]] bool is_searched(const Run& run) const;
+  [[nodiscard]] bool waits_for_straggler(const Run& run) const { return run.allowed > frontier().time(base_point_); }
+  // Whether the run's schedule comes from a search for few changes.
+  [[nodiscard]] bool is_searched(const Run& run) const { return min_dwell_ > 0 || !waits_for_straggler(run); }
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
 
   std::shared_ptr<const Basis> basis_;

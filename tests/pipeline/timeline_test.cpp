@@ -408,6 +408,15 @@ TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
               1e-9);
 }
 
+ComputationDag one_microbatch_of_two_stages() {
+  return scheduled_dag(
+      ScheduleKind::k1f1b,
+      profile_of_rows(
+          "0,forward,1000,0.010,10\n0,forward,500,0.020,6\n0,backward,1000,0.005,8\n0,backward,500,0.010,6\n"
+          "1,forward,1000,0.010,10\n1,backward,1000,0.002,10\n"),
+      1);
+}
+
 // Stage 0 is asked to run its forward at 500 MHz (10 ms, 10 J at 1000 MHz, 20 ms, 6 J at 500) and its backward at 1000
 // MHz (5 ms, 8 J; 10 ms, 6 J at 500); in between it waits 12 ms for stage 1. Changes take 18 ms. The backward of the
 // iteration before has asked for 1000 MHz 10 ms before the end: they hold after 8 ms, two fifths of the forward, whose
@@ -415,12 +424,7 @@ TEST(SwitchingOfShortOperations, ALatencyOutlastsOperations) {
 // the backward begins: it asks for 1000 MHz, too late, runs for 10 ms and leaves 8 ms to go. 36 ms: 2.4 + 6 + 6 + 20 J
 // of computing, and 36 ms at 100 W of waiting on both stages.
 TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
-  const ComputationDag dag = scheduled_dag(
-      ScheduleKind::k1f1b,
-      profile_of_rows(
-          "0,forward,1000,0.010,10\n0,forward,500,0.020,6\n0,backward,1000,0.005,8\n0,backward,500,0.010,6\n"
-          "1,forward,1000,0.010,10\n1,backward,1000,0.002,10\n"),
-      1);
+  const ComputationDag dag = one_microbatch_of_two_stages();
   ClockPlan plan = same_clock_plan(dag, 0);
   plan[0] = 1;  // stage 0's forward, which nothing precedes
   const SwitchedRun run = emulate_switching(dag, plan, std::vector<Watts>(2, Watts(100)), 18 * kMillisecond);
@@ -436,12 +440,7 @@ TEST(SwitchingOfShortOperations, AChangeTakesHoldWhileTheStageWaits) {
 // forward ends, they hold at 20 ms: it takes 5 ms and 8 J. If it asks when it begins, it does four fifths in 8 ms at
 // 500 MHz and one fifth in 1 ms.
 TEST(SwitchingOfShortOperations, AWaitHidesAChangeThatIsAskedForAtItsBegin) {
-  const ComputationDag dag = scheduled_dag(
-      ScheduleKind::k1f1b,
-      profile_of_rows(
-          "0,forward,1000,0.010,10\n0,forward,500,0.020,6\n0,backward,1000,0.005,8\n0,backward,500,0.010,6\n"
-          "1,forward,1000,0.010,10\n1,backward,1000,0.002,10\n"),
-      1);
+  const ComputationDag dag = one_microbatch_of_two_stages();
   ClockPlan plan = same_clock_plan(dag, 0);
   plan[0] = 1;
   const std::vector<Watts> blocking(2, Watts(100));

@@ -52,13 +52,14 @@ def test_agrees_with_nvml_and_sees_who_works(two_gpus):
         meter = flyball.EnergyMeter(cpus=False)
         before = pynvml.nvmlDeviceGetTotalEnergyConsumption(board)
         with meter.measure("work") as m:
-            subprocess.run([%r, "sim", "work", "--gpu", "0", "--seconds", "1"], check=True, capture_output=True)
+            subprocess.run([%r, "sim", "work", "--gpu", "0", "--seconds", "3"], check=True, capture_output=True)
         after = pynvml.nvmlDeviceGetTotalEnergyConsumption(board)
         print(json.dumps({**m.as_dict(), "nvml_j": (after - before) / 1e3}))
         """ % PROGRAM, two_gpus)
     busy, idle = result["devices"]["GPU:0"], result["devices"]["GPU:1"]
-    # NVML tells the counter as it last changed, up to 0.1 s and some 30 J ago; the meter waits for its next change.
-    assert busy["energy_j"] == pytest.approx(result["nvml_j"], abs=30)
+    # NVML tells the counter as it last changed, up to 0.1 s and some 30 J ago, of the 800 that three seconds take; the
+    # meter waits for its next change.
+    assert busy["energy_j"] == pytest.approx(result["nvml_j"], rel=0.05)
     assert busy["mean_w"] > 2 * idle["mean_w"]
     assert busy["peak_w"] > busy["mean_w"]
 
