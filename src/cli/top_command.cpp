@@ -152,6 +152,12 @@ class Screen {
     print_data(out + "\x1b[J");
   }
 
+  // Whether the terminal that was drawn on has gone away. Nobody looks any more then, so that this ends the program.
+  [[nodiscard]] static bool is_gone() {
+    pollfd terminal{STDOUT_FILENO, 0, 0};
+    return ::poll(&terminal, 1, 0) == 1 && (terminal.revents & (POLLHUP | POLLERR)) != 0;
+  }
+
   // Waits for the time or for 'q', for which it returns true.
   [[nodiscard]] bool wait_quits(Clock::time_point until) const {
     while (true) {
@@ -242,7 +248,12 @@ void run_top(const TopOptions& options) {
     frame.elapsed = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
     frame.columns = terminal_columns(STDOUT_FILENO);
     if (live) {
-      screen->show(draw_top(frame) + "\nq quits\n");
+      try {
+        screen->show(draw_top(frame) + "\nq quits\n");
+      } catch (const SystemError&) {
+        if (Screen::is_gone()) return;
+        throw;
+      }
     } else {
       print_data(json ? top_json(frame) : draw_top(frame) + "\n");
     }
