@@ -232,7 +232,7 @@ FLYBALL_API int flyball_window_end(flyball_session* session, double* time_s, dou
  * ends, and any other process of the user may stop and read it, as `flyball account` does. There is nothing to close:
  * each call makes a connection of its own, and is safe from any thread and after fork().
  * `agent` is "/path/to/socket" or "host:port"; null or "" stands for what FLYBALL_AGENT names, else for the usual
- * socket. `name` is 1 to 64 letters, digits, '.', '_', '-'; null or "" stands for "default".
+ * socket. `name` is 1 to 64 letters, digits, '.', '_', '-', not dots alone; null or "" stands for "default".
  * Errors. FLYBALL_USAGE for a value that is not allowed, FLYBALL_SYSTEM where there is no agent or it refuses (no such
  * session, it records already, too many sessions). Unlike the calls of the training loop, these wait for the agent. */
 typedef struct flyball_account_options {
@@ -242,7 +242,7 @@ typedef struct flyball_account_options {
   const unsigned* gpus; /* the numbers of gpu_count GPUs, as the driver counts; null: all GPUs of the node */
   size_t gpu_count;     /* 0 where gpus is not null: no GPU */
   int cpus;             /* whether to record processors and their memory, too. Default: 1 */
-  double period_s;      /* at most one row of a device in this time. Default: 0, every change of its sensor is a row */
+  double row_period_s;  /* at most one row of a device in this time. Default: 0, every change of its sensor is a row */
 } flyball_account_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */

@@ -103,10 +103,10 @@ def account(
 class AccountSession:
     """One recording in the agent, from `with` to its end; its trace stays in the agent for an hour.
 
-    name: 1 to 64 letters, digits, '.', '_', '-'; one of the user's own, free or of a session that has ended.
-    gpus: indices; None for all. cpus: processor packages, and their memory, too. period_s: at most one row of a device
-    in this time; 0 for every change of its sensor. agent: "/path/to/socket" or "host:port"; None for what FLYBALL_AGENT
-    names, else the usual socket.
+    name: one of the user's own, free or of a session that has ended. gpus: indices; None for all. row_period_s: least
+    time between two rows of a device; 0 for every change of its sensor. `flyball messages SessionRequest` says what
+    these and cpus may be. agent: "/path/to/socket" or "host:port"; None for what FLYBALL_AGENT names, else the usual
+    socket.
 
     Both ends wait for the sensors, half a second at most, so that what runs between is covered. They raise DeviceError
     where there is no agent, or it refuses.
@@ -118,20 +118,21 @@ class AccountSession:
         *,
         gpus: Iterable[int] | None = None,
         cpus: bool = True,
-        period_s: float = 0.0,
+        row_period_s: float = 0.0,
         agent: str | os.PathLike | None = None,
     ) -> None:
         self.name = name
         self.state: dict = {}  # what the agent said last: devices, begin_s, length_s, rows, state, ended, failures
-        self._gpus = None if gpus is None else list(gpus)
-        self._cpus = cpus
-        self._period_s = period_s
+        self._options = {
+            "name": name,
+            "gpus": None if gpus is None else list(gpus),
+            "cpus": cpus,
+            "row_period_s": row_period_s,
+        }
         self._agent = None if agent is None else os.fspath(agent)
 
     def start(self) -> AccountSession:
-        self.state = json.loads(
-            _native.start_session(self._agent, self.name, self._gpus, self._cpus, float(self._period_s))
-        )
+        self.state = json.loads(_native.start_session(self._agent, json.dumps(self._options)))
         return self
 
     def stop(self) -> dict:

@@ -15,6 +15,7 @@
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
+#include "base/json_text.h"
 #include "base/record.h"
 #include "client/agent_client.h"
 
@@ -27,14 +28,10 @@ AgentClient client_at(const std::optional<std::string>& agent) {
   return AgentClient(agent ? parse_endpoint(*agent) : default_agent_endpoint());
 }
 
-// As JSON: what the agent says of the session.
-std::string start(const std::optional<std::string>& agent, const std::string& name,
-                  const std::optional<std::vector<std::size_t>>& gpus, bool cpus, double period_s) {
-  AccountSessionRequest request;
-  request.name = name;
-  request.gpus = gpus;
-  request.cpus = cpus;
-  request.row_period = Seconds(period_s);
+// As JSON: the options that `flyball messages SessionRequest` lists in, what the agent says of the session out.
+std::string start(const std::optional<std::string>& agent, const std::string& options) {
+  constexpr const char* kSource = "flyball.account_session";
+  const auto request = read_options<AccountSessionRequest>(kSource, parse_json(kSource, options));
   return to_json(client_at(agent).start_session(request)).dump();
 }
 
@@ -50,8 +47,7 @@ std::string footprint(const std::string& options) {
 void add_accounting(nb::module_& module) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   module.def("footprint", footprint, nb::arg("options"), released);
-  module.def("start_session", start, nb::arg("agent").none(), nb::arg("name"), nb::arg("gpus").none(), nb::arg("cpus"),
-             nb::arg("period_s"), released);
+  module.def("start_session", start, nb::arg("agent").none(), nb::arg("options"), released);
   module.def(
       "stop_session",
       [](const std::optional<std::string>& agent, const std::string& name) {

@@ -105,12 +105,13 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {
+  nlohmann::json parsed;
   try {
-    const nlohmann::json parsed = parse_json(source, json);
-    return account_request(record_of<AccountOptions>().read(JsonObject(parsed, source)));
-  } catch (const InputError& error) {  // these are a caller's arguments and no file
+    parsed = parse_json(source, json);
+  } catch (const InputError& error) {
     throw UsageError(error.what());
   }
+  return account_request(read_options<AccountOptions>(source, parsed));
 }
 
 AccountRequest account_request(const AccountOptions& options, const AccountNames& names) {

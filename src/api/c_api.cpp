@@ -133,7 +133,7 @@ SessionOptions options_of(const flyball_session_options& from) {
   if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {
     given["memory_limit"] = std::vector<int>(from.memory_limit, from.memory_limit + from.stages);
   }
-  SessionOptions options = read_session_options("the options", given);
+  SessionOptions options = read_options<SessionOptions>("the options", given);
   if (from.notice != nullptr) {
     options.notice = [notice = from.notice, user = from.user](const std::string& words) {
       notice(user, words.c_str());
@@ -214,7 +214,9 @@ void initialise(Options* options, std::size_t size, const Options& defaults) {
 flyball_account_options account_defaults() {
   flyball_account_options options{};
   options.size = sizeof options;
-  options.cpus = 1;
+  const AccountSessionRequest standard;
+  options.cpus = standard.cpus ? 1 : 0;
+  options.row_period_s = standard.row_period.value();
   return options;
 }
 
@@ -223,26 +225,19 @@ AgentClient agent_at(const char* agent) {
   return AgentClient(where.empty() ? default_agent_endpoint() : parse_endpoint(where));
 }
 
-std::string account_name(const char* name) {
-  std::string chosen = text(name);
-  if (chosen.empty()) return "default";
-  if (!is_session_name(chosen)) {
-    throw UsageError(fmt::format("a session's name is 1 to {} letters, digits, '.', '_' or '-'", kLongestSessionName));
-  }
-  return chosen;
+AccountSessionRequest session_request(nlohmann::json given, const char* name) {
+  const std::string chosen = text(name);
+  given["name"] = chosen.empty() ? "default" : chosen;
+  return read_options<AccountSessionRequest>("the options", given);
 }
 
 AccountSessionRequest session_request(const flyball_account_options& from) {
-  if (!std::isfinite(from.period_s) || from.period_s < 0.0) {
-    throw UsageError(fmt::format("period_s is {}; give a time from 0 on", from.period_s));
-  }
-  AccountSessionRequest request;
-  request.name = account_name(from.name);
-  if (from.gpus != nullptr) request.gpus.emplace(from.gpus, from.gpus + from.gpu_count);
-  request.cpus = from.cpus != 0;
-  request.row_period = Seconds(from.period_s);
-  return request;
+  nlohmann::json given{{"cpus", from.cpus != 0}, {"row_period_s", from.row_period_s}};
+  if (from.gpus != nullptr) given["gpus"] = std::vector<unsigned>(from.gpus, from.gpus + from.gpu_count);
+  return session_request(std::move(given), from.name);
 }
+
+std::string account_name(const char* name) { return session_request(nlohmann::json::object(), name).name; }
 
 int state_code(AccountSessionState state) {
   switch (state) {

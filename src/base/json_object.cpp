@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/nearest_name.h"
 
@@ -27,7 +28,9 @@ double JsonValue::number(const NumberRange& range) const {
   if (!value_->is_number()) refuse(fmt::format("is {}, not a number", shown(*value_)), wanted());
   const double number = value_->get<double>();
   if (!(number >= range.minimum && number <= range.maximum)) {
-    refuse(fmt::format("is {}, out of range", shown(*value_)), wanted());
+    // JSON has no word for what a C program may pass as NaN or infinity.
+    refuse(fmt::format("is {}, out of range", std::isfinite(number) ? shown(*value_) : fmt::to_string(number)),
+           wanted());
   }
   return number;
 }

@@ -167,6 +167,17 @@ template <Described T>
   return record.read(JsonObject(json, record.source()));
 }
 
+// Reads what a caller of this library passes as JSON; errors name it `source`. Throws UsageError where it breaks the
+// description's rules, since it is a caller's argument and no file.
+template <Described T>
+[[nodiscard]] T read_options(const std::string& source, const nlohmann::json& json) {
+  try {
+    return record_of<T>().read(JsonObject(json, source));
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+}
+
 template <Described T>
 [[nodiscard]] nlohmann::ordered_json to_json(const T& record) {
   return record_of<T>().write(record);

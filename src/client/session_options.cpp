@@ -112,14 +112,6 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       });
 }
 
-SessionOptions read_session_options(const std::string& source, const nlohmann::json& json) {
-  try {
-    return record_of<SessionOptions>().read(JsonObject(json, source));
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-}
-
 void check_options(const SessionOptions& options) {
   if (options.server.empty()) return;
   if (options.job.id.empty() || options.job.token.empty()) {

@@ -30,7 +30,7 @@ struct SessionOptions {
   std::string registration_token;  // "": default_registration_token()
   JobRequest job;                  // id and token are needed with a server; every rank sends the same
   RankRequest rank;                // without clocks, which the session fills in
-  bool executed_steps = true;      // becomes that of `job` where the planner adjusts plans (read_session_options())
+  bool executed_steps = true;      // becomes that of `job` where the planner adjusts plans (description_of())
   SessionGpuRequest gpu;           // for open_session_gpu()
   bool profile = true;
   OnlineProfiler::Options sweep;
@@ -42,11 +42,9 @@ struct SessionOptions {
   std::function<void(const std::string&)> notice;
 };
 
+// read_options<SessionOptions>() reads all options but `notice`, as a C or Python program gives them, and refuses what
+// check_options() refuses.
 [[nodiscard]] Record<SessionOptions> description_of(const SessionOptions*);
-
-// Reads all options but `notice` from a JSON object, as a C or Python program gives them. `source` stands in error
-// messages. Throws UsageError for values out of range and for those that check_options() refuses.
-[[nodiscard]] SessionOptions read_session_options(const std::string& source, const nlohmann::json& json);
 
 // Throws UsageError for a server without the job's id and token, and for a CA file with a server that is not reached by
 // TLS.

@@ -20,6 +20,13 @@ struct HtmlPage {
 
 [[nodiscard]] std::string html_document(const HtmlPage& page);
 
+// A picture in two drawings, of which web/page.css shows the one that fits the window. `draw` makes one of the given
+// width, in pixels.
+template <class Draw>
+[[nodiscard]] std::string in_both_widths(const Draw& draw) {
+  return draw(1000).inlined("wide") + draw(380).inlined("narrow");
+}
+
 // JSON that a script element can hold: nothing in its texts ends the element.
 [[nodiscard]] std::string script_json(std::string json);
 

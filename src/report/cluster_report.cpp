@@ -20,10 +20,6 @@ those of nodes that are off nothing</dd>
 </dl>
 )";
 
-std::string both_widths(SvgCanvas (*draw)(const ClusterReport&, int), const ClusterReport& report) {
-  return draw(report, 1000).inlined("wide") + draw(report, 380).inlined("narrow");
-}
-
 }  // namespace
 
 std::vector<ClusterFigure> cluster_figures(const SimulationResult& result) {
@@ -49,13 +45,13 @@ std::string cluster_html(const ClusterReport& report) {
   }
   std::string body = figures.str();
   body += "<h2>Power and GPUs over time</h2>\n<p>Dotted: the limit of the jobs' power.</p>\n";
-  body += both_widths(usage_picture, report);
-  body += "<h2>Job completion times</h2>\n" + both_widths(jct_picture, report);
+  body += in_both_widths([&](int width) { return usage_picture(report, width); });
+  body += "<h2>Job completion times</h2>\n" + in_both_widths([&](int width) { return jct_picture(report, width); });
   body += "<h2>Jobs</h2>\n";
   const std::size_t step = shown_job_step(state.jobs.size());
   body += step == 1 ? "<p>A row per job.</p>\n"
                     : fmt::format("<p>A row for one job of {}; jobs.csv has them all.</p>\n", step);
-  body += both_widths(job_picture, report);
+  body += in_both_widths([&](int width) { return job_picture(report, width); });
   return html_document(
       {.title = fmt::format("Simulated cluster: {} x {} {}, jobs: {}", state.spec.nodes, state.spec.gpus_per_node,
                             state.spec.gpu, result.jobs),

@@ -18,9 +18,6 @@
 namespace flyball {
 namespace {
 
-constexpr int kWide = 1000;
-constexpr int kNarrow = 380;
-
 constexpr std::string_view kComparisonWords = R"(<h2>Words</h2>
 <dl>
 <dt>job completion time</dt><dd>JCT: from a job's submission to its end, waiting included</dd>
@@ -198,19 +195,16 @@ std::string comparison_html(const ComparisonReport& report) {
                                    ? fmt::format("{} MJ", grouped_number((*least)->result.energy_j / 1e6, 0))
                                    : fmt::format("{} to {} MJ", grouped_number((*least)->result.energy_j / 1e6, 0),
                                                  grouped_number((*most)->result.energy_j / 1e6, 0));
-  const auto both_widths = [](const auto& draw) {
-    return draw(kWide).inlined("wide") + draw(kNarrow).inlined("narrow");
-  };
   std::string body = "<h2>Completion time against energy</h2>\n";
-  body += both_widths([&](int width) { return jct_energy_picture(report.runs, width); });
+  body += in_both_widths([&](int width) { return jct_energy_picture(report.runs, width); });
   body += behind_table(report.runs);
   body += fmt::format(
       "<h2>GPUs in use and power over time</h2>\n<p>Of each policy the run whose energy is nearest to that of the "
       "others: {}. Dotted: the limit of the jobs' power.</p>\n",
       energies);
-  body += both_widths([&](int width) { return policy_usage_picture(alike, report.spec, width); });
+  body += in_both_widths([&](int width) { return policy_usage_picture(alike, report.spec, width); });
   body += "<h2>Job completion times</h2>\n<p>The same runs.</p>\n";
-  body += both_widths([&](int width) { return policy_jct_picture(alike, width); });
+  body += in_both_widths([&](int width) { return policy_jct_picture(alike, width); });
   body += "<h2>All runs</h2>\n" + table_of(report.runs);
   return html_document(
       {.title = fmt::format("Policies compared: {} x {} {}, jobs: {}", report.spec.nodes, report.spec.gpus_per_node,

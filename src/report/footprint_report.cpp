@@ -143,8 +143,7 @@ std::string footprint_html(const FootprintPage& page) {
   }
   if (page.power) {
     body += "<h2>Power</h2>\n<p>What the devices drew, and what ran.</p>\n";
-    body += power_picture_canvas(*page.power, 1000).inlined("wide");
-    body += power_picture_canvas(*page.power, 380).inlined("narrow");
+    body += in_both_widths([&](int width) { return power_picture_canvas(*page.power, width); });
   }
   if (page.summary != nullptr) {
     body += "<h2>Top consumers, self-similar layers added up</h2>\n" + row_table(*page.summary, page.top);

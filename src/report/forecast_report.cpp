@@ -259,7 +259,7 @@ std::string forecast_html(const ForecastReport& report) {
     body += fmt::format("<p class=\"note\">{}</p>\n", escape_markup(line));
   }
   body += "<h2>Where the energy goes</h2>\n";
-  body += energy_bars(sheet, 1000).inlined("wide") + energy_bars(sheet, 380).inlined("narrow");
+  body += in_both_widths([&](int width) { return energy_bars(sheet, width); });
   HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});
   for (const EnergySheet::Group& group : sheet.stages) {
     stages.row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
@@ -288,7 +288,7 @@ std::string forecast_html(const ForecastReport& report) {
     }
     heading = true;
     body += "<h3>" + escape_markup(node.name) + "</h3>\n";
-    body += power_picture(sheet, node, 1000).inlined("wide") + power_picture(sheet, node, 380).inlined("narrow");
+    body += in_both_widths([&](int width) { return power_picture(sheet, node, width); });
   }
   return html_document(
       {.title = sheet.name.empty() ? "Energy forecast" : sheet.name,

@@ -17,11 +17,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-SessionOptions read(const char* json) { return read_session_options("the options", nlohmann::json::parse(json)); }
+SessionOptions read(const char* json) {
+  return read_options<SessionOptions>("the options", nlohmann::json::parse(json));
+}
 
 std::string refusal(const nlohmann::json& json) {
   try {
-    (void)read_session_options("the options", json);
+    (void)read_options<SessionOptions>("the options", json);
   } catch (const UsageError& error) {
     return error.what();
   }

@@ -155,15 +155,19 @@ TEST_F(CAccounting, SaysWhatIsWrong) {
     EXPECT_THAT(library_.last_error(), HasSubstr(words));
   };
   options_.name = "a b";
-  refused(library_.start(&options_), FLYBALL_USAGE, "a session's name is 1 to 64 letters");
-  refused(library_.stop(nullptr, "../leases", nullptr), FLYBALL_USAGE, "a session's name is 1 to 64 letters");
-  refused(library_.drop(nullptr, "\xff"), FLYBALL_USAGE, "a session's name is 1 to 64 letters");
+  refused(library_.start(&options_), FLYBALL_USAGE, "name: holds other characters than letters, digits and . _ -");
+  refused(library_.stop(nullptr, "../leases", nullptr), FLYBALL_USAGE,
+          "name: holds other characters than letters, digits and . _ -");
+  refused(library_.stop(nullptr, "..", nullptr), FLYBALL_USAGE, "name: consists of dots alone");
+  refused(library_.drop(nullptr, "\xff"), FLYBALL_USAGE, "name: holds other characters than letters, digits and . _ -");
   options_.name = "a";
-  options_.period_s = std::numeric_limits<double>::quiet_NaN();
-  refused(library_.start(&options_), FLYBALL_USAGE, "period_s is nan");
-  options_.period_s = 0.001;
+  options_.row_period_s = std::numeric_limits<double>::quiet_NaN();
+  refused(library_.start(&options_), FLYBALL_USAGE, "row_period_s: is nan, out of range");
+  options_.row_period_s = 3601.0;
+  refused(library_.start(&options_), FLYBALL_USAGE, "row_period_s: is 3601.0, out of range");
+  options_.row_period_s = 0.001;
   refused(library_.start(&options_), FLYBALL_USAGE, "this agent samples every 4 ms");
-  options_.period_s = 0.0;
+  options_.row_period_s = 0.0;
   const unsigned none = 7;
   options_.gpus = &none;
   options_.gpu_count = 1;
@@ -194,7 +198,7 @@ TEST_F(CAccounting, SaysWhatIsWrong) {
 TEST_F(CAccounting, StructuresMayBeShorter) {
   options_.size = offsetof(flyball_account_options, gpus);
   options_.cpus = 0;  // beyond what it says it has
-  options_.period_s = -1.0;
+  options_.row_period_s = -1.0;
   ASSERT_EQ(library_.start(&options_), FLYBALL_OK) << library_.last_error();
   flyball_account_state state{};
   std::memset(&state, 0x5a, sizeof state);

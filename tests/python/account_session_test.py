@@ -53,5 +53,9 @@ def test_says_what_is_wrong(agent, tmp_path):
             flyball.account_session("twice", agent=agent).start()
     with pytest.raises(flyball.DeviceError, match="you have no session 'unknown'"):
         flyball.account_session("unknown", agent=agent).trace()
+    with pytest.raises(flyball.UsageError, match="row_period_s: is -0.5, out of range"):
+        flyball.account_session(row_period_s=-0.5, agent=agent).start()
+    with pytest.raises(flyball.UsageError, match="name: consists of dots alone"):
+        flyball.account_session("..", agent=agent).start()
     with pytest.raises(flyball.DeviceError, match="no-agent.sock"):
         flyball.account_session(agent=tmp_path / "no-agent.sock").start()
