@@ -108,8 +108,8 @@ TEST(SessionOptions, RefusalsNameTheOption) {
   EXPECT_THAT(refusal({{"clock_stride", 1.5}}), HasSubstr("clock_stride: is 1.5, not a whole number"));
   EXPECT_THAT(refusal({{"sampling_s", 0.0}}), HasSubstr("sampling_s: is 0.0, out of range"));
   EXPECT_THAT(refusal({{"settle_s", -0.1}}), HasSubstr("settle_s: is -0.1, out of range"));
-  EXPECT_THAT(refusal({{"settle_s", std::nan("")}}), HasSubstr("settle_s: is null, out of range"));
-  EXPECT_THAT(refusal({{"time_scale", INFINITY}}), HasSubstr("time_scale: is null, out of range"));
+  EXPECT_THAT(refusal({{"settle_s", std::nan("")}}), HasSubstr("settle_s: is nan, out of range"));
+  EXPECT_THAT(refusal({{"time_scale", INFINITY}}), HasSubstr("time_scale: is inf, out of range"));
   EXPECT_THAT(refusal({{"rank", -1}}), HasSubstr("rank: is -1, out of range"));
   EXPECT_THAT(refusal({{"stage", 1}}), HasSubstr("did you mean stages?"));
   EXPECT_THAT(refusal({{"server", "planner:1"}}), HasSubstr("needs the job's id and token"));
