@@ -20,10 +20,11 @@ struct HtmlPage {
 
 [[nodiscard]] std::string html_document(const HtmlPage& page);
 
-// JSON that a script element can hold: nothing in its texts ends the element.
+// Returns the JSON in a form that a script element can hold: nothing in its texts ends the element.
 [[nodiscard]] std::string script_json(std::string json);
 
-// A table: the first column left, the rest right. It scrolls by itself where the page is narrow.
+// A table whose first column is aligned left and whose other columns are aligned right. It scrolls by itself where the
+// page is narrow.
 class HtmlTable {
  public:
   explicit HtmlTable(const std::vector<std::string>& headings);  // markup
