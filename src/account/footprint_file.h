@@ -8,11 +8,11 @@
 
 namespace flyball {
 
-// Written one member at a time; bytes that are not UTF-8 are replaced.
+// Returns the footprint as JSON text. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes);
 
-// Rows are merged and sorted, whatever their order in the file. Throws InputError; read_footprint_file() also
-// SystemError.
+// Both functions read a footprint and merge and sort its rows, whatever their order in the file. They throw InputError;
+// read_footprint_file() also throws SystemError.
 [[nodiscard]] Footprint read_footprint(const std::string& source, std::string_view text);
 [[nodiscard]] Footprint read_footprint_file(const std::string& path);
 

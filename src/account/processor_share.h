@@ -60,7 +60,8 @@ class ProgramPower final : public PowerSource {
 
   bool next(PowerSegment& segment) override;
 
-  // By device; complete when next() has returned false. Devices beyond its end have none.
+  // Returns what was taken off, by device. It is complete when next() has returned false. Devices beyond the list's end
+  // have lost nothing.
   [[nodiscard]] const std::vector<Rest>& rest() const { return rest_; }
 
  private:

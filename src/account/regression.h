@@ -15,9 +15,10 @@
 // all energies P_j * time_j, the idle one included, are scaled by one factor, so that measured = attributed + idle
 // holds.
 //
-// Better than the sweep where operations are shorter than W, run many times, and do not run in lockstep with the
-// sensor; no better where they are longer than W, and of no use where an operation ran but once. Operations whose power
-// changes from run to run get its mean. docs/performance.md has the errors of both methods over the sampling period.
+// The regression is better than the sweep where operations are shorter than W, run many times, and do not run in
+// lockstep with the sensor. It is no better where they are longer than W, and of no use where an operation ran but
+// once. Operations whose power changes from run to run get its mean. docs/performance.md has the errors of both methods
+// over the sampling period.
 //
 // How well the powers explain the readings is judged by readings that they were not fitted to: cross-validation by two
 // halves, to which blocks of readings are assigned.

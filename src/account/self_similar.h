@@ -10,8 +10,8 @@ namespace flyball {
 
 class SelfSimilar {
  public:
-  // layer_3 and Layer_3 (TensorFlow, Keras, PyTorch's numbered modules), layers.3 and layers/3 (Megatron, LLaMA), h.11
-  // (GPT-2), encoder.layer.7 (BERT of Hugging Face), blocks.3, block_3, stages.2.
+  // Recognises layer_3 and Layer_3 (TensorFlow, Keras, PyTorch's numbered modules), layers.3 and layers/3 (Megatron,
+  // LLaMA), h.11 (GPT-2), encoder.layer.7 (BERT of Hugging Face), blocks.3, block_3, stages.2.
   SelfSimilar();
   // An ECMAScript pattern. In every match, each run of digits becomes "*". Throws UsageError where it is none.
   explicit SelfSimilar(const std::string& pattern);

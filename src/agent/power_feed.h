@@ -24,7 +24,7 @@ class PowerFeed {
   // Processors whose counters may not be read are left out. The history that `sampling` asks for is replaced.
   PowerFeed(const std::vector<std::shared_ptr<GpuDevice>>& gpus, const std::vector<std::shared_ptr<CpuDevice>>& cpus,
             const Sampler::Options& sampling);
-  // A feed of the same devices, read at another period.
+  // Makes a feed of the same devices that is read at another period.
   PowerFeed(const PowerFeed& other, Seconds period);
 
   // Ends a sampler that nobody has needed for a while, in another thread. Must be called now and then.

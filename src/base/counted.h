@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// "1 reading", "2 readings"
+// Returns the number with its noun, such as "1 reading" or "2 readings".
 [[nodiscard]] inline std::string counted(long count, std::string_view noun, std::string_view plural = "s") {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
 }

@@ -1,5 +1,5 @@
-// What a header needs that declares described types (base/record.h), but neither reads nor writes them: whoever
-// includes it need not compile a JSON library.
+// For headers that declare described types (base/record.h) but neither read nor write them. It declares what they need
+// without including a JSON library, which would take long to compile.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +9,8 @@ namespace flyball {
 template <class T>
 class Record;
 
-// What an unknown name is read as: specialised for enumerations of which a newer program may send others. Of the rest
-// (all have names, base/names.h) an unknown name is refused.
+// The value that an unknown name is read as. It is specialised for enumerations to which newer programs may add values.
+// All other enumerations refuse unknown names. The known names of both stand in base/names.h's lists.
 template <class E>
 inline constexpr auto kUnknownName = nullptr;
 

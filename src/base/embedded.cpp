@@ -1,3 +1,4 @@
+// A linear search, since a library embeds a few dozen files at most.
 #include "base/embedded.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Puts place, problem and advice into one text, which what() returns.
 #include "base/error.h"
 
 #include <fmt/format.h>

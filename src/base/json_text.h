@@ -1,4 +1,4 @@
-// Between the JSON of messages and files and documents.
+// Parses the JSON text of messages and files, and writes JSON documents as text.
 #pragma once
 
 #include <cstddef>

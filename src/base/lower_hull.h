@@ -6,7 +6,7 @@
 namespace flyball {
 
 // Appends the point, and drops those before it that are no longer strictly below the chord of their neighbours.
-// `slope(a, b)` is that of the line from a to b, of which b comes later. Linear in all.
+// `slope(a, b)` is the slope of the line from a to b, where b comes later. A hull of n points takes O(n) in all.
 template <class Point, class Slope>
 void push_lower_hull(std::vector<Point>& hull, const Point& next, const Slope& slope) {
   while (hull.size() >= 2 && slope(hull[hull.size() - 2], hull.back()) >= slope(hull.back(), next)) hull.pop_back();

@@ -1,4 +1,4 @@
-// The middle value of some. Header only.
+// The median of some values. Header only.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace flyball {
 
-// Of an even number, the upper of the two in the middle. There must be a value. Linear.
+// Returns the value in the middle; of an even number of values, the upper of the two in the middle. There must be at
+// least one. Cost: O(values) on average.
 template <class Value>
 [[nodiscard]] Value median(std::vector<Value> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -10,7 +10,7 @@
 
 namespace flyball {
 
-// Costs about 20 ns.
+// Returns the time of a clock. Costs about 20 ns.
 [[nodiscard]] inline Nanoseconds read_clock(clockid_t clock) noexcept {
   timespec time{};
   clock_gettime(clock, &time);

@@ -32,7 +32,7 @@ template <Named E>
   return kNamesOf<E>[static_cast<std::size_t>(value)];
 }
 
-// The same names, for what wants a list of texts.
+// Returns the names of all values, in order, as a vector of strings.
 template <Named E>
 [[nodiscard]] const std::vector<std::string>& names_of() {
   static const std::vector<std::string> kAll(kNamesOf<E>.begin(), kNamesOf<E>.end());

@@ -1,3 +1,5 @@
+// The distance is that of optimal string alignment: Levenshtein's, with a swap of neighbours as one more edit. Only
+// three rows of its table are kept, on the stack, since names are at most 64 bytes long.
 #include "base/nearest_name.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 
 namespace flyball {
 
-// Returns so many hexadecimal digits from the kernel's random source. Throws SystemError.
+// Returns a string of this many hexadecimal digits from the kernel's random source. Throws SystemError.
 [[nodiscard]] inline std::string random_digits(std::size_t digits) {
   std::vector<std::uint8_t> bytes((digits + 1) / 2);
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {

@@ -33,8 +33,8 @@ enum class RecordSide {
   kAnswer,   // lenient; what is empty is written as null
 };
 
-// The names that a text may be, by what its FieldRules::known calls them. They stand in folders that a description does
-// not see; whoever shows schemas to people brings them along.
+// The names that fields may hold, in lists, each under the word that FieldRules::known gives. Descriptions cannot
+// include the folders that define these names; callers that print schemas pass them in.
 using KnownNames = std::map<std::string_view, std::vector<std::string>>;
 
 // One field, as the schema and the tables show it.
@@ -80,7 +80,8 @@ template <class T>
 class Record : public RecordDescription {
  public:
   using Json = nlohmann::ordered_json;
-  // Called after reading: may refuse the whole record, and bring what may be given in several ways into one form.
+  // A function that is called after reading. It may refuse the whole record, and may bring what can be given in several
+  // ways into one form.
   using Check = std::function<void(const JsonObject&, T&)>;
 
   [[nodiscard]] static Record request(std::string name, std::string text = {}) {
@@ -99,7 +100,7 @@ class Record : public RecordDescription {
         name, [=](auto& record) -> auto& { return record.*member; }, rules);
     return std::move(*this);
   }
-  // A part's member, which stands in the record itself. In the second form the rules have the text.
+  // Describes a member of a nested struct as a field of the outer record. The second form takes the text from `rules`.
   template <class Part, class Member>
   Record&& field(const char* name, Part T::*part, Member Part::*member, const char* text, FieldRules rules = {}) && {
     rules.text = text;

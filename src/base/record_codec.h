@@ -28,19 +28,19 @@ struct FieldRules {
   const char* text = "";         // a sentence or two; Record::field() sets it
   bool needed = false;           // it must be given; other fields keep their default where they are missing
   bool left_out = false;         // it is not written while it has its default, since older programs do not know it
-  bool empty_is_null = false;    // a text
-  bool null_is_missing = false;  // a boolean; other fields always
-  // Of a number, and of each number of a list.
+  bool empty_is_null = false;    // of a text
+  bool null_is_missing = false;  // of a boolean; null in other fields always is
+  // The range of a number, and of each number of a list.
   double minimum = -1e300;
   double maximum = 1e300;
-  // Of a text, in bytes, unless it is empty and need not be given. `marks`: besides letters and digits nothing but
-  // these.
+  // The length of a text in bytes; a text that need not be given may also be empty. `marks` are the only characters
+  // that it may hold besides letters and digits.
   std::size_t shortest = 0;
   std::size_t longest = std::numeric_limits<std::size_t>::max();
   const char* marks = nullptr;
   const char* example = nullptr;  // "forward or backward"
-  const char* known = nullptr;    // "planners": which of KnownNames mean something; the reader takes others, too
-  // Entries of a list.
+  const char* known = nullptr;    // "planners": its list in KnownNames; the reader takes other names, too
+  // The number of a list's entries.
   std::size_t fewest = 0;
   std::size_t most = std::numeric_limits<std::size_t>::max();
   bool single = false;  // a list of one may be given as its entry alone
@@ -211,7 +211,7 @@ struct Codec<std::vector<T>> {
   static nlohmann::ordered_json schema(const FieldRules& rules) { return list_schema(Codec<T>::schema(rules), rules); }
 };
 
-// An object whose fields are names of the caller's; the rules are of each value.
+// An object whose fields have names that the caller chooses; the rules hold for each of its values.
 template <class T>
 struct Codec<std::map<std::string, T, std::less<>>> {
   using Map = std::map<std::string, T, std::less<>>;
@@ -236,7 +236,7 @@ struct Codec<std::map<std::string, T, std::less<>>> {
 template <class T>
 struct Codec<std::optional<T>> {
   static std::optional<T> read(const JsonValue& value, const FieldRules& rules) {
-    if (!kIsOptional<T> && value.is_null()) return std::nullopt;  // of two, a null fills the outer one
+    if (!kIsOptional<T> && value.is_null()) return std::nullopt;  // of two nested optionals, null empties the outer one
     return std::optional<T>(std::in_place, Codec<T>::read(value, rules));
   }
   static nlohmann::ordered_json write(const std::optional<T>& value) {
@@ -254,7 +254,7 @@ template <class T>
   }
 }
 
-// Where the field is missing or null, `value` stays as it is.
+// Reads a field into `value`, which stays as it is where the field is missing or null.
 template <class T>
 void read_field(JsonObject& object, const char* name, T& value, const FieldRules& rules) {
   const auto found = object.find_value(name);

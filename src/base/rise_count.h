@@ -1,5 +1,5 @@
-// When a sweep through the clocks, from the highest down, has seen enough: once the energy has risen so many times in a
-// row, lower clocks cost time and energy both.
+// Tells when a sweep from the highest clock down may end: after the energy has risen a given number of times in a row.
+// Lower clocks would then cost more time and more energy.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What all readers of TOML files share that people write: every error has file, line, column and how to mend it.
+// The base of all readers of the TOML files that people write. Every error says file, line, column and how to mend it.
 #pragma once
 
 #include <toml++/toml.h>

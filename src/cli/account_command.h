@@ -17,7 +17,7 @@ struct AccountArguments {
   std::optional<std::string> format;
 };
 
-// All but --power. `arguments` must outlive the parsing.
+// Adds all options of a footprint but --power. `arguments` must outlive the parsing.
 void add_footprint_options(const Command& command, AccountArguments& arguments);
 
 // Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report.

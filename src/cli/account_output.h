@@ -12,7 +12,7 @@
 
 namespace flyball {
 
-// Tables for people.
+// Both functions return tables for people.
 [[nodiscard]] std::string footprint_text(const Footprint& footprint, const FootprintNotes& notes, std::size_t top);
 [[nodiscard]] std::string comparison_text(const FootprintComparison& comparison, std::size_t top);
 [[nodiscard]] std::string comparison_json(const FootprintComparison& comparison);

@@ -1,3 +1,5 @@
+// Points are judged by a model that was fitted to other runs or, without such runs, by halves: a model fitted to the
+// points in even places predicts those in odd places, and the other way round. Text and JSON come from one judgement.
 #include "cli/against.h"
 
 #include <fmt/format.h>

@@ -10,11 +10,11 @@ namespace flyball {
 
 struct AgainstRequest {
   std::string runs;                      // a folder, docs/formats/runs.md
-  std::optional<std::string> fitted_to;  // another one; without it every other point of `runs`
+  std::optional<std::string> fitted_to;  // another folder; none: one half of `runs`, for the other half
   ScheduleKind schedule = ScheduleKind::k1f1b;
 };
 
-// What is to be printed. Throws what reading and fitting throw.
+// Both functions return what is to be printed, and throw what reading and fitting throw.
 [[nodiscard]] std::string against_text(const AgainstRequest& request);
 [[nodiscard]] std::string against_json(const AgainstRequest& request);
 

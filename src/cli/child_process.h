@@ -12,9 +12,9 @@
 
 namespace flyball {
 
-// While one lives, the signals that end or steer a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2) and
-// SIGCHLD wait to be taken instead of acting. There may be one at a time; it is made on the main thread, before other
-// threads start.
+// While an object of this class lives, the signals that end or steer a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT,
+// SIGUSR1, SIGUSR2) and SIGCHLD wait to be taken instead of acting. There may be one at a time; it is made on the main
+// thread, before other threads start.
 class SignalQueue {
  public:
   SignalQueue();
@@ -22,7 +22,7 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  // The next signal, or 0 when `longest` has passed without one.
+  // Waits for the next signal and returns it, or 0 when `longest` has passed without one.
   int take(Seconds longest, siginfo_t* info = nullptr);
 
   [[nodiscard]] const sigset_t& mask_before() const { return before_; }

@@ -58,7 +58,7 @@ struct HeededOptions {
 
 // Warns of an option that was given and changes nothing: `why` follows "--x has no effect".
 void warn_if_ignored(std::string_view option, bool given, bool heeded, std::string_view why);
-// The same for every option of ClusterOptions.
+// Warns of each option of ClusterOptions that was given and that none of the policies heeds.
 void warn_of_ignored_options(const ClusterOptions& options, const HeededOptions& heeded);
 
 inline constexpr std::string_view kForOneClock = "; it is for policies that choose no clocks";

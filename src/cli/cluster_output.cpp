@@ -1,3 +1,5 @@
+// One initializer, in the order in which the fields are printed. The command that measures how long a run took adds
+// wall_seconds itself.
 #include "cli/cluster_output.h"
 
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 
 namespace flyball {
 
-// The fields that docs/manual/cluster.md lists, without wall_seconds.
+// Returns the fields that docs/manual/cluster.md lists, without wall_seconds.
 [[nodiscard]] nlohmann::ordered_json result_json(const SimulationResult& result);
 
 }  // namespace flyball

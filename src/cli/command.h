@@ -25,7 +25,7 @@ class Option {
   Option type_name(const std::string& name) const;
   Option required(bool required = true) const;
   Option excludes(const std::string& name) const;
-  // Of a list: each value needs the option's name before it.
+  // For an option that takes a list: makes each value need the option's name before it.
   Option one_value_each() const;
 
   [[nodiscard]] std::string name() const;
@@ -45,11 +45,11 @@ class Command {
   [[nodiscard]] Command add_subcommand(const std::string& name, const std::string& description) const;
   [[nodiscard]] bool subcommand_is_given() const;
 
-  // Text below the options in the help: explanations and examples.
+  // Adds text below the options in the help: explanations and examples.
   void footer(const std::string& text) const;
   // Leaves the command out of the list of commands.
   void hide() const;
-  // What the command does, called while the command line is parsed. May throw.
+  // Sets what the command does. The function is called while the command line is parsed, and may throw.
   void callback(const std::function<void()>& action) const;
 
   // A name without dashes is that of a positional argument.
@@ -57,7 +57,7 @@ class Command {
   Option add_option(const std::string& name, std::vector<std::string>& target, const std::string& description) const;
   Option add_option_function(const std::string& name, const std::function<void(const std::string&)>& take,
                              const std::string& description) const;
-  // As above, for one that may be given several times.
+  // Adds an option that may be given several times.
   Option add_list_function(const std::string& name, const std::function<void(const std::vector<std::string>&)>& take,
                            const std::string& description) const;
   Option add_flag(const std::string& name, bool& target, const std::string& description) const;

@@ -1,3 +1,5 @@
+// Everything but the text of print_data() goes through printable(). The progress bar is drawn first after 0.2 s, so
+// that short runs show none, then every 0.1 s, and its destructor erases it.
 #include "cli/console.h"
 
 #include <fmt/format.h>

@@ -11,28 +11,29 @@
 namespace flyball {
 
 // Writes all of `text` to standard output and flushes it. Throws SystemError when that fails (disk full, closed pipe).
-// JSON means the same with the escapes.
+// JSON with these escapes means the same as without them.
 void print_result(std::string_view text);
 
-// The same without escaping anything: for CSV and other formats that have no escapes, and for a screen that we draw.
+// Writes `data` in the same way, but as it is: for CSV and other formats that have no escapes, and for a screen that we
+// draw.
 void print_data(std::string_view data);
 
 // Writes all of `text` to standard error: a report that must not mix with what a measured program prints.
 void print_report(std::string_view text);
 
-// 80 where the descriptor is no terminal.
+// Returns the width of the terminal; 80 where the descriptor is no terminal.
 [[nodiscard]] std::size_t terminal_columns(int descriptor);
 
-// As one word of a shell's line.
+// Returns the text quoted, as one word of a shell's command line.
 [[nodiscard]] std::string shell_quoted(std::string_view text);
 
-// "flyball: warning: ..." and "flyball: error: ..." on standard error. The word is coloured on a terminal unless the
-// environment sets NO_COLOR (no-color.org).
+// These print "flyball: warning: ..." and "flyball: error: ..." on standard error. The word is coloured on a terminal
+// unless the environment sets NO_COLOR (no-color.org).
 void print_warning(std::string_view text);
 void print_error(std::string_view text);
 
-// One line that is redrawn in place, at most ten times a second and not before 0.2 s have passed; erased at the end of
-// its life. Silent when standard error is no terminal.
+// One line that is redrawn in place, at most ten times a second and not before 0.2 s have passed, and is erased at the
+// end of the object's life. Nothing is shown where standard error is no terminal.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string_view label);

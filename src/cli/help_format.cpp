@@ -1,3 +1,5 @@
+// CLI11's formatter with the parts replaced that break lines or name commands. Words are laid out greedily, and a name
+// that is too long for its column has its text begin on the next line.
 #include "cli/help_format.h"
 
 #include <fmt/format.h>

@@ -6,10 +6,10 @@
 
 namespace flyball {
 
-// "flyball profile show".
+// Returns the name of the command behind those of its parents: "flyball profile show".
 [[nodiscard]] std::string full_command_name(const CLI::App& command);
 
-// Whether the command can be given without one of its subcommands: it has options of its own.
+// Returns whether the command can be given without one of its subcommands, which is so if it has options of its own.
 [[nodiscard]] bool stands_alone(const CLI::App& command);
 
 class HelpFormatter : public CLI::Formatter {

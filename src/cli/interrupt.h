@@ -11,8 +11,8 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-// While one lives, the first SIGINT or SIGTERM is only noted; a second one ends the process at once. There may be one
-// at a time.
+// While a guard lives, the first SIGINT or SIGTERM is only noted; a second one ends the process at once. There may be
+// one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -24,9 +24,10 @@ class InterruptGuard {
   void throw_if_interrupted() const;
 };
 
-// While one lives, SIGINT or SIGTERM ends the process at once with status 130, wherever it is: the file under way is
-// removed, every other one is whole or was not begun. For commands that compute long in many places and hold nothing
-// that must be given back. There may be one of these or one InterruptGuard at a time, not both.
+// While an object of this class lives, SIGINT or SIGTERM ends the process at once with status 130, whatever it is
+// doing: the file that is being written is removed, and every other one is whole or was not begun. For commands that
+// compute long in many places and hold nothing that must be given back. There may be one of these or one InterruptGuard
+// at a time, not both.
 class InterruptExit {
  public:
   InterruptExit();

@@ -1,3 +1,4 @@
+// Devices whose driver is absent are not reported as missing, nor are GPUs where --gpus has chosen among them.
 #include "cli/measuring_options.h"
 
 #include <fmt/format.h>

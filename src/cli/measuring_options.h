@@ -26,11 +26,11 @@ void add_measuring_options(const Command& app, MeasuringOptions& options);
 // Opens the devices that the options ask for. Warns of devices that are there and cannot be measured; throws
 // SystemError where none can.
 [[nodiscard]] MachineDevices open_measured_machine(const MeasuringOptions& options);
-// Devices that are there, were to be measured, and cannot be: their energy is missing from every total.
+// Returns the devices that are there and were to be measured but cannot be. Their energy is missing from every total.
 [[nodiscard]] std::vector<DeviceError> unmeasured_devices(const MeasuringOptions& options,
                                                           const MachineDevices& machine);
 
-// The command on one line, its words with blanks between, shortened to 120 characters.
+// Returns the command on one line, its words with blanks between them, shortened to 120 characters.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& command);
 
 }  // namespace flyball

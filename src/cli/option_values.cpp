@@ -1,3 +1,4 @@
+// Each function reads a number or a time by base/text.h and compares it with its bounds; refuse() words all errors.
 #include "cli/option_values.h"
 
 #include <fmt/format.h>

@@ -29,13 +29,13 @@ namespace flyball {
 
 [[nodiscard]] LatencyRange parse_latency(std::string_view option, std::string_view text);  // "0", "7ms", "4ms..9ms"
 
-// `wanted` says what that is: "a whole number from 1 to 16".
+// `wanted` says in the error what the option takes: "a whole number from 1 to 16".
 [[nodiscard]] long parse_integer_within(std::string_view option, std::string_view text, long least, long most,
                                         std::string_view wanted);
 [[nodiscard]] double parse_number_within(std::string_view option, std::string_view text, double least, double most,
                                          std::string_view wanted);
 
-// A parser of "4" or "4,3,..." from that of one value.
+// Makes a parser of lists such as "4" or "4,3,..." from the parser of one value.
 template <class Parse>
 [[nodiscard]] auto parse_list(Parse parse) {
   return [parse](std::string_view option, std::string_view text) {
@@ -45,24 +45,24 @@ template <class Parse>
   };
 }
 
-// "0,1", or "none".
+// Reads "0,1", or "none", which gives an empty list.
 [[nodiscard]] std::vector<std::size_t> parse_gpus(std::string_view option, std::string_view text);
 
-// Any text but the empty one.
+// Takes any text but the empty one.
 [[nodiscard]] std::string parse_path(std::string_view option, std::string_view text);
 
-// One of `choices`, else a UsageError that lists them.
+// Takes one of `choices`. For anything else it throws UsageError, which lists them.
 [[nodiscard]] std::string parse_choice(std::string_view option, std::string_view text,
                                        const std::vector<std::string>& choices);
 
-// One of an enumeration's names (base/names.h).
+// Reads one of an enumeration's names (base/names.h).
 template <Named E>
 [[nodiscard]] E parse_named(std::string_view option, std::string_view text) {
   return *value_named<E>(parse_choice(option, text, names_of<E>()));
 }
 
-// An option that fills `target` by parse(name, text): an optional where it matters whether it was given, else a value
-// that holds the default. `target` must outlive the parsing.
+// Adds an option that fills `target` by parse(name, text). `target` is an optional where it matters whether the option
+// was given, else a value that holds the default. It must outlive the parsing.
 template <class Target, class Parse>
 Option add_value(const Command& app, const std::string& name, Target& target, const Parse& parse,
                  const std::string& what, const std::string& description) {
@@ -76,11 +76,11 @@ Option add_value(const Command& app, const std::string& name, Target& target, co
   return app.add_option_function(name, fill, description).type_name(what);
 }
 
-// As above, for one of a fixed list of words.
+// Adds an option that takes one of a fixed list of words.
 Option add_choice(const Command& app, const std::string& name, std::optional<std::string>& target,
                   std::vector<std::string> choices, const std::string& what, const std::string& description);
 
-// --format text|json.
+// Adds the option --format, which takes text or json.
 void add_format(const Command& app, std::optional<std::string>& target);
 
 }  // namespace flyball

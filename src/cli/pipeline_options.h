@@ -49,7 +49,7 @@ struct LoadedPipeline {
   PlanProblem problem;
   MeasurementNoise noise;
 
-  // "gpt3.csv: 4 stages, 128 microbatches, 1f1b", for headings.
+  // Returns "gpt3.csv: 4 stages, 128 microbatches, 1f1b", for headings.
   [[nodiscard]] std::string title() const;
 };
 
@@ -58,7 +58,7 @@ struct LoadedPipeline {
 [[nodiscard]] std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options,
                                                             const InterruptGuard& guard);
 
-// A profile by its path; "-" is standard input. Throws what the reader throws, and Interrupted.
+// Reads a profile by its path; "-" is standard input. Throws what the reader throws, and Interrupted.
 [[nodiscard]] Profile load_profile(const std::string& path, const InterruptGuard& guard);
 
 }  // namespace flyball

@@ -1,3 +1,5 @@
+// Tables and JSON are made of the same PlannerRun. Each part of the text is a function of its own, which returns an
+// empty text where that part was not asked for.
 #include "cli/plan_output.h"
 
 #include <fmt/format.h>

@@ -9,18 +9,18 @@
 
 namespace flyball {
 
-// One JSON object with the fields that docs/manual/plan.md lists; with several runs, the first one's object and all of
-// them under "planners". `measured` includes solve_seconds and peak_rss_mb, which differ from run to run.
+// Returns one JSON object with the fields that docs/manual/plan.md lists; with several runs, the first one's object and
+// all of them under "planners". `measured` includes solve_seconds and peak_rss_mb, which differ from run to run.
 [[nodiscard]] std::string plan_results_json(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs,
                                             bool measured);
 
-// Tables for people, at most 80 columns.
+// Returns tables for people, at most 80 columns wide.
 [[nodiscard]] std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs);
 
-// The number of each period's plan, from 0; periods with the same plan share one.
+// Returns the number of each period's plan, from 0; periods with the same plan share one.
 [[nodiscard]] std::vector<std::size_t> plan_numbers(const std::vector<BudgetedPlan>& budget);
 
-// "12.57 ± 0.02", in percent, or "unknown".
+// Returns the saving to expect, in per cent, such as "12.57 ± 0.02", or "unknown".
 [[nodiscard]] std::string expected_saving_text(const PlannerRun& run);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// Rows are read in order; each must begin no earlier than the one before it ends.
 #include "cli/power_budget.h"
 
 #include <fmt/format.h>

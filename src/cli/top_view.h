@@ -18,11 +18,11 @@ struct TopFrame {
   bool colour = false;  // ANSI, and block characters for bars either way
 };
 
-// Lines of at most `columns` characters, each ended by a newline. Where a table is too wide, its columns are left out,
-// the least important one first.
+// Returns lines of at most `columns` characters, each ended by a newline. Where a table is too wide, its columns are
+// left out, the least important one first.
 [[nodiscard]] std::string draw_top(const TopFrame& frame);
 
-// The same as one JSON object in a line.
+// Returns the state as one JSON object in a line.
 [[nodiscard]] std::string top_json(const TopFrame& frame);
 
 }  // namespace flyball

@@ -53,7 +53,7 @@ struct StepRecord {
   std::vector<InstructionSpan> spans;
 };
 
-// The counter's changes after a moment, oldest first, and the time up to which none will be added.
+// The counter's changes after the requested time, oldest first; none will be added before `settled`.
 struct CounterNews {
   std::vector<CounterPoint> changes;
   Nanoseconds settled = 0;

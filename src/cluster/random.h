@@ -15,11 +15,11 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  // Uniform in [0, 1).
+  // Returns a number that is uniform in [0, 1).
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // Uniform in [0, count).
+  // Returns a whole number that is uniform in [0, count).
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(uniform() * static_cast<double>(count)); }
-  // Standard normal (Box-Muller).
+  // Returns a standard normal number (Box-Muller).
   double normal() {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
     return radius * std::cos(2.0 * std::numbers::pi * uniform());

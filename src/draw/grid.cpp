@@ -1,3 +1,5 @@
+// One line and one label for each of the values that round_ticks() finds. The label of a row is set 4 pixels below its
+// line's height, which centres it on the line.
 #include "draw/grid.h"
 
 namespace flyball {

@@ -6,9 +6,9 @@
 
 namespace flyball {
 
-// Across, from `left` to `right`, about `ticks` of them; labels end `gap` pixels before.
+// Draws about `ticks` horizontal lines from `left` to `right`; their labels end `gap` pixels left of them.
 void draw_rows(SvgCanvas& svg, const LinearScale& y, double left, double right, int ticks, double gap = 6.0);
-// Upright; labels are `gap` pixels below `bottom`.
+// Draws about `ticks` vertical lines from `top` to `bottom`; their labels stand `gap` pixels below them.
 void draw_columns(SvgCanvas& svg, const LinearScale& x, double top, double bottom, int ticks, double gap = 16.0);
 
 }  // namespace flyball

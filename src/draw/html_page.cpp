@@ -1,3 +1,5 @@
+// The page is put together as text, with its styles in the head and its scripts at its end, so that the scripts find
+// the whole page when they start.
 #include "draw/html_page.h"
 
 #include <fmt/format.h>

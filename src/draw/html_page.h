@@ -27,10 +27,11 @@ template <class Draw>
   return draw(1000).inlined("wide") + draw(380).inlined("narrow");
 }
 
-// JSON that a script element can hold: nothing in its texts ends the element.
+// Returns the JSON in a form that a script element can hold: nothing in its texts ends the element.
 [[nodiscard]] std::string script_json(std::string json);
 
-// A table: the first column left, the rest right. It scrolls by itself where the page is narrow.
+// A table whose first column is aligned left and whose other columns are aligned right. It scrolls by itself where the
+// page is narrow.
 class HtmlTable {
  public:
   explicit HtmlTable(const std::vector<std::string>& headings);  // markup

@@ -15,7 +15,7 @@ class PowerScale {
   PowerScale(Watts least, Watts most);
 
   [[nodiscard]] std::string color(Watts power) const;  // "#rrggbb"
-  // Whether white text reads better on color(power) than black.
+  // Returns whether white text reads better on color(power) than black.
   [[nodiscard]] bool is_dark(Watts power) const;
   [[nodiscard]] Watts least() const { return least_; }
   [[nodiscard]] Watts most() const { return most_; }

@@ -26,10 +26,11 @@ struct Ticks {
 // Returns the multiples of 1, 2 or 5 times a power of ten in [from, to], about `count` of them at most.
 [[nodiscard]] Ticks round_ticks(double from, double to, int count);
 
-// "12 345.6": fixed decimals, groups of three set apart by narrow no-break spaces from 10,000 on.
+// Returns the number with fixed decimals, such as "12 345.6". From 10,000 on, narrow no-break spaces set groups of
+// three digits apart.
 [[nodiscard]] std::string grouped_number(double value, int decimals);
 
-// Four significant digits or so, for hover texts and labels: "12.35", "0.1235", "1235", "75".
+// Returns the number with about four significant digits, for hover texts and labels: "12.35", "0.1235", "1235", "75".
 [[nodiscard]] std::string short_number(double value);
 
 }  // namespace flyball

@@ -33,14 +33,15 @@ class SvgCanvas {
   void circle(double x, double y, double radius, std::string_view css, std::string_view title = {});
   void line(double x1, double y1, double x2, double y2, std::string_view css);
   void polyline(const Points& points, std::string_view css);
-  // A closed outline.
+  // Draws a closed outline.
   void polygon(const Points& points, std::string_view css, std::string_view title = {});
-  // "_{...}" in the content, once at most, is set as an index.
+  // Draws text. "_{...}" in the content, once at most, is set as an index.
   void text(double x, double y, std::string_view content, std::string_view css, Anchor anchor = Anchor::kStart);
-  // Of the group's style and fill: a path, and text on the group's origin at x, a length or percentage.
+  // The next two take style and fill from the group: a path, and text at the height of the group's origin, whose `x` is
+  // a length or a percentage.
   void path(std::string_view outline, std::string_view title = {});
   void label(std::string_view x, std::string_view content);
-  // Text turned by a quarter to read upwards.
+  // Draws text that is turned by a quarter and reads upwards.
   void vertical_text(double x, double y, std::string_view content, std::string_view css);
 
   // Everything drawn until close_group() is moved by (x, y).
@@ -58,8 +59,9 @@ class SvgCanvas {
   [[nodiscard]] std::string standalone() const;
   // Returns the picture for a page that brings the styles; `css` are classes of the svg element.
   [[nodiscard]] std::string inlined(std::string_view css) const;
-  // The same, stretched in width alone by the page's variable --zoom, and above it texts that keep their shape:
-  // `labels` is as large and its x are percentages. The page's style sheet keeps lines as thick as they are.
+  // Returns the picture for such a page, stretched in width alone by the page's variable --zoom, with the texts of
+  // `labels` above it, which keep their shape. `labels` is as large as this picture, and its x are percentages. The
+  // page's style sheet keeps lines as thick as they are.
   [[nodiscard]] std::string stretched(std::string_view css, const SvgCanvas& labels) const;
 
  private:

@@ -1,3 +1,4 @@
+// Cells are kept as texts until str(), which measures all columns first. Control characters are escaped in add_row().
 #include "draw/text_table.h"
 
 #include <fmt/format.h>

@@ -11,15 +11,16 @@ namespace flyball {
 // text.
 class TextTable {
  public:
-  // One heading for each column. '<' before it, which is not shown, says that the column is of text; '>' that it is of
-  // numbers, as it is without either: for headings that are not ours.
+  // Takes one heading for each column. A mark before a heading, which is not shown, says what the column holds: '<'
+  // text, '>' numbers. Columns without a mark hold numbers; a heading that is not ours needs one, since it may begin
+  // with either.
   explicit TextTable(std::vector<std::string> headings);
 
-  // Not more cells than columns; missing ones at the end are left empty. What a terminal would obey is escaped, line
-  // ends included.
+  // Adds a row of at most as many cells as there are columns; missing ones at its end are left empty. What a terminal
+  // would obey is escaped, line ends included.
   void add_row(std::vector<std::string> cells);
 
-  // Heading, rule, rows; every line ends with a newline, none with blanks.
+  // Returns headings, rule and rows. Every line ends with a newline, and none with blanks before it.
   [[nodiscard]] std::string str() const;
 
  private:
@@ -28,9 +29,9 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Fixed decimals; "-" when not finite; never "-0.00".
+// Returns the number with fixed decimals; "-" where it is not finite, and never "-0.00".
 [[nodiscard]] std::string format_fixed(double value, int decimals);
-// Fixed decimals with a leading plus or minus, for changes in per cent.
+// Returns the number with fixed decimals and a leading plus or minus, for changes in per cent.
 [[nodiscard]] std::string format_signed(double value, int decimals);
 
 }  // namespace flyball

@@ -1,3 +1,4 @@
+// The one call of CpuDevice that does not depend on the driver.
 #include "driver/cpu.h"
 
 #include <fmt/format.h>

@@ -23,8 +23,8 @@ class CpuDevice {
   [[nodiscard]] std::string label() const;                    // "CPU:0", as in traces
   [[nodiscard]] virtual const std::string& name() const = 0;  // "package-0"
 
-  // Energy since this object was made. A wrap-around of the hardware's counter is noticed if the call comes at least
-  // once per wrap (about a minute at full power on some servers).
+  // Both functions return the energy since this object was made. A wrap-around of the hardware's counter is noticed if
+  // the call comes at least once per wrap (about a minute at full power on some servers).
   [[nodiscard]] virtual Joules package_energy() const = 0;
   [[nodiscard]] virtual std::optional<Joules> dram_energy() const = 0;  // nothing where there is no DRAM domain
 

@@ -1,3 +1,4 @@
+// Keys and names of the faults stand in one table, in the order of the enumeration.
 #include "driver/device_error.h"
 
 #include <fmt/format.h>

@@ -31,8 +31,8 @@ inline constexpr Seconds kAnswerPatience{2.0};
 // Makes the error that is thrown instead of an answer.
 [[nodiscard]] DeviceError no_answer(const std::string& device, Seconds patience);
 
-// While this lives, its thread takes no signals, and neither do the threads that it starts, for all their lives:
-// signals are for the program's own threads.
+// While an object of this class lives, its thread takes no signals. The threads that are started meanwhile take none as
+// long as they run: signals are for the program's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -73,7 +73,7 @@ class PendingAnswer {
     return answer_.get();
   }
 
-  // Whether get() would not wait.
+  // Returns whether the answer is there, so that get() would not wait.
   [[nodiscard]] bool arrived() const { return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
 
  private:

@@ -6,8 +6,8 @@
 
 namespace flyball {
 
-// Keeps the library loaded for as long as this lives. Its symbols stay private (RTLD_LOCAL), so that a library that the
-// measured program brings along is not mixed with ours.
+// Keeps the library loaded for as long as the object lives. Its symbols stay private (RTLD_LOCAL), so that a library
+// that the measured program brings along is not mixed with ours.
 class SharedLibrary {
  public:
   // Loads the first of `names` that can be loaded; each is a name that the dynamic loader looks up, or a path. Throws

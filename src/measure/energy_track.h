@@ -55,7 +55,7 @@ class Ring {
     if (++first_ == items_.size()) first_ = 0;
   }
 
-  // How many items are at or before `time`.
+  // Returns how many items are at or before `time`.
   [[nodiscard]] std::size_t count_until(Nanoseconds time) const {
     std::size_t low = 0;
     std::size_t high = size_;
@@ -90,16 +90,16 @@ class EnergyTrack {
   void add(Nanoseconds time, const MeterReading& reading);
 
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
-  // Whether later readings will not change what energy_between says up to `time`.
+  // Returns whether no later reading can change what energy_between() says up to `time`.
   [[nodiscard]] bool settled(Nanoseconds time) const;
-  // The time before which a reading would bring nothing new, since the counter's next step is not due. Readings may
-  // come all the same.
+  // Returns the time before which a reading would bring nothing new, since the counter's next step is not due. Readings
+  // may come all the same.
   [[nodiscard]] Nanoseconds quiet_until() const {
     return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
   }
 
-  // Whether the counter changes at every reading although it is read every period: read less often, it tells as much,
-  // only later. Where readings were further apart, that cannot be told.
+  // Returns whether the counter changes at every reading although it is read every period. If it is read less often,
+  // such a counter tells as much, only later. Where readings were further apart, this cannot be told.
   [[nodiscard]] bool finer_than_period() const {
     return changes_at_every_reading() && rhythm_.usual_sampling() < period_ + period_ / 2;
   }

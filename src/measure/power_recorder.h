@@ -31,7 +31,7 @@ class PowerRecorder {
   // `all`, at the end, every row. The first call's text begins with the header.
   [[nodiscard]] std::string take(bool all = false);
 
-  // One sentence for each device of which readings have failed since the begin, so that rows are missing.
+  // Returns one sentence for each device of which readings have failed since the begin, so that rows are missing.
   [[nodiscard]] std::vector<std::string> failures() const;
 
   // Names devices that were read less often than the sampler's period, to cost less (Sampler::Options::most_cost), and

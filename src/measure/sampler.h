@@ -108,8 +108,8 @@ class Sampler {
   [[nodiscard]] std::size_t meter_count() const;
   [[nodiscard]] MeterState state(std::size_t meter) const;
 
-  // Energy of [begin, end], interpolated between the moments at which the counter changed, so that intervals shorter
-  // than the sensor's period are right on average. O(log ring) and the changes within.
+  // Returns the energy of [begin, end], interpolated between the moments at which the counter changed, so that
+  // intervals shorter than the sensor's period are right on average. Cost: O(log ring) and the changes within.
   [[nodiscard]] IntervalEnergy energy_between(std::size_t meter, Nanoseconds begin, Nanoseconds end) const;
 
   // Reads every meter that answers at once, outside the period, and returns when that was done: a bound for a measured
@@ -139,8 +139,8 @@ class Sampler {
   std::unique_ptr<Impl> impl_;
 };
 
-// Options for the period that somebody asked for, whatever it costs; or the default one, for no more than
-// usual_sampling_cost().
+// Returns the options for the period that somebody asked for, whatever that costs. Where nobody has, they are those of
+// the default period, at no more than usual_sampling_cost().
 [[nodiscard]] Sampler::Options sampling_at(std::optional<Seconds> period);
 
 }  // namespace flyball

@@ -21,8 +21,8 @@ struct Endpoint {
   [[nodiscard]] std::string text() const;  // for messages
 };
 
-// "/run/flyball/agent.sock" (anything with a slash), "unix:PATH", "HOST:PORT", "http://HOST:PORT", "https://HOST:PORT".
-// Throws UsageError.
+// Reads "/run/flyball/agent.sock" (anything with a slash), "unix:PATH", "HOST:PORT", "http://HOST:PORT",
+// "https://HOST:PORT". Throws UsageError.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
 // Keeps one connection, which is opened when it is first needed. Not thread-safe, except for interrupt(). Every call
@@ -50,7 +50,7 @@ class HttpClient {
   // once more.
   Response request(std::string_view method, std::string_view target, std::string_view json_body = {});
 
-  // Whether the connection of the last request is still there.
+  // Returns whether the connection of the last request is still there.
   [[nodiscard]] bool connected() const;
   void disconnect();
   void interrupt();  // may be called from any thread: soon ends the call under way, and those that follow

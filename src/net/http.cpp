@@ -1,3 +1,4 @@
+// Headers are few and are searched one by one. Errors become responses as RFC 9457 (problem details) asks.
 #include "net/http.h"
 
 #include <algorithm>

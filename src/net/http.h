@@ -74,7 +74,7 @@ class HttpError : public Error {
   std::vector<Header> headers_;
 };
 
-// "Not Found".
+// Returns the words for a status: "Not Found" for 404.
 [[nodiscard]] std::string_view reason_phrase(unsigned status);
 
 // Returns the status that an exception is answered with: HttpError's own, 400 for InputError and UsageError, else 500.
@@ -82,7 +82,7 @@ class HttpError : public Error {
 
 [[nodiscard]] Response text_response(std::string content_type, std::string body);
 
-// RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.
+// Both functions make a problem object of RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.
 [[nodiscard]] Response problem_response(const std::exception& error);
 [[nodiscard]] Response problem_response(unsigned status, std::string_view detail);
 

@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// Bytes that are not UTF-8, as quoted from a request, are replaced.
+// Makes a response of a document. Bytes that are not UTF-8, as quoted from a request, are replaced.
 [[nodiscard]] Response json_response(unsigned status, const nlohmann::ordered_json& body);
 
 // Returns the reason that the body of a refusal gives: the detail of a problem object, or the body's beginning where it

@@ -1,7 +1,7 @@
 // An HTTP/1.1 server on an EventLoop, over Unix sockets, TCP and TLS.
 //
 // One thread reads, dispatches and writes, and nothing in it blocks; others help to send where many clients wait for
-// the same news. An idle client costs little. No client can make the server wait (time limits on reading, writing and
+// the same event. An idle client costs little. No client can make the server wait (time limits on reading, writing and
 // idling) or fill its memory (limits on headers, bodies, connections and what a stream may queue).
 #pragma once
 
@@ -83,7 +83,8 @@ class HttpServer {
   std::shared_ptr<Impl> impl_;
 };
 
-// "[::1]:80", "127.0.0.1:4938". Throws UsageError naming `what`.
+// An address and a port. parse_host_port() reads "[::1]:80" or "127.0.0.1:4938", and throws UsageError, which names
+// `what`, for other texts.
 struct HostPort {
   std::string host;
   std::uint16_t port = 0;

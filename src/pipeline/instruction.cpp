@@ -1,3 +1,4 @@
+// Chunk numbers are the digits behind the last dot of a name.
 #include "pipeline/instruction.h"
 
 #include <algorithm>

@@ -25,20 +25,21 @@ enum class InstructionKind {
   return "";
 }
 
-// Constant-time operations; a profile may hold them as operations with one row.
+// The names of constant-time operations. A profile may hold them, except p2p_back, as operations with one row.
 inline constexpr std::string_view kP2pName = "p2p";
-// In a DAG, where what a stage sends back differs from what it sends on.
+// A transfer back, in a DAG in which it differs from a transfer forward.
 inline constexpr std::string_view kP2pBackName = "p2p_back";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";
-// Measured beside them, though nothing runs: a GPU that waits for other stages. Its energy over its time is the
-// blocking power.
+// A GPU that waits for other stages. Nothing runs, but profiles hold it beside the operations, since its energy over
+// its time is the blocking power.
 inline constexpr std::string_view kWaitingName = "waiting";
-// Likewise: a clock change, whose time is how long it takes to take hold. Its energy counts for nothing.
+// A clock change. Profiles hold it beside the operations, too; its time is how long the change takes to take hold, and
+// its energy counts for nothing.
 inline constexpr std::string_view kClockChangeName = "clock_change";
 
-// Whether it is one of the six of these that a profile may hold.
+// Returns whether this is one of the names above, p2p_back excepted.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
 // Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.

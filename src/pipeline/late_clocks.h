@@ -48,7 +48,8 @@ struct SwitchedRun {
   std::vector<Nanoseconds> durations;  // its operations'
   int iterations = 0;                  // that were run
 
-  // Of an iteration and the wait after it until `straggler_time`, if that is later than its end.
+  // Returns the energy of an iteration and of the wait after it, which lasts until `straggler_time` if that is later
+  // than the iteration's end.
   [[nodiscard]] Joules total_until(Nanoseconds straggler_time) const {
     return energy.total() + straggler_power * to_seconds(std::max<Nanoseconds>(0, straggler_time - makespan));
   }

@@ -30,17 +30,17 @@ struct ConstantOperation {
   ConstantOperation(std::vector<Seconds> times, std::vector<Joules> energies)
       : time(std::move(times)), energy(std::move(energies)) {}
 
-  // One for all, or one per stage, of transfers one per link (link k joins stages k and k + 1; the one back from the
-  // last stage to the first, which only chunks need, comes last). Among several, 0 s says that there is none.
+  // One time for all, or one per stage; of transfers, one per link (link k joins stages k and k + 1; the one back from
+  // the last stage to the first, which only chunks need, comes last). Among several, 0 s says that there is none.
   std::vector<Seconds> time;
   // Energy of the GPU while it runs, likewise. Where it is not stated, a transfer takes none of its own (its stage is
   // charged as blocking meanwhile), and any other operation draws the stage's blocking power.
   std::vector<Joules> energy;
 };
 
-// Reads a memory limit: a number of microbatches ("9"), or the memory that a stage has for activations over that which
-// a microbatch's take ("60GB/6.4GB", which are 9). Returns nullopt where it is neither, or where not one fits or more
-// than kMostOperations do.
+// Reads a memory limit: a number of microbatches ("9"), or the memory that a stage has for activations, a slash, and
+// the memory that the activations of one microbatch take ("60GB/6.4GB", which gives 9). Returns nullopt where it is
+// neither, or where not one fits or more than kMostOperations do.
 [[nodiscard]] std::optional<int> parse_memory_limit(std::string_view text);
 
 struct PipelineSpec {
@@ -59,7 +59,7 @@ struct PipelineSpec {
   std::optional<ConstantOperation> p2p;             // on every edge between stages
   std::optional<ConstantOperation> data_load;       // before every forward of the first stage, or of those named
   std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
-  std::optional<ConstantOperation> optimizer_step;  // after that
+  std::optional<ConstantOperation> optimizer_step;  // after gradient_sync
   // Whether a transfer occupies the stage that sends as well as the one that receives: it begins when both have come to
   // it, and both go on when it has ended. Otherwise it delays the receiver alone.
   bool transfers_occupy_both = false;

@@ -28,7 +28,8 @@ struct PowerCurve {
 
 // Returns the curve of `copies` GPUs in step on every stage: data-parallel pipelines begin their iterations together,
 // after the same reduction, and tensor-parallel ranks do the same work. `blocking` holds one power per stage; a
-// `period` above the iteration's time is a straggler's, who is waited for. Cost O(n log n) for n operations.
+// `period` above the iteration's time is that of a straggler for which the pipelines wait. Cost O(n log n) for n
+// operations.
 [[nodiscard]] PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
                                      int copies = 1, Nanoseconds period = 0);
 

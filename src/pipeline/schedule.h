@@ -17,7 +17,7 @@ namespace flyball {
 
 enum class ScheduleKind { kGpipe, k1f1b, kInterleaved1f1b, kEarlyRecompute1f1b, kZbH1 };
 
-// Names as above. Throws UsageError that lists them.
+// Reads a name of the list above. Throws UsageError, which lists the names, for any other.
 [[nodiscard]] ScheduleKind parse_schedule(std::string_view name);
 [[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
 [[nodiscard]] std::vector<std::string> schedule_names();

@@ -46,7 +46,8 @@ struct Timeline {
 // the wait's. A transfer without energy of its own thus costs the wait and nothing else.
 [[nodiscard]] Watts charged_blocking(const OperationType& type, Watts blocking);
 
-// Whether waiting takes the same at all clocks: no operation type has powers of waiting of its own.
+// Returns whether waiting takes the same at all clocks, which is so if no operation type has powers of waiting of its
+// own.
 [[nodiscard]] bool waits_alike(const ComputationDag& dag);
 
 // Calls wait(from, until, above) for each wait of a stage, in order of time, the last one until `end`. `above` is what
@@ -85,7 +86,7 @@ struct WaitingAbove {
 [[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan,
                                                       std::span<const Nanoseconds> durations,
                                                       std::span<const Nanoseconds> finish);
-// The same of a plan with the measured options.
+// Returns what the first form does for a plan whose operations run as their options were measured.
 [[nodiscard]] std::vector<WaitingAbove> waiting_above(const ComputationDag& dag, const ClockPlan& plan);
 [[nodiscard]] WaitingAbove sum_of(const std::vector<WaitingAbove>& stages);
 // Returns what all stages draw together while they wait for a straggler, after a plan's iteration.
@@ -110,8 +111,8 @@ struct EnergyBreakdown {
 
 // Returns the option whose clock is nearest; the higher one where two are equally near, and the fastest of one clock.
 [[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock);
-// The same for an operation that keeps the labels of one of its options: of the nearest clock's options the one with
-// these labels, where there is one.
+// Returns such an option for an operation that keeps the labels of one of its options: of the nearest clock's options
+// the one with these labels, where there is one.
 [[nodiscard]] std::uint16_t nearest_option(const OperationType& type, Megahertz clock, std::uint16_t labelled_as);
 
 }  // namespace flyball

@@ -27,7 +27,7 @@ namespace flyball {
 [[nodiscard]] std::string zeus_frequencies(const ComputationDag& dag, const ClockPlan& plan,
                                            const std::string& comment);
 
-// Whether some announced computation has labels, which a file of clocks leaves out.
+// Returns whether some announced computation has labels, which a file of clocks leaves out.
 [[nodiscard]] bool announces_labels(const ComputationDag& dag);
 
 // Returns the text of one plan's labels: the values of each announced computation's labels, in the order of the

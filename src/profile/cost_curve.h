@@ -15,7 +15,7 @@
 
 namespace flyball {
 
-// Returns the energy net of blocking (J). Negative where the option draws less than a blocked GPU.
+// Returns the energy net of blocking (J). It is negative where the option draws less than a blocked GPU.
 [[nodiscard]] inline double net_joules(const ClockOption& option, Watts blocking) {
   return (option.energy - blocking * option.time).value();
 }
@@ -26,7 +26,7 @@ namespace flyball {
 // clock. The fastest option is always kept. Cost O(n log n).
 [[nodiscard]] std::vector<ClockOption> pareto_options(const std::vector<ClockOption>& measured, Watts blocking,
                                                       double noise = 0.0);
-// The same by their places in `measured`, which also tell the labels.
+// Returns the indices of these options in `measured`, by which their labels can be found, too.
 [[nodiscard]] std::vector<std::size_t> pareto_indices(const std::vector<ClockOption>& measured, Watts blocking,
                                                       double noise = 0.0);
 

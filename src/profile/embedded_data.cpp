@@ -1,3 +1,4 @@
+// base/embedded.h's functions, applied to the files of data/.
 #include "profile/embedded_data.h"
 
 #include "base/embedded.h"

@@ -35,18 +35,18 @@ struct GpuModel {
   // Valid as long as the model.
   [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, voltage}; }
 
-  // All clocks that can be locked, highest first.
+  // Returns all clocks that can be locked, highest first.
   [[nodiscard]] std::vector<Megahertz> clocks() const;
 
-  // The same work at `clock`, given what it takes at the maximum clock (power limit at work included). Exact, without
-  // noise; continuous in `clock`, which is clamped to the clocks of the GPU.
+  // Returns what work takes at `clock`, given how long it takes at the maximum clock (power limit at work included).
+  // The result is exact, without noise, and continuous in `clock`, which is clamped to the clocks of the GPU.
   [[nodiscard]] ClockOption run(const Activity& activity, Seconds time_at_maximum, Megahertz clock) const;
 };
 
-// Names of all GPU models, sorted; short names ("a100" for "a100-pcie") are not listed.
+// Returns the names of all GPU models, sorted; short names ("a100" for "a100-pcie") are not listed.
 [[nodiscard]] std::vector<std::string> gpu_models();
 
-// The model of that name or short name. Throws UsageError, naming the known ones, when there is none.
+// Returns the model of that name or short name. Throws UsageError, naming the known ones, when there is none.
 [[nodiscard]] GpuModel load_gpu_model(std::string_view name);
 
 }  // namespace flyball

@@ -28,7 +28,7 @@ using OptionLabels = std::vector<Label>;
 // The label of a GPU's power limit in W, whose values are numbers.
 inline constexpr std::string_view kPowerLimitLabel = "power_limit";
 
-// "attention=norm-12, mlp=rope-6", for messages and pictures; empty where there is no label.
+// Returns "attention=norm-12, mlp=rope-6", for messages and pictures; empty where there is no label.
 [[nodiscard]] std::string label_text(const OptionLabels& labels);
 
 // The labels of an operation's options. Each set of labels stands at many clocks and is kept once. Immutable; without
@@ -39,11 +39,11 @@ class LabelTable {
   // One set per option; at most 65,535 options. Cost: O(n log n).
   explicit LabelTable(std::span<const OptionLabels> of_options);
 
-  // Whether no option has a label.
+  // Returns whether no option has a label.
   [[nodiscard]] bool empty() const { return set_of_.empty(); }
   // The labels of an option, by its index.
   [[nodiscard]] const OptionLabels& of(std::size_t option) const;
-  // Whether two options differ in nothing but the clock.
+  // Returns whether two options differ in nothing but the clock.
   [[nodiscard]] bool alike(std::size_t a, std::size_t b) const { return empty() || set_of_[a] == set_of_[b]; }
 
  private:

@@ -51,7 +51,7 @@ struct Profile {
   [[nodiscard]] const OperationProfile* find(int stage, std::string_view instruction) const;
 };
 
-// Whether a column of this name is a label: not one that the format knows, nor one whose fields are left out.
+// Returns whether a column of this name is a label. It is none if the format knows the column or leaves it out.
 [[nodiscard]] bool is_label_column(std::string_view name);
 
 // Reads a profile from text; `source` names it in messages.
@@ -76,11 +76,11 @@ struct ProfileRow {
   OptionLabels labels{};
 };
 
-// The profile of these rows, merged and refused as those of a text are; errors name `source` alone. What read_profile
-// makes of the same rows, bit by bit, but for the lines.
+// Returns the profile of these rows, which are merged and refused as those of a text are. It is bit by bit what
+// read_profile() makes of the same rows, but for the lines; errors name `source` alone.
 [[nodiscard]] Profile profile_of_rows(const std::string& source, std::span<const ProfileRow> rows);
 
-// The profile as CSV text, with `comment` lines ('#' is added) above the header.
+// Returns the profile as CSV text, with `comment` lines ('#' is added) above the header.
 [[nodiscard]] std::string write_profile(const Profile& profile, const std::vector<std::string>& comment);
 
 }  // namespace flyball

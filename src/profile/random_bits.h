@@ -5,7 +5,7 @@
 
 namespace flyball {
 
-// splitmix64 (Steele, Lea, Flood, OOPSLA 2014): the next 64 bits.
+// Returns the next 64 bits of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
 inline std::uint64_t next_random_bits(std::uint64_t& state) {
   state += 0x9e3779b97f4a7c15u;
   std::uint64_t z = state;
@@ -14,7 +14,7 @@ inline std::uint64_t next_random_bits(std::uint64_t& state) {
   return z ^ (z >> 31u);
 }
 
-// In [0, 1).
+// Returns the next number, which is uniform in [0, 1).
 inline double next_uniform(std::uint64_t& state) {
   return static_cast<double>(next_random_bits(state) >> 11u) * 0x1p-53;
 }

@@ -38,13 +38,15 @@ class SmoothCurve {
   // Fewer points tell nothing about their noise.
   static constexpr std::size_t kLeastPoints = 6;
 
-  // `places` rise or fall, the highest clock first; as many `values`, at least kLeastPoints. Cost O(points).
+  // `places` rise or fall, and begin with that of the highest clock. There are as many `values`, at least kLeastPoints.
+  // Cost O(points).
   SmoothCurve(std::span<const double> places, std::span<const double> values);
 
-  // Standard deviation of a point's noise.
+  // Returns the standard deviation of a point's noise.
   [[nodiscard]] double noise() const;
 
-  // Two curves that are as likely as any, one as far above the mean curve as the other is below. Cost O(points).
+  // Draws two curves at random from those that may be the true one; one lies as far above the mean curve as the other
+  // lies below it. Cost O(points).
   void draw(NoiseSource& random, std::span<double> one, std::span<double> other) const;
 
  private:

@@ -1,7 +1,7 @@
 // Makes synthetic profiles: what `flyball profile synth` prints and examples/profiles/ holds.
 //
 // They stand in for a measured profile where there is no GPU, and reproduce published ranges (docs/profiles.md); they
-// are not measurements, and their header says so. Same request, same bytes.
+// are not measurements, and their header says so. The same request gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,14 @@ struct SynthProfile {
   int microbatches = 0;              // of the published run; 0 where none is published
 };
 
-// Clocks go from the highest down, as an online profiler does it, and stop once the energy has risen five times in a
-// row. Stages are the published partition where there is one, else the split with the shortest longest stage.
-// Throws UsageError for an unknown GPU or workload, more stages than layers, and noise outside its range.
-// Thread-safe. Takes milliseconds.
+// Makes a profile. Clocks go from the highest down, as in an online profiler's sweep, and stop once the energy has
+// risen five times in a row. Stages are the published partition where there is one, else the split with the shortest
+// longest stage. Throws UsageError for an unknown GPU or workload, more stages than layers, and noise outside its
+// range. Thread-safe. Takes milliseconds.
 [[nodiscard]] SynthProfile synthesize_profile(const SynthRequest& request);
 
-// Forward time of each layer, for `flyball partition`, as CSV `layer,kind,time` (time in s) with '#' lines above. The
-// language-model head is the last layer, as in Perseus table 7. Throws UsageError as above.
+// Returns the forward time of each layer, for `flyball partition`, as CSV `layer,kind,time` (time in s) with '#' lines
+// above. The language-model head is the last layer, as in Perseus table 7. Throws UsageError as above.
 [[nodiscard]] std::string synthesize_layer_times(std::string_view gpu, std::string_view workload);
 
 [[nodiscard]] std::vector<std::string> synth_gpus();

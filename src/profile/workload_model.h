@@ -41,10 +41,10 @@ struct WorkloadModel {
   [[nodiscard]] const PublishedPartition* published(int stages) const;
 };
 
-// Names of all workloads, sorted.
+// Returns the names of all workloads, sorted.
 [[nodiscard]] std::vector<std::string> workload_models();
 
-// Throws UsageError, naming the known ones, when there is no such workload.
+// Returns a workload. Throws UsageError, which names the known ones, when there is none of this name.
 [[nodiscard]] WorkloadModel load_workload_model(std::string_view name, const GpuModel& gpu);
 
 // Splits the layers, in order, so that the longest stage is as short as possible, with the earliest bounds among

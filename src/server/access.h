@@ -25,8 +25,8 @@ class Access {
   // http://name:token@host; empty where there is neither.
   [[nodiscard]] static std::string shown_token(const Request& request);
 
-  // Whether the request shows the administrator's token, or comes over a Unix socket from the server's own user or
-  // root.
+  // Returns whether the request shows the administrator's token, or comes over a Unix socket from the server's own user
+  // or root.
   [[nodiscard]] bool is_administrator(const Request& request) const;
   [[nodiscard]] bool shows_token_of(const Request& request, const Job& job) const;
   // Returns the name of the party to which a request without a job's token counts, where requests and places for jobs

@@ -19,9 +19,9 @@ class DatabaseError : public SystemError {
  public:
   DatabaseError(const std::string& problem, int code) : SystemError(problem), code_(code) {}
 
-  // Whether the file cannot grow or cannot be written; it is then unharmed, and a later write may succeed.
+  // Returns whether the file cannot grow or cannot be written; it is then unharmed, and a later write may succeed.
   [[nodiscard]] bool no_room() const;
-  // Whether the file is damaged, or not one of this program's; no later call will then succeed.
+  // Returns whether the file is damaged, or not one of this program's; no later call will then succeed.
   [[nodiscard]] bool damaged() const;
 
  private:

@@ -103,7 +103,7 @@ class Job {
   [[nodiscard]] bool any_profiled() const;
   [[nodiscard]] bool every_stage_profiled() const;
   [[nodiscard]] std::vector<int> unprofiled_stages() const;
-  // Whether some ranks have reported measurements, and none has finished.
+  // Returns whether some ranks have reported measurements, and none has finished.
   [[nodiscard]] bool is_measuring() const;
   // Returns the measurements of the ranks that have finished measuring or, unless `finished_only`, of all that have
   // been planned with. For a stage without any rank that has finished, it takes what ranks that measure again had

@@ -84,7 +84,7 @@ class JobBook {
   // Notes that one of the job's ranks has been heard, so that the job does not expire.
   void hear(const std::string& id);
 
-  // Sentences for the administrator on what is wrong with jobs that could not be restored.
+  // Returns sentences for the administrator on what is wrong with jobs that could not be restored.
   [[nodiscard]] const std::vector<std::string>& troubles() const { return troubles_; }
   void add_trouble(std::string trouble) { troubles_.push_back(std::move(trouble)); }
 

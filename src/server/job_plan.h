@@ -85,7 +85,7 @@ class JobPlan {
   // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run, const Progress& progress = {}) const;
-  // Whether prepare() takes some milliseconds only, so that the caller need not leave it to a planner's thread.
+  // Returns whether prepare() takes some milliseconds only, so that the caller need not leave it to a planner's thread.
   [[nodiscard]] bool is_prepared_at_once(const Run& run) const;
   // Forgets all prepared runs except these, which must be sorted, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;

@@ -95,8 +95,8 @@ struct StoredVersion {
 struct DeletedJob {
   std::int64_t job = 0;
 };
-// Writes nothing, and is done when everything that its job has handed in before is: for answering what is sent again.
-// Where it is urgent, those who wait for it wait no longer than for a notice.
+// Writes nothing, and is done when all is done that its job has handed in before. It serves to answer a request that is
+// sent again. Where it is urgent, those who wait for it wait no longer than for a notice.
 struct StoreBarrier {
   std::int64_t job = 0;
   bool urgent = false;

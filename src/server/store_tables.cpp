@@ -1,3 +1,5 @@
+// Requests and ranks are kept as the JSON of their messages, numbers in columns of their own. Statements are prepared
+// once, by the address of their text. An older format is brought up to date on opening, by adding what it lacks.
 #include "server/store_tables.h"
 
 #include <fmt/format.h>

@@ -26,7 +26,7 @@ class StoreTables {
   // DatabaseError, and InputError where the file is another program's or of a newer format.
   explicit StoreTables(const std::string& path);
 
-  // Throws DatabaseError. A damaged row costs only its job.
+  // Reads all jobs. Throws DatabaseError. A damaged row costs only its job.
   [[nodiscard]] std::vector<LoadedJob> load();
 
   // Writes all of it in one transaction. Throws DatabaseError; roll_back() must follow then.

@@ -16,13 +16,13 @@ struct NvmlDeviceHandle {
   unsigned index;
 };
 
-// The machine of this process's session, null before nvmlInit and after the last nvmlShutdown.
+// Returns the machine of this process's session; null before nvmlInit and after the last nvmlShutdown.
 [[nodiscard]] std::shared_ptr<Machine> nvml_session();
 
-// The handle of board `index`, below kSimBoards.
+// Returns the handle of board `index`, which is below kSimBoards.
 [[nodiscard]] NvmlDevice nvml_handle(std::size_t index);
 
-// Whether the calling process may do what needs root.
+// Returns whether the calling process may do what needs root.
 [[nodiscard]] bool privileged(const BoardState& state);
 
 // Returns what the board's faults make a call answer; sleeps while the call is to hang.

@@ -72,7 +72,7 @@ class ReadingSink {
   void drop(const std::string& reason, std::size_t line);
   void add_failure(Nanoseconds time, SensorId sensor, bool guessed, std::size_t line);
 
-  [[nodiscard]] SensorId device(std::string_view name);  // "GPU:0", "gpu 0", or as the options say
+  [[nodiscard]] SensorId device(std::string_view name);  // reads "GPU:0", "gpu 0", or what the options map
   [[nodiscard]] SensorId gpu(
       std::string_view index_or_id);  // a number, or a UUID, numbered in the order in which they come
   [[nodiscard]] const PowerTraceOptions& options() const { return options_; }

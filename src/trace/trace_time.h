@@ -8,7 +8,7 @@
 
 namespace flyball {
 
-// No time of a trace is further from zero: it leaves room for distances, and for sums with one more.
+// The greatest distance of a trace's time from zero. It leaves room for differences of two times and for sums of two.
 inline constexpr Nanoseconds kFarthestTime = Nanoseconds{1} << 61;
 
 // Reads a decimal number ("4423698059538.328", "1e3"), times 10^digits, rounded to a whole number; digits up to 9.

@@ -20,8 +20,8 @@ CLEAN = {
 }
 
 
-def run(changes):
-    """Exit status and complaints for the clean tree with `changes` (path -> text; None removes the file)."""
+def run(changes, stream="stderr"):
+    """Exit status and complaints, or another stream, for the clean tree with `changes` (path -> text; None removes)."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in {**CLEAN, **changes}.items():
@@ -30,7 +30,7 @@ def run(changes):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         result = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
-        return result.returncode, result.stderr
+        return result.returncode, getattr(result, stream)
 
 
 class CheckLayers(unittest.TestCase):
@@ -43,6 +43,15 @@ class CheckLayers(unittest.TestCase):
 
     def test_accepts_a_clean_tree(self):
         self.assertEqual(run({}), (0, ""))
+
+    def test_draws_a_folder_above_the_highest_that_it_includes(self):
+        # base includes nothing; net and plan include base alone, so they are on floor 1; api includes plan: floor 2.
+        changes = {"cmake/layers.txt": "base:\nnet: base\nplan: base\napi: plan base\n",
+                   "src/README.md": CLEAN["src/README.md"] + "| `net` | n |\n",
+                   "src/net/client.h": '#include "base/units.h"\n'}
+        self.assertEqual(run(changes, "stdout"),
+                         (0, "  floor 2  |  api\n  floor 1  |  net   plan\n  floor 0  |  base\n"))
+        self.assertEqual(run({"src/api/state.h": ""}, "stdout"), (1, ""))
 
     def test_refuses_an_edge_upwards(self):
         self.refused({"src/base/units.h": '#include <vector>\n#include "plan/planner.h"\n'},
