@@ -132,7 +132,7 @@ void run_plan(const PlanOptions& options, const std::string& command) {
                           pipeline->problem.memory_limit.empty();
   if (limits_power(options)) {
     request.power.emplace();
-    if (options.budget) request.budget = read_power_budget(*options.budget);
+    if (options.budget) request.budget = read_power_budget_file(*options.budget);
     if (options.max_power) request.power->peak = Watts(*options.max_power);
     request.power->ramp_w_per_s = options.max_ramp;
     request.power->ramp_window = options.ramp_window.value_or(request.power->ramp_window);

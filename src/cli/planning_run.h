@@ -8,9 +8,9 @@
 
 #include "cli/interrupt.h"
 #include "cli/pipeline_options.h"
-#include "cli/power_budget.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
+#include "plan/power_budget.h"
 #include "plan/power_limits.h"
 #include "plan/summary.h"
 

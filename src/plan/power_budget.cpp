@@ -1,4 +1,4 @@
-#include "cli/power_budget.h"
+#include "plan/power_budget.h"
 
 #include <fmt/format.h>
 
@@ -32,9 +32,8 @@ BudgetTime budget_time(const CsvReader& csv, std::string_view column) {
 
 }  // namespace
 
-std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
-  const std::string text = read_text_file(path);
-  CsvReader csv(path.string(), text, {"from", "until", "power_w"});
+std::vector<BudgetPeriod> read_power_budget(const std::string& source, std::string_view text) {
+  CsvReader csv(source, text, {"from", "until", "power_w"});
   std::vector<BudgetPeriod> periods;
   std::optional<Nanoseconds> last;
   std::optional<bool> dates;
@@ -66,9 +65,13 @@ std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
         {std::string(csv.text("from")), std::string(csv.text("until")), to_seconds(until - from), Watts(power)});
   }
   if (periods.empty()) {
-    throw InputError({path.string()}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");
+    throw InputError({source}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");
   }
   return periods;
+}
+
+std::vector<BudgetPeriod> read_power_budget_file(const std::filesystem::path& path) {
+  return read_power_budget(path.string(), read_text_file(path));
 }
 
 }  // namespace flyball
