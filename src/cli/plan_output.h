@@ -17,9 +17,6 @@ namespace flyball {
 // Tables for people, at most 80 columns.
 [[nodiscard]] std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs);
 
-// The number of each period's plan, from 0; periods with the same plan share one.
-[[nodiscard]] std::vector<std::size_t> plan_numbers(const std::vector<BudgetedPlan>& budget);
-
 // "12.57 ± 0.02", in percent, or "unknown".
 [[nodiscard]] std::string expected_saving_text(const PlannerRun& run);
 
