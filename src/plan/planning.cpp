@@ -34,7 +34,7 @@ std::optional<OneMoreInFlight> look_at_order(const PlanProblem& problem, const P
 }
 
 // Makes the fastest plan that keeps to the limits the run's own.
-void take_planned(PlannerRun& run, PowerPlanning planned) {
+void take_planned(PlannerRun& run, PowerPlanning planned, const PlanProblem& problem) {
   run.result = std::move(planned.result);
   run.power = std::move(planned.figures);
   run.budget = std::move(planned.budget);
@@ -43,6 +43,8 @@ void take_planned(PlannerRun& run, PowerPlanning planned) {
   summary.t_star = frontier.time(frontier.size() - 1);
   summary.t_least_total = frontier.time(frontier.least_total_energy());
   summary.selected_point = planned.point;
+  summary.selected = point_figures(run.result.dag_of(problem), frontier, planned.point, summary.baseline, std::nullopt);
+  summary.allowed_time = summary.selected.time;
   summary.limit = PaceLimit::kPower;
 }
 
@@ -129,11 +131,7 @@ std::optional<PlannerRun> planned_run(const PlanProblem& problem, const std::str
       unmet = std::move(planned->unmet);
       return std::nullopt;
     }
-    take_planned(run, std::move(*planned));
-    PlanSummary& summary = run.summary;
-    summary.selected = point_figures(run.result.dag_of(problem), run.result.frontier, summary.selected_point,
-                                     summary.baseline, std::nullopt);
-    summary.allowed_time = summary.selected.time;
+    take_planned(run, std::move(*planned), problem);
   }
   return run;
 }
