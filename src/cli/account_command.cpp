@@ -17,6 +17,7 @@
 #include "account/self_similar.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "cli/account_output.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -25,7 +26,6 @@
 #include "cli/pipeline_options.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
-#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

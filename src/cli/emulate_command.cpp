@@ -122,7 +122,7 @@ void run_emulate(const Command& command, const EmulateOptions& options) {
   const PlanProblem& problem = pipeline->problem;
   const std::vector<double> degrees = options.stragglers.value_or(std::vector<double>{1.0});
   PlanningRequest request;
-  request.planner = options.planner.value_or(kMainPlanner);
+  request.planners = {options.planner.value_or(kMainPlanner)};
   const Seconds t_min = fastest_time(problem);
   for (const double degree : degrees) request.focus.push_back(to_nanoseconds(degree * t_min));
   const auto runs = run_planners(*pipeline, request, guard);

@@ -7,12 +7,11 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "draw/text_table.h"
+#include "pipeline/layer_times.h"
 #include "pipeline/partition.h"
 
 namespace flyball {
@@ -25,39 +24,7 @@ struct PartitionOptions {
   std::optional<std::string> format;
 };
 
-struct Layers {
-  std::vector<std::string> names;
-  std::vector<Seconds> times;
-};
-
-Layers read_layers(const std::string& path) {
-  const std::string text = read_text_file(path);
-  CsvReader rows(path, text, {"layer", "time"});
-  Layers layers;
-  while (rows.next()) {
-    const double time = rows.number("time");
-    if (time <= 0.0) {
-      throw InputError(rows.where("time"), fmt::format("a layer's time must be above 0, not {}", rows.text("time")),
-                       "give the forward time of one microbatch in seconds");
-    }
-    const std::string name(rows.text("layer"));
-    // Numbered layers stand in the order in which the model runs them; a gap or a jump is a row lost or misplaced.
-    if (!layers.names.empty()) {
-      const auto before = parse_integer(layers.names.back());
-      const auto number = parse_integer(name);
-      if (before && number && *number != *before + 1) {
-        throw InputError(rows.where("layer"), fmt::format("layer {} follows layer {}", name, layers.names.back()),
-                         "give one row per layer, in the order of the model");
-      }
-    }
-    layers.names.push_back(name);
-    layers.times.emplace_back(time);
-  }
-  if (layers.times.empty()) throw InputError({path}, "the file has no layers", "give one row layer,time per layer");
-  return layers;
-}
-
-std::string partition_json(const Layers& layers, const Partition& partition) {
+std::string partition_json(const LayerTimes& layers, const Partition& partition) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
     const auto begin = static_cast<std::size_t>(partition.bounds[s]);
@@ -73,7 +40,7 @@ std::string partition_json(const Layers& layers, const Partition& partition) {
   return result.dump(2) + "\n";
 }
 
-std::string partition_text(const Layers& layers, const Partition& partition) {
+std::string partition_text(const LayerTimes& layers, const Partition& partition) {
   TextTable table({"stage", "layers", "<first", "<last", "time (s)"});
   for (std::size_t s = 0; s < partition.stage_times.size(); ++s) {
     const auto begin = static_cast<std::size_t>(partition.bounds[s]);
@@ -86,7 +53,7 @@ std::string partition_text(const Layers& layers, const Partition& partition) {
 }
 
 void run_partition(const PartitionOptions& options) {
-  const Layers layers = read_layers(options.latencies);
+  const LayerTimes layers = read_layer_times_file(options.latencies);
   const Partition partition = partition_layers(layers.times, options.stages.value(), options.tail.value_or(Seconds(0)));
   print_result(options.format == "json" ? partition_json(layers, partition) : partition_text(layers, partition));
 }

@@ -16,6 +16,7 @@
 #include "cli/planning_run.h"
 #include "draw/text_table.h"
 #include "pipeline/late_clocks.h"
+#include "plan/power_budget.h"
 
 namespace flyball {
 namespace {
@@ -125,17 +126,17 @@ void run_plan(const PlanOptions& options, const std::string& command) {
   const auto pipeline = load_pipeline(options.pipeline, guard);
   const std::string planner = planner_of(options, pipeline->problem.memory_limit);
   PlanningRequest request;
-  request.planner = planner;
+  request.planners = planners_named(planner);
   request.pace = {options.target_time, options.straggler};
   request.switching = switching_limits(options, pipeline->profile);
   request.look_at_order = !options.planner && !options.order && planner == kMainPlanner && !limits_power(options) &&
                           pipeline->problem.memory_limit.empty();
   if (limits_power(options)) {
-    request.power.emplace();
-    if (options.budget) request.budget = read_power_budget(*options.budget);
-    if (options.max_power) request.power->peak = Watts(*options.max_power);
-    request.power->ramp_w_per_s = options.max_ramp;
-    request.power->ramp_window = options.ramp_window.value_or(request.power->ramp_window);
+    PowerRequest& power = request.power.emplace();
+    if (options.budget) power.budget = read_power_budget_file(*options.budget);
+    if (options.max_power) power.limits.peak = Watts(*options.max_power);
+    power.limits.ramp_w_per_s = options.max_ramp;
+    power.limits.ramp_window = options.ramp_window.value_or(power.limits.ramp_window);
   }
   const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);

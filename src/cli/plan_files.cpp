@@ -138,17 +138,14 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
     render("plan-switching.json", "the chosen plan with clock changes reduced",
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, reduced));
   }
-  const std::vector<std::size_t> numbers = plan_numbers(main.budget);
-  for (std::size_t k = 0; k < numbers.size(); ++k) {
-    if (std::find(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(k), numbers[k]) !=
-        numbers.begin() + static_cast<std::ptrdiff_t>(k)) {
-      continue;  // it is the plan of an earlier period, too
-    }
+  std::size_t next = 0;
+  for (const BudgetedPlan& one : main.budget) {
+    if (one.number < next) continue;  // it is the plan of an earlier period, too
+    next = one.number + 1;
     Frontier only(frontier.total_blocking());
-    only.add(main.budget[k].point, main.budget[k].plan);
+    only.add(one.point, one.plan);
     only.finish();
-    render(fmt::format("plan-budget-{}.json", numbers[k]),
-           fmt::format("the plan from {} on", main.budget[k].period.from),
+    render(fmt::format("plan-budget-{}.json", one.number), fmt::format("the plan from {} on", one.period.from),
            write_plan_json({main.summary.planner, source, schedule, 0}, dag, pipeline.problem.blocking, only));
   }
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "draw/text_table.h"
-#include "plan/stage_orders.h"
 
 namespace flyball {
 namespace {
@@ -26,6 +25,16 @@ double peak_rss_mb() {
 
 // Turns -0, as a saving of nothing may come out, into 0.
 double plain_zero(double value) { return value + 0.0; }
+
+Json figures_json(const PointFigures& figures) {
+  return {{"time", figures.time.value()},
+          {"energy", figures.energy.value()},
+          {"lower_bound", figures.lower_bound.value()},
+          {"gap_pct", figures.gap_pct},
+          {"saving_pct", plain_zero(figures.saving_pct)},
+          {"slowdown_pct", figures.slowdown_pct},
+          {"switches", figures.switches}};
+}
 
 Json charged_json(const ChargedFigures& charged) {
   const PointFigures& figures = charged.figures;
@@ -62,21 +71,26 @@ Json shape_json(const PowerShape& shape) {
 }
 
 Json power_json(const PowerFigures& power) {
-  Json json = {{"gpus_per_stage", power.copies}, {"ramp_window_s", power.limits.ramp_window.value()},
-               {"max_power_w", nullptr},         {"max_ramp_w_per_s", nullptr},
-               {"least_time", nullptr},          {"baseline", shape_json(power.baseline)},
+  Json json = {{"gpus_per_stage", power.copies},
+               {"ramp_window_s", power.limits.ramp_window.value()},
+               {"max_power_w", nullptr},
+               {"max_ramp_w_per_s", nullptr},
+               {"least_time", nullptr},
+               {"over_least_time_pct", nullptr},
+               {"baseline", shape_json(power.baseline)},
                {"plan", shape_json(power.plan)}};
   if (power.limits.peak) json["max_power_w"] = power.limits.peak->value();
   if (power.limits.ramp_w_per_s) json["max_ramp_w_per_s"] = *power.limits.ramp_w_per_s;
-  if (power.least_time) json["least_time"] = power.least_time->value();
+  if (power.least_time) {
+    json["least_time"] = power.least_time->value();
+    json["over_least_time_pct"] = plain_zero(power.over_least_time_pct);
+  }
   return json;
 }
 
 Json budget_json(const std::vector<BudgetedPlan>& budget) {
   Json periods = Json::array();
-  const std::vector<std::size_t> numbers = plan_numbers(budget);
-  for (std::size_t k = 0; k < budget.size(); ++k) {
-    const BudgetedPlan& one = budget[k];
+  for (const BudgetedPlan& one : budget) {
     periods.push_back({{"from", one.period.from},
                        {"until", one.period.until},
                        {"power_w", one.period.power.value()},
@@ -85,17 +99,63 @@ Json budget_json(const std::vector<BudgetedPlan>& budget) {
                        {"saving_pct", plain_zero(one.figures.saving_pct)},
                        {"slowdown_pct", one.figures.slowdown_pct},
                        {"peak_w", one.peak.value()},
-                       {"iterations", one.period.length / one.figures.time},
-                       {"plan", numbers[k]}});
+                       {"iterations", one.iterations},
+                       {"plan", one.number}});
   }
   return periods;
+}
+
+Json landmarks_json(const std::vector<Landmark>& landmarks) {
+  Json json = Json::array();
+  for (const Landmark& landmark : landmarks) {
+    Json& one = json.emplace_back(Json{{"name", name_of(landmark.name)}, {"point", landmark.point}});
+    one.update(figures_json(landmark.figures));
+  }
+  return json;
+}
+
+Json job_json(const std::vector<JobEnergy>& job) {
+  Json json = Json::array();
+  for (const JobEnergy& one : job) {
+    json.push_back({{"pipelines", one.pipelines},
+                    {"gpus_per_stage", one.gpus_per_stage},
+                    {"baseline_j", one.baseline.value()},
+                    {"plan_j", one.plan.value()},
+                    {"saved_j", plain_zero(one.saved().value())}});
+  }
+  return json;
+}
+
+Json switching_json(const SwitchingFigures& switching) {
+  Json front = Json::array();
+  for (const ChargedFigures& one : switching.front) front.push_back(charged_json(one));
+  Json slower = Json::array();
+  for (const SlowerFront& one : switching.slower) {
+    Json plans = Json::array();
+    for (const ChargedFigures& plan : one.front) plans.push_back(charged_json(plan));
+    slower.push_back({{"deadline", one.deadline.value()}, {"chosen", one.chosen}, {"front", std::move(plans)}});
+  }
+  Json worth_time = Json::array();
+  for (const SlowerPlan& one : switching.worth_time) {
+    Json& json = worth_time.emplace_back(Json{{"deadline", one.deadline.value()}});
+    json.update(charged_json(one.plan));
+  }
+  const SwitchingLimits& limits = switching.limits;
+  return {{"latency", {(limits.latency - limits.spread).value(), limits.latency.value()}},
+          {"charged", charged_json(switching.charged)},
+          {"reduced", charged_json(switching.front[switching.chosen])},
+          {"front", std::move(front)},
+          {"slower", std::move(slower)},
+          {"worth_time", std::move(worth_time)}};
 }
 
 Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measured) {
   const PlanSummary& summary = run.summary;
   const Frontier& frontier = run.result.frontier;
   const PlannerStats& stats = run.result.stats;
-  const PointFigures& selected = summary.selected;
+  Json selected = figures_json(summary.selected);
+  selected["limited_by"] = name_of(summary.limit);
+  selected["expected"] = expected_json(run, noise);
   Json points = Json::array();
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     points.push_back({{"time", frontier.time(i).value()},
@@ -106,41 +166,22 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
                {"t_min", summary.t_min.value()},
                {"t_star", summary.t_star.value()},
                {"t_least_total", summary.t_least_total.value()},
+               {"t_allowed", summary.allowed_time.value()},
                {"baseline", {{"time", summary.baseline.time.value()}, {"energy", summary.baseline.energy.value()}}},
-               {"selected",
-                {{"time", selected.time.value()},
-                 {"energy", selected.energy.value()},
-                 {"lower_bound", selected.lower_bound.value()},
-                 {"gap_pct", selected.gap_pct},
-                 {"saving_pct", plain_zero(selected.saving_pct)},
-                 {"slowdown_pct", selected.slowdown_pct},
-                 {"switches", selected.switches},
-                 {"limited_by", name_of(summary.limit)},
-                 {"expected", expected_json(run, noise)}}},
+               {"selected", std::move(selected)},
+               {"landmarks", landmarks_json(run.landmarks)},
                {"frontier", std::move(points)},
                {"stats", {{"nodes", stats.nodes}, {"edges", stats.edges}, {"steps", stats.steps}}}};
+  if (summary.straggler_time) json["t_straggler"] = summary.straggler_time->value();
+  json["order"] = name_of(run.order);
   if (!run.in_flight.empty()) json["in_flight"] = run.in_flight;
+  if (!run.schedule_in_flight.empty()) json["schedule_in_flight"] = run.schedule_in_flight;
   if (run.one_more) {
     json["one_more_in_flight"] = {{"memory_limit", run.one_more->memory_limit},
                                   {"saving_pct", run.one_more->saving_pct}};
   }
-  if (run.switching) {
-    const SwitchingFigures& switching = *run.switching;
-    Json front = Json::array();
-    for (const ChargedFigures& one : switching.front) front.push_back(charged_json(one));
-    Json slower = Json::array();
-    for (const SlowerFront& one : switching.slower) {
-      Json plans = Json::array();
-      for (const ChargedFigures& plan : one.front) plans.push_back(charged_json(plan));
-      slower.push_back({{"deadline", one.deadline.value()}, {"chosen", one.chosen}, {"front", std::move(plans)}});
-    }
-    const SwitchingLimits& limits = switching.limits;
-    json["switching"] = {{"latency", {(limits.latency - limits.spread).value(), limits.latency.value()}},
-                         {"charged", charged_json(switching.charged)},
-                         {"reduced", charged_json(switching.front[switching.chosen])},
-                         {"front", std::move(front)},
-                         {"slower", std::move(slower)}};
-  }
+  if (!run.job.empty()) json["job"] = job_json(run.job);
+  if (run.switching) json["switching"] = switching_json(*run.switching);
   if (run.power) json["power"] = power_json(*run.power);
   if (!run.budget.empty()) json["budget"] = budget_json(run.budget);
   if (measured) {
@@ -164,65 +205,60 @@ std::vector<std::string> figures_row(const std::string& label, const PointFigure
           fmt::to_string(figures.switches)};
 }
 
-// The frontier's landmarks, the chosen one marked.
-std::string landmarks(const PlanProblem& problem, const PlannerRun& run) {
-  const Frontier& frontier = run.result.frontier;
-  const PlanSummary& summary = run.summary;
-  const std::size_t last = frontier.size() - 1;
-  std::vector<std::pair<std::size_t, std::string>> rows;
-  if (frontier.size() == 1) {
-    rows = {{0, summary.planner}};
-  } else if (summary.limit == PaceLimit::kPower) {
-    rows = {{summary.selected_point, "in limits"}};  // the ends may be those of a problem with fewer options
-  } else {
-    rows = {{0, "fastest"}, {frontier.least_total_energy(), "least total"}, {last, "T*"}};
-    bool named = false;
-    for (const auto& row : rows) named = named || row.first == summary.selected_point;
-    const bool as_fast = summary.selected.time <= summary.baseline.time;
-    if (!named) {
-      rows.emplace_back(summary.selected_point, summary.straggler_time ? "straggler" : as_fast ? "as fast" : "target");
-    }
-    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+std::string landmark_label(LandmarkName name, const std::string& planner) {
+  switch (name) {
+    case LandmarkName::kOnly: return planner;
+    case LandmarkName::kFastest: return "fastest";
+    case LandmarkName::kAsFast: return "as fast";
+    case LandmarkName::kTarget: return "target";
+    case LandmarkName::kStraggler: return "straggler";
+    case LandmarkName::kLeastTotal: return "least total";
+    case LandmarkName::kTStar: return "T*";
+    case LandmarkName::kInLimits: return "in limits";
   }
+  return "";
+}
+
+// The frontier's landmarks, the chosen one marked.
+std::string landmarks_table(const PlannerRun& run) {
   TextTable table = figures_table("  plan");
-  table.add_row(figures_row("  max clocks", summary.baseline, true));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i > 0 && rows[i].first == rows[i - 1].first) continue;
-    const bool chosen = rows[i].first == summary.selected_point;
-    const PointFigures figures =
-        point_figures(run.result.dag_of(problem), frontier, rows[i].first, summary.baseline, summary.straggler_time);
-    table.add_row(figures_row((chosen ? "> " : "  ") + rows[i].second, figures, false));
+  table.add_row(figures_row("  max clocks", run.summary.baseline, true));
+  for (const Landmark& landmark : run.landmarks) {
+    const bool chosen = landmark.point == run.summary.selected_point;
+    table.add_row(figures_row((chosen ? "> " : "  ") + landmark_label(landmark.name, run.summary.planner),
+                              landmark.figures, false));
   }
   return table.str();
 }
 
 // The memory that a planner's own order costs, or what a little memory would bring in the schedule's.
-std::string order_text(const PlanProblem& problem, const PlannerRun& run) {
+std::string order_text(const PlannerRun& run) {
   if (run.one_more) {
     return fmt::format(
         "\nwith memory for one more microbatch on every stage but the last, another order\ncould save some {} %: "
         "--memory-limit {}\n",
         format_fixed(run.one_more->saving_pct, 2), fmt::join(run.one_more->memory_limit, ","));
   }
-  if (run.summary.planner == kFreeOrderPlanner && !run.result.dag) {
-    return fmt::format("\norder: the schedule's, since {}\n",
-                       stage_orders(*problem.dag) ? "none was found that saves more within the memory limit"
-                                                  : "this pipeline's cannot be changed");
+  switch (run.order) {
+    case PlannedOrder::kSchedule: return "";
+    case PlannedOrder::kNoneBetter:
+      return "\norder: the schedule's, since none was found that saves more within the memory limit\n";
+    case PlannedOrder::kCannotChange: return "\norder: the schedule's, since this pipeline's cannot be changed\n";
+    case PlannedOrder::kOwn: break;
   }
-  if (!run.result.dag || run.in_flight.empty()) return "";
+  if (run.in_flight.empty()) return "";
   return fmt::format("\norder: the stages hold at most {} microbatches (in the schedule's order {})\n",
-                     fmt::join(run.in_flight, ", "), fmt::join(in_flight_of(*problem.dag), ", "));
+                     fmt::join(run.in_flight, ", "), fmt::join(run.schedule_in_flight, ", "));
 }
 
 // The most microbatches that the stages hold: in the schedule's order, and in the order of each planner with its own.
-std::string memory_text(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
+std::string memory_text(const std::vector<PlannerRun>& runs) {
   constexpr std::size_t kColumns = 78;
-  const std::vector<int> given = in_flight_of(*problem.dag);
   std::string text;
   std::size_t begin = 0;  // of the last line
   for (const PlannerRun& run : runs) {
-    if (!run.result.dag || run.in_flight.empty()) continue;
-    if (text.empty()) text = fmt::format("in flight: {}", *std::ranges::max_element(given));
+    if (run.order != PlannedOrder::kOwn || run.in_flight.empty()) continue;
+    if (text.empty()) text = fmt::format("in flight: {}", *std::ranges::max_element(run.schedule_in_flight));
     const std::string next = fmt::format("{} {}", run.summary.planner, *std::ranges::max_element(run.in_flight));
     const bool fits = text.size() - begin + next.size() < kColumns;
     text += fits ? ", " : ",\n";
@@ -232,14 +268,14 @@ std::string memory_text(const PlanProblem& problem, const std::vector<PlannerRun
   return text.empty() ? "" : text + "\n";
 }
 
-std::string comparison(const PlanProblem& problem, const std::vector<PlannerRun>& runs) {
+std::string comparison(const std::vector<PlannerRun>& runs) {
   TextTable table = figures_table("planner");
   table.add_row(figures_row("max clocks", runs.front().summary.baseline, true));
   for (const PlannerRun& run : runs) {
     if (run.summary.planner == "max") continue;  // the row above
     table.add_row(figures_row(run.summary.planner, run.summary.selected, false));
   }
-  return table.str() + memory_text(problem, runs);
+  return table.str() + memory_text(runs);
 }
 
 // A deviation is never shown as 0.00.
@@ -285,23 +321,7 @@ std::string switching_table(const PlannerRun& run) {
                                 : "  more",
         switching.front[i].figures, &switching.front[i]);
   }
-  // What a little more time brings: in changes, where the saving is to be the same, and in saving.
-  const ChargedFigures& chosen = switching.front[switching.chosen];
-  double most_saved = chosen.figures.saving_pct;
-  int fewest = chosen.figures.switches;
-  for (const SlowerFront& slower : switching.slower) {
-    const ChargedFigures& best = slower.front[slower.chosen];
-    const auto few = std::ranges::find_if(
-        slower.front, [&](const ChargedFigures& one) { return one.figures.saving_pct >= chosen.figures.saving_pct; });
-    if (few != slower.front.end() && few->figures.switches < fewest) {
-      fewest = few->figures.switches;
-      add("  slower", few->figures, &*few);
-    }
-    if (best.figures.saving_pct > most_saved) {
-      most_saved = best.figures.saving_pct;
-      if (best.figures.switches != fewest) add("  slower", best.figures, &best);
-    }
-  }
+  for (const SlowerPlan& one : switching.worth_time) add("  slower", one.plan.figures, &one.plan);
   const SwitchingLimits& limits = switching.limits;
   const Seconds shortest = limits.latency - limits.spread;
   const std::string range = (limits.spread > Seconds(0) ? fmt::format("{:g} to ", 1e3 * shortest.value()) : "") +
@@ -317,7 +337,7 @@ std::string budget_table(const PlannerRun& run) {
   for (const BudgetedPlan& one : run.budget) {
     table.add_row({one.period.from, one.period.until, format_fixed(one.period.power.value(), 0),
                    format_fixed(one.peak.value(), 0), format_fixed(one.figures.time.value(), 4),
-                   format_fixed(one.period.length / one.figures.time, 0)});
+                   format_fixed(one.iterations, 0)});
   }
   return "\n" + table.str();
 }
@@ -338,27 +358,23 @@ std::string power_table(const PlannerRun& run) {
   if (power.least_time) {
     text += fmt::format("no plan below {} W in this order takes less than {:.4f} s;\nthis one takes {} % more\n",
                         format_fixed(power.limits.peak->value(), 1), power.least_time->value(),
-                        format_fixed(100.0 * (run.summary.selected.time / *power.least_time - 1.0), 2));
+                        format_fixed(power.over_least_time_pct, 2));
   }
   return text;
 }
 
-// One pipeline's ranks do the same work: joules multiply, seconds do not (Perseus section 4.4).
-std::string whole_job(const LoadedPipeline& pipeline, const PlanSummary& summary) {
-  const int ranks = pipeline.spec.tensor_parallel;
-  const int pipelines = pipeline.spec.data_parallel;
-  if (ranks * pipelines == 1) return "";
+std::string whole_job(const PlannerRun& run, int pipelines) {
+  if (run.job.empty()) return "";
   TextTable table({"<energy per iteration", "max clocks J", "plan J", "saved J"});
-  const auto add = [&](const std::string& label, int copies) {
-    const double before = copies * summary.baseline.energy.value();
-    const double after = copies * summary.selected.energy.value();
-    table.add_row({label, format_fixed(before, 1), format_fixed(after, 1), format_fixed(before - after, 1)});
-  };
-  add("one GPU per stage", 1);
-  if (ranks > 1) add(fmt::format("one pipeline, {} GPUs per stage", ranks), ranks);
-  if (pipelines > 1 && !summary.straggler_time)
-    add(fmt::format("whole job, {} pipelines", pipelines), ranks * pipelines);
-  const bool mixed = pipelines > 1 && summary.straggler_time;
+  for (const JobEnergy& one : run.job) {
+    const std::string label = one.pipelines > 1 ? fmt::format("whole job, {} pipelines", one.pipelines)
+                              : one.gpus_per_stage > 1
+                                  ? fmt::format("one pipeline, {} GPUs per stage", one.gpus_per_stage)
+                                  : "one GPU per stage";
+    table.add_row({label, format_fixed(one.baseline.value(), 1), format_fixed(one.plan.value(), 1),
+                   format_fixed(one.saved().value(), 1)});
+  }
+  const bool mixed = pipelines > 1 && run.summary.straggler_time;
   return "\n" + table.str() + (mixed ? "the whole job, straggler and others: see flyball emulate\n" : "");
 }
 
@@ -379,18 +395,6 @@ std::string pace(const PlanSummary& summary) {
 
 }  // namespace
 
-std::vector<std::size_t> plan_numbers(const std::vector<BudgetedPlan>& budget) {
-  std::vector<std::size_t> numbers;
-  std::size_t next = 0;
-  for (std::size_t k = 0; k < budget.size(); ++k) {
-    const auto same = std::find_if(budget.begin(), budget.begin() + static_cast<std::ptrdiff_t>(k),
-                                   [&](const BudgetedPlan& earlier) { return earlier.plan == budget[k].plan; });
-    const auto before = static_cast<std::size_t>(same - budget.begin());
-    numbers.push_back(before < k ? numbers[before] : next++);
-  }
-  return numbers;
-}
-
 std::string expected_saving_text(const PlannerRun& run) {
   return run.expected ? with_deviation(run.expected->saving_pct) : "unknown";
 }
@@ -408,9 +412,9 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   const PlannerRun& main = runs.front();
   const Frontier& frontier = main.result.frontier;
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
-  if (runs.size() > 1) text += comparison(pipeline.problem, runs) + "\n";
-  text += landmarks(pipeline.problem, main) + order_text(pipeline.problem, main) + expectation(pipeline, main) +
-          budget_table(main) + power_table(main) + switching_table(main) + whole_job(pipeline, main.summary);
+  if (runs.size() > 1) text += comparison(runs) + "\n";
+  text += landmarks_table(main) + order_text(main) + expectation(pipeline, main) + budget_table(main) +
+          power_table(main) + switching_table(main) + whole_job(main, pipeline.spec.data_parallel);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

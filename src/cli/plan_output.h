@@ -17,9 +17,6 @@ namespace flyball {
 // Returns tables for people, at most 80 columns wide.
 [[nodiscard]] std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs);
 
-// Returns the number of each period's plan, from 0; periods with the same plan share one.
-[[nodiscard]] std::vector<std::size_t> plan_numbers(const std::vector<BudgetedPlan>& budget);
-
 // Returns the saving to expect, in per cent, such as "12.57 ± 0.02", or "unknown".
 [[nodiscard]] std::string expected_saving_text(const PlannerRun& run);
 

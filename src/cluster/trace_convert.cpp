@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,34 +12,22 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "cluster/trace_fields.h"
 
 namespace flyball {
 namespace {
 
-// Returns "2017-10-09 07:01:55" as seconds since 1970; the zone does not matter, since only differences are used.
-std::optional<double> parse_date(std::string_view text) {
-  if (text.size() < 19 || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 6> kParts = {
-      {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}}};
-  std::array<long, 6> parts{};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto value = parse_integer(text.substr(kParts[i].first, kParts[i].second));
-    if (!value || *value < 0) return std::nullopt;
-    parts[i] = *value;
-  }
-  const std::chrono::year_month_day day(std::chrono::year(static_cast<int>(parts[0])),
-                                        std::chrono::month(static_cast<unsigned>(parts[1])),
-                                        std::chrono::day(static_cast<unsigned>(parts[2])));
-  if (!day.ok() || parts[3] > 23 || parts[4] > 59 || parts[5] > 60) return std::nullopt;
-  const auto days = std::chrono::sys_days(day).time_since_epoch().count();
-  return static_cast<double>(days) * 86400.0 + static_cast<double>(parts[3] * 3600 + parts[4] * 60 + parts[5]);
-}
-
+// Reads "2017-10-09 07:01:55" as seconds since 1970. What stands behind the seconds is left out, a zone too, since only
+// differences are used.
 std::optional<double> date_of(const nlohmann::json& object, const char* name) {
+  constexpr std::size_t kToTheSecond = 19;  // characters
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;
-  return parse_date(found->get_ref<const std::string&>());
+  const auto& text = found->get_ref<const std::string&>();
+  if (text.size() < kToTheSecond) return std::nullopt;
+  const auto time = parse_date_time(std::string_view(text).substr(0, kToTheSecond), Seconds(0));
+  return time ? std::optional(static_cast<double>(*time / kSecond)) : std::nullopt;
 }
 
 // The job has the GPUs of its last attempt, and the running time of all attempts.

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/text.h"
-#include "trace/trace_time.h"
+#include "base/time_text.h"
 
 namespace flyball {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "trace/json_events.h"
-#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

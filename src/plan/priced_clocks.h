@@ -5,6 +5,11 @@
 // dynamic programming (Viterbi) with one state per clock. A higher price of changes gives fewer, longer runs of equal
 // clock, each at the clock that is best for all of its operations together. Only a replay tells whether the iteration
 // then ends in time, since the prices are those of a relaxation in which changes are free.
+//
+// What it brings: on two shipped profiles, which are synthetic, with eight dwell times, plans that begin with this
+// choice save 12.7 % in the mean and 10.5 % at worst, where edits of the planner's plan alone (clock_runs.h) saved 10.6
+// and 3.9 %; `flyball plan PROFILE --microbatches M --switch-latency 7ms --min-dwell D` measures what they save
+// together (docs/decisions/0048-few-changes-by-search.md).
 #pragma once
 
 #include <cstdint>

@@ -127,6 +127,14 @@ int most_in_flight(const StageOrder& order) {
   return most;
 }
 
+std::vector<int> most_in_flight(const ComputationDag& dag) {
+  std::vector<int> most;
+  for (const StageOrder& order : present_orders(dag).value_or(std::vector<StageOrder>{})) {
+    most.push_back(most_in_flight(order));
+  }
+  return most;
+}
+
 bool can_run(std::span<const StageOrder> orders) {
   for (std::size_t s = 0; s + 1 < orders.size(); ++s) {
     for (std::size_t b = 0; b < orders[s].size(); ++b) {

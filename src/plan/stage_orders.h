@@ -38,6 +38,9 @@ using StageOrder = std::vector<int>;
 // Returns the most microbatches whose activations the stage holds at once, which it does from forward to backward.
 [[nodiscard]] int most_in_flight(const StageOrder& order);
 
+// Returns that of every stage in its present order; empty where there are no present_orders(), as with several chunks.
+[[nodiscard]] std::vector<int> most_in_flight(const ComputationDag& dag);
+
 // Tells whether the stages can run in these orders together. All orders must have the same number of microbatches, one
 // or more.
 [[nodiscard]] bool can_run(std::span<const StageOrder> orders);

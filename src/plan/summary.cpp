@@ -1,6 +1,7 @@
 // Compares a selected plan with all-maximum clocks, and names what kept it from being slower.
 #include "plan/summary.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -144,6 +145,27 @@ OneClockPer one_clock_per(const ComputationDag& dag, const ClockPlan& plan) {
   return finest;
 }
 
+std::vector<SlowerPlan> slower_plans_worth_time(const ChargedFigures& chosen, const std::vector<SlowerFront>& slower) {
+  std::vector<SlowerPlan> worth;
+  double most_saved = chosen.figures.saving_pct;
+  int fewest = chosen.figures.switches;
+  for (const SlowerFront& later : slower) {
+    const ChargedFigures& best = later.front[later.chosen];
+    const auto few = std::find_if(later.front.begin(), later.front.end(), [&](const ChargedFigures& one) {
+      return one.figures.saving_pct >= chosen.figures.saving_pct;
+    });
+    if (few != later.front.end() && few->figures.switches < fewest) {
+      fewest = few->figures.switches;
+      worth.push_back({later.deadline, *few});
+    }
+    if (best.figures.saving_pct > most_saved) {
+      most_saved = best.figures.saving_pct;
+      if (best.figures.switches != fewest) worth.push_back({later.deadline, best});
+    }
+  }
+  return worth;
+}
+
 SwitchingFigures switching_figures(const PlanProblem& problem, const ComputationDag& dag, const Frontier& frontier,
                                    std::size_t point, Seconds deadline, bool look_at_slower, SwitchingLimits limits,
                                    const PointFigures& baseline, std::optional<Seconds> straggler,
@@ -192,6 +214,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
     for (const SwitchingPlan& one : fronts[k]) slower.front.push_back(charge(one.plan, one.dwell));
     result.slower.push_back(std::move(slower));
   }
+  result.worth_time = slower_plans_worth_time(result.front[result.chosen], result.slower);
   result.run = late.run(result.plan);
   return result;
 }

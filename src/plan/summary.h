@@ -118,16 +118,28 @@ struct SlowerFront {
   std::size_t chosen = 0;             // index into the front, by few_changes()
 };
 
-// A plan as a planner made it, and the front of plans with fewer changes (switching_front).
+// A plan for a later deadline.
+struct SlowerPlan {
+  Seconds deadline;
+  ChargedFigures plan;
+};
+
+// A plan as a planner made it, and the front of plans with fewer changes (switching_fronts()).
 struct SwitchingFigures {
   SwitchingLimits limits;
   ChargedFigures charged;
-  std::vector<ChargedFigures> front;  // by rising number of changes
-  std::size_t chosen = 0;             // index into the front, by few_changes()
-  std::vector<SlowerFront> slower;    // for later deadlines, where they were looked at
-  ClockPlan plan;                     // the chosen plan
-  SwitchedRun run;                    // of the chosen plan
+  std::vector<ChargedFigures> front;   // by rising number of changes
+  std::size_t chosen = 0;              // index into the front, by few_changes()
+  std::vector<SlowerFront> slower;     // for later deadlines, where they were looked at
+  std::vector<SlowerPlan> worth_time;  // slower_plans_worth_time() of these
+  ClockPlan plan;                      // the chosen plan
+  SwitchedRun run;                     // of the chosen plan
 };
+
+// Returns what a little more time brings: for each later deadline, the plan that saves as much as the chosen one with
+// fewer changes than any returned before, and the front's chosen plan where it saves more than any before.
+[[nodiscard]] std::vector<SlowerPlan> slower_plans_worth_time(const ChargedFigures& chosen,
+                                                              const std::vector<SlowerFront>& slower);
 
 // By which parts an iteration may be longer, to show what that brings in place of clock changes.
 inline constexpr double kSlowdowns[] = {0.0025, 0.005, 0.01};

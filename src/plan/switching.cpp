@@ -250,11 +250,6 @@ std::vector<std::vector<SwitchingPlan>> switching_fronts(const PlanProblem& prob
   return std::move(search).take();
 }
 
-std::vector<SwitchingPlan> switching_front(const PlanProblem& problem, const ClockPlan& plan,
-                                           const SwitchingTerms& terms) {
-  return std::move(switching_fronts(problem, {{plan}}, terms).front());
-}
-
 std::optional<std::size_t> slowest_in_time(const PlanProblem& problem, const Frontier& frontier, Nanoseconds time,
                                            const SwitchingTerms& terms) {
   LateClocks late(*problem.dag, problem.blocking, terms.latency, terms.asked);

@@ -16,7 +16,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kStoreRetry{1.0};
-// The share of a job's planning time that the search for few clock changes (switching_front()) takes for a run, about.
+// The share of a job's planning time that the search for few clock changes (switching_fronts()) takes for a run, about.
 constexpr double kShareToPrepare = 1.0;
 
 constexpr std::size_t kMostNamed = 8;

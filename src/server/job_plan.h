@@ -80,8 +80,8 @@ class JobPlan {
     Watts straggler_power;                                  // what the stages draw while they wait for a straggler
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_front()). A run
-  // that waits for a straggler is wanted at once: it is the slowest point that ends in time, unless changes must be
+  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()). A
+  // run that waits for a straggler is wanted at once: it is the slowest point that ends in time, unless changes must be
   // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
   void prepare(const Run& run, const Progress& progress = {}) const;

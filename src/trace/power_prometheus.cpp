@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "trace/power_reading.h"
-#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time_text.h"
 #include "trace/event_recorder.h"
-#include "trace/trace_time.h"
 
 namespace flyball {
 namespace {

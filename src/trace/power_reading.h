@@ -96,7 +96,7 @@ class ReadingSink {
 // Returns whether the text stands for a missing value: "[N/A]", "nan", "" and the like.
 [[nodiscard]] bool is_absent(std::string_view text);
 
-// Reads seconds or a date (trace_time.h). Throws InputError, with line and column, where it is neither.
+// Reads seconds or a date (base/time_text.h). Throws InputError, with line and column, where it is neither.
 [[nodiscard]] Nanoseconds parse_stamp(const LineReader& lines, std::string_view text, std::size_t column,
                                       Seconds utc_offset);
 

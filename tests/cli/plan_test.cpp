@@ -91,8 +91,12 @@ void expect_consistent(const json& result) {
 TEST(PlanJson, HasExactlyTheDocumentedFields) {
   const json result = plan_json();
   EXPECT_EQ(keys_of(result),
-            (std::vector<std::string>{"baseline", "frontier", "in_flight", "one_more_in_flight", "planner", "selected",
-                                      "stats", "t_least_total", "t_min", "t_star"}));
+            (std::vector<std::string>{"baseline", "frontier", "in_flight", "landmarks", "one_more_in_flight", "order",
+                                      "planner", "schedule_in_flight", "selected", "stats", "t_allowed",
+                                      "t_least_total", "t_min", "t_star"}));
+  EXPECT_EQ(keys_of(result.at("landmarks").at(0)),
+            (std::vector<std::string>{"energy", "gap_pct", "lower_bound", "name", "point", "saving_pct", "slowdown_pct",
+                                      "switches", "time"}));
   EXPECT_EQ(keys_of(result.at("baseline")), (std::vector<std::string>{"energy", "time"}));
   EXPECT_EQ(keys_of(result.at("selected")),
             (std::vector<std::string>{"energy", "expected", "gap_pct", "limited_by", "lower_bound", "saving_pct",
@@ -386,6 +390,8 @@ TEST(PlanPower, TheFastestPlanInsideALimitIsTaken) {
   EXPECT_EQ(selected.at("limited_by"), "power");
   EXPECT_GT(selected.at("time"), free_run.at("selected").at("time"));
   EXPECT_LE(power.at("least_time"), selected.at("time"));
+  EXPECT_NEAR(power.at("over_least_time_pct"),
+              100.0 * (selected.at("time").get<double>() / power.at("least_time").get<double>() - 1.0), 1e-9);
   EXPECT_GE(selected.at("gap_pct").get<double>(), -1e-9);
   EXPECT_EQ(boundless.at("selected").at("time"), free_run.at("frontier").at(0).at("time"));
 }
@@ -534,6 +540,52 @@ TEST(Plan, WholeJobMultipliesJoules) {
   std::snprintf(joules, sizeof joules, "%.1f", 16 * one);
   EXPECT_THAT(ran.out, HasSubstr("whole job, 8 pipelines"));
   EXPECT_THAT(ran.out, HasSubstr(joules));
+}
+
+// Every row of the table's whole job, of its landmarks and of the straggler is in the object.
+TEST(PlanJson, HoldsWhatTheTablesShow) {
+  const std::vector<std::string> options{"--data-parallel", "8", "--tensor-parallel", "2", "--straggler", "1.1"};
+  const json result = plan_json(options);
+  const std::string shown = plan(options).out;
+  const auto digits = [](const json& number, int behind) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f", behind, number.get<double>());
+    return std::string(text);
+  };
+  EXPECT_NEAR(result.at("t_straggler"), 1.1 * result.at("t_min").get<double>(), 1e-12);
+  EXPECT_EQ(result.at("t_allowed"), result.at("t_straggler"));
+  EXPECT_THAT(shown, HasSubstr("straggler: T' = " + digits(result.at("t_straggler"), 4) + " s"));
+  ASSERT_EQ(result.at("job").size(), 2u);
+  for (const json& row : result.at("job")) {
+    for (const char* joules : {"baseline_j", "plan_j", "saved_j"})
+      EXPECT_THAT(shown, HasSubstr(digits(row.at(joules), 1)));
+  }
+  EXPECT_NEAR(result.at("job").at(1).at("plan_j"), 2 * result.at("selected").at("energy").get<double>(), 1e-9);
+  std::vector<std::string> names;
+  for (const json& landmark : result.at("landmarks")) {
+    names.push_back(landmark.at("name"));
+    EXPECT_THAT(shown, HasSubstr(digits(landmark.at("time"), 4) + "  "));
+    EXPECT_EQ(landmark.at("time"), result.at("frontier").at(landmark.at("point").get<std::size_t>()).at("time"));
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("fastest", "straggler", "least_total", "t_star"));
+}
+
+TEST(PlanJson, HoldsTheSlowerPlansThatTheTableShows) {
+  const std::vector<std::string> options{"--switch-latency", "4ms..9ms"};
+  const json switching = plan_json(options).at("switching");
+  const std::string shown = plan(options).out;
+  std::size_t rows = 0;
+  for (std::size_t at = shown.find("\n  slower "); at != std::string::npos; at = shown.find("\n  slower ", at + 1)) {
+    std::istringstream row(shown.substr(at));
+    std::string label, time;
+    row >> label >> time;
+    char expected[64];
+    std::snprintf(expected, sizeof expected, "%.4f", switching.at("worth_time").at(rows++).at("time").get<double>());
+    EXPECT_EQ(time, expected);
+  }
+  EXPECT_EQ(rows, switching.at("worth_time").size());
+  EXPECT_GT(rows, 0u);
+  for (const json& one : switching.at("worth_time")) EXPECT_LE(one.at("time"), one.at("deadline"));
 }
 
 TEST(PlanFiles, AreTheSameBytesEveryTime) {

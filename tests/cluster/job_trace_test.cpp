@@ -108,6 +108,17 @@ TEST(TraceConversion, Philly) {
   expect_input_error([] { (void)convert_job_trace(TraceFormat::kPhilly, "x", "[]"); }, 0, 0, "no jobs");
 }
 
+// From 7:00 until 7:01 and from 23:59:59 until midnight: 61 s. A zone behind the seconds is the same for all times.
+TEST(TraceConversion, PhillyTimesMayHaveAZone) {
+  const JobTrace trace = convert_job_trace(TraceFormat::kPhilly, "log.json", R"([
+    {"submitted_time": "2017-10-09 06:59:00 PDT", "attempts": [
+      {"start_time": "2017-10-09 07:00:00 PDT", "end_time": "2017-10-09 07:01:00 PDT", "detail": [{"gpus": ["gpu0"]}]},
+      {"start_time": "2017-10-09 23:59:59 PDT", "end_time": "2017-10-10 00:00:00 PDT",
+       "detail": [{"gpus": ["gpu0"]}]}]},
+    {"submitted_time": "2017-02-29 06:59:00", "attempts": []}, {"submitted_time": "2017-10-09", "attempts": []}])");
+  EXPECT_EQ(write_job_trace(trace, {}), "submit_time,num_gpus,duration\n0,1,61\n");
+}
+
 // Bert is "medium": 3 GPU-hours, on 4 GPUs 2,700 s.
 TEST(TraceConversion, Pollux) {
   const JobTrace trace = convert_job_trace(TraceFormat::kPollux, "w.csv",

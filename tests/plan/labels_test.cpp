@@ -196,7 +196,7 @@ TEST(Labels, PlansWithFewChangesKeepWhatLabelsSave) {
                            {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}}, {{0, 1}, {1, 2}});
   const PlanProblem problem = problem_of(dag, Watts(0));
   const auto least = [&](Nanoseconds deadline) {
-    const auto front = switching_front(problem, fastest_plan(problem), {deadline, 100 * kMillisecond, 0});
+    const auto front = switching_fronts(problem, {{fastest_plan(problem)}}, {deadline, 100 * kMillisecond, 0}).front();
     EXPECT_EQ(front.back().switches, 0);
     return front.back().energy.value();
   };

@@ -29,10 +29,15 @@ using testing::operation;
 using testing::problem_of;
 using testing::profile_of;
 
+// The front for one deadline, of one plan.
+std::vector<SwitchingPlan> front_of(const PlanProblem& problem, const ClockPlan& plan, const SwitchingTerms& terms) {
+  return switching_fronts(problem, {{plan}}, terms).front();
+}
+
 // The plan of least energy that has no more changes than `plan`.
 ClockPlan reduce_switches(const PlanProblem& problem, const ClockPlan& plan, Nanoseconds deadline, Nanoseconds latency,
                           Nanoseconds min_dwell) {
-  const std::vector<SwitchingPlan> front = switching_front(problem, plan, {deadline, latency, min_dwell});
+  const std::vector<SwitchingPlan> front = front_of(problem, plan, {deadline, latency, min_dwell});
   ClockPlan least = front.front().plan;
   for (const SwitchingPlan& one : front) {
     if (one.switches <= count_switches(*problem.dag, plan)) least = one.plan;
@@ -246,7 +251,7 @@ class SlackInTheMiddle : public ::testing::Test {
 // of waiting, a slow forward saves 50 + 37.5 J, a slow backward 100 + 75 J: F1, F2, F3, B0 and B1 612.5 J. A tenth of
 // F1 still runs at the high clock (8.75 J less), a thirtieth of B2 at the low one (5.833 J more).
 TEST_F(SlackInTheMiddle, TakesTwoChanges) {
-  const std::vector<SwitchingPlan> front = switching_front(problem_, high_, {27 * kSecond, 100 * kMillisecond, 0});
+  const std::vector<SwitchingPlan> front = front_of(problem_, high_, {27 * kSecond, 100 * kMillisecond, 0});
   ASSERT_EQ(front.size(), 2u);
   EXPECT_EQ(front[0].switches, 0);
   EXPECT_EQ(front[0].plan, high_);
@@ -267,7 +272,7 @@ TEST(Switching, ChargesTheWaitForAStraggler) {
   ClockPlan plan(2, 0);
   for (int i = 0; i < 2; ++i) plan[at(i)] = dag.type_of(i).options.size() > 1 ? 1 : 0;
   const auto best = [&](Nanoseconds waits_until) {
-    return switching_front(problem, plan, {3 * kSecond, 10 * kMillisecond, 0, waits_until}).back();
+    return front_of(problem, plan, {3 * kSecond, 10 * kMillisecond, 0, waits_until}).back();
   };
   EXPECT_NEAR(best(0).energy.value(), 500, 1e-9);
   EXPECT_NEAR(best(3 * kSecond).energy.value(), 557.5, 1e-9);
@@ -283,7 +288,7 @@ TEST(Switching, ARunDoesNotGrowIntoBothEndsOfTheOther) {
   plan[at(dag.stage_order(0).back())] = 1;
   const Nanoseconds time = replay(dag, problem.blocking, plan).time;
   for (Nanoseconds dwell = 10 * kMillisecond; dwell < time; dwell += 10 * kMillisecond) {
-    for (const SwitchingPlan& one : switching_front(problem, plan, {2 * time, 0, dwell})) {
+    for (const SwitchingPlan& one : front_of(problem, plan, {2 * time, 0, dwell})) {
       const SwitchedRun run = emulate_switching(dag, one.plan, problem.blocking, 0);
       EXPECT_NEAR(run.energy.total().value(), one.energy.value(), 1e-9) << dwell;
       EXPECT_EQ(shortest_dwell(problem, one.plan, 0), one.dwell) << dwell;
@@ -319,7 +324,7 @@ TEST_F(SlackInTheMiddle, ChangesMustBeWorthTheirRisk) {
 
 // F0 and B3 at the low clock take 1.5 s longer; then no change is worth anything.
 TEST_F(SlackInTheMiddle, TakesNoneWhereThereIsTime) {
-  const std::vector<SwitchingPlan> front = switching_front(problem_, high_, {28'500'000'000, 100 * kMillisecond, 0});
+  const std::vector<SwitchingPlan> front = front_of(problem_, high_, {28'500'000'000, 100 * kMillisecond, 0});
   ASSERT_EQ(front.size(), 1u);
   EXPECT_EQ(front[0].switches, 0);
   EXPECT_EQ(clocks_of(dag_, front[0].plan), "LLLLLLLL");
@@ -336,8 +341,7 @@ TEST(Switching, ALongerDwellTimeIsNeverCheaper) {
   }();
   Joules last;
   for (const int dwell : {0, 10, 20, 50, 100, 200, 500}) {
-    const std::vector<SwitchingPlan> front =
-        switching_front(problem, plan, {time, 7 * kMillisecond, dwell * kMillisecond});
+    const std::vector<SwitchingPlan> front = front_of(problem, plan, {time, 7 * kMillisecond, dwell * kMillisecond});
     EXPECT_LE(front.back().longest, time) << dwell;
     EXPECT_GE(front.back().dwell, std::min(dwell * kMillisecond, front.back().longest)) << dwell;
     EXPECT_GE(front.back().energy, last) << dwell;

@@ -1,5 +1,5 @@
 // Rows are read in order; each must begin no earlier than the one before it ends.
-#include "cli/power_budget.h"
+#include "plan/power_budget.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trace/trace_time.h"
+#include "base/time_text.h"
 
 namespace flyball {
 namespace {
@@ -33,9 +33,8 @@ BudgetTime budget_time(const CsvReader& csv, std::string_view column) {
 
 }  // namespace
 
-std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
-  const std::string text = read_text_file(path);
-  CsvReader csv(path.string(), text, {"from", "until", "power_w"});
+std::vector<BudgetPeriod> read_power_budget(const std::string& source, std::string_view text) {
+  CsvReader csv(source, text, {"from", "until", "power_w"});
   std::vector<BudgetPeriod> periods;
   std::optional<Nanoseconds> last;
   std::optional<bool> dates;
@@ -67,9 +66,13 @@ std::vector<BudgetPeriod> read_power_budget(const std::filesystem::path& path) {
         {std::string(csv.text("from")), std::string(csv.text("until")), to_seconds(until - from), Watts(power)});
   }
   if (periods.empty()) {
-    throw InputError({path.string()}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");
+    throw InputError({source}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");
   }
   return periods;
+}
+
+std::vector<BudgetPeriod> read_power_budget_file(const std::filesystem::path& path) {
+  return read_power_budget(path.string(), read_text_file(path));
 }
 
 }  // namespace flyball

@@ -1,6 +1,6 @@
 // Digits are read as integers, so that nothing is rounded before the last digit that is kept; days come from
 // std::chrono's calendar.
-#include "trace/trace_time.h"
+#include "base/time_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Reads points in time from traces exactly: a double cannot hold today's time in nanoseconds.
+// Reads points in time from text exactly: a double cannot hold today's time in nanoseconds. Every reader of files that
+// have dates, or seconds with many digits, uses these. Functions may be called from several threads.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@
 
 namespace flyball {
 
-// The greatest distance of a trace's time from zero. It leaves room for differences of two times and for sums of two.
+// The greatest distance from zero that a reader takes. It leaves room for differences of two times and for sums of two.
 inline constexpr Nanoseconds kFarthestTime = Nanoseconds{1} << 61;
 
 // Reads a decimal number ("4423698059538.328", "1e3"), times 10^digits, rounded to a whole number; digits up to 9.
