@@ -13,6 +13,9 @@ namespace {
 // Where a time was asked for, half as many turns cost 0.012 points of energy. Two paths a turn cost 0.012 points, and
 // ten save 0.006.
 constexpr int kPathsPerTurn = 5;
+// Of the points that follow one another, every second one is searched. Searching all of them saves 0.001 to 0.007 points
+// along the frontiers of four workloads, two of them measured, and takes up to two fifths more time.
+constexpr int kPointsPerSearch = 2;
 
 }  // namespace
 
@@ -60,7 +63,7 @@ void ClockRounder::round(const GateTimes& relaxed, Nanoseconds deadline) {
   if (searches_.stage_paths) {
     for (int stage = dag_.stages() - 1; stage >= 0; --stage) paths_.improve(dag_.stage_order(stage), schedule_);
   }
-  next_stage_ = 0;
+  followed_ = 0;
   publish();
 }
 
@@ -80,8 +83,10 @@ void ClockRounder::follow(const GateTimes& relaxed, Nanoseconds deadline) {
   }
   last_relaxed_ = relaxed;
   settle(deadline);
-  if (searches_.stage_paths) paths_.improve(dag_.stage_order(next_stage_), schedule_);
-  next_stage_ = (next_stage_ + 1) % dag_.stages();
+  if (searches_.stage_paths && followed_ % kPointsPerSearch == 0) {
+    paths_.improve(dag_.stage_order(followed_ / kPointsPerSearch % dag_.stages()), schedule_);
+  }
+  ++followed_;
   publish();
 }
 
