@@ -7,9 +7,9 @@
 //   paths   The gates along one stage are moved to their best times together (path_search.h), stage after stage
 //           [0.055, 2.33 along the frontier].
 //   carry   Neighbouring points of the frontier have similar plans. The next point therefore takes over the gates of
-//           the last one, moved as far as the relaxation moves its events, and only one stage is searched again. Now
-//           and then a point is rounded from the relaxation alone, lest small errors add up [0.008, 1.13 along the
-//           frontier, in a fourth of the time].
+//           the last one, moved as far as the relaxation moves its events, and one stage is searched again at every
+//           second point. Now and then a point is rounded from the relaxation alone, lest small errors add up
+//           [0.008, 1.13 along the frontier, in a fourth of the time].
 //   fill    One pass forwards in time slows operations down into the slack that is left
 //           [0.005, 0.11 along the frontier].
 //   search  Small neighbourhoods of operations are sped up at random and slowed down again into the new slack; the
@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -48,23 +49,43 @@ struct Searches {
   bool random_paths = true;
 };
 
-// Holds one plan at a time and improves it. Not thread-safe; the problem must outlive the rounder.
+// What all rounders of a problem share, derived from it once. Immutable; the problem must outlive it.
+struct RoundingTables {
+  explicit RoundingTables(const PlanProblem& problem);
+
+  const ComputationDag& dag;
+  std::vector<ClockChoices> choices;  // by type
+  GateGraph graph;
+  std::vector<Nanoseconds> tail;      // by gate: the least time from there to the end
+  std::vector<std::int32_t> sources;  // operations without predecessors
+};
+
+// When each gate passes in the relaxation, by gate.
+using GateTimes = std::vector<Nanoseconds>;
+
+// Returns the relaxation's times at iteration time `deadline`, which must lie within the stretch. Cost O(operations).
+[[nodiscard]] GateTimes relaxed_times(const RoundingTables& tables, const FrontierStretch& stretch,
+                                      Nanoseconds deadline);
+
+// Holds one plan at a time and improves it. Not thread-safe, but several rounders may share their tables.
 class ClockRounder {
  public:
   explicit ClockRounder(const PlanProblem& problem, Searches searches = {});
+  explicit ClockRounder(std::shared_ptr<const RoundingTables> tables, Searches searches = {});
 
-  // Makes the plan for iteration time `deadline`, which must lie within the stretch, from the relaxed times alone.
-  // Cost: one path search per stage, 0.3 to 0.6 us per operation.
-  void round(const FrontierStretch& stretch, Nanoseconds deadline);
+  // Makes the plan for iteration time `deadline` from the relaxed times at that time alone. Cost: one path search per
+  // stage, 0.3 to 0.6 us per operation.
+  void round(const GateTimes& relaxed, Nanoseconds deadline);
 
-  // Makes the plan for a deadline near that of the last round() or follow(), starting from that call's gates. No
-  // function but makespan(), net_joules() and plan() may be called between that call and this one. Cost: one path
-  // search and a few passes over the operations, about 0.1 us per operation with four stages.
-  void follow(const FrontierStretch& stretch, Nanoseconds deadline);
+  // Makes the plan for a deadline near that of the last round() or follow(), starting from that call's gates; every
+  // second one searches a stage, one stage after the other. No function but makespan(), net_joules() and plan() may be
+  // called between that call and this one. Cost: half a path search and a few passes over the operations, some 0.05 us
+  // per operation with four stages.
+  void follow(const GateTimes& relaxed, Nanoseconds deadline);
 
   // Makes the plan without path searches: Perseus' rounding, with the slack filled from the end backwards. polish() may
   // find a better plan from here than from the plan of round().
-  void floor(const FrontierStretch& stretch, Nanoseconds deadline);
+  void floor(const GateTimes& relaxed, Nanoseconds deadline);
 
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
@@ -82,11 +103,10 @@ class ClockRounder {
   [[nodiscard]] const ClockPlan& plan();
 
  private:
-  [[nodiscard]] const ClockChoices& choices(int i) const { return choices_[at(dag_[i].type)]; }
+  [[nodiscard]] const ClockChoices& choices(int i) const { return tables_->choices[at(dag_[i].type)]; }
   [[nodiscard]] Nanoseconds duration(int i) const { return ladder_[at(i)].time[level_[at(i)]]; }
 
-  void find_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
-  void schedule_relaxed(const FrontierStretch& stretch, Nanoseconds deadline);
+  void schedule_relaxed(const GateTimes& relaxed, Nanoseconds deadline);
   void schedule_plan(Nanoseconds deadline, bool late);
   void settle(Nanoseconds deadline);
   void fit(int i);
@@ -104,21 +124,20 @@ class ClockRounder {
   void search(Nanoseconds deadline, int trials);
   std::uint32_t draw();
 
+  std::shared_ptr<const RoundingTables> tables_;
   Searches searches_;
   const ComputationDag& dag_;
-  std::vector<ClockChoices> choices_;  // by type
-  std::vector<ClockLadder> ladder_;    // by operation
-  GateGraph graph_;
+  const GateGraph& graph_;
+  std::vector<ClockLadder> ladder_;  // by operation
   PathSearch paths_;
-  GateSchedule schedule_;                            // the gates from which follow() continues
-  std::vector<Nanoseconds> tail_;                    // by gate: the least time from there to the end
-  std::vector<Nanoseconds> relaxed_, last_relaxed_;  // by gate: relaxed times of this and the last point
-  int next_stage_ = 0;
+  GateSchedule schedule_;           // the gates from which follow() continues
+  GateTimes last_relaxed_;          // relaxed times of the last point
+  int followed_ = 0;                // points since the last round()
   std::vector<Level> level_;        // the plan
   std::vector<Nanoseconds> early_;  // by gate: the earliest time that the plan allows
   std::vector<Nanoseconds> late_;   // by gate: the latest time that the deadline allows
   bool is_early_ = false;           // whether early_ is that of the present plan
-  std::vector<std::int32_t> sources_, path_;
+  std::vector<std::int32_t> path_;
   ClockPlan plan_;
   std::uint64_t random_ = 0;
 };

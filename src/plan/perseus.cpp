@@ -1,5 +1,5 @@
-// The crawl along the frontier: the relaxation calls visit() for each stretch, from T* to T_min, and visit() rounds a
-// plan for every unit of time within it.
+// The crawl along the frontier: the relaxation calls visit() for each stretch, from T* to T_min, and visit() has a plan
+// rounded for every unit of time within it (point_rounding.h), while the relaxation goes on.
 #include "plan/perseus.h"
 
 #include <fmt/format.h>
@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/processors.h"
+#include "plan/point_rounding.h"
 #include "plan/relaxation.h"
 #include "plan/stage_clock.h"
 
@@ -30,7 +32,8 @@ constexpr std::int64_t kTrialWork = 64;  // what a trial takes at least, as many
 // than the time is worth.
 constexpr std::int64_t kRoundingBudget = 100'000;
 constexpr std::int64_t kMostFollowing = 16;
-constexpr std::size_t kPointsPerReport = 64;
+constexpr std::int64_t kPointsPerReport = 64;
+constexpr std::int64_t kWorthThreads = 50'000;  // operations looked at by all points together
 
 // The curves that steer the crawl, of the options that the noise rule keeps.
 std::vector<CostCurve> steering_curves(const PlanProblem& problem) {
@@ -64,11 +67,7 @@ int search_trials(const ComputationDag& dag) {
 class Crawl {
  public:
   Crawl(const PlanProblem& problem, const Progress& progress, Searches searches)
-      : problem_(problem),
-        progress_(progress),
-        carry_(searches.carry),
-        rounder_(problem, searches),
-        frontier_(problem.total_blocking()) {}
+      : problem_(problem), progress_(progress), searches_(searches), frontier_(problem.total_blocking()) {}
 
   PlannerResult run() {
     const ComputationDag& dag = *problem_.dag;
@@ -84,8 +83,10 @@ class Crawl {
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
     check_point_count();
-    anew_every_ = points_between_beginnings();
+    const std::int64_t anew_every = points_between_beginnings();
+    rounding_.emplace(problem_, searches_, anew_every, threads(), frontier_);
     const RelaxationResult run = solve_relaxation(dag, curves, [&](const FrontierStretch& s) { return visit(s); });
+    rounding_->finish();
     const BoundCurve& bound = hull_run ? hull_run->bound : run.bound;
     if (run.status == RelaxationStatus::kOptimal) {
       // If no second is worth a price unit, nothing was visited; otherwise the crawl has ended at a plan as good or
@@ -111,22 +112,13 @@ class Crawl {
   bool visit(const FrontierStretch& stretch) {
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - problem_.unit_time)) {
-      if (visited_++ % anew_every_ == 0) {
-        rounder_.round(stretch, next_);
-      } else {
-        rounder_.follow(stretch, next_);
-      }
-      add_point();
       if (next_ == t_min_) {
-        // Slack is scarcest at T_min, where the search gets further from floor() than from a plan that paths have
-        // settled.
-        rounder_.floor(stretch, t_min_);
-        rounder_.polish(t_min_, search_trials(*problem_.dag));
-        add_point();
+        rounding_->add_fastest(stretch, t_min_, search_trials(*problem_.dag));
         next_ = -1;
         break;
       }
-      if (frontier_.size() % kPointsPerReport == 0 && !report(next_)) return false;
+      rounding_->add(stretch, next_);
+      if (++visited_ % kPointsPerReport == 0 && !report(next_)) return false;
     }
     return report(stretch.t_low);
   }
@@ -138,11 +130,17 @@ class Crawl {
            progress_(reached == t_min_ ? 1.0 : static_cast<double>(t_star_ - reached) / static_cast<double>(whole));
   }
 
-  void add_point() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
+  // How many threads are worth starting: one where all points together take a few milliseconds.
+  [[nodiscard]] unsigned threads() const {
+    if (operations_looked_at() < kWorthThreads) return 1;
+    return problem_.threads > 0 ? problem_.threads : usable_processors();
+  }
 
   void add_fastest() {
-    rounder_.load(fastest_plan(problem_));
-    add_point();
+    const ClockPlan fastest = fastest_plan(problem_);
+    ClockRounder rounder(problem_, searches_);
+    rounder.load(fastest);
+    frontier_.add({rounder.makespan(), rounder.net_joules()}, fastest);
   }
 
   [[nodiscard]] bool has_choice() const {
@@ -161,9 +159,12 @@ class Crawl {
   }
 
   [[nodiscard]] std::int64_t points_between_beginnings() const {
-    if (!carry_) return 1;
-    const std::int64_t looked_at = ((t_star_ - t_min_) / problem_.unit_time + 1) * problem_.dag->size();
-    return std::min(kMostFollowing, looked_at / kRoundingBudget + 1);
+    return searches_.carry ? std::min(kMostFollowing, operations_looked_at() / kRoundingBudget + 1) : 1;
+  }
+
+  // By all points together.
+  [[nodiscard]] std::int64_t operations_looked_at() const {
+    return ((t_star_ - t_min_) / problem_.unit_time + 1) * problem_.dag->size();
   }
 
   void polish() {
@@ -175,24 +176,22 @@ class Crawl {
     for (const Nanoseconds time : problem_.focus) {
       if (time < t_star_) add_task(frontier_.lookup(time), time);
     }
-    for (const auto& [plan, deadline] : tasks) {
-      if (!report(t_min_)) return;
-      rounder_.load(plan);
-      rounder_.polish(deadline, search_trials(*problem_.dag));
-      add_point();
+    for (auto& [plan, deadline] : tasks) {
+      if (!report(t_min_)) break;
+      rounding_->polish(std::move(plan), deadline, search_trials(*problem_.dag));
     }
+    rounding_->finish();
   }
 
   const PlanProblem& problem_;
   const Progress& progress_;
-  bool carry_;
-  ClockRounder rounder_;
+  Searches searches_;
   Frontier frontier_;
+  std::optional<PointRounding> rounding_;
   Nanoseconds t_star_ = 0;
   Nanoseconds t_min_ = 0;
   Nanoseconds next_ = 0;  // iteration time of the next point
   std::int64_t visited_ = 0;
-  std::int64_t anew_every_ = 1;  // a point is rounded anew after so many
 };
 
 class Perseus final : public Planner {

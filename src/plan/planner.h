@@ -30,6 +30,9 @@ struct PlanProblem {
   CostModel cost_model = CostModel::kHull;
   double noise = 0.0;  // as pareto_options() takes it; `choices` was derived with it
 
+  // How many threads a planner may use; 0: as many as there are processors. Plans do not depend on it.
+  unsigned threads = 0;
+
   // Derived from the DAG, for each operation type.
   struct TypeChoices {
     std::vector<std::uint16_t> pareto;  // indices into the type's options, fastest first

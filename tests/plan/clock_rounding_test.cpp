@@ -138,6 +138,7 @@ TEST(PathSearch, KeepsScheduleSoundAndNeverCostsMore) {
 TEST(ClockRounder, FollowsTheRelaxationWithinTheDeadline) {
   const ComputationDag dag = dag_of(noisy_profile(8), 16);
   const PlanProblem problem = problem_of(dag);
+  const RoundingTables tables(problem);
   ClockRounder following(problem);
   ClockRounder anew(problem);
   double followed = 0.0;
@@ -146,14 +147,15 @@ TEST(ClockRounder, FollowsTheRelaxationWithinTheDeadline) {
   int points = 0;
   const auto status = solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch& stretch) {
                         const Nanoseconds deadline = stretch.t_low;
-                        points++ % 16 == 0 ? following.round(stretch, deadline) : following.follow(stretch, deadline);
+                        points++ % 16 == 0 ? following.round(relaxed_times(tables, stretch, deadline), deadline)
+                                           : following.follow(relaxed_times(tables, stretch, deadline), deadline);
                         EXPECT_LE(following.makespan(), deadline);
                         EXPECT_EQ(following.makespan(), makespan_of(dag, following.plan()));
                         followed += following.net_joules();
-                        anew.floor(stretch, deadline);
+                        anew.floor(relaxed_times(tables, stretch, deadline), deadline);
                         EXPECT_LE(anew.makespan(), deadline);
                         floored += anew.net_joules();
-                        anew.round(stretch, deadline);
+                        anew.round(relaxed_times(tables, stretch, deadline), deadline);
                         EXPECT_LE(anew.makespan(), deadline);
                         rounded += anew.net_joules();
                         return true;
@@ -167,11 +169,12 @@ TEST(ClockRounder, FollowsTheRelaxationWithinTheDeadline) {
 TEST(ClockRounder, PolishKeepsTheDeadlineAndNeverCostsMore) {
   const ComputationDag dag = dag_of(noisy_profile(8), 12);
   const PlanProblem problem = problem_of(dag);
+  const RoundingTables tables(problem);
   ClockRounder rounder(problem);
   int points = 0;
   static_cast<void>(solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch& stretch) {
     if (points++ % 40 != 0) return true;
-    rounder.floor(stretch, stretch.t_low);
+    rounder.floor(relaxed_times(tables, stretch, stretch.t_low), stretch.t_low);
     const double before = rounder.net_joules();
     rounder.polish(stretch.t_low, 50);
     EXPECT_LE(rounder.makespan(), stretch.t_low);
@@ -185,11 +188,12 @@ TEST(ClockRounder, PolishKeepsTheDeadlineAndNeverCostsMore) {
 TEST(ClockRounder, PolishWithoutRandomPathsKnowsItsMakespan) {
   const ComputationDag dag = dag_of(noisy_profile(8), 12);
   const PlanProblem problem = problem_of(dag);
+  const RoundingTables tables(problem);
   ClockRounder rounder(problem, {.random_paths = false});
   int points = 0;
   static_cast<void>(solve_relaxation(dag, problem.hulls(), [&](const FrontierStretch& stretch) {
     if (points++ % 40 != 0) return true;
-    rounder.floor(stretch, stretch.t_low);
+    rounder.floor(relaxed_times(tables, stretch, stretch.t_low), stretch.t_low);
     rounder.polish(stretch.t_low, 50);
     EXPECT_EQ(rounder.makespan(), makespan_of(dag, rounder.plan()));
     return true;
