@@ -1,3 +1,4 @@
+// The two parts that plans for a pace and plans inside limits have in common: running a planner, and its bound.
 #include "plan/planning_parts.h"
 
 #include <fmt/format.h>
