@@ -37,11 +37,6 @@ struct SessionCall {
   }
 };
 
-void add_agent_option(const Command& command, std::optional<std::string>& agent) {
-  add_value(command, "--agent", agent, parse_path, "WHERE",
-            "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
-}
-
 void add_name_option(const Command& command, std::string& name) {
   command.add_option("NAME", name, "name of one of your sessions (default: default)");
 }
