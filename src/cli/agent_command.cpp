@@ -55,8 +55,7 @@ AgentConfig config_of(const AgentOptions& options) {
 MachineDevices look_for_devices() {
   MachineDevices machine = open_machine();
   for (const DeviceError& error : machine.unavailable) {
-    // Where there are GPUs of one vendor, nobody misses the other's driver.
-    if (error.fault() == DeviceFault::kNoDriver && !machine.gpus.empty()) continue;
+    if (!machine.misses(error)) continue;
     log_event(LogLevel::kNotice, "not_available", {{"device", error.device()}, {"reason", error.what()}});
   }
   if (machine.gpus.empty() && machine.cpus.empty()) {
