@@ -1,5 +1,5 @@
-// Reads the state of a machine's devices in the own process, without an agent: what an agent would tell of them, but for
-// leases.
+// Reads the state of a machine's devices in the own process, without an agent: what an agent would tell of them, but
+// for leases.
 #pragma once
 
 #include <deque>
@@ -18,8 +18,8 @@ class NodeReader {
  public:
   NodeReader(const OpenedGpus& gpus, std::vector<std::shared_ptr<CpuDevice>> cpus);
 
-  // Returns the state of all devices, GPUs by their numbers. What a device will not tell stays empty, since a picture of
-  // the rest is better than none: a GPU that the driver counts and would not open, or that does not answer within
+  // Returns the state of all devices, GPUs by their numbers. What a device will not tell stays empty, since a picture
+  // of the rest is better than none: a GPU that the driver counts and would not open, or that does not answer within
   // kAnswerPatience, is there with its trouble.
   [[nodiscard]] NodeStatus read();
 
