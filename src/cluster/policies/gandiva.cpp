@@ -34,7 +34,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "cluster/cost_belief.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/pair_finder.h"

@@ -28,7 +28,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
