@@ -7,7 +7,6 @@
 #include <numeric>
 #include <string>
 #include <vector>
-#include <nlohmann/json.hpp>
 
 #include "cluster/job_model.h"
 #include "cluster/simulator.h"
@@ -35,7 +34,11 @@ SimulationSetup cluster_of(int nodes, int gpus_per_node, Knowledge knowledge) {
 void run(benchmark::State& state, const std::string& policy, const SimulationSetup& setup, const JobTrace& trace) {
   const GroundTruth truth = load_ground_truth("v100");
   SimulationResult result;
-  for (auto unused : state) result = simulate(setup, truth, trace, policy);
+  for (auto unused : state) {
+    Simulation simulation(setup, truth, trace, policy);
+    simulation.run();
+    result = simulation.result();
+  }
   state.SetLabel(policy);
   state.counters["jobs"] = static_cast<double>(result.jobs);
   state.counters["decisions"] = static_cast<double>(result.decisions);
@@ -107,7 +110,6 @@ void one_decision(benchmark::State& state) {
   simulation.run_until(Seconds(1500.0));
   const auto policy = make_policy("joule-price");
   ClusterState cluster = simulation.state();
-  policy->restore(cluster, nullptr);
   Decision decision;
   ClusterEvents events;
   policy->decide(cluster, events, decision);

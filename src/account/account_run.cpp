@@ -137,7 +137,8 @@ AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings,
     : files_(files), settings_(settings), listener_(listener), operations_(operations), devices_(devices) {
   PowerTraceOptions power = settings.power;
   power.progress = progress_of("reading " + files.power);
-  power_ = open_power_trace(files.power, power, devices_);
+  power_ = files.power_text ? open_power_text(files.power, *files.power_text, power, devices_)
+                            : open_power_trace(files.power, power, devices_);
   EventTraceOptions events = settings.events;
   events.progress = progress_of("reading " + files.events);
   events_ = open_event_trace(files.events, events, operations_, devices_);

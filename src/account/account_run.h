@@ -57,6 +57,8 @@ struct TraceFiles {
   std::string events;
   std::string power;
   std::string jiffies;  // if empty, the whole processor's energy is the program's
+  // The power trace itself where it is in memory; `power` is then what messages call it. Must outlive the run.
+  std::optional<std::string_view> power_text = std::nullopt;
 };
 
 struct AccountRequest {

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <pwd.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
@@ -19,7 +18,6 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMostConfigBytes = 1u << 20u;
-constexpr std::size_t kLeastTokenBytes = 16;
 constexpr Seconds kLeastPeriod{0.001};
 constexpr Seconds kMostPeriod{1.0};
 constexpr double kMostOfKnob = 100'000.0;  // W, MHz
@@ -245,21 +243,6 @@ void read_agent_config(const std::string& source, std::string_view text, AgentCo
 
 void read_agent_config(const std::string& path, AgentConfig& config) {
   read_agent_config(path, read_text_file(path, kMostConfigBytes), config);
-}
-
-std::string read_token(const std::filesystem::path& path) {
-  const std::string text = read_text_file(path, 4096);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw InputError({path.string()}, "others than its owner may read the token", "chmod 600 " + path.string());
-  }
-  std::string token = text.substr(0, text.find_first_of("\r\n"));
-  if (token.size() < kLeastTokenBytes) {
-    throw InputError({path.string()}, fmt::format("the token has {} bytes", token.size()),
-                     fmt::format("write at least {} in one line, for example with: openssl rand -hex 32 > {}",
-                                 kLeastTokenBytes, path.string()));
-  }
-  return token;
 }
 
 void check_agent_config(const AgentConfig& config) {

@@ -22,7 +22,7 @@ struct AgentConfig {
   unsigned socket_mode = 0666;             // who may connect; what they may set is `access`
   std::optional<HostPort> tcp;
   std::filesystem::path token_file;
-  std::string token;  // what read_token found; empty: none is asked for, and TCP clients may set nothing
+  std::string token;  // what read_token_file() found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
   MachineBoot boot = boot_of_machine();  // stands in the journal's entries; the file has no key for it
   std::optional<Seconds> period;         // of the sampler; none: its default, at no more than its usual cost
@@ -41,10 +41,6 @@ struct AgentConfig {
 // InputError with line and column, or SystemError where the file cannot be read.
 void read_agent_config(const std::string& path, AgentConfig& config);
 void read_agent_config(const std::string& source, std::string_view text, AgentConfig& config);
-
-// Returns the token in a file: its first line, which must have 16 bytes or more. Throws InputError where it has fewer
-// or where others than the file's owner may read it, and SystemError where it cannot be read.
-[[nodiscard]] std::string read_token(const std::filesystem::path& path);
 
 // Throws UsageError where members contradict one another, such as an address that others can reach without a token.
 void check_agent_config(const AgentConfig& config);

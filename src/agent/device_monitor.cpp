@@ -68,11 +68,13 @@ CpuStatus read_cpu_status(const CpuDevice& device) {
   return report;
 }
 
-DeviceMonitor::DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<CpuDevice>> cpus)
-    : keeper_(keeper), cpus_(std::move(cpus)) {
+std::string node_name() {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) node_ = name.data();
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
+
+DeviceMonitor::DeviceMonitor(LeaseKeeper& keeper, std::vector<std::shared_ptr<CpuDevice>> cpus)
+    : keeper_(keeper), cpus_(std::move(cpus)), node_(node_name()) {}
 
 void DeviceMonitor::report(const Claimant& reader, std::function<void(NodeStatus)> done) {
   struct Gathering {

@@ -18,6 +18,9 @@ namespace flyball {
 // Reads the energies of the package and its memory. If a counter cannot be read, it is left out and `trouble` says why.
 [[nodiscard]] CpuStatus read_cpu_status(const CpuDevice& device);
 
+// The name of this node; empty where the system does not say.
+[[nodiscard]] std::string node_name();
+
 // May be used in the loop's thread only.
 class DeviceMonitor {
  public:

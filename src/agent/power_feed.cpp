@@ -14,8 +14,8 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kHistory{5.0};  // a stream is served many times a second
-constexpr Nanoseconds kLinger = 2'000'000'000;
+constexpr Seconds kHistory{5.0};                // a stream is served many times a second
+constexpr Nanoseconds kLinger = 2'000'000'000;  // the agent looks once a second, so that it is up to 3 s
 
 }  // namespace
 

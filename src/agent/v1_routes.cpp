@@ -23,8 +23,6 @@ namespace {
 constexpr Seconds kStreamInterval{0.1};  // boards renew their power as often; an event holds all samples since the last
 constexpr Seconds kMostInterval{10.0};
 
-nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
-
 std::size_t gpu_of(const Request& request, const LeaseKeeper& keeper) {
   const std::string& text = request.parameters.at("gpu");
   const long index = parse_integer(text).value_or(-1);
@@ -174,7 +172,7 @@ LeaseInfo find_lease(const LeaseKeeper& keeper, const std::string& id) {
 }
 
 void grant_lease(const AgentParts& parts, const Request& request, const Reply& reply) {
-  const LeaseRequest wanted = read_message<LeaseRequest>(body_of(request));
+  const LeaseRequest wanted = read_message<LeaseRequest>(json_body(request));
   const Claimant who = parts.claimants.of(request.peer);
   parts.budgets.check_lease(request.peer, parts.keeper.leases_of(who));
   parts.keeper.grant(wanted, who, [reply](const std::exception_ptr& error, const LeaseInfo& lease) {
@@ -188,7 +186,7 @@ void grant_lease(const AgentParts& parts, const Request& request, const Reply& r
 void change_settings(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const std::string id = request.parameters.at("lease");
-  const SettingsChange change = read_message<SettingsChange>(body_of(request));
+  const SettingsChange change = read_message<SettingsChange>(json_body(request));
   parts.keeper.change(
       id, gpu, change, parts.claimants.of(request.peer), [parts, reply, id](const std::exception_ptr& error) {
         if (error) return reply.fail(error);

@@ -3,8 +3,6 @@
 // Header only.
 #pragma once
 
-#include <utility>
-
 namespace flyball {
 
 class CompensatedSum {
@@ -25,10 +23,6 @@ class CompensatedSum {
   [[nodiscard]] double since(const CompensatedSum& earlier) const {
     return (high_ - earlier.high_) + (low_ - earlier.low_);
   }
-
-  // For snapshots: both parts, so that a sum goes on to the same bits.
-  [[nodiscard]] std::pair<double, double> parts() const { return {high_, low_}; }
-  void set(std::pair<double, double> parts) { high_ = parts.first, low_ = parts.second; }
 
  private:
   double high_ = 0.0;

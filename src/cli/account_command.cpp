@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
@@ -121,11 +123,13 @@ class AccountConsole {
 
 }  // namespace
 
-void run_account(const AccountArguments& arguments, const std::string& command_line) {
+void run_account(const AccountArguments& arguments, const std::string& command_line,
+                 std::optional<std::string_view> power_text) {
   if (arguments.account.events.empty() || arguments.account.power.empty()) {
     throw UsageError("account: --events and --power are required\n  see: flyball account --help");
   }
   AccountRequest request = account_request(arguments.account, kOptionNames);
+  request.runs.front().power_text = power_text;
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
   request.picture = arguments.html.has_value();

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "account/account_options.h"
 #include "cli/command.h"
@@ -20,8 +21,10 @@ struct AccountArguments {
 // Adds all options of a footprint but --power. `arguments` must outlive the parsing.
 void add_footprint_options(const Command& command, AccountArguments& arguments);
 
-// Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report.
-void run_account(const AccountArguments& arguments, const std::string& command_line);
+// Reads the traces, prints the footprint and writes the files that are asked for. `command_line` is for the report. A
+// `power_text` is the one power trace itself, and the arguments have its name.
+void run_account(const AccountArguments& arguments, const std::string& command_line,
+                 std::optional<std::string_view> power_text = std::nullopt);
 
 // Adds start, stop, read, list and drop: the sessions that the agent records.
 void add_session_commands(const Command& account, const std::string& command_line);

@@ -1,4 +1,4 @@
-// Tables are laid out by base/text_table. For a diagram the program `dot` is run between two files in memory, and what
+// Tables are laid out by draw/text_table. For a diagram the program `dot` is run between two files in memory, and what
 // it drew is copied to `path` only when it has ended well, so that nobody sees half a picture.
 #include "cli/account_output.h"
 

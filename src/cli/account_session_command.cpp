@@ -1,10 +1,7 @@
 // flyball account start, stop, read, list, drop: power traces that the node's agent records while any program runs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/mman.h>
 
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file_descriptor.h"
 #include "base/record.h"
 #include "base/text.h"
 #include "cli/account_command.h"
@@ -36,11 +32,6 @@ struct SessionCall {
     return AgentClient(agent ? parse_endpoint(*agent) : default_agent_endpoint());
   }
 };
-
-void add_agent_option(const Command& command, std::optional<std::string>& agent) {
-  add_value(command, "--agent", agent, parse_path, "WHERE",
-            "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
-}
 
 void add_name_option(const Command& command, std::string& name) {
   command.add_option("NAME", name, "name of one of your sessions (default: default)");
@@ -123,24 +114,6 @@ void add_stop(const Command& parent) {
   });
 }
 
-// A file in memory, since the readers of traces take files. It goes with the process, however that ends.
-class TraceInMemory {
- public:
-  explicit TraceInMemory(std::string_view text) : file_(::memfd_create("flyball-session", MFD_CLOEXEC)) {
-    while (!text.empty() && file_.get() >= 0) {
-      const ssize_t count = ::write(file_.get(), text.data(), text.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) break;
-      text.remove_prefix(static_cast<std::size_t>(count));
-    }
-    if (!text.empty()) throw SystemError(fmt::format("no memory for the session's trace: {}", std::strerror(errno)));
-  }
-  [[nodiscard]] std::string path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
-
- private:
-  FileDescriptor file_;
-};
-
 struct ReadOptions : SessionCall {
   std::optional<std::string> output;
   AccountArguments footprint;
@@ -171,9 +144,8 @@ void run_read(ReadOptions options, const std::string& command_line) {
       options.footprint.account.power = {*options.output};
       return run_account(options.footprint, command_line);
     }
-    const TraceInMemory power(trace);
-    options.footprint.account.power = {power.path()};
-    return run_account(options.footprint, command_line);
+    options.footprint.account.power = {fmt::format("session '{}'", options.name)};
+    return run_account(options.footprint, command_line, trace);
   }
   if (options.footprint.format == "json") return print_result(json_text(to_json(session)));
   if (!options.output) return print_data(trace);

@@ -4,76 +4,42 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
-#include <vector>
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
 #include "draw/text_table.h"
-#include "replay/judged_runs.h"
-#include "replay/recorded_runs.h"
 
 namespace flyball {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// All that is printed: points predicted by what has not seen them, and how well a fit to all of them would do.
-struct Judgement {
-  RecordedRuns runs;
-  std::vector<JudgedPoint> points;
-  std::optional<Agreement> fitted_to_all;
-  int time_constants = 0;
-  int power_constants = 0;
-};
-
-// The points of the result refer to its runs.
-Judgement judge(const AgainstRequest& request) {
-  Judgement judgement;
-  judgement.runs = read_runs(request.runs);
-  const RecordedIteration iteration(judgement.runs, request.schedule);
-  const auto count_constants = [&](const IterationModel& model) {
-    judgement.time_constants = model.time_constants;
-    judgement.power_constants = model.power_constants;
-  };
-  if (request.fitted_to) {
-    const RecordedRuns others = read_runs(*request.fitted_to);
-    const RecordedIteration other_iteration(others, request.schedule);
-    const IterationModel model = fit_iteration(other_iteration, others.judged());
-    count_constants(model);
-    judgement.points = judge_points(iteration, model);
-  } else {
-    judgement.points = judge_held_out(iteration);
-    const IterationModel model = fit_iteration(iteration, judgement.runs.judged());
-    count_constants(model);
-    judgement.fitted_to_all = agreement_of(judge_points(iteration, model));
-  }
-  return judgement;
-}
-
-std::string title(const AgainstRequest& request, const Judgement& judgement) {
+std::string title(const Judgement& judgement) {
   const RecordedRuns& runs = judgement.runs;
   const std::string how =
-      request.fitted_to ? fmt::format("predicted by what was fitted to {}", *request.fitted_to)
-                        : std::string("each predicted by what was fitted to every other point, itself not among them");
+      judgement.fitted_to
+          ? fmt::format("predicted by what was fitted to {}", *judgement.fitted_to)
+          : std::string("each predicted by what was fitted to every other point, itself not among them");
   const std::size_t warm = runs.points.size() - judgement.points.size();
   return fmt::format("{}: {}, {}, {}\n{}{}, {}\n", runs.source, counted(runs.stages, "stage"),
-                     counted(runs.microbatches, "microbatch", "es"), schedule_name(request.schedule),
+                     counted(runs.microbatches, "microbatch", "es"), schedule_name(judgement.schedule),
                      counted(static_cast<long>(judgement.points.size()), "point"),
                      warm > 0 ? fmt::format(" (and {} that warms up)", warm) : "", how);
 }
 
-std::string agreement_table(const AgainstRequest& request, const Judgement& judgement) {
+std::string agreement_table(const Judgement& judgement) {
   TextTable table({"<off, % of measured", "time mean", "worst", "energy mean", "worst"});
   const auto row = [&](const std::string& name, const Agreement& of) {
     table.add_row({name, format_fixed(of.mean_time, 3), format_fixed(of.worst_time, 3), format_fixed(of.mean_energy, 3),
                    format_fixed(of.worst_energy, 3)});
   };
-  const Agreement held_out = agreement_of(judgement.points);
-  row(request.fitted_to ? "fitted to other runs" : "held out", held_out);
+  const Agreement& unseen = judgement.agreement;
+  row(judgement.fitted_to ? "fitted to other runs" : "held out", unseen);
   if (judgement.fitted_to_all) row("fitted to these points", *judgement.fitted_to_all);
   table.add_row(
-      {"operations as measured", format_fixed(held_out.mean_rest, 3), format_fixed(held_out.worst_rest, 3), "-", "-"});
+      {"operations as measured", format_fixed(unseen.mean_rest, 3), format_fixed(unseen.worst_rest, 3), "-", "-"});
   return table.str();
 }
 
@@ -85,8 +51,7 @@ Json agreement_json(const Agreement& of) {
 
 }  // namespace
 
-std::string against_text(const AgainstRequest& request) {
-  const Judgement judgement = judge(request);
+std::string against_text(const Judgement& judgement) {
   TextTable table({"point", "measured (s)", "predicted (s)", "off %", "measured (J)", "predicted (J)", "off %"});
   TextTable parts(
       {"point", "computing", "loading", "transfers", "once", "switching", "operations", "rest", "waiting J"});
@@ -107,12 +72,11 @@ std::string against_text(const AgainstRequest& request) {
       "is not explained. Last, the share of the energy that goes while nothing computes.\n\n{}\n{}\n"
       "{} fitted to iteration times, {} to energies, the operations' times by clock to\n"
       "operations. 'operations as measured' replays each point with its own.\n",
-      title(request, judgement), table.str(), parts.str(), agreement_table(request, judgement),
+      title(judgement), table.str(), parts.str(), agreement_table(judgement),
       counted(judgement.time_constants, "constant"), judgement.power_constants);
 }
 
-std::string against_json(const AgainstRequest& request) {
-  const Judgement judgement = judge(request);
+std::string against_json(const Judgement& judgement) {
   Json points = Json::array();
   for (const JudgedPoint& point : judgement.points) {
     points.push_back({{"point", point.measured->number},
@@ -131,13 +95,13 @@ std::string against_json(const AgainstRequest& request) {
                         {"rest", point.rest.value()}}}});
   }
   Json json = {{"runs", judgement.runs.source},
-               {"fitted_to", request.fitted_to ? Json(*request.fitted_to) : Json("every other point")},
-               {"schedule", schedule_name(request.schedule)},
+               {"fitted_to", judgement.fitted_to ? Json(*judgement.fitted_to) : Json("every other point")},
+               {"schedule", schedule_name(judgement.schedule)},
                {"stages", judgement.runs.stages},
                {"microbatches", judgement.runs.microbatches},
                {"time_constants", judgement.time_constants},
                {"power_constants", judgement.power_constants},
-               {"judged", agreement_json(agreement_of(judgement.points))}};
+               {"judged", agreement_json(judgement.agreement)}};
   if (judgement.fitted_to_all) json["fitted_to_all"] = agreement_json(*judgement.fitted_to_all);
   json["points"] = std::move(points);
   return json.dump(2) + "\n";

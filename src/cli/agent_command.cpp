@@ -15,6 +15,7 @@
 #include "agent/agent.h"
 #include "agent/log.h"
 #include "base/error.h"
+#include "base/token_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -47,7 +48,7 @@ AgentConfig config_of(const AgentOptions& options) {
   if (options.state_dir) config.state_dir = *options.state_dir;
   if (options.period) config.period = *options.period;
   if (options.no_zeusd) config.zeusd = false;
-  if (!config.token_file.empty()) config.token = read_token(config.token_file);
+  if (!config.token_file.empty()) config.token = read_token_file(config.token_file, TokenUse::kAskFor);
   check_agent_config(config);
   return config;
 }
@@ -55,8 +56,7 @@ AgentConfig config_of(const AgentOptions& options) {
 MachineDevices look_for_devices() {
   MachineDevices machine = open_machine();
   for (const DeviceError& error : machine.unavailable) {
-    // Where there are GPUs of one vendor, nobody misses the other's driver.
-    if (error.fault() == DeviceFault::kNoDriver && !machine.gpus.empty()) continue;
+    if (!machine.misses(error)) continue;
     log_event(LogLevel::kNotice, "not_available", {{"device", error.device()}, {"reason", error.what()}});
   }
   if (machine.gpus.empty() && machine.cpus.empty()) {

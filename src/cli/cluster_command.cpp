@@ -23,6 +23,7 @@
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
+#include "cluster/held_out_fit.h"
 #include "cluster/job_model.h"
 #include "cluster/outside_error.h"
 #include "cluster/random.h"
@@ -146,24 +147,8 @@ double parse_share(std::string_view option, std::string_view text) {
 
 struct FittedModel {
   std::string name;
-  std::size_t fitted = 0;
-  std::size_t held = 0;
-  ModelError on_fitted;
-  ModelError on_held;
-  JobModel model;
+  HeldOutFit fit;
 };
-
-FittedModel fit_one(const std::string& name, const std::vector<JobMeasurement>& rows, Megahertz f0, double holdout,
-                    Random& random) {
-  std::vector<JobMeasurement> fitted;
-  std::vector<JobMeasurement> held;
-  for (const JobMeasurement& row : rows) (random.uniform() < holdout ? held : fitted).push_back(row);
-  if (fitted.empty()) std::swap(fitted, held);
-  FittedModel one{name, fitted.size(), held.size(), {}, {}, fit_job_model(fitted, f0)};
-  one.on_fitted = model_error(one.model, fitted);
-  one.on_held = model_error(one.model, held);
-  return one;
-}
 
 Json power_json(const PowerModel& power) {
   return {{"kappa_grad_w", power.grad},
@@ -181,9 +166,10 @@ Json sync_json(const SyncModel& sync) {
           {"rho_s", sync.rho}};
 }
 
-Json fit_json(const FittedModel& one) {
+Json fit_json(const FittedModel& fitted) {
+  const HeldOutFit& one = fitted.fit;
   const ThroughputModel& time = one.model.throughput();
-  return {{"model", one.name},
+  return {{"model", fitted.name},
           {"fitted", one.fitted},
           {"held_out", one.held},
           {"fitted_mape_time", write_value(one.on_fitted.time)},
@@ -265,7 +251,7 @@ void run_fit(const FitOptions& options) {
     ProgressBar bar("fitting");
     for (const auto& [name, rows] : measured) {
       guard.throw_if_interrupted();
-      models.push_back(fit_one(name, rows, f0, holdout, random));
+      models.push_back({name, fit_held_out(rows, f0, holdout, random)});
       bar.update(static_cast<double>(models.size()) / static_cast<double>(measured.size()));
     }
   }
@@ -275,8 +261,8 @@ void run_fit(const FitOptions& options) {
     return print_result(Json{{"holdout", holdout}, {"models", std::move(list)}}.dump(2) + "\n");
   }
   TextTable table({"<model", "fitted (rows)", "time (%)", "energy (%)", "held out (rows)", "time (%)", "energy (%)"});
-  for (const FittedModel& one : models) {
-    table.add_row({one.name, fmt::to_string(one.fitted), format_fixed(100.0 * one.on_fitted.time, 2),
+  for (const auto& [name, one] : models) {
+    table.add_row({name, fmt::to_string(one.fitted), format_fixed(100.0 * one.on_fitted.time, 2),
                    format_fixed(100.0 * one.on_fitted.energy, 2), fmt::to_string(one.held),
                    format_fixed(100.0 * one.on_held.time, 2), format_fixed(100.0 * one.on_held.energy, 2)});
   }

@@ -11,6 +11,7 @@
 #include "base/record_codec.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/device_error_json.h"
 #include "cli/option_values.h"
 #include "client/inventory.h"
 
@@ -35,15 +36,6 @@ Inventory take_inventory() {
   for (const auto& gpu : inventory.machine.gpus) inventory.gpus.push_back(report_of(gpu));
   for (const auto& cpu : inventory.machine.cpus) inventory.cpus.push_back(report_of(*cpu));
   return inventory;
-}
-
-Json json_of(const DeviceError& error) {
-  return {{"device", error.device()}, {"fault", key_of(error.fault())}, {"problem", error.what()}};
-}
-Json json_of(const std::vector<DeviceError>& errors) {
-  Json list = Json::array();
-  for (const DeviceError& error : errors) list.push_back(json_of(error));
-  return list;
 }
 
 Json json_of(const GpuReport& gpu) {
@@ -72,7 +64,7 @@ Json json_of(const GpuReport& gpu) {
           {"throttle_reasons", write_value(gpu.throttle_reasons)},
           {"persistence", write_value(gpu.persistence)},
           {"clocks_may_be_set", access},
-          {"problems", json_of(gpu.problems)}};
+          {"problems", device_errors_json(gpu.problems)}};
 }
 
 std::string inventory_json(const Inventory& inventory) {
@@ -88,10 +80,12 @@ std::string inventory_json(const Inventory& inventory) {
                     {"name", cpu.name},
                     {"readable", cpu.readable},
                     {"memory", cpu.memory},
-                    {"problem", cpu.problem ? json_of(*cpu.problem) : Json()}});
+                    {"problem", cpu.problem ? device_error_json(*cpu.problem) : Json()}});
   }
-  const Json result = {
-      {"drivers", drivers}, {"gpus", gpus}, {"cpus", cpus}, {"unavailable", json_of(inventory.machine.unavailable)}};
+  const Json result = {{"drivers", drivers},
+                       {"gpus", gpus},
+                       {"cpus", cpus},
+                       {"unavailable", device_errors_json(inventory.machine.unavailable)}};
   return dump_json(result, 2) + "\n";
 }
 
@@ -167,9 +161,7 @@ std::string inventory_text(const Inventory& inventory) {
     // Counters that may not be read are told with their processor.
     const bool told = std::any_of(inventory.cpus.begin(), inventory.cpus.end(),
                                   [&](const CpuReport& cpu) { return cpu.problem && cpu.label == error.device(); });
-    // Where there are GPUs of one vendor, nobody misses the other's driver.
-    const bool other_vendor = error.fault() == DeviceFault::kNoDriver && !inventory.gpus.empty();
-    if (!told && !other_vendor) missing += fmt::format("  {}\n", indented(error.what(), "    "));
+    if (!told && inventory.machine.misses(error)) missing += fmt::format("  {}\n", indented(error.what(), "    "));
   }
   if (!missing.empty()) text += fmt::format("\nNot there, or not to be used:\n{}", missing);
   if (inventory.gpus.empty()) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +22,7 @@
 #include "draw/text_table.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
+#include "replay/recorded_runs.h"
 
 namespace flyball {
 namespace {
@@ -102,9 +105,12 @@ void run_against(const Command& command, const EmulateOptions& options) {
                                  option.name()));
   }
   const InterruptExit exit;
-  const AgainstRequest request{*options.against, options.fitted_to,
-                               parse_schedule(options.pipeline.schedule.value_or("1f1b"))};
-  print_result(options.format == "json" ? against_json(request) : against_text(request));
+  const ScheduleKind schedule = parse_schedule(options.pipeline.schedule.value_or("1f1b"));
+  RecordedRuns runs = read_runs(*options.against);
+  std::optional<RecordedRuns> other_runs;
+  if (options.fitted_to) other_runs = read_runs(*options.fitted_to);
+  const Judgement judgement = judge_runs(std::move(runs), other_runs, schedule);
+  print_result(options.format == "json" ? against_json(judgement) : against_text(judgement));
 }
 
 void run_emulate(const Command& command, const EmulateOptions& options) {

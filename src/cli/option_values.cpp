@@ -147,4 +147,9 @@ void add_format(const Command& app, std::optional<std::string>& target) {
   add_choice(app, "--format", target, {"text", "json"}, "NAME", "text (default) or json");
 }
 
+void add_agent_option(const Command& app, std::optional<std::string>& target) {
+  add_value(app, "--agent", target, parse_path, "WHERE",
+            "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
+}
+
 }  // namespace flyball

@@ -83,4 +83,7 @@ Option add_choice(const Command& app, const std::string& name, std::optional<std
 // Adds the option --format, which takes text or json.
 void add_format(const Command& app, std::optional<std::string>& target);
 
+// --agent WHERE: an endpoint, as parse_endpoint() reads it; none: default_agent_endpoint().
+void add_agent_option(const Command& app, std::optional<std::string>& target);
+
 }  // namespace flyball

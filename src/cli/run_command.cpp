@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -18,9 +17,11 @@
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/device_error_json.h"
 #include "cli/exit_status.h"
 #include "cli/measuring_options.h"
 #include "cli/option_values.h"
+#include "client/measured_runs.h"
 #include "draw/text_table.h"
 
 namespace flyball {
@@ -32,60 +33,6 @@ struct RunOptions {
   std::optional<std::string> format;
   std::optional<std::string> output;
 };
-
-struct MeasuredRun {
-  WindowEnergy energy;
-  int status = 0;
-};
-
-struct MeasuredRuns {
-  std::vector<std::string> command;
-  int asked_for = 1;
-  std::vector<MeasuredRun> runs;  // at least one
-  // Devices that are there and could not be measured at all.
-  std::vector<DeviceError> unavailable;
-
-  [[nodiscard]] bool ended_early() const { return runs.size() < static_cast<std::size_t>(asked_for); }
-  // Whether the device's figure can be relied on in all of the runs.
-  [[nodiscard]] bool complete(std::size_t device) const {
-    return std::all_of(runs.begin(), runs.end(),
-                       [device](const MeasuredRun& run) { return run.energy.devices[device].complete; });
-  }
-  [[nodiscard]] bool lacks_readings(std::size_t device) const {
-    return std::any_of(runs.begin(), runs.end(),
-                       [device](const MeasuredRun& run) { return run.energy.devices[device].lacks_readings(); });
-  }
-  [[nodiscard]] bool complete() const {
-    return unavailable.empty() &&
-           std::all_of(runs.begin(), runs.end(), [](const MeasuredRun& run) { return run.energy.complete(); });
-  }
-};
-
-struct Spread {
-  double mean = 0.0;
-  double deviation = 0.0;  // of the sample; 0 for one run
-};
-
-template <class Value>
-Spread spread_of(const std::vector<MeasuredRun>& runs, Value value) {
-  Spread spread;
-  for (const MeasuredRun& run : runs) spread.mean += value(run) / static_cast<double>(runs.size());
-  if (runs.size() < 2) return spread;
-  double squares = 0.0;
-  for (const MeasuredRun& run : runs) squares += std::pow(value(run) - spread.mean, 2.0);
-  spread.deviation = std::sqrt(squares / static_cast<double>(runs.size() - 1));
-  return spread;
-}
-
-Spread energy_of(const std::vector<MeasuredRun>& runs, std::size_t device) {
-  return spread_of(runs, [device](const MeasuredRun& run) { return run.energy.devices[device].energy.value(); });
-}
-Spread time_of(const std::vector<MeasuredRun>& runs) {
-  return spread_of(runs, [](const MeasuredRun& run) { return run.energy.time.value(); });
-}
-Spread total_of(const std::vector<MeasuredRun>& runs) {
-  return spread_of(runs, [](const MeasuredRun& run) { return run.energy.total().value(); });
-}
 
 nlohmann::ordered_json json_of(const Spread& spread) {
   return {{"mean", spread.mean}, {"standard_deviation", spread.deviation}};
@@ -121,21 +68,17 @@ std::string runs_json(const MeasuredRuns& measured) {
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < runs.front().energy.devices.size(); ++i) {
     devices.push_back({{"device", runs.front().energy.devices[i].device},
-                       {"energy_j", json_of(energy_of(runs, i))},
+                       {"energy_j", json_of(measured.energy_of(i))},
                        {"complete", measured.complete(i)}});
   }
-  nlohmann::ordered_json unavailable = nlohmann::ordered_json::array();
-  for (const DeviceError& error : measured.unavailable) {
-    unavailable.push_back({{"device", error.device()}, {"fault", key_of(error.fault())}, {"problem", error.what()}});
-  }
   const nlohmann::ordered_json result = {{"command", measured.command},
-                                         {"time_s", json_of(time_of(runs))},
-                                         {"energy_j", json_of(total_of(runs))},
+                                         {"time_s", json_of(measured.time())},
+                                         {"energy_j", json_of(measured.total())},
                                          {"complete", measured.complete()},
                                          {"runs_asked_for", measured.asked_for},
                                          {"ended_early", measured.ended_early()},
                                          {"devices", devices},
-                                         {"unavailable", unavailable},
+                                         {"unavailable", device_errors_json(measured.unavailable)},
                                          {"runs", all}};
   return dump_json(result, 2) + "\n";
 }
@@ -196,23 +139,21 @@ std::string runs_text(const MeasuredRuns& measured) {
     if (!measured.complete()) cells.emplace_back(figure);
     table.add_row(std::move(cells));
   };
-  const double time = time_of(runs).mean;
+  const double time = measured.time().mean;
   bool lacks_readings = !measured.unavailable.empty();
   for (std::size_t i = 0; i < count; ++i) {
-    double peak = 0.0;
-    for (const MeasuredRun& run : runs) peak = std::max(peak, run.energy.devices[i].peak.value());
-    const Spread energy = energy_of(runs, i);
+    const Spread energy = measured.energy_of(i);
     lacks_readings = lacks_readings || measured.lacks_readings(i);
     add_row({" " + runs.front().energy.devices[i].device, spread_text(energy, 3, repeated),
-             format_fixed(energy.mean / time, 1), format_fixed(peak, 1)},
+             format_fixed(energy.mean / time, 1), format_fixed(measured.peak_of(i).value(), 1)},
             mark(measured.lacks_readings(i), measured.complete(i)));
   }
-  const Spread total = total_of(runs);
+  const Spread total = measured.total();
   add_row({" total", spread_text(total, 3, repeated), format_fixed(total.mean / time, 1), ""},
           mark(lacks_readings, measured.complete()));
   return fmt::format("\n Energy of '{}'{}:\n\n{}\n {} s elapsed{}\n{}\n", shown_command(measured.command),
                      repeated ? fmt::format(" ({} runs, mean ± standard deviation)", runs.size()) : "", table.str(),
-                     spread_text(time_of(runs), 6, repeated), repeated ? " per run" : "", notes_of(measured));
+                     spread_text(measured.time(), 6, repeated), repeated ? " per run" : "", notes_of(measured));
 }
 
 // If the file cannot be written, perhaps because the disk has filled meanwhile, the report goes where it would go

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/processors.h"
-#include "base/text.h"
+#include "base/token_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -24,7 +24,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kMostTokenBytes = 4096;
 constexpr std::size_t kMostConnections = 65'536;
 constexpr std::size_t kOwnDescriptors = 64;  // beyond the connections: the database, the loop, listeners
 constexpr Seconds kShortestSilence{300.0};
@@ -57,20 +56,6 @@ std::string default_database() {
     throw UsageError("neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME is set; say where to keep jobs (--database)");
   }
   return (folder / "server.db").string();
-}
-
-std::string read_token(const std::string& path) {
-  struct stat state {};
-  if (::stat(path.c_str(), &state) == 0 && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw UsageError(fmt::format("{} can be read by others than its owner; chmod 600 it", path));
-  }
-  std::string token = read_text_file(path, kMostTokenBytes);
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
-  if (token.size() < kShortestToken) {
-    throw InputError({path}, fmt::format("the token has {} characters", token.size()),
-                     fmt::format("draw one of at least {}, e.g. openssl rand -hex 32 > {}", kShortestToken, path));
-  }
-  return token;
 }
 
 TlsFiles tls_files(const ServeOptions& options) {
@@ -112,11 +97,13 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.tls_cert || options.tls_key) server.tls = tls_files(options);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database.value_or(default_database());
-  if (options.admin_token_file) server.administrator_token = read_token(*options.admin_token_file);
+  if (options.admin_token_file)
+    server.administrator_token = read_token_file(*options.admin_token_file, TokenUse::kAskFor);
   if (options.registration_token_file && server.open_registration) {
     throw UsageError("--registration-token-file and --open-registration exclude each other");
   }
-  if (options.registration_token_file) server.registration_token = read_token(*options.registration_token_file);
+  if (options.registration_token_file)
+    server.registration_token = read_token_file(*options.registration_token_file, TokenUse::kAskFor);
   if (options.no_zeus && !server.zeus_plan.empty()) throw UsageError("--no-zeus and --zeus-plan exclude each other");
   server.zeus = !options.no_zeus;
   if (server.book.silence > Seconds(0) && server.book.silence < kShortestSilence) {

@@ -5,11 +5,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/device_monitor.h"
+#include "agent/node_reader.h"
 #include "base/error.h"
 #include "base/monotonic_time.h"
 #include "cli/commands.h"
@@ -27,8 +25,8 @@
 #include "cli/option_values.h"
 #include "cli/top_view.h"
 #include "client/agent_client.h"
+#include "client/energy_begin.h"
 #include "client/measurement.h"
-#include "driver/patience.h"
 
 namespace flyball {
 namespace {
@@ -56,56 +54,9 @@ Source agent_source(const Endpoint& endpoint) {
   return {"agent at " + endpoint.text(), [client] { return client->devices(); }};
 }
 
-GpuStatus trouble_with(const GpuIdentity& identity, const DeviceError& error) {
-  GpuStatus status;
-  status.index = identity.index;
-  status.uuid = identity.uuid;
-  status.name = identity.name;
-  status.health = error.fault() == DeviceFault::kLost ? GpuHealth::kLost : GpuHealth::kUnwell;
-  status.trouble = error.what();
-  return status;
-}
-
-// Reads the machine's devices without an agent. What a device will not tell stays empty, since a picture of the rest is
-// better than none.
-class DirectReader {
- public:
-  DirectReader() : machine_(open_machine()) {
-    for (const auto& gpu : machine_.gpus) questions_.emplace_back(gpu->label());
-    // GPUs that the driver counts and would not open are part of the picture.
-    for (const RefusedGpu& gpu : machine_.refused) refused_.push_back(trouble_with({gpu.index, {}, {}, {}}, gpu.why));
-  }
-
-  NodeStatus read() {
-    NodeStatus status;
-    char name[256] = "";
-    if (::gethostname(name, sizeof name - 1) == 0) status.node = name;
-    status.version = FLYBALL_VERSION;
-    status.gpus = refused_;
-    for (std::size_t i = 0; i < machine_.gpus.size(); ++i) status.gpus.push_back(read_gpu(i));
-    std::sort(status.gpus.begin(), status.gpus.end(),
-              [](const GpuStatus& a, const GpuStatus& b) { return a.index < b.index; });
-    for (const auto& cpu : machine_.cpus) status.cpus.push_back(read_cpu_status(*cpu));
-    return status;
-  }
-
- private:
-  GpuStatus read_gpu(std::size_t i) {
-    const std::shared_ptr<GpuDevice>& gpu = machine_.gpus[i];
-    try {
-      return questions_[i].ask([gpu] { return read_gpu_status(*gpu); });
-    } catch (const DeviceError& error) {
-      return trouble_with(gpu->identity(), error);
-    }
-  }
-
-  MachineDevices machine_;
-  std::deque<PatientQuestions> questions_;  // of each GPU
-  std::vector<GpuStatus> refused_;
-};
-
 Source direct_source() {
-  const auto reader = std::make_shared<DirectReader>();
+  const MachineDevices machine = open_machine();
+  const auto reader = std::make_shared<NodeReader>(machine, machine.cpus);
   return {"read from the devices; without an agent there are no leases", [reader] { return reader->read(); }};
 }
 
@@ -182,38 +133,11 @@ bool may_colour() {
   return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
-// Processors count from their agent's start. What they had counted before a restart is added.
-void carry_over_restart(TopFrame& frame, const NodeStatus& now) {
-  for (const CpuStatus& cpu : now.cpus) {
-    const auto same = [&](const CpuStatus& other) { return other.index == cpu.index; };
-    const auto before = std::find_if(frame.now.cpus.begin(), frame.now.cpus.end(), same);
-    const auto first = std::find_if(frame.first.cpus.begin(), frame.first.cpus.end(), same);
-    if (before == frame.now.cpus.end() || first == frame.first.cpus.end()) continue;
-    const auto carry = [](const std::optional<Joules>& after, const std::optional<Joules>& old,
-                          std::optional<Joules>& begin) {
-      if (after && old && begin && *after < *old) begin = *begin - *old;
-    };
-    carry(cpu.package_energy, before->package_energy, first->package_energy);
-    carry(cpu.dram_energy, before->dram_energy, first->dram_energy);
-  }
-}
-
-// A GPU that could not be read at first counts from the first look at which it could be.
-void count_newcomers(TopFrame& frame, const NodeStatus& now) {
-  for (const GpuStatus& gpu : now.gpus) {
-    const auto counts = [&](const GpuStatus& first) { return first.uuid == gpu.uuid && first.energy; };
-    if (gpu.energy && std::none_of(frame.first.gpus.begin(), frame.first.gpus.end(), counts)) {
-      frame.first.gpus.push_back(gpu);
-    }
-  }
-}
-
 // While the agent is away, the last look stays on the screen. An agent's refusal remains an error.
 void look_again(const Source& source, TopFrame& frame, bool tell) {
   try {
     NodeStatus now = source.read();
-    carry_over_restart(frame, now);
-    count_newcomers(frame, now);
+    move_energy_begin(frame.first, frame.now, now);
     frame.now = std::move(now);
     if (tell && !frame.away.empty()) print_warning("the agent is back");
     frame.away.clear();
@@ -274,8 +198,7 @@ void run_top(const TopOptions& options) {
 void add_top_command(const Command& program) {
   const Command command = program.add_subcommand("top", "watch power, clocks, leases and energy of this node's GPUs");
   const auto options = std::make_shared<TopOptions>();
-  add_value(command, "--agent", options->agent, parse_path, "WHERE",
-            "socket or host:port of the agent (default: what FLYBALL_AGENT names, else /run/flyball/agent.sock)");
+  add_agent_option(command, options->agent);
   command.add_flag("--direct", options->direct, "read the devices without the agent");
   add_value(command, "--interval", options->interval, parse_duration, "TIME", "time between two readings (default 1s)");
   command.add_flag("--once", options->once, "print one reading and end");

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/median.h"
 
 namespace flyball {
 namespace {
@@ -18,14 +21,6 @@ constexpr int kAbsoluteRounds = 30;
 constexpr std::size_t kEnoughEquations = 10;
 // Pulls powers that the equations leave open towards the mean power; as a share of the mean weight of an unknown.
 constexpr double kPull = 1e-4;
-
-double median(std::vector<double>& values) {
-  const std::size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
-  const double upper = values[middle];
-  if (values.size() % 2 == 1) return upper;
-  return 0.5 * (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle)));
-}
 
 struct Equation {
   std::vector<double> seconds;  // per type, waiting last
@@ -122,8 +117,7 @@ std::vector<double> least_absolute(std::vector<Equation>& equations, std::size_t
   for (int round = 0; round < kAbsoluteRounds; ++round) {
     std::vector<double> sizes;
     for (const Equation& equation : equations) sizes.push_back(std::abs(residual_of(equation, powers)));
-    std::vector<double> sorted = sizes;
-    const double small = 0.1 * median(sorted) + 1e-12;
+    const double small = 0.1 * median(sizes) + 1e-12;
     for (std::size_t i = 0; i < equations.size(); ++i) equations[i].weight = small / std::max(sizes[i], small);
     powers = least_squares(equations, unknowns);
   }
@@ -139,8 +133,7 @@ std::vector<double> robust_powers(std::vector<Equation>& equations, std::size_t 
     for (const Equation& equation : equations) {
       residuals.push_back(std::abs(residual_of(equation, powers)));
     }
-    std::vector<double> sorted = residuals;
-    const double limit = kEnergyOutlier * kNormalScale * median(sorted) + 1e-9;
+    const double limit = kEnergyOutlier * kNormalScale * median(residuals) + 1e-9;
     bool changed = false;
     for (std::size_t i = 0; i < equations.size(); ++i) {
       const double weight = residuals[i] <= limit ? 1.0 : 0.0;
@@ -161,7 +154,7 @@ RobustMean robust_mean(std::vector<double>& values) {
   deviations.reserve(values.size());
   for (const double value : values) deviations.push_back(std::abs(value - middle));
   // Times that agree to a thousandth are not outliers of each other.
-  const double limit = std::max(kTimeOutlier * kNormalScale * median(deviations), 1e-3 * std::abs(middle));
+  const double limit = std::max(kTimeOutlier * kNormalScale * median(std::move(deviations)), 1e-3 * std::abs(middle));
   double sum = 0.0;
   RobustMean result;
   for (const double value : values) {

@@ -9,7 +9,7 @@
 
 #include "base/json_object.h"
 #include "base/record.h"
-#include "base/text.h"
+#include "base/token_file.h"
 #include "net/json_response.h"
 #include "net/query_string.h"
 
@@ -17,7 +17,6 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kAnswerTime{10.0};
-constexpr std::size_t kMostTokenBytes = 4096;
 
 HttpClient::Options options_with(std::string token, Seconds longest_wait, const std::string& ca_file) {
   HttpClient::Options options;
@@ -33,9 +32,7 @@ std::string default_registration_token() {
   if (const char* token = std::getenv("FLYBALL_REGISTRATION_TOKEN"); token != nullptr && *token != '\0') return token;
   const char* file = std::getenv("FLYBALL_REGISTRATION_TOKEN_FILE");
   if (file == nullptr || *file == '\0') return {};
-  std::string token = read_text_file(file, kMostTokenBytes);
-  token.erase(token.find_last_not_of(" \r\n") + 1);
-  return token;
+  return read_token_file(file, TokenUse::kShow);
 }
 
 PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file,

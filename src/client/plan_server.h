@@ -22,8 +22,8 @@ class ServerRefusal : public SystemError {
 };
 
 // Returns the token with which jobs may be registered on a server that asks for one: the value of the environment
-// variable FLYBALL_REGISTRATION_TOKEN, else the contents of the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else
-// nothing. Throws SystemError where the file cannot be read.
+// variable FLYBALL_REGISTRATION_TOKEN, else the token in the file that FLYBALL_REGISTRATION_TOKEN_FILE names, else
+// nothing. Throws what read_token_file() does.
 [[nodiscard]] std::string default_registration_token();
 
 // Every call throws ServerRefusal, SystemError where the server cannot be reached or breaks off, and InputError where

@@ -323,19 +323,15 @@ bool Simulation::Engine::learn(int job) {
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
   ProfiledSpeeds what{{one.kind, size, placement->nodes_of(job)}, {}};
   for (int slice = 0; slice < seen.slice; ++slice) what.speeds.push_back(profiled_speed(seen.top, slice));
-  if (!belief->knows(what)) learn(what);
-  return true;
-}
-
-void Simulation::Engine::learn(const ProfiledSpeeds& what) {
+  if (belief->knows(what)) return true;
   const auto measured = measured_costs(what.at.kind, what.at.size, what.at.nodes);
   const auto changed = belief->learn(what, measured, state.believed);
-  learned.push_back(what);
   if (what.at.size < 64) state.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
   for (const int kind : changed) {
     power_book->recount(kind);
     insert_sorted(happened.kinds_changed, kind);
   }
+  return true;
 }
 
 // Under a policy that learns, the power of a job is known where it has run. A job that lies on more nodes than it needs

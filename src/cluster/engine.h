@@ -11,7 +11,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/compensated_sum.h"
 #include "cluster/cost_belief.h"
@@ -35,7 +34,6 @@ struct Simulation::Engine {
   void check() const;
   void check_pair(int job) const;
   void must_hold(bool holds, const char* what) const;
-  void restore(const std::string& text);
   [[noreturn]] void fail_waiting() const;
 
   // The profiling that a job goes through, or that a restart has interrupted: one slice of time at each of some speeds,
@@ -77,8 +75,6 @@ struct Simulation::Engine {
   [[nodiscard]] std::vector<IterationCost> measured_costs(int kind, int size, int nodes) const;
   [[nodiscard]] double true_utilisation(int kind, int size, int nodes, int speed) const;
 
-  void restore_job(int index, const nlohmann::ordered_json& given);
-
   // -- time and events (engine.cpp)
   void advance(Seconds to);
   void settle(int job);
@@ -104,7 +100,6 @@ struct Simulation::Engine {
   void end_all_profiling();
   void mark_profiled(int job, bool marked);
   bool learn(int job);
-  void learn(const ProfiledSpeeds& what);
   void learn_everything();
   void read_meter(int job, int speed);
   [[nodiscard]] bool over_limit() const;
@@ -149,8 +144,7 @@ struct Simulation::Engine {
   std::optional<Seconds> timer;
   ClusterEvents happened;
   bool to_decide = false;
-  std::vector<ProfiledSpeeds> learned;  // in order, for snapshots
-  Decision decision;                    // reused
+  Decision decision;  // reused
 
   // -- accounts
   Microwatts job_power = 0;

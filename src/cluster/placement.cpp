@@ -174,52 +174,6 @@ void Placement::release(int job) {
   blocks_[at(job)].clear();
 }
 
-// Takes this block out of the free block that contains it.
-void Placement::carve(GpuBlock block) {
-  std::size_t level = level_of(block.count);
-  int first = block.first;
-  while (level < free_blocks_.size() && free_blocks_[level].erase({block.node, first}) == 0) {
-    ++level;
-    first &= ~((1 << level) - 1);
-  }
-  if (level == free_blocks_.size()) {
-    whole_on_.erase(block.node);
-    whole_off_.erase(block.node);
-  }
-  // Halves the free block; the half without the wanted one stays free.
-  while ((1 << level) > block.count) {
-    --level;
-    const int upper = first + (1 << level);
-    const bool in_upper = block.first >= upper;
-    free_blocks_[level].emplace(block.node, in_upper ? first : upper);
-    if (in_upper) first = upper;
-  }
-}
-
-bool Placement::put(int job, std::span<const GpuBlock> blocks) {
-  if (job < 0 || !this->blocks(job).empty()) return false;
-  std::vector<std::uint64_t> taken = used_;
-  for (const GpuBlock& block : blocks) {
-    if (block.node < 0 || block.node >= nodes() || block.first < 0 || block.count < 1 ||
-        block.first > gpus_per_node_ - block.count) {
-      return false;
-    }
-    if (rule_ == PlacementRule::kPacked &&
-        (!std::has_single_bit(static_cast<unsigned>(block.count)) || block.first % block.count != 0)) {
-      return false;
-    }
-    if ((taken[at(block.node)] & bits(block.first, block.count)) != 0) return false;
-    taken[at(block.node)] |= bits(block.first, block.count);
-  }
-  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
-  for (const GpuBlock& block : blocks) {
-    if (rule_ == PlacementRule::kPacked) carve(block);
-    give(job, block);
-    if (rule_ == PlacementRule::kAnywhere) refile(block.node);
-  }
-  return true;
-}
-
 std::vector<int> Placement::compact() {
   std::vector<int> moved;
   for (std::size_t level = 0; level < free_blocks_.size(); ++level) {
@@ -273,9 +227,12 @@ bool Placement::fits_closer(int job) {
   const bool placed = place(job, gpus);
   const int after = nodes_of(job);
   release(job);
-  const bool back = put(job, here);
-  assert(placed && back);
-  return placed && back && after < before;
+  for (const GpuBlock& block : here) {
+    give(job, block);
+    refile(block.node);
+  }
+  assert(placed);
+  return placed && after < before;
 }
 
 void Placement::refile(int node) {

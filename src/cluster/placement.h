@@ -52,10 +52,6 @@ class Placement {
   // Takes the job's GPUs away. If it shares them, the other job keeps them.
   void release(int job);
 
-  // Gives the job exactly these blocks, to restore a snapshot. Returns false, with nothing changed, if they are not
-  // free or not of the rule's shape.
-  [[nodiscard]] bool put(int job, std::span<const GpuBlock> blocks);
-
   // Only for kPacked: moves jobs until at most one block of each size below a node's is free. Returns the jobs that
   // moved, each once, rising. It merges blocks at most log2(gpus_per_node) times for each release() before it.
   [[nodiscard]] std::vector<int> compact();
@@ -85,7 +81,6 @@ class Placement {
   [[nodiscard]] int take_whole_node();
   [[nodiscard]] std::optional<GpuBlock> take_block(std::size_t level);
   void return_block(GpuBlock block);
-  void carve(GpuBlock block);
   void give(int job, GpuBlock block);
   void take_from_node(int job, int node, int gpus);
   void refile(int node);

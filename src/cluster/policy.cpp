@@ -6,16 +6,11 @@
 
 #include <algorithm>
 #include <utility>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
 
 namespace flyball {
-
-nlohmann::ordered_json Policy::save() const { return nullptr; }
-
-void Policy::restore(const ClusterState& /*cluster*/, const nlohmann::ordered_json& /*saved*/) {}
 
 void PolicyRegistry::add(std::string name, std::string title, PolicySetting setting, Factory factory) {
   for (const Entry& entry : entries_) {

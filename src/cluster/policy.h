@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/names.h"
 #include "cluster/cluster_state.h"
@@ -83,11 +82,6 @@ class Policy {
   // simulator throws Error. A job whose profiling begins goes through the speeds up to the one assigned, as far as the
   // power limit allows, and then stays at the last of them.
   virtual void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) = 0;
-
-  // save() returns what the policy needs in a snapshot besides the cluster's state. restore() is called with it on a
-  // new policy, before the first decide().
-  [[nodiscard]] virtual nlohmann::ordered_json save() const;
-  virtual void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved);
 };
 
 struct PolicyOptions {

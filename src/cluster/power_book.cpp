@@ -77,17 +77,4 @@ bool PowerBook::count_metered(int kind, std::size_t size) {
   return true;
 }
 
-std::vector<PowerBook::Place> PowerBook::metered() const {
-  std::vector<Place> places;
-  for (std::size_t kind = 0; kind < metered_.size(); ++kind) {
-    const std::size_t speeds = state_->kinds[kind].speeds;
-    for (std::size_t i = 0; i < metered_[kind].size(); ++i) {
-      if (metered_[kind][i].value() <= 0.0) continue;
-      places.push_back(
-          {static_cast<int>(kind), static_cast<int>(i / speeds), static_cast<int>(i % speeds), metered_[kind][i]});
-    }
-  }
-  return places;
-}
-
 }  // namespace flyball

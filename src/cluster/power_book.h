@@ -36,15 +36,6 @@ class PowerBook {
   // speeds without one, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds^2).
   void recount(int kind);
 
-  // One reading. metered() returns all of them, in order, for snapshots.
-  struct Place {
-    int kind = 0;
-    int size = 0;
-    int speed = 0;
-    Watts power;
-  };
-  [[nodiscard]] std::vector<Place> metered() const;
-
  private:
   bool count_metered(int kind, std::size_t size);
 

@@ -138,20 +138,6 @@ void AttainedLine::remove(double had, int job) {
   if (found >= 0) unused_.push_back(found);
 }
 
-std::vector<int> AttainedLine::jobs() const {
-  std::vector<int> found;
-  std::vector<int> open{root_};
-  while (!open.empty()) {
-    const int node = open.back();
-    open.pop_back();
-    if (node < 0) continue;
-    found.push_back(at(node).job);
-    open.push_back(at(node).left);
-    open.push_back(at(node).right);
-  }
-  return found;
-}
-
 AttainedLine::Walk::Walk(const AttainedLine& line, const ServiceHistory& history, double quantum)
     : line_(&line), history_(&history), quantum_(quantum) {
   push_range(line.root_);

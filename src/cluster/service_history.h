@@ -48,8 +48,6 @@ class AttainedLine {
   void add(double had, int job);
   void remove(double had, int job);
 
-  [[nodiscard]] std::vector<int> jobs() const;
-
   // Goes through the jobs by falling index, equal ones by job. Line and history must outlive the walk, and must not
   // change meanwhile.
   class Walk {

@@ -427,11 +427,4 @@ SimulationResult Simulation::result() const {
   return result;
 }
 
-SimulationResult simulate(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
-                          const std::string& policy, const PolicyOptions& options) {
-  Simulation simulation(setup, truth, trace, policy, options);
-  simulation.run();
-  return simulation.result();
-}
-
 }  // namespace flyball

@@ -16,7 +16,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/names.h"
@@ -128,13 +127,6 @@ class Simulation {
   // The figures so far; JCTs are those of finished jobs.
   [[nodiscard]] SimulationResult result() const;
 
-  // Returns all that changes during a run, as JSON (snapshot.cpp). A simulation made with the same arguments can
-  // restore() it and continue with the same result.
-  [[nodiscard]] std::string snapshot() const;
-  // Restores a snapshot; `source` names it in error messages. Throws InputError for text that is no snapshot of such a
-  // simulation.
-  void restore(const std::string& source, std::string_view snapshot);
-
   // Checks what must hold between events, and throws Error if it does not: no GPU has two jobs unless they share it, no
   // GPU with a job is on a node that is off, GPUs are counted once, and sums of power and energy equal their parts.
   void check() const;
@@ -153,9 +145,5 @@ void check_clock(const ClusterSpec& spec, Megahertz clock);
 // Fills in the empty fields that the GPU model determines: the clocks from f0 up in steps of `clock_step`, idle power,
 // and P_max over the models of `truth`.
 void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_step = Megahertz(30.0));
-
-// Runs a simulation to its end. Throws what Simulation does.
-[[nodiscard]] SimulationResult simulate(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
-                                        const std::string& policy, const PolicyOptions& options = {});
 
 }  // namespace flyball

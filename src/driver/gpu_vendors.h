@@ -55,6 +55,12 @@ struct OpenedGpus {
   std::vector<std::shared_ptr<GpuDevice>> gpus;
   std::vector<RefusedGpu> refused;
   std::vector<DeviceError> unavailable;  // drivers (kNoDriver, kTimeout, ...) and refused boards
+
+  // Whether somebody misses what `error`, one of `unavailable`, is about: where there are GPUs of one vendor, nobody
+  // misses another vendor's driver.
+  [[nodiscard]] bool misses(const DeviceError& error) const {
+    return error.fault() != DeviceFault::kNoDriver || gpus.empty();
+  }
 };
 
 // Opens all boards of all vendors; that there are none is no error. Each library has `patience` to answer, and counts

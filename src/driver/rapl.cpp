@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,8 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "base/text.h"
 
 namespace flyball {
 namespace {
@@ -41,12 +42,11 @@ std::optional<std::string> read_line(const std::filesystem::path& path) {
   return line;
 }
 
-std::optional<std::uint64_t> parse_whole(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
+// A counter's value, which a newline ends. All that powercap counts is below 2^63.
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  const std::optional<long> value = parse_integer(trim(text, " \n"));
+  if (!value || *value < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*value);
 }
 
 // energy_uj of one domain as a sum that never wraps. Thread-safe.
@@ -54,7 +54,7 @@ class EnergyCounter {
  public:
   EnergyCounter(std::string label, const std::filesystem::path& folder)
       : label_(std::move(label)), file_((folder / "energy_uj").string()) {
-    if (const auto range = read_line(folder / "max_energy_range_uj")) range_uj_ = parse_whole(*range).value_or(0);
+    if (const auto range = read_line(folder / "max_energy_range_uj")) range_uj_ = parse_count(*range).value_or(0);
     // Counting starts here, if the file may be read; if not, the first caller is told.
     if (const Reading first = read(); first.error == 0) advance(first.uj);
   }
@@ -98,7 +98,7 @@ class EnergyCounter {
     std::array<char, 32> text{};
     const ssize_t length = ::pread(descriptor_, text.data(), text.size(), 0);
     if (length < 0) return {0, errno};
-    const auto value = parse_whole({text.data(), static_cast<std::size_t>(length)});
+    const auto value = parse_count({text.data(), static_cast<std::size_t>(length)});
     return value ? Reading{*value, 0} : Reading{0, EBADMSG};
   }
 
@@ -173,7 +173,7 @@ std::vector<std::uint64_t> numbers_of(std::string_view name) {
   std::vector<std::uint64_t> numbers;
   while (true) {
     const std::size_t colon = name.find(':');
-    const auto number = parse_whole(name.substr(0, colon));
+    const auto number = parse_count(name.substr(0, colon));
     if (!number) return {};
     numbers.push_back(*number);
     if (colon == std::string_view::npos) return numbers;

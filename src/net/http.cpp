@@ -69,6 +69,8 @@ std::string_view reason_phrase(unsigned status) {
   }
 }
 
+nlohmann::json json_body(const Request& request) { return parse_json("the request", request.body); }
+
 Response json_response(unsigned status, const nlohmann::ordered_json& body) {
   Response response;
   response.status = status;

@@ -1,4 +1,4 @@
-// Makes responses that carry JSON, and reads the reason of a server's refusal.
+// Reads requests and makes responses that carry JSON, and reads the reason of a server's refusal.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 #include "net/http.h"
 
 namespace flyball {
+
+// Returns the request's body. Throws InputError where it is no JSON.
+[[nodiscard]] nlohmann::json json_body(const Request& request);
 
 // Makes a response of a document. Bytes that are not UTF-8, as quoted from a request, are replaced.
 [[nodiscard]] Response json_response(unsigned status, const nlohmann::ordered_json& body);

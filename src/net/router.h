@@ -58,8 +58,8 @@ class EventStream {
 [[nodiscard]] Response error_response(const Reply::ErrorResponse& errors, const std::string& path,
                                       const std::exception& error);
 
-// Called in the server's thread. What a handler throws becomes the route's error response; this is the one place of
-// the server where errors are caught.
+// Called in the server's thread, or in a worker's (Runs::kInPool). What a handler throws is caught there by the
+// connection (net/connection.cpp) and becomes the route's error response.
 using Handler = std::function<Response(const Request&)>;
 using AsyncHandler = std::function<void(const Request&, Reply)>;
 // Checks the request (and may throw), then returns what is to be done with the stream.

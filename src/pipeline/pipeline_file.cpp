@@ -11,12 +11,12 @@
 #include "base/toml_file.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
+#include "profile/stage_limit.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::size_t kMostPipelineBytes = 1u << 20;
-constexpr std::int64_t kMostStages = 100'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
 constexpr double kMostConstantSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
@@ -36,7 +36,7 @@ class PipelineFile final : TomlFile {
   PipelineSpec read() {
     PipelineSpec spec;
     if (const toml::node* node = root().get("schedule")) spec.schedule = schedule(*node);
-    spec.stages = integer("stages", kMostStages).value_or(spec.stages);
+    spec.stages = integer("stages", kMostStagesOfFile).value_or(spec.stages);
     spec.microbatches = integer("microbatches", kMostOperations).value_or(spec.microbatches);
     spec.chunks = integer("chunks", kMostOperations).value_or(spec.chunks);
     spec.data_parallel = integer("data_parallel", kMostReplicas).value_or(spec.data_parallel);

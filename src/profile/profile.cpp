@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "profile/stage_limit.h"
 
 namespace flyball {
 namespace {
@@ -81,10 +82,9 @@ void check_positive(double value, const char* column, double least, double most,
 
 template <class Where>
 void check_row(const ProfileRow& row, const char* stage_column, const Where& where) {
-  constexpr long kMostStages = 100000;
-  if (row.stage < 0 || row.stage >= kMostStages) {
+  if (row.stage < 0 || row.stage >= kMostStagesOfFile) {
     throw InputError(where(stage_column),
-                     fmt::format("{} is {}, it must be from 0 to {}", stage_column, row.stage, kMostStages - 1),
+                     fmt::format("{} is {}, it must be from 0 to {}", stage_column, row.stage, kMostStagesOfFile - 1),
                      "count pipeline stages from 0");
   }
   if (row.instruction.empty()) {

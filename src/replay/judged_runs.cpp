@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -96,6 +97,28 @@ Agreement agreement_of(const std::vector<JudgedPoint>& points) {
     count(point.rest_pct(), agreement.mean_rest, agreement.worst_rest);
   }
   return agreement;
+}
+
+Judgement judge_runs(RecordedRuns runs, const std::optional<RecordedRuns>& other_runs, ScheduleKind schedule) {
+  Judgement judgement;
+  judgement.runs = std::move(runs);
+  judgement.schedule = schedule;
+  const RecordedIteration iteration(judgement.runs, schedule);
+  const auto fit_to = [&](const RecordedIteration& seen) {
+    const IterationModel model = fit_iteration(seen, seen.runs().judged());
+    judgement.time_constants = model.time_constants;
+    judgement.power_constants = model.power_constants;
+    return model;
+  };
+  if (other_runs) {
+    judgement.fitted_to = other_runs->source;
+    judgement.points = judge_points(iteration, fit_to(RecordedIteration(*other_runs, schedule)));
+  } else {
+    judgement.points = judge_held_out(iteration);
+    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(iteration)));
+  }
+  judgement.agreement = agreement_of(judgement.points);
+  return judgement;
 }
 
 }  // namespace flyball

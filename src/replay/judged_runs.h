@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "replay/fit_iteration.h"
@@ -52,5 +54,27 @@ struct Agreement {
 // Judges each point by a model that was fitted without it: the points in odd places are predicted by a model that was
 // fitted to those in even places, and the other way round. Throws InputError where a half is too small to fit.
 [[nodiscard]] std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration);
+
+// What is said of recorded runs: each point predicted by a model that has not seen it, and how well a fit to all of
+// them would do. Its points refer to its runs, so that it is moved and never copied.
+struct Judgement {
+  Judgement() = default;
+  Judgement(Judgement&&) = default;
+  Judgement& operator=(Judgement&&) = default;
+
+  RecordedRuns runs;
+  ScheduleKind schedule = ScheduleKind::k1f1b;
+  std::optional<std::string> fitted_to;  // the source of the other runs; none: each point by every other one
+  std::vector<JudgedPoint> points;
+  Agreement agreement;                     // of `points`
+  std::optional<Agreement> fitted_to_all;  // of a model that has seen these points; only without other runs
+  int time_constants = 0;                  // of the model that was fitted to all, or to the other runs
+  int power_constants = 0;
+};
+
+// Judges `runs` by what is fitted to `other_runs`, or held out where there are none. Throws InputError as
+// judge_points() and judge_held_out() do, and where there are too few points to fit to. Fits up to three models.
+[[nodiscard]] Judgement judge_runs(RecordedRuns runs, const std::optional<RecordedRuns>& other_runs,
+                                   ScheduleKind schedule);
 
 }  // namespace flyball

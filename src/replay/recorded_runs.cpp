@@ -22,7 +22,7 @@ namespace flyball {
 namespace {
 
 constexpr long kMostPoints = 10'000;
-constexpr long kMostStages = 10'000;
+constexpr long kMostRecordedStages = 10'000;
 constexpr long kMostMicrobatches = 1'000'000;
 constexpr std::size_t kMostComputations = 20'000'000;
 constexpr double kMostSeconds = 1e6;
@@ -122,7 +122,7 @@ class RunsReader {
     CsvReader csv(file, text, {"point", "rank", "iteration_energy_j"});
     while (csv.next()) {
       RecordedPoint& point = runs_.points[known_point(csv)];
-      const auto stage = static_cast<std::size_t>(index_in(csv, "rank", kMostStages));
+      const auto stage = static_cast<std::size_t>(index_in(csv, "rank", kMostRecordedStages));
       if (point.drawn.size() <= stage) point.drawn.resize(stage + 1);
       if (point.drawn[stage] > Joules(0)) {
         throw InputError(csv.where("rank"), fmt::format("rank {} of point {} stands twice", stage, point.number),
@@ -159,7 +159,7 @@ class RunsReader {
     while (csv.next()) {
       Row row;
       row.point = known_point(csv);
-      row.stage = index_in(csv, "rank", kMostStages);
+      row.stage = index_in(csv, "rank", kMostRecordedStages);
       if (row.stage >= runs_.stages) {
         throw InputError(csv.where("rank"), fmt::format("runs.csv has no rank {}", row.stage),
                          "add it there, or delete its rows here");

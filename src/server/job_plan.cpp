@@ -1,6 +1,6 @@
-// Ranks' sums become one profile as CSV text, which read_profile() merges; then pipeline, DAG and problem are made as
-// `flyball plan` makes them. Runs on points of the frontier are prepared where clock changes cost something, and kept
-// in a map under a mutex, since planners' threads add to it.
+// Ranks' sums become the rows of one profile, which profile_of_rows() merges; then pipeline, DAG and problem are made
+// as `flyball plan` makes them. Runs on points of the frontier are prepared where clock changes cost something, and
+// kept in a map under a mutex, since planners' threads add to it.
 #include "server/job_plan.h"
 
 #include <fmt/format.h>

@@ -20,8 +20,6 @@ constexpr double kLongestAskedWait = 3600.0;
 // token in the body, which has to be parsed to find out.
 constexpr std::size_t kLongestJob = 64u << 10u;
 
-nlohmann::json body_of(const Request& request) { return parse_json("the request", request.body); }
-
 std::string job_of(const Request& request) { return request.parameters.at("job"); }
 
 int rank_of(const Request& request) {
@@ -108,7 +106,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
 
   router.add({"POST", "/v1/jobs", AsyncHandler([&book, &access](const Request& request, const Reply& reply) {
                 if (request.body.size() > kLongestJob) access.need_registration(request);
-                JobRequest job = read_message<JobRequest>(body_of(request));
+                JobRequest job = read_message<JobRequest>(json_body(request));
                 // For a job that exists already, its own token is needed.
                 if (book.find_job(job.id) == nullptr) access.need_registration(request);
                 book.create_job({std::move(job), JobKind::kOwn, 0, access.is_administrator(request),
@@ -130,7 +128,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/ranks", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.register_rank(job.id(), read_message<RankRequest>(body_of(request)),
+         book.register_rank(job.id(), read_message<RankRequest>(json_body(request)),
                             {reply, [](const RankRegistered& registered) {
                                return json_response(registered.created ? 201 : 200, to_json(registered));
                              }});
@@ -138,7 +136,7 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add({"POST", "/v1/jobs/{job}/measurements",
               AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
                 const Job& job = allowed(request);
-                book.take_report(job.id(), read_message<MeasurementReport>(body_of(request)),
+                book.take_report(job.id(), read_message<MeasurementReport>(json_body(request)),
                                  answer_with_json<MeasurementsTaken>(reply));
               })});
   router.add({"POST", "/v1/jobs/{job}/ranks/{rank}/profiled",
@@ -156,13 +154,13 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/stragglers", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.set_straggler(job.id(), read_message<StragglerNotice>(body_of(request)),
+         book.set_straggler(job.id(), read_message<StragglerNotice>(json_body(request)),
                             answer_with_json<StragglerTaken>(reply));
        })});
   router.add(
       {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.take_step(job.id(), read_message<StepReport>(body_of(request)));
+         book.take_step(job.id(), read_message<StepReport>(json_body(request)));
          answer_with_nothing(reply).send({});
        })});
   router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {

@@ -117,10 +117,6 @@ void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasur
   std::inplace_merge(sums.begin(), sums.begin() + known, sums.end(), stands_before);
 }
 
-void add_measurement(MeasurementSums& sums, const InstructionMeasurement& measurement) {
-  add_measurements(sums, {measurement});
-}
-
 MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep) {
   const auto by_instruction = [](const MeasurementSum& a, const MeasurementSum& b) {
     return a.instruction < b.instruction;

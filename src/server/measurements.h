@@ -31,7 +31,6 @@ inline constexpr std::size_t kMostSums = 10'000;
 // Adds measurements in their order, so that sums in memory equal those on the disk. Cost: a sort of the new ones, and
 // linear in the sums.
 void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasurement>& measurements);
-void add_measurement(MeasurementSums& sums, const InstructionMeasurement& measurement);
 
 // Returns what is known of a rank after another sweep: the sums of the sweep and, of the instructions that it did not
 // measure, those from `before`. `waiting` is always taken from the sweep. Cost: linear in both.

@@ -7,7 +7,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -101,13 +100,7 @@ std::string_view token_text(std::string_view token) {
   return unquoted(token);
 }
 
-std::optional<std::int64_t> parse_whole(std::string_view token) {
-  token = token_text(token);
-  std::int64_t value = 0;
-  const auto [end, code] = std::from_chars(token.data(), token.data() + token.size(), value);
-  if (code != std::errc() || end != token.data() + token.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::int64_t> whole_number(std::string_view token) { return parse_integer(token_text(token)); }
 
 // Returns the world size of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}, or 0.
 long world_size_in(std::string_view distributed_info) {
@@ -182,19 +175,19 @@ class JsonEventReader::EntryReader {
       switch (key[0]) {
         case 'E':
         case 'e':
-          if (std::memcmp(key + 1, "xternal id\"", 11) == 0) event_.external_id = parse_whole(token());
+          if (std::memcmp(key + 1, "xternal id\"", 11) == 0) event_.external_id = whole_number(token());
           break;
         case 'c':
-          if (is_key(key, "correlation")) event_.correlation = parse_whole(token());
+          if (is_key(key, "correlation")) event_.correlation = whole_number(token());
           break;
         case 'S':
-          if (is_key(key, "Sequence number")) event_.sequence = parse_whole(token());
+          if (is_key(key, "Sequence number")) event_.sequence = whole_number(token());
           break;
         case 'F':
-          if (is_key(key, "Fwd thread id")) event_.forward_thread = parse_whole(token());
+          if (is_key(key, "Fwd thread id")) event_.forward_thread = whole_number(token());
           break;
         case 'd':
-          if (is_key(key, "device")) event_.device = parse_whole(token());
+          if (is_key(key, "device")) event_.device = whole_number(token());
           break;
         case 'M':
           if (is_key(key, "Module Hierarchy")) event_.module_hierarchy = text_of(field.value());
@@ -302,7 +295,7 @@ std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
     if (value_end == kNone) return kNone;
     if (key == "schemaVersion" || key == "deviceProperties") pytorch_header_ = true;
     if (key == "baseTimeNanoseconds") {
-      base_time_ = parse_whole(text.substr(at, value_end - at)).value_or(0);
+      base_time_ = whole_number(text.substr(at, value_end - at)).value_or(0);
       if (base_time_ < 0 || base_time_ > (Nanoseconds{1} << 62)) base_time_ = 0;
     }
     if (key == "distributedInfo") world_size_ = world_size_in(text.substr(at, value_end - at));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "trace/power_reading.h"
@@ -32,14 +33,6 @@ void sort_by_time(std::vector<PowerReading>& readings) {
 void sort_by_time(std::vector<PowerSegment>& segments) {
   std::stable_sort(segments.begin(), segments.end(),
                    [](const PowerSegment& a, const PowerSegment& b) { return a.begin < b.begin; });
-}
-
-// The lower of the two middle values; 0 if there are none. Reorders the values.
-Nanoseconds median(std::vector<Nanoseconds>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Turns one sensor's readings, in order of time, into segments.
@@ -198,7 +191,7 @@ class PowerSegments : public PowerTrace {
       state.has_last = true;
     }
     for (SensorReadings& state : sensors_) {
-      state.period = median(state.distances);
+      if (!state.distances.empty()) state.period = lower_median(std::move(state.distances));
       state.distances = {};
       state.has_last = false;
     }

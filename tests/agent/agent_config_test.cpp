@@ -100,19 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
     [](const auto& test) { return test.param.name; });
 
-TEST(AgentConfig, ATokenIsLongAndItsOwnersAlone) {
-  const testing::TempFolder folder;
-  const std::string path = folder / "token";
-  std::ofstream(path) << "0123456789abcdef0123\nrest\n";
-  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
-  expect_input_error([&] { static_cast<void>(read_token(path)); }, 0, 0, "others than its owner may read");
-  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
-  EXPECT_EQ(read_token(path), "0123456789abcdef0123");
-  std::ofstream(path) << "short\n";
-  expect_input_error([&] { static_cast<void>(read_token(path)); }, 0, 0, "the token has 5 bytes");
-  EXPECT_THROW(static_cast<void>(read_token(folder / "none")), SystemError);
-}
-
 TEST(AgentConfig, TheNetworkNeedsATokenAndLoopbackDoesNot) {
   AgentConfig config;
   config.tcp = HostPort{"10.0.0.1", 4938};

@@ -54,7 +54,7 @@ TEST(Serve, RefusesWhatWouldNotBeSafe) {
     EXPECT_THAT(ran.err, HasSubstr(words));
   };
   refused({"--in-memory", "--listen", "0.0.0.0:0"}, 2, "administrator's token");
-  refused({"--in-memory", "--listen", "127.0.0.1:0", "--admin-token-file", token}, 2, "chmod 600");
+  refused({"--in-memory", "--listen", "127.0.0.1:0", "--admin-token-file", token}, 3, "chmod 600");
   write_file(token, "short\n");
   ::chmod(token.c_str(), 0600);
   refused({"--in-memory", "--listen", "127.0.0.1:0", "--admin-token-file", token}, 3, "5 characters");

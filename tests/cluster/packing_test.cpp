@@ -202,32 +202,6 @@ TEST(Packing, EndsWhenThereIsRoom) {
   EXPECT_TRUE(simulation.run());
 }
 
-// A snapshot while A resumes beside B, and one while they share.
-TEST(Packing, GoesOnFromASnapshot) {
-  const GroundTruth truth = truth_with_use(0.5, 8.0);
-  Simulation whole(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
-  EXPECT_TRUE(whole.run());
-  for (const double when : {120.5, 150.0, 190.0}) {
-    Simulation begun(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
-    EXPECT_FALSE(begun.run_until(Seconds(when)));
-    EXPECT_EQ(begun.state().jobs[1].partner, 0);
-    Simulation resumed(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
-    resumed.restore("s.json", begun.snapshot());
-    EXPECT_EQ(resumed.snapshot(), begun.snapshot());
-    EXPECT_TRUE(resumed.run());
-    EXPECT_EQ(resumed.snapshot(), whole.snapshot()) << when;
-  }
-  // One whose jobs do not agree on who shares is refused.
-  Simulation begun(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
-  EXPECT_FALSE(begun.run_until(Seconds(150.0)));
-  std::string broken = begun.snapshot();
-  const std::size_t place = broken.find("\"partner\":1");
-  ASSERT_NE(place, std::string::npos);
-  broken.replace(place, 11, "\"partner\":7");
-  Simulation fresh(sharing_setup(1, 1), truth, trace_of(kTwoJobs), "gandiva");
-  expect_input_error([&] { fresh.restore("s.json", broken); }, 0, 0, "partner");
-}
-
 // On the shipped tables with random traces: what must hold of GPUs, memory and energy, counted again here.
 TEST(Packing, KeepsTheRulesOnTheShippedTables) {
   for (const char* gpu : {"v100", "a100"}) {

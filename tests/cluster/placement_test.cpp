@@ -179,12 +179,10 @@ TEST(Anywhere, TwoJobsShareGpus) {
 // Job 2 lies on both nodes, since each has one GPU free; once job 0 is gone it fits on one. Asking changes nothing.
 TEST(Anywhere, TellsWhetherAJobFitsCloser) {
   Placement placement(PlacementRule::kAnywhere, 2, 2);
-  ASSERT_TRUE(placement.place(0, 2));
-  ASSERT_TRUE(placement.place(1, 1));
-  placement.release(0);
-  ASSERT_TRUE(placement.place(0, 1));  // beside job 1
-  placement.release(0);
-  ASSERT_TRUE(placement.put(0, std::vector{GpuBlock{0, 0, 1}}));
+  ASSERT_TRUE(placement.place(0, 1));
+  ASSERT_TRUE(placement.place(3, 1));  // beside job 0
+  ASSERT_TRUE(placement.place(1, 1));  // on the other node
+  placement.release(3);
   ASSERT_TRUE(placement.place(2, 2));
   EXPECT_EQ(placement.nodes_of(2), 2);
   EXPECT_FALSE(placement.fits_closer(2));
@@ -194,20 +192,6 @@ TEST(Anywhere, TellsWhetherAJobFitsCloser) {
   EXPECT_TRUE(std::equal(before.begin(), before.end(), placement.blocks(2).begin(), placement.blocks(2).end()));
   EXPECT_EQ(placement.free_gpus(), 1);
   EXPECT_FALSE(placement.fits_closer(1)) << "on one node";
-}
-
-TEST(Placement, PutsBlocksBack) {
-  Placement placement(PlacementRule::kPacked, 2, 4);
-  const GpuBlock middle{1, 2, 2};
-  ASSERT_TRUE(placement.put(7, std::vector{middle}));
-  EXPECT_FALSE(placement.put(8, std::vector{middle})) << "taken";
-  EXPECT_FALSE(placement.put(8, std::vector{GpuBlock{0, 1, 2}})) << "not aligned";
-  EXPECT_FALSE(placement.put(8, std::vector{GpuBlock{2, 0, 1}})) << "no such node";
-  ASSERT_TRUE(placement.place(8, 2));
-  EXPECT_EQ(placement.blocks(8)[0], (GpuBlock{1, 0, 2}));
-  placement.release(7);
-  placement.release(8);
-  EXPECT_TRUE(placement.place(9, 8));
 }
 
 TEST(Placement, RefusesNodesThatCannotBeHalved) {

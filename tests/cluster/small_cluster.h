@@ -3,6 +3,8 @@
 // nothing unless a test says so.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/ground_truth.h"
@@ -47,6 +49,14 @@ inline TraceJob job(double submit, int gpus, double duration) {
 }
 
 inline JobTrace trace_of(std::vector<TraceJob> jobs) { return {"test", std::move(jobs)}; }
+
+// The figures of a simulation that ran to its end.
+inline SimulationResult simulate(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace,
+                                 const std::string& policy, const PolicyOptions& options = {}) {
+  Simulation simulation(setup, truth, trace, policy, options);
+  simulation.run();
+  return simulation.result();
+}
 
 inline double jct(const Simulation& simulation, int index) {
   const ClusterJob& one = simulation.state().jobs[static_cast<std::size_t>(index)];

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/index.h"
@@ -97,6 +99,23 @@ TEST(Fit, SaysHowManyPointsItNeeds) {
   expect_input_error([&] { static_cast<void>(fit_iteration(iteration, runs.judged())); }, 0, 0,
                      "there are 4 points to fit to, 5 are needed");
   expect_input_error([&] { static_cast<void>(judge_held_out(iteration)); }, 0, 0, "--fitted-to");
+}
+
+// 29 of 30 points are judged, since the first warms up. A fit that has seen them is told of beside what has not, and
+// there is none where other runs were fitted to. Constants of time: a transfer and the part once per iteration.
+TEST(Fit, JudgesRunsByThemselvesOrByOthers) {
+  RecordedRuns others = known_runs(known_model(), 20);
+  others.source = "others";
+  Judgement judgement = judge_runs(known_runs(known_model(), 30), std::nullopt, ScheduleKind::k1f1b);
+  for (const bool by_others : {false, true}) {
+    if (by_others) judgement = judge_runs(known_runs(known_model(), 30), others, ScheduleKind::k1f1b);
+    EXPECT_EQ(judgement.fitted_to, by_others ? std::optional<std::string>("others") : std::nullopt);
+    EXPECT_EQ(judgement.fitted_to_all.has_value(), !by_others);
+    ASSERT_EQ(judgement.points.size(), 29u);
+    EXPECT_EQ(judgement.points[0].measured, &judgement.runs.points[1]) << "they refer to the judgement's own runs";
+    EXPECT_LT(judgement.agreement.worst_time, 0.1);
+    EXPECT_EQ(judgement.time_constants, 2);
+  }
 }
 
 TEST(Fit, OfAnotherPipelineIsRefused) {

@@ -36,10 +36,10 @@ InstructionMeasurement measured(const char* instruction, double clock, double ti
 
 TEST(Measurements, AreMeansOverAllSamples) {
   MeasurementSums sums;
-  add_measurement(sums, measured("forward", 1200, 2.0, 30.0, 1));
-  add_measurement(sums, measured("forward", 1410, 1.0, 20.0, 1));
-  add_measurement(sums, measured("backward", 1410, 5.0, 50.0, 1));
-  add_measurement(sums, measured("forward", 1200, 4.0, 60.0, 3));
+  add_measurements(sums, {measured("forward", 1200, 2.0, 30.0, 1)});
+  add_measurements(sums, {measured("forward", 1410, 1.0, 20.0, 1)});
+  add_measurements(sums, {measured("backward", 1410, 5.0, 50.0, 1)});
+  add_measurements(sums, {measured("forward", 1200, 4.0, 60.0, 3)});
   const auto shared = std::make_shared<MeasurementSums>(sums);
   const Profile profile = merged_profile("job", {{0, 0, shared}});
   const auto& forward = profile.find(0, "forward")->options;
@@ -64,7 +64,7 @@ TEST(Measurements, ManyAtOnceAreTheSameAsOneByOne) {
   add_measurements(at_once, many);
   add_measurements(in_two, {many.begin(), many.begin() + 101});
   add_measurements(in_two, {many.begin() + 101, many.end()});
-  for (const InstructionMeasurement& one : many) add_measurement(one_by_one, one);
+  for (const InstructionMeasurement& one : many) add_measurements(one_by_one, {one});
   ASSERT_EQ(at_once.size(), 150u);
   ASSERT_EQ(in_two.size(), 150u);
   for (std::size_t i = 0; i < at_once.size(); ++i) {
@@ -98,9 +98,9 @@ TEST(Measurements, ASweepReplacesTheInstructionsThatItHas) {
 TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
   const auto slow = std::make_shared<MeasurementSums>();
   const auto fast = std::make_shared<MeasurementSums>();
-  add_measurement(*slow, measured("forward", 1410, 1.5, 20.0));
-  add_measurement(*slow, measured("forward", 1200, 2.0, 18.0));
-  add_measurement(*fast, measured("forward", 1410, 1.0, 10.0));
+  add_measurements(*slow, {measured("forward", 1410, 1.5, 20.0)});
+  add_measurements(*slow, {measured("forward", 1200, 2.0, 18.0)});
+  add_measurements(*fast, {measured("forward", 1410, 1.0, 10.0)});
   const Profile profile = merged_profile("job", {{0, 0, slow}, {1, 0, fast}});
   const auto& options = profile.find(0, "forward")->options;
   ASSERT_EQ(options.size(), 1u);  // 1200 MHz was measured by one of them only
@@ -118,13 +118,13 @@ TEST(Measurements, WaitingIsTheBlockingPower) {
   const auto other = std::make_shared<MeasurementSums>();
   for (const auto& sums : {one, other}) {
     for (const char* instruction : {"forward", "backward"}) {
-      add_measurement(*sums, measured(instruction, 1410, 1.0, 300.0));
-      add_measurement(*sums, measured(instruction, 1200, 1.2, 290.0));
+      add_measurements(*sums, {measured(instruction, 1410, 1.0, 300.0)});
+      add_measurements(*sums, {measured(instruction, 1200, 1.2, 290.0)});
     }
   }
-  add_measurement(*one, measured("waiting", 1410, 2.0, 220.0));
-  add_measurement(*one, measured("waiting", 1200, 2.0, 180.0));
-  add_measurement(*other, measured("waiting", 0, 1.0, 96.0));
+  add_measurements(*one, {measured("waiting", 1410, 2.0, 220.0)});
+  add_measurements(*one, {measured("waiting", 1200, 2.0, 180.0)});
+  add_measurements(*other, {measured("waiting", 0, 1.0, 96.0)});
   const std::vector<RankMeasurements> ranks = {{0, 0, one}, {1, 0, other}};
   EXPECT_EQ(measured_waiting(merged_profile("job", ranks), 0).front().power, Watts(98));
   const auto keep_on = [](double) { return true; };
@@ -147,13 +147,13 @@ TEST(Measurements, WaitingKeepsTheClocksAtWhichAllRanksOfAStageWaited) {
   for (int rank = 0; rank < 4; ++rank) {
     const auto sums = std::make_shared<MeasurementSums>();
     for (const char* instruction : {"forward", "backward"}) {
-      add_measurement(*sums, measured(instruction, 1410, 1.0, 300.0));
-      add_measurement(*sums, measured(instruction, 1200, 1.2, 290.0));
+      add_measurements(*sums, {measured(instruction, 1410, 1.0, 300.0)});
+      add_measurements(*sums, {measured(instruction, 1200, 1.2, 290.0)});
     }
     const bool first = rank % 2 == 0;
-    add_measurement(*sums, measured("waiting", 1410, 2.0, first ? 240.0 : 200.0));
-    add_measurement(*sums, measured("waiting", 1200, 1.0, first ? 90.0 : 80.0));
-    if (first) add_measurement(*sums, measured("waiting", 1005, 1.0, 50.0));
+    add_measurements(*sums, {measured("waiting", 1410, 2.0, first ? 240.0 : 200.0)});
+    add_measurements(*sums, {measured("waiting", 1200, 1.0, first ? 90.0 : 80.0)});
+    if (first) add_measurements(*sums, {measured("waiting", 1005, 1.0, 50.0)});
     ranks.push_back({rank, rank / 2, sums});
   }
   const std::vector<PowerAtClock> powers = measured_waiting(merged_profile("job", ranks), 0);
@@ -208,7 +208,7 @@ TEST(JobRules, AGpuThatWaitsDrawsAPossiblePower) {
   for (const double power : {1e-6, 60.0, 1e6}) {
     EXPECT_NO_THROW(check(1.0, power));
     const auto sums = std::make_shared<MeasurementSums>();
-    add_measurement(*sums, measured("waiting", 0, 1.0, power));
+    add_measurements(*sums, {measured("waiting", 0, 1.0, power)});
     EXPECT_EQ(measured_waiting(merged_profile("job", {{0, 0, sums}}), 0).front().power, Watts(power));
   }
 }
@@ -386,7 +386,7 @@ PlanningQueue::Order order_for(const JobRequest& job, std::function<void(double)
   for (int rank = 0; rank < job.stages; ++rank) {
     auto sums = std::make_shared<MeasurementSums>();
     for (const auto& report : reports_of(job, rank, 60)) {
-      for (const InstructionMeasurement& one : report.measurements) add_measurement(*sums, one);
+      for (const InstructionMeasurement& one : report.measurements) add_measurements(*sums, {one});
     }
     ranks.push_back({rank, rank, sums});
   }
@@ -581,7 +581,7 @@ TEST(JobPlanning, ChangesTakeWhatWasMeasured) {
   double latency = 0.020;
   for (RankMeasurements& rank : order.ranks) {
     auto sums = std::make_shared<MeasurementSums>(*rank.sums);
-    add_measurement(*sums, measured("clock_change", 0, latency, 1.0));
+    add_measurements(*sums, {measured("clock_change", 0, latency, 1.0)});
     rank.sums = sums;
     latency = 0.015;
   }
@@ -619,10 +619,10 @@ TEST(JobPlanning, ATargetNeverChoosesWhatIsSlowerAndDearer) {
   job.stages = job.microbatches = 1;
   job.target_time = Seconds(10.0);
   const auto sums = std::make_shared<MeasurementSums>();
-  add_measurement(*sums, measured("forward", 300, 1.0, 400.0));
-  add_measurement(*sums, measured("forward", 200, 1.5, 350.0));
-  add_measurement(*sums, measured("forward", 100, 3.0, 420.0));
-  add_measurement(*sums, measured("backward", 300, 1.0, 100.0));
+  add_measurements(*sums, {measured("forward", 300, 1.0, 400.0)});
+  add_measurements(*sums, {measured("forward", 200, 1.5, 350.0)});
+  add_measurements(*sums, {measured("forward", 100, 3.0, 420.0)});
+  add_measurements(*sums, {measured("backward", 300, 1.0, 100.0)});
   const auto plan = JobPlan::make(job.id, job, {{0, 0, sums}}, [](double) { return true; });
   const FrontierReport report = plan->report();
   EXPECT_EQ(report.points.at(report.base_point).time, Seconds(2.5));

@@ -105,7 +105,7 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
   // Bit by bit what is in memory after the same reports.
   MeasurementSums sums;
   for (int i = 0; i < 2; ++i) {
-    add_measurement(sums, {"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7});
+    add_measurements(sums, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7}});
   }
   ASSERT_EQ(job.ranks[0].collected.size(), 1u);
   EXPECT_EQ(job.ranks[0].collected[0].time, sums[0].time);

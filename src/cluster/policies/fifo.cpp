@@ -26,12 +26,6 @@ class Fifo : public Policy {
     }
   }
 
-  void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
-    for (const int job : cluster.active) {
-      if (!cluster.jobs[static_cast<std::size_t>(job)].has_gpus()) waiting_.push_back(job);
-    }
-  }
-
  private:
   SpeedRule speed_;
   std::deque<int> waiting_;

@@ -33,10 +33,7 @@
 #include <set>
 #include <utility>
 #include <vector>
-#include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/record_codec.h"
 #include "cluster/cost_belief.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/pair_finder.h"
@@ -86,61 +83,6 @@ class Gandiva : public Policy {
     }
     if (!second_.empty() || !parted_.empty()) bring_seconds(cluster, decision);
     decision.wake_at = slice_end_;
-  }
-
-  [[nodiscard]] nlohmann::ordered_json save() const override {
-    std::vector<Place> places;
-    for (const int job : order_) places.push_back({place_[static_cast<std::size_t>(job)], job});
-    for (const auto& [gpus, some] : waiting_.places()) places.insert(places.end(), some.begin(), some.end());
-    std::sort(places.begin(), places.end());
-    auto line = nlohmann::ordered_json::array();
-    for (const Place& one : places) line.push_back(one.job);
-    auto saved = nlohmann::ordered_json{{"line", std::move(line)}, {"slice_end", write_value(slice_end_)}};
-    if (!packs_) return saved;
-    saved["seconds"] = nlohmann::ordered_json(second_);
-    saved["on_trial"] = on_trial_;
-    saved["refused"] = nlohmann::ordered_json(refused_);
-    saved["watched"] = nlohmann::ordered_json::array();
-    for (const auto& [job, seen] : watched_) saved["watched"].push_back({job, seen.rate, seen.utilisation});
-    return saved;
-  }
-
-  void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved) override {
-    const auto line = saved.at("line").get<std::vector<int>>();
-    if (!saved.at("slice_end").is_null()) slice_end_ = Seconds(saved.at("slice_end").get<double>());
-    std::vector<int> all = line;
-    if (packs_) {
-      saved.at("seconds").get_to(second_);
-      saved.at("on_trial").get_to(on_trial_);
-      saved.at("refused").get_to(refused_);
-      for (const auto& one : saved.at("watched")) {
-        watched_[one.at(0).get<int>()] = {one.at(1).get<double>(), one.at(2).get<double>()};
-      }
-      for (const auto& [first, second] : second_) all.push_back(second);
-    }
-    std::sort(all.begin(), all.end());
-    if (all != cluster.active) throw Error("those in line are not the jobs that are to be done");
-    place_.resize(cluster.jobs.size());
-    first_.resize(cluster.jobs.size(), -1);
-    const std::set<int> in_line(line.begin(), line.end());
-    for (const auto& [first, second] : second_) {
-      const auto is_known = [&](int job) { return watched_.count(job) != 0; };
-      if (in_line.count(first) == 0 || !is_known(first) || !is_known(second)) {
-        throw Error("a pair is of jobs that cannot be one");
-      }
-      first_of(second) = first;
-    }
-    for (const int job : line) {
-      place_of(job) = next_place();
-      if (job_of(cluster, job).has_gpus()) {
-        order_.push_back(job);
-      } else {
-        wait(cluster, job);
-      }
-    }
-    for (const int job : all) {
-      if (watched_.count(job) != 0) fresh_.insert(job);
-    }
   }
 
  private:

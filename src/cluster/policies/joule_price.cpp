@@ -30,7 +30,6 @@
 #include <limits>
 #include <utility>
 #include <vector>
-#include <nlohmann/json.hpp>
 
 #include "base/index.h"
 #include "cluster/policy.h"
@@ -102,17 +101,6 @@ class JoulePrice : public Policy {
     waiting_.read(cluster, events, group_of, 2);
     choose_all(cluster, events, decision);
     waiting_.note(decision);
-  }
-
-  [[nodiscard]] nlohmann::ordered_json save() const override {
-    return {{"events", events_}, {"gpu_price", gpu_step_}, {"power_price", power_step_}};
-  }
-
-  void restore(const ClusterState& /*cluster*/, const nlohmann::ordered_json& saved) override {
-    if (!saved.is_object()) return;
-    saved.at("events").get_to(events_);
-    gpu_step_ = std::clamp(saved.at("gpu_price").get<int>(), 0, kGpuPrices - 1);
-    power_step_ = std::clamp(saved.at("power_price").get<int>(), 0, kPowerPrices - 1);
   }
 
  private:

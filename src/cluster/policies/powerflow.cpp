@@ -97,26 +97,6 @@ class PowerFlow : public Policy {
     waiting_.note(decision);
   }
 
-  // Everything that the policy keeps follows from the cluster's state.
-  void restore(const ClusterState& cluster, const nlohmann::ordered_json& /*saved*/) override {
-    begin(cluster);
-    for (const int job : cluster.active) {
-      const ClusterJob& one = cluster.jobs[at(job)];
-      enter(cluster, job);
-      if (!one.has_gpus()) continue;
-      KindPlan& kind = kinds_[at(one.kind)];
-      const int level =
-          static_cast<int>(std::find(kind.sizes.begin(), kind.sizes.end(), one.gpus) - kind.sizes.begin());
-      set_level(cluster, job, level);
-      if (one.phase != JobPhase::kProfiling && is_pinned_[at(job)]) {
-        // A job that is starting waits to be profiled; any other has been profiled.
-        if (one.phase != JobPhase::kStarting) unpin(cluster, job);
-      }
-    }
-    for (KindPlan& kind : kinds_) kind.dirty = true;
-    newly_pinned_.clear();
-  }
-
  private:
   // ---- kinds
 

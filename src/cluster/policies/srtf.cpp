@@ -22,17 +22,9 @@ class Srtf : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     const auto has_gpus = [&](int job) { return cluster.jobs[static_cast<std::size_t>(job)].has_gpus(); };
-    if (begun_) {
-      for (const int job : events.arrived) wait(cluster, job);
-      for (const int job : stopped_) wait(cluster, job);
-      std::erase_if(running_, [&](const Place& one) { return !has_gpus(one.job); });  // it has finished
-    } else {                                                                          // also after a restart
-      begun_ = true;
-      for (const int job : cluster.active) {
-        if (!has_gpus(job)) wait(cluster, job);
-      }
-      for (const int job : cluster.holding) running_.push_back({0.0, job});
-    }
+    for (const int job : events.arrived) wait(cluster, job);
+    for (const int job : stopped_) wait(cluster, job);
+    std::erase_if(running_, [&](const Place& one) { return !has_gpus(one.job); });  // it has finished
     stopped_.clear();
     for (Place& one : running_) one = place_of(cluster, one.job);
     sort_again(running_, apart_);
@@ -71,7 +63,6 @@ class Srtf : public Policy {
   void wait(const ClusterState& cluster, int job) { waiting_.add(gpus_of(cluster, job), place_of(cluster, job)); }
 
   SpeedRule speed_;
-  bool begun_ = false;
   FittingQueue<double> waiting_;
   // By the last decision:
   std::vector<Place> running_;  // as they were ranked

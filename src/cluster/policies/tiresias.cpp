@@ -27,9 +27,7 @@
 #include <memory>
 #include <utility>
 #include <vector>
-#include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "cluster/fitting_queue.h"
 #include "cluster/policy_rules.h"
@@ -78,15 +76,6 @@ class ServiceQueue {
   virtual void serve(const ClusterState& cluster, Dealing& dealing) = 0;
 
   [[nodiscard]] const std::vector<int>& running() const { return running_; }
-  // All jobs of the queue. restore() in this order gives the same queue.
-  [[nodiscard]] virtual std::vector<int> jobs() const = 0;
-  void restore(const ClusterState& cluster, int job) {
-    if (cluster.jobs[at(job)].has_gpus()) {
-      running_.push_back(job);
-    } else {
-      enter(cluster, job);
-    }
-  }
 
  protected:
   std::vector<int> running_;  // jobs that have GPUs
@@ -120,15 +109,6 @@ class LasQueue : public ServiceQueue {
     std::swap(running_, served_);
     for (auto job = stopped.rbegin(); job != stopped.rend(); ++job) waiting_.add(gpus_of(*job), {--first_, *job});
     for (const int job : last) enter(cluster, job);
-  }
-
-  [[nodiscard]] std::vector<int> jobs() const override {
-    std::vector<JobPlace<std::int64_t>> places;
-    for (const auto& [gpus, some] : waiting_.places()) places.insert(places.end(), some.begin(), some.end());
-    std::sort(places.begin(), places.end());
-    std::vector<int> all = running_;
-    for (const auto& place : places) all.push_back(place.job);
-    return all;
   }
 
  private:
@@ -191,15 +171,6 @@ class GittinsQueue : public ServiceQueue {
     for (const int job : stopped) enter(cluster, job);
   }
 
-  [[nodiscard]] std::vector<int> jobs() const override {
-    std::vector<int> all = running_;
-    for (const auto& [gpus, line] : waiting_) {
-      for (const int job : line.jobs()) all.push_back(job);
-    }
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
  private:
   const ServiceHistory* history_;
   double quantum_;
@@ -234,33 +205,6 @@ class Tiresias : public Policy {
     Dealing dealing(cluster, speed_, decision);
     for (const auto& queue : queues_) queue->serve(cluster, dealing);
     wake_at_threshold(cluster, decision);
-  }
-
-  // Saves a list for each queue, of pairs of 0 and a job.
-  [[nodiscard]] nlohmann::ordered_json save() const override {
-    auto saved = nlohmann::ordered_json::array();
-    for (const auto& queue : queues_) {
-      auto jobs = nlohmann::ordered_json::array();
-      for (const int job : queue->jobs()) jobs.push_back({0.0, job});
-      saved.push_back(std::move(jobs));
-    }
-    return saved;
-  }
-
-  void restore(const ClusterState& cluster, const nlohmann::ordered_json& saved) override {
-    const auto queues = saved.get<std::array<std::vector<std::pair<double, int>>, kQueues>>();
-    std::vector<int> all;
-    for (const auto& queue : queues) {
-      for (const auto& [zero, job] : queue) all.push_back(job);
-    }
-    std::sort(all.begin(), all.end());
-    if (all != cluster.active) throw Error("those in the queues are not the jobs that are to be done");
-    for (std::size_t queue = 0; queue < kQueues; ++queue) {
-      for (const auto& [zero, job] : queues[queue]) queues_[queue]->restore(cluster, job);
-    }
-    for (std::size_t job = 0; job < cluster.jobs.size(); ++job) {
-      if (cluster.jobs[job].phase == JobPhase::kDone) remember(cluster, static_cast<int>(job));
-    }
   }
 
  private:
