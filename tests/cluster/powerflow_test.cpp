@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/power_book.h"
 #include "cluster/simulator.h"
 #include "cluster/small_cluster.h"
 
@@ -81,6 +82,49 @@ TEST(PowerFlow, IsNearTheOptimumOfTinyClusters) {
   // The greedy algorithm buys time by the joule, not by the watt, so it need not find the optimum.
   EXPECT_LT(sum / cases, 1.10);
   EXPECT_LT(worst, 1.35);
+}
+
+// The limit lies between what a job of one GPU is believed to draw and what it counts with before anything of its kind
+// is metered, so that it may run only while nothing else does. It begins at 0 s and waits 60 s for its node. Another
+// one, which comes in the meantime, neither stops it nor runs beside it.
+TEST(PowerFlow, WhatRunsForWantOfOthersGoesOnWhenOneComes) {
+  const GroundTruth truth = load_ground_truth("v100");
+  TraceJob first = job(0, 1, 3000);
+  first.model = "vgg16";
+  first.batch_size = 64;
+  TraceJob second = first;
+  second.submit = Seconds(20.0);
+  SimulationSetup setup;
+  setup.spec.nodes = 1;
+  setup.knowledge = Knowledge::kFitted;
+  const ClusterState unseen = Simulation(setup, truth, trace_of({first, second}), "powerflow").state();
+  const Watts believed = unseen.counted(0, 0, 0) / (1.0 + kUnseenReserve);
+  setup.eta = believed * (1.0 + 0.5 * kUnseenReserve) / (unseen.spec.p_max * unseen.spec.gpus());
+  Simulation simulation(setup, truth, trace_of({first, second}), "powerflow");
+  EXPECT_FALSE(simulation.run_until(Seconds(30.0)));
+  EXPECT_EQ(simulation.state().jobs[0].gpus, 1);
+  EXPECT_EQ(simulation.state().jobs[0].phase, JobPhase::kStarting);
+  EXPECT_EQ(simulation.state().jobs[1].phase, JobPhase::kWaiting);
+}
+
+// A job has all four GPUs at 2000 MHz when the limit falls to 50 W, which is enough for one GPU at 1000 MHz. A job that
+// is to be profiled keeps its GPUs nevertheless, also if it is the simulator that wants so and not this policy.
+TEST(PowerFlow, WhatIsToBeProfiledKeepsItsGpus) {
+  const GroundTruth truth = linear_truth();
+  Simulation simulation(small_setup(), truth, trace_of({job(0, 1, 10)}), "powerflow");
+  EXPECT_FALSE(simulation.run_until(Seconds(0.0)));
+  ClusterState state = simulation.state();
+  ASSERT_EQ(state.jobs[0].gpus, 4);
+  state.power_limit = Watts(50.0);
+  Decision decision;
+  make_policy("powerflow")->decide(state, {}, decision);
+  ASSERT_EQ(decision.assignments.size(), 1u);
+  EXPECT_EQ(decision.assignments[0].gpus, 1);
+  EXPECT_EQ(decision.assignments[0].speed, 0);
+  state.jobs[0].to_profile = true;
+  decision.clear();
+  make_policy("powerflow")->decide(state, {}, decision);
+  EXPECT_TRUE(decision.assignments.empty());
 }
 
 // A pipeline has one size and walks its frontier: 10 iterations on 2 GPUs, 2 s at 100 W each or 1 s at 300 W.
