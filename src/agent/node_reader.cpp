@@ -1,3 +1,4 @@
+// A question to a driver that hangs keeps a thread of its own (driver/patience.h); the others are asked meanwhile.
 #include "agent/node_reader.h"
 
 #include <algorithm>

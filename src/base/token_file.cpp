@@ -1,3 +1,4 @@
+// Blanks and what stands after the first line are what editors and people add; they are no part of a token.
 #include "base/token_file.h"
 
 #include <fmt/format.h>
@@ -13,19 +14,21 @@ constexpr std::size_t kMostBytes = 4096;
 
 }  // namespace
 
-std::string read_token_file(const std::filesystem::path& path, TokenUse use) {
+std::string read_token_file(const std::filesystem::path& path) {
   const std::string text = read_text_file(path, kMostBytes);
-  const std::string token(trim(std::string_view(text).substr(0, text.find_first_of("\r\n"))));
-  if (use == TokenUse::kShow) return token;
+  return std::string(trim(std::string_view(text).substr(0, text.find_first_of("\r\n"))));
+}
+
+std::string read_own_token_file(const std::filesystem::path& path, std::size_t fewest) {
+  std::string token = read_token_file(path);
   const std::string& file = path.string();
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw InputError({file}, "others than its owner may read or change the token", "chmod 600 " + file);
   }
-  if (token.size() < kShortestFileToken) {
-    throw InputError(
-        {file}, fmt::format("the token has {} characters", token.size()),
-        fmt::format("draw one of at least {}, in one line: openssl rand -hex 32 > {}", kShortestFileToken, file));
+  if (token.size() < fewest) {
+    throw InputError({file}, fmt::format("the token has {} characters", token.size()),
+                     fmt::format("draw one of at least {}, in one line: openssl rand -hex 32 > {}", fewest, file));
   }
   return token;
 }

@@ -21,7 +21,7 @@ std::string title(const Judgement& judgement) {
   const std::string how =
       judgement.fitted_to
           ? fmt::format("predicted by what was fitted to {}", *judgement.fitted_to)
-          : std::string("each predicted by what was fitted to every other point, itself not among them");
+          : std::string("each predicted by what was fitted to the half of the points that it is not in");
   const std::size_t warm = runs.points.size() - judgement.points.size();
   return fmt::format("{}: {}, {}, {}\n{}{}, {}\n", runs.source, counted(runs.stages, "stage"),
                      counted(runs.microbatches, "microbatch", "es"), schedule_name(judgement.schedule),

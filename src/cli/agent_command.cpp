@@ -25,6 +25,8 @@
 namespace flyball {
 namespace {
 
+// Tokens are guessed over the network: 16 hexadecimal digits, the weakest that one draws, take some 10^19 tries.
+constexpr std::size_t kShortestAgentToken = 16;
 constexpr Seconds kMostToRestore{5.0};
 constexpr Seconds kForEver{1e9};
 constexpr Seconds kLook{1.0};  // how often to look whether a library that hung has answered
@@ -48,7 +50,7 @@ AgentConfig config_of(const AgentOptions& options) {
   if (options.state_dir) config.state_dir = *options.state_dir;
   if (options.period) config.period = *options.period;
   if (options.no_zeusd) config.zeusd = false;
-  if (!config.token_file.empty()) config.token = read_token_file(config.token_file, TokenUse::kAskFor);
+  if (!config.token_file.empty()) config.token = read_own_token_file(config.token_file, kShortestAgentToken);
   check_agent_config(config);
   return config;
 }

@@ -1,3 +1,4 @@
+// An error of a device, field by field.
 #include "cli/device_error_json.h"
 
 namespace flyball {

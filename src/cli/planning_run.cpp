@@ -1,4 +1,5 @@
-// Runs the planning engine with a progress bar for each part of its work, and turns limits that cannot be kept into errors.
+// Runs the planning engine with a progress bar for each part of its work, and turns limits that cannot be kept into
+// errors.
 #include "cli/planning_run.h"
 
 #include <fmt/format.h>

@@ -97,13 +97,15 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.tls_cert || options.tls_key) server.tls = tls_files(options);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database.value_or(default_database());
-  if (options.admin_token_file)
-    server.administrator_token = read_token_file(*options.admin_token_file, TokenUse::kAskFor);
+  if (options.admin_token_file) {
+    server.administrator_token = read_own_token_file(*options.admin_token_file, kShortestToken);
+  }
   if (options.registration_token_file && server.open_registration) {
     throw UsageError("--registration-token-file and --open-registration exclude each other");
   }
-  if (options.registration_token_file)
-    server.registration_token = read_token_file(*options.registration_token_file, TokenUse::kAskFor);
+  if (options.registration_token_file) {
+    server.registration_token = read_own_token_file(*options.registration_token_file, kShortestToken);
+  }
   if (options.no_zeus && !server.zeus_plan.empty()) throw UsageError("--no-zeus and --zeus-plan exclude each other");
   server.zeus = !options.no_zeus;
   if (server.book.silence > Seconds(0) && server.book.silence < kShortestSilence) {

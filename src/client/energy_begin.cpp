@@ -1,3 +1,4 @@
+// Counters of two looks are compared device by device; what went backwards has begun anew.
 #include "client/energy_begin.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Means and sample deviations over the runs.
 #include "client/measured_runs.h"
 
 #include <algorithm>

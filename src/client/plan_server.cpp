@@ -32,7 +32,7 @@ std::string default_registration_token() {
   if (const char* token = std::getenv("FLYBALL_REGISTRATION_TOKEN"); token != nullptr && *token != '\0') return token;
   const char* file = std::getenv("FLYBALL_REGISTRATION_TOKEN_FILE");
   if (file == nullptr || *file == '\0') return {};
-  return read_token_file(file, TokenUse::kShow);
+  return read_token_file(file);
 }
 
 PlanServer::PlanServer(const std::string& address, std::string token, Seconds longest_wait, const std::string& ca_file,

@@ -1,3 +1,4 @@
+// Each row is drawn to one side or the other; the model is fitted to one and judged by both.
 #include "cluster/held_out_fit.h"
 
 #include <utility>

@@ -13,8 +13,8 @@ namespace {
 // Where a time was asked for, half as many turns cost 0.012 points of energy. Two paths a turn cost 0.012 points, and
 // ten save 0.006.
 constexpr int kPathsPerTurn = 5;
-// Of the points that follow one another, every second one is searched. Searching all of them saves 0.001 to 0.007 points
-// along the frontiers of four workloads, two of them measured, and takes up to two fifths more time.
+// Of the points that follow one another, every second one is searched. Searching all of them saves 0.001 to 0.007
+// points along the frontiers of four workloads, two of them measured, and takes up to two fifths more time.
 constexpr int kPointsPerSearch = 2;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One planner after the other: a plan for the pace or inside the limits first, then the figures that go with it, each of
-// which can be left out.
+// One planner after the other: a plan for the pace or inside the limits first, then the figures that go with it, each
+// of which can be left out.
 #include "plan/planning.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Rounds the points of a frontier (clock_rounding.h) in several threads. Internal to plan/.
 //
-// Points are rounded in groups: the first of a group from the relaxation alone, the others from the plan before them, so
-// that groups are independent of each other. Which points a group holds does not depend on the number of threads, and
-// groups are added to the frontier in the order in which they came: the same problem gives the same frontier on every
-// machine.
+// Points are rounded in groups, the first of a group from the relaxation alone and the others from the plan before
+// them, so that groups are independent of each other. Which points a group holds does not depend on the number of
+// threads, and groups are added to the frontier in the order in which they came: the same problem gives the same
+// frontier on every machine.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ namespace flyball {
 // Not thread-safe; it makes the threads itself. Problem and frontier must outlive it.
 class PointRounding {
  public:
-  // Every `anew_every`-th point is rounded from the relaxation alone. With one thread, points are rounded by the caller.
+  // Every `anew_every`-th point is rounded from the relaxation alone. With one thread, it is the caller's.
   PointRounding(const PlanProblem& problem, Searches searches, std::int64_t anew_every, unsigned threads,
                 Frontier& frontier);
 
-  // Rounds the point at `deadline`, which must lie within the stretch. Points come in falling order of time. The stretch
-  // is copied; the point is added to the frontier sooner or later. May throw what went wrong with an earlier point.
+  // Rounds the point at `deadline`, which must lie within the stretch. Points come in falling order of time. What is
+  // needed of the stretch is copied; the point is added to the frontier sooner or later.
   void add(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // The same for the point at T_min, where slack is scarcest: also polishes the plan that was made without path

@@ -129,6 +129,7 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
       problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
                            CostModel::kHull, request.noise, spec.memory_limit)) {
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
+  problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
 std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRequest& request,

@@ -18,8 +18,9 @@ class TokenFile : public ::testing::Test {
     std::ofstream(path_, std::ios::binary) << text;
     ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
   }
-  void refused(TokenUse use, const std::string& words) {
-    expect_input_error([&] { static_cast<void>(read_token_file(path_, use)); }, 0, 0, words);
+  // As what a server asks for, of at least 16 characters.
+  void refused(const std::string& words) {
+    expect_input_error([&] { static_cast<void>(read_own_token_file(path_, 16)); }, 0, 0, words);
   }
 
   testing::TempFolder folder_;
@@ -30,37 +31,36 @@ TEST_F(TokenFile, TheTokenIsTheFirstLine) {
   for (const char* text : {"0123456789abcdef", "0123456789abcdef\n", "0123456789abcdef\r\n", "0123456789abcdef  \n",
                            " 0123456789abcdef\t\r\n", "0123456789abcdef\n\n", "0123456789abcdef\nof node 7\n"}) {
     write(text);
-    for (const TokenUse use : {TokenUse::kAskFor, TokenUse::kShow}) {
-      EXPECT_EQ(read_token_file(path_, use), "0123456789abcdef") << text;
-    }
+    EXPECT_EQ(read_token_file(path_), "0123456789abcdef") << text;
+    EXPECT_EQ(read_own_token_file(path_, 16), "0123456789abcdef") << text;
   }
 }
 
 TEST_F(TokenFile, WhatIsAskedForIsLongAndItsOwnersAlone) {
   write("0123456789abcde\n");
-  refused(TokenUse::kAskFor, "the token has 15 characters");
+  refused("the token has 15 characters");
   write("");
-  refused(TokenUse::kAskFor, "the token has 0 characters");
+  refused("the token has 0 characters");
   for (const mode_t mode : {0604, 0640, 0620, 0601}) {
     write("0123456789abcdef\n", mode);
-    refused(TokenUse::kAskFor, "others than its owner");
+    refused("others than its owner");
   }
   write("0123456789abcdef\n", 0400);
-  EXPECT_EQ(read_token_file(path_, TokenUse::kAskFor), "0123456789abcdef");
+  EXPECT_EQ(read_own_token_file(path_, 16), "0123456789abcdef");
 }
 
 TEST_F(TokenFile, WhatIsShownMayBeShared) {
   write("0123456789abcdef\n", 0644);
-  EXPECT_EQ(read_token_file(path_, TokenUse::kShow), "0123456789abcdef");
+  EXPECT_EQ(read_token_file(path_), "0123456789abcdef");
   write("\n");
-  EXPECT_EQ(read_token_file(path_, TokenUse::kShow), "");
+  EXPECT_EQ(read_token_file(path_), "");
 }
 
 TEST_F(TokenFile, WhatIsNoTokenFileIsRefused) {
-  EXPECT_THROW(static_cast<void>(read_token_file(folder_ / "none", TokenUse::kShow)), SystemError);
-  EXPECT_THROW(static_cast<void>(read_token_file(folder_.path(), TokenUse::kAskFor)), SystemError);
+  EXPECT_THROW(static_cast<void>(read_token_file(folder_ / "none")), SystemError);
+  EXPECT_THROW(static_cast<void>(read_own_token_file(folder_.path(), 16)), SystemError);
   write(std::string(5000, 'x'));
-  refused(TokenUse::kShow, "larger than");
+  expect_input_error([&] { static_cast<void>(read_token_file(path_)); }, 0, 0, "larger than");
 }
 
 }  // namespace
