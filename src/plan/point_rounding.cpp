@@ -47,6 +47,11 @@ void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
   });
 }
 
+void PointRounding::finish_points() {
+  start_group();
+  while (at_work_.size() > 1) take_oldest();
+}
+
 void PointRounding::finish() {
   start_group();
   while (!at_work_.empty()) take_oldest();

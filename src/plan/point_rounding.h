@@ -39,6 +39,8 @@ class PointRounding {
   // Polishes a plan within its deadline, and adds what comes of it.
   void polish(ClockPlan plan, Nanoseconds deadline, int trials);
 
+  // Returns when the frontier holds all points but the polished one of T_min, which may still be under way.
+  void finish_points();
   // Returns when the frontier holds all points.
   void finish();
 
